@@ -1,0 +1,33 @@
+# Every target makes what it needs: a virtual environment in .venv, with the package installed in it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-all lint bench papers clean
+
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,test,lint]"
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python examples/compare_approximations.py
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 -q
+
+test-all: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 -q -m "slow or not slow"
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python benchmarks/speed.py
+
+papers: $(VENV)/.installed
+	$(BIN)/python benchmarks/nickisch_rasmussen.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
