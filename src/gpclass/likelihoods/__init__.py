@@ -1,0 +1,26 @@
+"""Likelihoods p(y | f): what a latent value says about a label.
+
+A likelihood answers each question with value, slope and curvature in the latent mean, vectorised over data:
+
+    log_prob(y, f)                    log p(y | f)                         (Laplace; log_prob_third for its gradient)
+    expected_log_prob(y, mean, var)   E[log p(y | f)], f ~ N(mean, var)    (KL, Jensen bound)
+    tilted_moments(y, mean, var)      log E[p(y | f)], f ~ N(mean, var)    (EP, TAP, FV, leave-one-out)
+    bound(y, touch)                   quadratic lower bound of log p(y | f): constant, ν, τ   (VB; with bound_point)
+    predictive(mean, var)             p(y = +1); log_predictive, predictive_std beside it
+
+and, where it has free parameters θ, the derivatives in them (`log_prob_theta`, `expected_log_prob_theta`,
+`tilted_theta`, `bound_theta`). It offers only what it can; engines say what they need. It knows no engine.
+
+    Logit      logistic sigmoid, with bias
+    Probit     cumulative Gaussian, with bias
+    Heaviside  step function with label noise: the binary robust likelihood
+    Gaussian   real-valued targets; makes every engine exact regression
+"""
+
+from .base import Likelihood, Sigmoid
+from .gaussian import Gaussian
+from .heaviside import Heaviside
+from .logit import Logit
+from .probit import Probit
+
+__all__ = ["Gaussian", "Heaviside", "Likelihood", "Logit", "Probit", "Sigmoid"]

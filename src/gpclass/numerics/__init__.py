@@ -1,0 +1,24 @@
+"""Numerical pieces with one home each: factorisations, the normal distribution's tails, Gaussian quadrature.
+
+linalg      Cholesky factor of I + √τ K √τ that turns itself into its inverse in place; symmetric helpers
+normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the logistic function as a mixture of probits
+quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
+"""
+
+from .linalg import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
+from .normal import LOG_SQRT_2PI, LOGISTIC_SCALES2, LOGISTIC_WEIGHTS, hazard, log_ndtr, normal_density
+from .quadrature import gaussian_nodes
+
+__all__ = [
+    "LOGISTIC_SCALES2",
+    "LOGISTIC_WEIGHTS",
+    "LOG_SQRT_2PI",
+    "Factor",
+    "NotPositiveDefinite",
+    "gaussian_nodes",
+    "hazard",
+    "log_ndtr",
+    "mirror_lower",
+    "normal_density",
+    "scaled_plus_identity",
+]

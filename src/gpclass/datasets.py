@@ -1,0 +1,327 @@
+"""Data sets of the papers, and those that come with scikit-learn: `load("sonar")`.
+
+wdbc, digits, iris, iris_fisher and wine are always made from scikit-learn's copies and work at once. The others are
+read from the folder that the environment variable GPCLASS_DATA names (one `.npz` per set, see `_read_npz`), or else,
+where OpenML has a twin, fetched from there; `Dataset.source` says which, and how a twin differs from the paper's file.
+
+Names that may mislead: "breast" is the papers' older set of 9 inputs, "wdbc" (or "breast_cancer") scikit-learn's of 30.
+"iris" is the UCI table that the papers used, "iris_fisher" scikit-learn's, where three entries follow Fisher's article.
+
+[NR] Nickisch & Rasmussen 2008.  [C] Chai 2012.  [RJV] Riihimäki, Jylänki & Vehtari 2013.
+[SLH] Seeger, Lawrence & Herbrich.  [V] Villacampa-Calvo 2017.
+"""
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import datasets as shipped
+
+VARIABLE = "GPCLASS_DATA"
+NO_PAPER = 0.75  # training share where no paper names one
+
+Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs and labels as their source has them: not scaled, rows in the source's order."""
+
+    name: str
+    X: np.ndarray  # (n, D) float64; a fixed training part comes first
+    y: np.ndarray  # (n,) class names (strings); floats for a regression set
+    feature_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # in the source's order; empty for a regression set
+    source: str  # where these numbers came from
+    n_train: int | None = None  # size of the fixed training part, None if there is no fixed split
+    train_share: float = NO_PAPER  # of a random split
+
+    @property
+    def X_train(self) -> np.ndarray:
+        return self.X[: self._fixed("X_train")]
+
+    @property
+    def y_train(self) -> np.ndarray:
+        return self.y[: self._fixed("y_train")]
+
+    @property
+    def X_test(self) -> np.ndarray:
+        return self.X[self._fixed("X_test") :]
+
+    @property
+    def y_test(self) -> np.ndarray:
+        return self.y[self._fixed("y_test") :]
+
+    def split(self, seed: int = 0) -> Split:
+        """X_train, y_train, X_test, y_test: the fixed split whatever the seed, else a random one of a paper's sizes.
+
+        Random splits are not stratified; the papers' own were not published.
+        """
+        if self.n_train is not None:
+            return self.X_train, self.y_train, self.X_test, self.y_test
+        order = np.random.default_rng(seed).permutation(len(self.y))
+        train, test = np.split(order, [round(self.train_share * len(order))])
+        return self.X[train], self.y[train], self.X[test], self.y[test]
+
+    def _fixed(self, asked: str) -> int:
+        if self.n_train is None:
+            raise AttributeError(f"{self.name} has no fixed split and so no {asked}; use split(seed).")
+        return self.n_train
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The OpenML set that stands in when the paper's file is not there."""
+
+    data_id: int
+    note: str = "rows may be in another order"  # how it differs from the paper's file
+    labels: dict[str, str] = field(default_factory=dict)  # OpenML's label -> ours, in the order of our classes
+    keep: Callable[[str], bool] = lambda feature: True
+    n_train: int | None = None  # where the fixed training part is known to come first
+
+    @property
+    def source(self) -> str:
+        return f"OpenML data id {self.data_id}, not the paper's own file: {self.note}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    about: str
+    sizes: tuple[int, int] | None = None  # a paper's training and test sizes, where the split is random
+    openml: Twin | None = None
+    sklearn: Callable[[], Any] | None = None
+
+
+def load(name: str, classes: Sequence[Any] | None = None) -> Dataset:
+    """The data set called `name` (see `names`), or only the given classes of it: `load("usps", classes=("3", "5"))`."""
+    name = ALIASES.get(name, name)
+    if name not in names():
+        close = difflib.get_close_matches(name, [*names(), *ALIASES], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"There is no data set {name!r}.{hint} There are: {', '.join(names())}.")
+    entry = CATALOGUE.get(name, Entry("the user's own"))
+    data = _load(name, entry)
+    if entry.sizes:
+        data = replace(data, train_share=entry.sizes[0] / sum(entry.sizes))
+    return data if classes is None else _only(data, classes)
+
+
+def names() -> list[str]:
+    """All names that `load` knows, files in the GPCLASS_DATA folder included; `describe` tells where they come from."""
+    folder = _folder()
+    found = {file.stem for file in folder.glob("*.npz")} if folder else set()
+    return sorted(found | set(CATALOGUE))
+
+
+def describe() -> str:
+    """A table for people: name, where `load` would find it here, what it is."""
+    rows = [(name, _origin(name), CATALOGUE[name].about if name in CATALOGUE else "(yours)") for name in names()]
+    rows += [(alias, "", f"another name of {name}") for alias, name in ALIASES.items()]
+    return "\n".join(f"{name:<15} {origin:<13} {about}".rstrip() for name, origin, about in rows)
+
+
+def _origin(name: str) -> str:
+    entry, folder = CATALOGUE.get(name, Entry("")), _folder()
+    if entry.sklearn:
+        return "scikit-learn"
+    if folder and (folder / f"{name}.npz").exists():
+        return VARIABLE
+    return f"OpenML {entry.openml.data_id}" if entry.openml else "not here"
+
+
+def _folder() -> Path | None:
+    return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
+
+
+def _load(name: str, entry: Entry) -> Dataset:
+    if entry.sklearn:
+        return _from_sklearn(name, entry.sklearn())
+    folder = _folder()
+    if folder and (folder / f"{name}.npz").exists():
+        return _read_npz(name, folder / f"{name}.npz")
+    if entry.openml is None:
+        raise _not_found(name, entry, "no twin on OpenML is known")
+    return _from_openml(name, entry.openml, _fetch(name, entry, entry.openml))
+
+
+def _fetch(name: str, entry: Entry, twin: Twin) -> Any:
+    print(f"gpclass: fetching {name} from {twin.source}", file=sys.stderr)
+    try:
+        # liac-arff needs no pandas and gives numbers for nominal inputs
+        return shipped.fetch_openml(data_id=twin.data_id, as_frame=False, parser="liac-arff")
+    except (OSError, HTTPException, ValueError) as error:  # OpenML's own complaints are ValueErrors
+        reason = f"OpenML data id {twin.data_id} ({type(error).__name__}: {error})"
+        raise _not_found(name, entry, reason) from error
+
+
+def _not_found(name: str, entry: Entry, openml: str) -> FileNotFoundError:
+    folder = _folder()
+    local = f"{VARIABLE} ({f'no {name}.npz in {folder}' if folder else 'not set'})"
+    online = ", or try again online" if entry.openml else ""
+    return FileNotFoundError(
+        f"Data set {name!r} ({entry.about}) is not here. Tried: {local}; {openml}. "
+        f"Set {VARIABLE} to a folder that holds {name}.npz{online}."
+    )
+
+
+def _from_sklearn(name: str, bunch: Any) -> Dataset:
+    class_names = tuple(str(c) for c in bunch.target_names)
+    y = np.array(class_names)[bunch.target]
+    features = tuple(str(f) for f in bunch.feature_names)
+    return Dataset(name, np.array(bunch.data, dtype=float), y, features, class_names, "scikit-learn")
+
+
+def _uci_iris() -> Any:
+    """scikit-learn's iris with rows 35 and 38 as in the UCI table."""
+    bunch = shipped.load_iris()
+    bunch.data = bunch.data.copy()
+    bunch.data[34, 3], bunch.data[37, 1], bunch.data[37, 2] = 0.1, 3.1, 1.5
+    return bunch
+
+
+def _read_npz(name: str, file: Path) -> Dataset:
+    """Arrays X (n, D), y (n,) and perhaps is_test (n,), or X_train, y_train, X_test, y_test; class_names (C,) if y
+    holds codes 0 .. C-1; feature_names (D,). Without class_names, floats are regression targets, all else is labels."""
+    with np.load(file, allow_pickle=False) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    parts = ("X", "y") if "X" in arrays else ("X_train", "y_train", "X_test", "y_test")
+    if missing := [part for part in parts if part not in arrays]:
+        raise ValueError(f"{file} lacks {', '.join(missing)}: X and y are needed, or X_train, y_train, X_test, y_test.")
+    X, y = (np.concatenate([arrays[part] for part in parts[i::2]]) for i in (0, 1))
+    is_test = arrays.get("is_test") if "X" in arrays else np.arange(len(y)) >= len(arrays["y_train"])
+    if is_test is not None:
+        order = np.argsort(is_test, kind="stable")
+        X, y = X[order], y[order]
+    y, class_names = _named(y, arrays.get("class_names"))
+    features = tuple(str(f) for f in arrays.get("feature_names", [f"x{j}" for j in range(X.shape[1])]))
+    n_train = None if is_test is None else int(np.sum(~is_test.astype(bool)))
+    return Dataset(name, X.astype(float), y, features, class_names, str(file), n_train)
+
+
+def _named(y: np.ndarray, class_names: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
+    if class_names is not None:
+        return class_names.astype(str)[y], tuple(str(c) for c in class_names)
+    if y.dtype.kind == "f":
+        return y.astype(float), ()
+    return y.astype(str), tuple(str(c) for c in np.unique(y))
+
+
+def _from_openml(name: str, twin: Twin, bunch: Any) -> Dataset:
+    kept = [j for j, feature in enumerate(bunch.feature_names) if twin.keep(feature)]
+    table = bunch.data.toarray() if issparse(bunch.data) else bunch.data
+    X, y = np.asarray(table, dtype=float)[:, kept], np.asarray(bunch.target).astype(str)
+    complete = np.isfinite(X).all(axis=1)
+    source = twin.source + (f"; {np.sum(~complete)} rows with missing values dropped" if not complete.all() else "")
+    class_names = np.unique(y).tolist()
+    if twin.labels and set(class_names) <= set(twin.labels):  # all or none: half a translation would mix two codings
+        y = np.array([twin.labels[label] for label in y])
+        class_names = [label for label in twin.labels.values() if label in y]
+    features = tuple(bunch.feature_names[j] for j in kept)
+    return Dataset(name, X[complete], y[complete], features, tuple(class_names), source, twin.n_train)
+
+
+def _only(data: Dataset, classes: Sequence[Any]) -> Dataset:
+    wanted = tuple(str(c) for c in classes)
+    if len(wanted) < 2 or len(set(wanted)) < len(wanted) or not set(wanted) <= set(data.class_names):
+        raise ValueError(
+            f"classes={wanted} must be two or more different classes of {data.name}, "
+            f"which has {', '.join(data.class_names) or 'none: it is a regression set'}."
+        )
+    keep = np.isin(data.y, wanted)
+    n_train = None if data.n_train is None else int(np.sum(keep[: data.n_train]))
+    return replace(data, X=data.X[keep], y=data.y[keep], class_names=wanted, n_train=n_train)
+
+
+ALIASES = {"usps": "usps_resampled", "breast_cancer": "wdbc"}
+
+DIGITS = {str(label): str(label - 1) for label in range(1, 11)}
+SEGMENTS = {s: s.upper() for s in ("brickface", "cement", "foliage", "grass", "path", "sky", "window")}
+GLASS = {
+    "build wind float": "building_float",
+    "build wind non-float": "building_nonfloat",
+    "vehic wind float": "vehicle_float",
+    "containers": "containers",
+    "tableware": "tableware",
+    "headlamps": "headlamps",
+}
+
+CATALOGUE = {
+    "wdbc": Entry("breast cancer, Wisconsin (diagnostic): 569 × 30, 2 classes", sklearn=shipped.load_breast_cancer),
+    "digits": Entry("8 × 8 handwritten digits: 1797 × 64, 10 classes", sklearn=shipped.load_digits),
+    "iris": Entry("iris, the UCI table: 150 × 4, 3 classes [C]", (90, 60), sklearn=_uci_iris),
+    "iris_fisher": Entry("iris as in Fisher's article: 150 × 4, 3 classes", (90, 60), sklearn=shipped.load_iris),
+    "wine": Entry("wine: 178 × 13, 3 classes [C, RJV, V]", (106, 72), sklearn=shipped.load_wine),
+    "breast": Entry(
+        "breast cancer, Wisconsin (original): 683 × 9, 2 classes [NR]",
+        (300, 383),
+        Twin(15, "it has 699 rows, 16 with missing values", {"benign": "benign", "malignant": "malignant"}),
+    ),
+    "crabs": Entry("sex of Leptograpsus crabs: 200 × 6, 2 classes [NR]", (100, 100)),
+    "ionosphere": Entry("radar returns: 351 × 34, 2 classes [NR]", (200, 151), Twin(59)),
+    "pima": Entry(
+        "diabetes in Pima Indians: 768 × 8, 2 classes [NR]",
+        (350, 418),
+        Twin(37, labels={"tested_negative": "no_diabetes", "tested_positive": "diabetes"}),
+    ),
+    "sonar": Entry(
+        "sonar, mines and rocks: 208 × 60, 2 classes [NR]", (108, 100), Twin(40, labels={"Mine": "M", "Rock": "R"})
+    ),
+    "usps_resampled": Entry("USPS digits, GPML's partition: 4649 + 4649 × 256, 10 classes [NR: 3 and 5; RJV: 3, 5, 7]"),
+    "usps_original": Entry(
+        "USPS digits: 7291 + 2007 × 256, 10 classes [SLH]",
+        (7291, 2007),
+        Twin(41082, "its table does not mark the training part, so splits are random", DIGITS),
+    ),
+    "new_thyroid": Entry("thyroid: 215 × 5, 3 classes [C, RJV, V]", (129, 86)),
+    "glass": Entry("glass: 214 × 9, 6 classes [C, RJV, V]", (128, 86), Twin(41, labels=GLASS)),
+    "tae": Entry(
+        "teaching assistants: 151 × 5, 3 classes [RJV]",
+        (136, 15),  # ten-fold
+        Twin(48, "nominal inputs may be numbered otherwise", {"1": "low", "2": "medium", "3": "high"}),
+    ),
+    "segmentation": Entry(
+        "image segments: 210 + 2100 × 18, 7 classes [RJV]",
+        (210, 2100),
+        Twin(
+            36,
+            "its table does not mark the training part, so splits are random",
+            SEGMENTS,
+            keep=lambda feature: "count" not in feature,  # constant
+        ),
+    ),
+    "satimage": Entry(
+        "Landsat pixels: 4435 + 2000 × 36, 6 classes [SLH, V]",
+        (4435, 2000),
+        Twin(182, "a few rows of 6435 are missing, the training part is not marked, classes are numbers"),
+    ),
+    "svmguide2": Entry("bioinformatics, LIBSVM's collection: 391 × 20, 3 classes [V]", (352, 39)),
+    "vehicle": Entry(
+        "vehicle silhouettes: 846 × 18, 4 classes [V]",
+        (761, 85),
+        Twin(54, labels={v: v for v in ("opel", "saab", "bus", "van")}),
+    ),
+    "vowel": Entry(
+        "spoken vowels: 528 + 462 × 10, 11 classes, split by speaker [V: the first 6 classes]",
+        (891, 99),
+        Twin(307, "speakers are left out, so splits are random", keep=lambda feature: feature.startswith("Feature")),
+    ),
+    "mnist": Entry(
+        "MNIST digits: 60000 + 10000 × 784, 10 classes [SLH, V]",
+        openml=Twin(554, "the same images; the first 60000 rows are the training part", n_train=60000),
+    ),
+    "nycflights13": Entry("flights from New York, delays: 273853 × 8, 3 classes [stands in for V's]", (263853, 10000)),
+    "pumadyn32nm": Entry("robot arm, regression: 7168 + 1024 × 32 [SLH]"),
+    "ripley": Entry("Ripley's synthetic data: 250 + 1000 × 2, 2 classes"),
+    "banana": Entry(
+        "banana: 400 + 4900 × 2, 2 classes",
+        (400, 4900),
+        Twin(1460, "the training part is not marked, so splits are random, and classes are called 1 and 2"),
+    ),
+}

@@ -1,0 +1,173 @@
+"""Exact prior N(0, K) times scalar sites.
+
+Everything comes from B = I + √τ K √τ, whose eigenvalues are at least one; K is never inverted. With b = diag(B⁻¹):
+
+    var_i = (1 - b_i)/τ_i      cavity variance = var_i / b_i      tr(V K⁻¹) = Σ b_i      log|V K⁻¹| = -log|B|
+
+so one factorisation and one triangular inverse give all that a sweep of any engine asks for. The mean for other ν
+(same τ) costs matrix-vector products only: `with_nu`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
+from .sites import Sites
+
+TINY = 1e-6  # τ_i K_ii below which (1 - b_i)/τ_i would lose more than nine digits
+
+
+class FullPosterior:
+    """q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)."""
+
+    def __init__(self, K: np.ndarray, sites: Sites, system: _PositiveSystem | _IndefiniteSystem | None = None):
+        if system is None:
+            system = _IndefiniteSystem(K, sites.tau) if np.any(sites.tau < 0) else _PositiveSystem(K, sites.tau)
+        self.K, self.sites, self._system = K, sites, system
+        self.alpha = system.alpha(sites.nu)  # (n,) K⁻¹ mean
+        self.mean = K @ self.alpha  # (n,)
+
+    def with_nu(self, nu: np.ndarray) -> FullPosterior:
+        """Same site precisions, other ν: no new factorisation."""
+        return FullPosterior(self.K, Sites(self.sites.tau, nu), self._system)
+
+    @property
+    def var(self) -> np.ndarray:
+        """(n,) marginal variances."""
+        return self._system.var
+
+    @property
+    def log_det(self) -> float:
+        """log|I + KT|."""
+        return self._system.log_det
+
+    @property
+    def trace_ratio(self) -> float:
+        """tr(V K⁻¹)."""
+        return float(np.sum(self._system.kept))
+
+    @property
+    def log_partition(self) -> float:
+        """log ∫ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i) df."""
+        return 0.5 * float(self.sites.nu @ self.mean) - 0.5 * self.log_det
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each f_i with its own site taken out. [NR] (12)"""
+        var = self._system.cavity_var
+        return self.mean - var * self.alpha, var
+
+    def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(α, mean) that belong to ν under the current τ: V ν = K α."""
+        alpha = self._system.alpha(nu)
+        return alpha, self.K @ alpha
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
+        var = kd - self._system.explained(Ks)
+        # rounding can push the variance of a point that coincides with data below zero, never by more than this
+        return Ks.T @ self.alpha, np.maximum(var, 1e-14 * kd)
+
+    def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the pairs given: a new symmetric (n, n) array."""
+        G = self._system.residual_precision()  # lower triangle, negated and halved below
+        left = np.stack([self.alpha, *(u for u, _ in pairs), *(w for _, w in pairs)], axis=1)
+        right = np.stack([self.alpha, *(w for _, w in pairs), *(u for u, _ in pairs)], axis=1)
+        for i in range(0, len(G), 256):
+            j = min(i + 256, len(G))
+            np.subtract(left[i:j] @ right[:j].T, G[i:j, :j], out=G[i:j, :j])
+            G[i:j, :j] *= 0.5
+        return mirror_lower(G)
+
+    def apply_residual_precision(self, x: np.ndarray) -> np.ndarray:
+        """(K + T⁻¹)⁻¹ x."""
+        return self._system.apply_residual_precision(x)
+
+
+class _PositiveSystem:
+    """(K, τ) with all τ ≥ 0."""
+
+    def __init__(self, K: np.ndarray, tau: np.ndarray):
+        self.K, self.tau = K, tau
+        self.root = np.sqrt(tau)
+        self.factor = None if not np.any(tau) else Factor(scaled_plus_identity(K, self.root), "I + √W K √W")
+        self.log_det = self.factor.log_det if self.factor else 0.0
+
+    def apply_residual_precision(self, x):
+        return self.root * self.factor.solve(self.root * x) if self.factor else np.zeros_like(x)
+
+    def alpha(self, nu):
+        return nu - self.apply_residual_precision(self.K @ nu) if np.any(nu) else np.zeros_like(nu)
+
+    @cached_property
+    def kept(self):
+        """b = diag(B⁻¹) = 1 - τ var."""
+        return self.factor.diag_inverse() if self.factor else np.ones(len(self.tau))
+
+    @cached_property
+    def var(self):
+        prior = np.diagonal(self.K)
+        kept = self.kept
+        weak = self.tau * prior < TINY
+        var = np.empty_like(self.tau)
+        var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
+        var[weak] = prior[weak] - self.explained(self.K[:, weak])
+        return var
+
+    @cached_property
+    def cavity_var(self):
+        return self.var / self.kept
+
+    def explained(self, Ks):
+        """diag(Ksᵀ (K + T⁻¹)⁻¹ Ks)."""
+        if self.factor is None:
+            return np.zeros(Ks.shape[1])
+        white = self.factor.whiten(self.root[:, None] * Ks)
+        return np.einsum("ij,ij->j", white, white)
+
+    def residual_precision(self):
+        """Lower triangle of (K + T⁻¹)⁻¹ = √τ B⁻¹ √τ, in a new array."""
+        if self.factor is None:
+            return np.zeros_like(self.K)
+        R = self.factor.inverse_lower()
+        for i in range(0, len(R), 256):
+            j = min(i + 256, len(R))
+            R[i:j, :j] *= self.root[:j]
+            R[i:j, :j] *= self.root[i:j, None]
+        return R
+
+
+class _IndefiniteSystem:
+    """(K, τ) with some τ < 0, as sites of likelihoods that are not log-concave have: V = L (I + LᵀTL)⁻¹ Lᵀ, K = L Lᵀ."""
+
+    JITTER = 1e-10  # relative to the mean prior variance; V is off by no more than that
+
+    def __init__(self, K: np.ndarray, tau: np.ndarray):
+        self.K, self.tau = K, tau
+        n = len(K)
+        L = np.linalg.cholesky(K + self.JITTER * np.trace(K) / n * np.eye(n))
+        try:
+            factor = Factor(np.ascontiguousarray(np.eye(n) + L.T @ (tau[:, None] * L)), "the posterior precision")
+        except NotPositiveDefinite as error:
+            raise NotPositiveDefinite("negative site precisions outweigh the prior: no proper posterior") from error
+        self.half = factor.whiten(np.asfortranarray(L.T))  # V = halfᵀ half
+        self.log_det = factor.log_det
+        self.var = np.einsum("ij,ij->j", self.half, self.half)
+        self.kept = 1 - tau * self.var
+        self.cavity_var = self.var / self.kept
+
+    def alpha(self, nu):
+        return nu - self.tau * (self.half.T @ (self.half @ nu))
+
+    def apply_residual_precision(self, x):
+        return self.tau * self.alpha(x) if np.any(x) else np.zeros_like(x)
+
+    def explained(self, Ks):
+        scaled = self.tau[:, None] * Ks
+        white = self.half @ scaled
+        return np.einsum("ij,ij->j", scaled, Ks) - np.einsum("ij,ij->j", white, white)
+
+    def residual_precision(self):
+        return np.diag(self.tau) - self.tau[:, None] * (self.half.T @ self.half) * self.tau

@@ -1,0 +1,177 @@
+"""Two ways to compare rows of features F (n, q) and H (m, q): inner products, and squared distances.
+
+Both are one matrix product s_ij = ⟨left_i, right_j⟩, taken tile by tile, and so are their derivatives: with
+M_ij = dL/ds_ij, dL/dleft = M @ right and dL/dright = Mᵀ @ left. No array here is larger than a tile or the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from .base import Array
+
+TILE = 256  # rows and columns of a tile: 0.5 MB, stays in a core's cache through the elementwise steps
+LARGEST = 1e250  # of a squared feature norm; keeps s, and s over a small parameter, far from overflow
+FAR = 1e5  # of a squared feature norm; |f|² + |h|² - 2⟨f, h⟩ loses eps * norm, 1e-11 up to here
+NEAR = 1e-4  # times the norm: beyond FAR, squared distances below this are retaken; the others are good to 1e-12
+
+
+class Comparison(Protocol):
+    shift_invariant: bool
+    F: Array
+    H: Array
+
+    def __init__(self, F: Array, H: Array) -> None: ...
+
+    def tile(self, I: slice, J: slice, out: Array) -> None:
+        """s[I, J] into `out`."""
+
+    def add(self, I: slice, J: slice, M: Array) -> None:
+        """Take in dL/ds[I, J]."""
+
+    def gradients(self) -> tuple[Array, Array]:
+        """dL/dF, dL/dH."""
+
+    def scale_gradient(self) -> Array:
+        """(q,), dL/dlog of a lengthscale of each column of F and H."""
+
+    @staticmethod
+    def with_self(F: Array) -> Array:
+        """The diagonal of s for H = F."""
+
+    @staticmethod
+    def with_self_gradient(F: Array, m: Array) -> Array:
+        """dL/dF for m_i = dL/ds_ii."""
+
+
+class Inner:
+    """s = ⟨f, h⟩."""
+
+    shift_invariant = False
+
+    def __init__(self, F: Array, H: Array) -> None:
+        check_size(F, H)
+        self.F, self.H = F, H
+        self.dF, self.dH = np.zeros_like(F), np.zeros_like(H)
+
+    def tile(self, I: slice, J: slice, out: Array) -> None:
+        np.dot(self.F[I], self.H[J].T, out=out)
+
+    def add(self, I: slice, J: slice, M: Array) -> None:
+        self.dF[I] += M @ self.H[J]
+        self.dH[J] += M.T @ self.F[I]
+
+    def gradients(self) -> tuple[Array, Array]:
+        return self.dF, self.dH
+
+    def scale_gradient(self) -> Array:
+        return -np.sum(self.F * self.dF, axis=0) - np.sum(self.H * self.dH, axis=0)
+
+    @staticmethod
+    def with_self(F: Array) -> Array:
+        return squared_norms(F)
+
+    @staticmethod
+    def with_self_gradient(F: Array, m: Array) -> Array:
+        return 2 * m[:, None] * F
+
+
+class Distance:
+    """s = -½|f - h|², exactly 0 for a row with itself.
+
+    left = (f, -½|f|², 1), right = (h, 1, -½|h|²): their product is s, and M @ right holds the row sums of M too.
+    """
+
+    shift_invariant = True
+
+    def __init__(self, F: Array, H: Array) -> None:
+        check_size(F, H)
+        self.F, self.H = F, H
+        self.f2, self.h2 = squared_norms(F), squared_norms(H)
+        self.left = np.column_stack([F, -0.5 * self.f2, np.ones(len(F))])
+        self.right = np.column_stack([H, np.ones(len(H)), -0.5 * self.h2])
+        self.dleft, self.dright = np.zeros_like(self.left), np.zeros_like(self.right)
+        self.far = max(self.f2.max(initial=0), self.h2.max(initial=0)) > FAR
+        self.spread = np.zeros(F.shape[1])  # Σ_ij M_ij (f_i - h_j)² by column; used if far
+
+    def tile(self, I: slice, J: slice, out: Array) -> None:
+        np.dot(self.left[I], self.right[J].T, out=out)
+        np.minimum(out, 0, out=out)
+        norm = max(self.f2[I].max(), self.h2[J].max())
+        if norm > FAR:
+            _retake_small(out, self.F[I], self.H[J], NEAR * norm)
+
+    def add(self, I: slice, J: slice, M: Array) -> None:
+        self.dleft[I] += M @ self.right[J]
+        self.dright[J] += M.T @ self.left[I]
+        if self.far:
+            for d in range(self.F.shape[1]):
+                difference = np.subtract.outer(self.F[I, d], self.H[J, d])
+                difference *= difference
+                self.spread[d] += np.vdot(M, difference)
+
+    def gradients(self) -> tuple[Array, Array]:
+        q = self.F.shape[1]
+        row_sums, column_sums = self.dleft[:, q], self.dright[:, q + 1]
+        return self.dleft[:, :q] - row_sums[:, None] * self.F, self.dright[:, :q] - column_sums[:, None] * self.H
+
+    def scale_gradient(self) -> Array:
+        if self.far:
+            return self.spread
+        dF, dH = self.gradients()
+        return -np.sum(self.F * dF, axis=0) - np.sum(self.H * dH, axis=0)
+
+    @staticmethod
+    def with_self(F: Array) -> Array:
+        return np.zeros(len(F))
+
+    @staticmethod
+    def with_self_gradient(F: Array, m: Array) -> Array:
+        return np.zeros_like(F)
+
+
+def _retake_small(s: Array, F: Array, H: Array, limit: float) -> None:
+    """Where |f - h|² < limit, s from differences: near twins far from the centre have lost all digits."""
+    rows, columns = np.nonzero(s > -0.5 * limit)
+    step = max(1, 2**17 // max(1, F.shape[1]))  # 1 MB of differences at a time
+    for start in range(0, len(rows), step):
+        i, j = rows[start : start + step], columns[start : start + step]
+        s[i, j] = -0.5 * squared_norms(F[i] - H[j])
+
+
+def squared_norms(F: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return np.einsum("ij,ij->i", F, F)
+
+
+def check_size(*features: Array) -> None:
+    largest = max(squared_norms(F).max(initial=0) for F in features)
+    if not largest < LARGEST:
+        raise ValueError(
+            f"inputs reach {np.sqrt(largest):.3g} lengthscales; squares stay in range up to {np.sqrt(LARGEST):.0g}. "
+            "Rescale the inputs or raise the lengthscale."
+        )
+
+
+def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
+    for i in range(0, n, TILE):
+        for j in range(0, m, TILE):
+            yield slice(i, min(i + TILE, n)), slice(j, min(j + TILE, m))
+
+
+def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    return ((I, J) for I, J in tiles(n, n) if J.start <= I.start)
+
+
+class Buffer:
+    """A tile's worth of memory, handed out in the shape asked for."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(TILE * TILE)
+
+    def __call__(self, I: slice, J: slice) -> Array:
+        shape = I.stop - I.start, J.stop - J.start
+        return self.memory[: shape[0] * shape[1]].reshape(shape)

@@ -1,0 +1,154 @@
+"""Sums and products of kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import accumulate
+from operator import iadd, imul
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .base import Array, Kernel
+from .leaf import Leaf, split_theta
+
+
+class Composite(Kernel):
+    """Members side by side; theta, names and bounds are those of the members in order."""
+
+    members: tuple[Kernel, ...]
+
+    def __init__(self, *members: Kernel) -> None:
+        if not members or not all(isinstance(k, Kernel) for k in members):
+            raise TypeError(f"{type(self).__name__} takes kernels, at least one; got {members!r}.")
+        nested = [k.members if isinstance(k, type(self)) else (k,) for k in members]
+        self.__dict__["members"] = tuple(k for group in nested for k in group)
+
+    @property
+    def theta(self) -> Array:
+        return np.concatenate([k.theta for k in self.members])
+
+    @property
+    def bounds(self) -> Array:
+        return np.concatenate([k.bounds for k in self.members])
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{prefix}.{name}" for prefix, leaf in self._labelled() for name in leaf.names]
+
+    def with_theta(self, theta: ArrayLike) -> Kernel:
+        parts = split_theta(theta, [len(k.theta) for k in self.members], self)
+        return type(self)(*[k.with_theta(t) for k, t in zip(self.members, parts, strict=True)])
+
+    def fix(self, *names: str) -> Kernel:
+        return self._on_leaves(names, lambda leaf, name: leaf.fix(name))
+
+    def free(self, *names: str) -> Kernel:
+        return self._on_leaves(names, lambda leaf, name: leaf.free(name))
+
+    def _on_leaves(self, names: tuple[str, ...], change: Callable[[Kernel, str], Kernel]) -> Kernel:
+        """Apply `change` to every leaf that a name means: 'rbf.variance' one, 'variance' all that have it."""
+        prefixes, leaves = zip(*self._labelled(), strict=True)
+        changed = list(leaves)
+        for name in names:
+            prefix, _, own = name.rpartition(".")
+            hit = [i for i, leaf in enumerate(leaves) if prefix in ("", prefixes[i]) and _knows(leaf, own)]
+            if not hit:
+                raise ValueError(f"no parameter {name!r} in {self!r}; it has {self._all_names()}.")
+            for i in hit:
+                changed[i] = change(changed[i], own)
+        return self._with_leaves(iter(changed))
+
+    def _all_names(self) -> list[str]:
+        return [f"{prefix}.{name}" for prefix, leaf in self._labelled() for name in _own_names(leaf)]
+
+    def _labelled(self) -> list[tuple[str, Kernel]]:
+        """Each leaf with its prefix: the class name, numbered where a class appears twice."""
+        leaves = self._leaves()
+        stems = [type(leaf).__name__.lower() for leaf in leaves]
+        total, seen, labelled = Counter(stems), Counter[str](), []
+        for stem, leaf in zip(stems, leaves, strict=True):
+            seen[stem] += 1
+            labelled.append((f"{stem}{seen[stem]}" if total[stem] > 1 else stem, leaf))
+        return labelled
+
+    def _leaves(self) -> tuple[Kernel, ...]:
+        return tuple(leaf for k in self.members for leaf in k._leaves())
+
+    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
+        return type(self)(*[k._with_leaves(leaves) for k in self.members])
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.members))
+
+
+class Sum(Composite):
+    """k(x, z) = Σ_i k_i(x, z)."""
+
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        return reduce(iadd, (k._matrix(X, Z) for k in self.members))
+
+    def _diagonal(self, X: Array) -> Array:
+        return reduce(iadd, (k._diagonal(X) for k in self.members))
+
+    def _pullback(
+        self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
+    ) -> tuple[Array, Array | None]:
+        return _joined([k._pullback(X, Z, G, inputs, None) for k in self.members], inputs)
+
+    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
+        return _joined([k._pullback_diagonal(X, g) for k in self.members], True)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.members))
+
+
+class Product(Composite):
+    """k(x, z) = Π_i k_i(x, z)."""
+
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        return reduce(imul, (k._matrix(X, Z) for k in self.members))
+
+    def _diagonal(self, X: Array) -> Array:
+        return reduce(imul, (k._diagonal(X) for k in self.members))
+
+    def _pullback(
+        self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
+    ) -> tuple[Array, Array | None]:
+        values = [k._matrix(X, Z) for k in self.members]
+        others = _products_of_others(values, G)
+        return _joined(
+            [k._pullback(X, Z, H, inputs, V) for k, H, V in zip(self.members, others, values, strict=True)], inputs
+        )
+
+    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
+        others = _products_of_others([k._diagonal(X) for k in self.members], g)
+        return _joined([k._pullback_diagonal(X, h) for k, h in zip(self.members, others, strict=True)], True)
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.members)
+
+
+def _products_of_others(values: list[Array], G: Array) -> Iterator[Array]:
+    """G ∘ Π_{j≠i} values[j] for each i, by products from the left and from the right; no division, zeros are fine."""
+    from_right = list(accumulate(values[:0:-1], np.multiply))[::-1]
+    left = G
+    for i, V in enumerate(values[:-1]):
+        yield left * from_right[i]
+        left = left * V
+    yield left
+
+
+def _joined(results: list, inputs: bool) -> tuple[Array, Array]:
+    dthetas, dinputs = zip(*results, strict=True)
+    return np.concatenate(dthetas), reduce(iadd, dinputs) if inputs else None  # type: ignore[return-value]
+
+
+def _own_names(leaf: Kernel) -> list[str]:
+    return list(leaf._parameters) if isinstance(leaf, Leaf) else leaf.names
+
+
+def _knows(leaf: Kernel, name: str) -> bool:
+    return leaf._knows(name) if isinstance(leaf, Leaf) else name in leaf.names

@@ -1,0 +1,33 @@
+"""Constant covariance: a common offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .base import Array
+from .leaf import Leaf
+
+
+class Constant(Leaf):
+    """k(x, z) = variance."""
+
+    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
+        super().__init__(bounds, variance=variance)
+
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        return np.full((len(X), len(X if Z is None else Z)), self.variance)
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.full(len(X), self.variance)
+
+    def _pullback(
+        self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
+    ) -> tuple[Array, Array | None]:
+        dinputs = np.zeros_like(X if Z is None else Z) if inputs else None
+        return self._gradient({"variance": self.variance * G.sum()}), dinputs
+
+    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
+        return self._gradient({"variance": self.variance * g.sum()}), np.zeros_like(X)

@@ -1,0 +1,67 @@
+"""Matérn kernels with smoothness 3/2 and 5/2: samples that are once and twice differentiable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .base import Array
+from .comparisons import Distance
+from .pairwise import Pairwise
+
+
+class Matern32(Pairwise):
+    """k(x, z) = variance * (1 + a) exp(-a), a = √3 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
+
+    _comparison = Distance
+
+    def __init__(
+        self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+
+    def _shape(self, s: Array) -> None:
+        a = _root(s, 6)
+        np.exp(-a, out=s)
+        a += 1
+        s *= a
+
+    def _expand(self, s: Array) -> tuple[Array, Array, dict[str, Array]]:
+        a = _root(s, 6)
+        decay = np.exp(-a)
+        return (1 + a) * decay, 3 * decay, {}  # dh/dr² = -(3/2) exp(-a), and s = -½ r²
+
+
+class Matern52(Pairwise):
+    """k(x, z) = variance * (1 + a + a²/3) exp(-a), a = √5 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
+
+    _comparison = Distance
+
+    def __init__(
+        self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+
+    def _shape(self, s: Array) -> None:
+        a = _root(s, 10)
+        np.exp(-a, out=s)
+        polynomial = a / 3
+        polynomial += 1
+        polynomial *= a
+        polynomial += 1
+        s *= polynomial
+
+    def _expand(self, s: Array) -> tuple[Array, Array, dict[str, Array]]:
+        a = _root(s, 10)
+        decay = np.exp(-a)
+        slope = (1 + a) * decay
+        return slope + a * a * decay / 3, (5 / 3) * slope, {}  # dh/dr² = -(5/6) (1 + a) exp(-a)
+
+
+def _root(s: Array, factor: float) -> Array:
+    """√(-factor s); s = -½ r², so the factor is twice the 2ν of the kernel."""
+    a = s * -factor
+    return np.sqrt(a, out=a)

@@ -1,0 +1,115 @@
+"""Positive parameters of a kernel: one number, or one per input column; each with bounds, each free or fixed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .base import Array
+
+LOG_REACH = np.log(1e5)  # default bounds: this far to either side of the value given
+
+
+@dataclass(frozen=True)
+class Parameter:
+    values: tuple[float, ...]
+    log_bounds: tuple[tuple[float, float], ...]
+    free: tuple[bool, ...]
+    is_vector: bool  # one value per input column, even if there is only one column
+
+    @classmethod
+    def make(cls, name: str, value: Any, bounds: Any, may_be_vector: bool) -> Parameter:
+        array = _positive(name, value, may_be_vector)
+        values = np.atleast_1d(array)
+        default = np.log(values)[:, None] + [-LOG_REACH, LOG_REACH]
+        log_bounds = default if bounds is None else _log_bounds(name, bounds, len(values))
+        pairs = tuple((float(low), float(high)) for low, high in log_bounds)
+        return cls(tuple(values.tolist()), pairs, (True,) * len(values), array.ndim == 1)
+
+    @property
+    def value(self) -> Any:
+        """A float, or a read-only array with one value per column."""
+        if not self.is_vector:
+            return self.values[0]
+        array = np.array(self.values)
+        array.flags.writeable = False
+        return array
+
+    @property
+    def log_free(self) -> Array:
+        return np.log([v for v, free in zip(self.values, self.free, strict=True) if free])
+
+    def labels(self, name: str) -> list[str]:
+        """A label for each value, fixed ones too."""
+        return [f"{name}[{i}]" for i in range(len(self.values))] if self.is_vector else [name]
+
+    def moved(self, logs: Array) -> Parameter:
+        """The free values replaced by the exponentials of `logs`."""
+        with np.errstate(over="ignore"):
+            new = np.exp(logs)
+        bad = ~(np.isfinite(new) & (new > 0))
+        if bad.any():
+            raise ValueError(
+                f"theta holds logs; exp({logs[bad][0]:.6g}) is {new[bad][0]:.3g}, not positive and finite."
+            )
+        # exp(log v) may differ from v in the last digit; an unchanged entry keeps its value
+        values = np.array(self.values)
+        values[list(self.free)] = np.where(logs == self.log_free, values[list(self.free)], new)
+        return replace(self, values=tuple(values.tolist()))
+
+    def marked(self, index: int | None, free: bool) -> Parameter:
+        """One value (or all, for None) fixed or freed."""
+        flags = tuple(free if index in (None, i) else old for i, old in enumerate(self.free))
+        return replace(self, free=flags)
+
+    def __str__(self) -> str:
+        if not self.is_vector:
+            text = f"{self.values[0]:.6g}"
+        else:
+            shown = [f"{v:.3g}" for v in self.values]
+            text = "[" + ", ".join(shown if len(shown) <= 6 else [*shown[:3], "...", shown[-1]]) + "]"
+        return text if any(self.free) else f"{text} fixed"
+
+
+class Positive:
+    """Declares a parameter in the body of a kernel class, and reads it: `kernel.variance`."""
+
+    def __init__(self, may_be_vector: bool = False) -> None:
+        self.may_be_vector = may_be_vector
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, kernel: Any, owner: type | None = None) -> Any:
+        return self if kernel is None else kernel._parameters[self.name].value
+
+
+def split_label(label: str) -> tuple[str, int | None]:
+    """'lengthscale[2]' -> ('lengthscale', 2); 'variance' -> ('variance', None)."""
+    match = re.fullmatch(r"(.*)\[(\d+)\]", label)
+    return (match[1], int(match[2])) if match else (label, None)
+
+
+def _positive(name: str, value: Any, may_be_vector: bool) -> Array:
+    wanted = "a positive finite number" + (", or one per input column" if may_be_vector else "")
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    right_shape = array.ndim == 0 or (may_be_vector and array.ndim == 1 and array.size > 0)
+    if not right_shape or not (np.isfinite(array) & (array > 0)).all():
+        raise ValueError(f"{name} must be {wanted}; got {value!r}.")
+    return array
+
+
+def _log_bounds(name: str, bounds: Any, size: int) -> Array:
+    try:
+        pairs = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (size, 2))
+    except (TypeError, ValueError):
+        pairs = np.full((1, 2), np.nan)
+    if not (np.isfinite(pairs) & (pairs > 0)).all() or (pairs[:, 0] > pairs[:, 1]).any():
+        raise ValueError(f"bounds of {name} must be a pair 0 < low <= high of values (not logs); got {bounds!r}.")
+    return np.log(pairs)

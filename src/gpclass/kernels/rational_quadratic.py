@@ -1,0 +1,44 @@
+"""Rational quadratic kernel: a mixture of RBF kernels over lengthscales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .base import Array
+from .comparisons import Distance
+from .pairwise import Pairwise
+from .parameters import Positive
+
+
+class RationalQuadratic(Pairwise):
+    """k(x, z) = variance * (1 + r² / (2 alpha))^-alpha; a large alpha approaches RBF."""
+
+    _comparison = Distance
+    alpha = Positive()
+
+    def __init__(
+        self,
+        lengthscale: ArrayLike = 1.0,
+        variance: float = 1.0,
+        alpha: float = 1.0,
+        *,
+        bounds: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(bounds, lengthscale=lengthscale, variance=variance, alpha=alpha)
+
+    def _shape(self, s: Array) -> None:
+        s /= -self.alpha
+        np.log1p(s, out=s)
+        s *= -self.alpha
+        np.exp(s, out=s)
+
+    def _expand(self, s: Array) -> tuple[Array, Array, dict[str, Array]]:
+        u = s / -self.alpha
+        log_base = np.log1p(u)
+        h = np.exp(-self.alpha * log_base)
+        slope = h / (1 + u)
+        return h, slope, {"alpha": self.alpha * (u * slope - h * log_base)}

@@ -1,0 +1,36 @@
+"""White noise: independent from point to point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .base import Array
+from .leaf import Leaf
+
+
+class White(Leaf):
+    """k(X) = variance * I; k(X, Z) = 0, even where rows of X and Z are equal: they are different draws."""
+
+    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
+        super().__init__(bounds, variance=variance)
+
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        K = np.zeros((len(X), len(X if Z is None else Z)))
+        if Z is None:
+            np.fill_diagonal(K, self.variance)
+        return K
+
+    def _diagonal(self, X: Array) -> Array:
+        return np.full(len(X), self.variance)
+
+    def _pullback(
+        self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
+    ) -> tuple[Array, Array | None]:
+        dinputs = np.zeros_like(X if Z is None else Z) if inputs else None
+        return self._gradient({"variance": self.variance * np.trace(G) if Z is None else 0.0}), dinputs
+
+    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
+        return self._gradient({"variance": self.variance * g.sum()}), np.zeros_like(X)

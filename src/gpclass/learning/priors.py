@@ -1,0 +1,213 @@
+"""Priors over hyperparameters, for MAP estimation and sampling.
+
+A prior is anything with `log_density(theta) -> (value, slope)`, elementwise over an array of theta = log v, where v is
+the kernel's parameter. The value is the density of theta itself, log p(v) + log dv/dtheta: theta is what we optimise
+and sample, so with this Jacobian MAP is the mode of the density that a sampler would visit. GPstuff does the same.
+
+`of` says which quantity carries the prior: "value" (v), "sqrt" (√v: σ_f where the parameter is σ_f²) or "log".
+"weak" is the prior of [RJV] Riihimäki, Jylänki & Vehtari 2013, section 5.5: half Student-t, 4 degrees of freedom,
+"variance 100", on lengthscales and magnitude. They do not say whether of σ_f or σ_f²; their code (GPstuff) has it on
+σ_f, and so have we. GPstuff's number is the squared scale, hence scale = 10 (the variance of that t is 200).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.special import expit, gammaln, log_ndtr
+
+LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
+POWERS = {"value": 1.0, "sqrt": 0.5}  # the prior is on u = exp(power · theta)
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+class Prior(Protocol):
+    """What a prior must offer; both arrays have the shape of theta."""
+
+    def log_density(self, theta: np.ndarray) -> Pair: ...
+
+
+def _require_positive(prior: Any, *fields: str) -> None:
+    for field in fields:
+        if not (np.isfinite(getattr(prior, field)) and getattr(prior, field) > 0):
+            raise ValueError(f"{type(prior).__name__} needs {field} > 0; got {getattr(prior, field)}.")
+
+
+def _require_of(prior: Any, *choices: str) -> None:
+    if prior.of not in choices:
+        raise ValueError(f"{type(prior).__name__} can be of {', '.join(map(repr, choices))}; got of={prior.of!r}.")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """No preference: uniform in theta. Improper; leaves type-II maximum likelihood as it is."""
+
+    def log_density(self, theta: np.ndarray) -> Pair:
+        return np.zeros(np.shape(theta)), np.zeros(np.shape(theta))
+
+
+@dataclass(frozen=True)
+class HalfStudentT:
+    """Student-t folded at zero: nearly flat below `scale`, falling like u^-(df + 1) far above it."""
+
+    df: float = 4.0
+    scale: float = 10.0
+    of: str = "value"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "df", "scale")
+        _require_of(self, "value", "sqrt")
+
+    def log_density(self, theta: np.ndarray) -> Pair:
+        power = POWERS[self.of]
+        log_u = power * np.asarray(theta, dtype=float)
+        log_ratio = 2 * (log_u - np.log(self.scale)) - np.log(self.df)  # log of u² / (df · scale²), cannot overflow
+        log_norm = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * np.log(self.df * np.pi * self.scale**2 / 4)
+        value = log_norm - (self.df + 1) / 2 * np.logaddexp(0, log_ratio) + log_u + np.log(power)
+        return value, power * (1 - (self.df + 1) * expit(log_ratio))
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Gaussian. Of "log" it is on theta itself: v is log-normal with median exp(mean), and a parameter that is not kept
+    as a log (a bias) is Gaussian. Of "value" or "sqrt" it is cut off at zero and normalised there."""
+
+    mean: float
+    sd: float
+    of: str = "log"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "sd")
+        _require_of(self, "log", "value", "sqrt")
+
+    def log_density(self, theta: np.ndarray) -> Pair:
+        theta = np.asarray(theta, dtype=float)
+        if self.of == "log":
+            z = (theta - self.mean) / self.sd
+            return -0.5 * z**2 - np.log(self.sd) - LOG_SQRT_2PI, -z / self.sd
+        power = POWERS[self.of]
+        log_norm = -np.log(self.sd) - LOG_SQRT_2PI - log_ndtr(self.mean / self.sd)
+        with np.errstate(over="ignore"):  # beyond v = 1e154 the log density is -inf, and that is the answer
+            u = np.exp(power * theta)
+            z = (u - self.mean) / self.sd
+            return log_norm - 0.5 * z**2 + power * theta + np.log(power), power * (1 - u * z / self.sd)
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """p(u) ∝ u^(shape - 1) exp(-rate · u), mean shape / rate. Not offered of "log", where it would forbid v < 1."""
+
+    shape: float
+    rate: float
+    of: str = "value"
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "shape", "rate")
+        _require_of(self, "value", "sqrt")
+
+    def log_density(self, theta: np.ndarray) -> Pair:
+        power = POWERS[self.of]
+        log_u = power * np.asarray(theta, dtype=float)
+        with np.errstate(over="ignore"):  # as for Normal
+            decay = self.rate * np.exp(log_u)
+        log_norm = self.shape * np.log(self.rate) - gammaln(self.shape)
+        return log_norm + self.shape * log_u - decay + np.log(power), power * (self.shape - decay)
+
+
+@dataclass(frozen=True)
+class Custom:
+    """A user's function: theta entries (k,) -> (log densities (k,), slopes (k,)), taken as it is, Jacobian included."""
+
+    function: Callable[[np.ndarray], Any]
+
+    def log_density(self, theta: np.ndarray) -> Pair:
+        answer = self.function(theta)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise ValueError(f"A prior function must return (value, derivative); it gave {type(answer).__name__}.")
+        value, slope = (np.asarray(part, dtype=float) for part in answer)
+        if value.shape != np.shape(theta) or slope.shape != np.shape(theta):
+            raise ValueError(
+                f"A prior function got theta of shape {np.shape(theta)} and must answer elementwise; "
+                f"it gave shapes {value.shape} and {slope.shape}."
+            )
+        return value, slope
+
+
+WEAK_ON_VALUE = HalfStudentT()
+WEAK_ON_SQRT = HalfStudentT(of="sqrt")
+FLAT = Flat()
+
+
+def resolve_priors(priors: Any, names: Sequence[str]) -> list[Prior]:
+    """One prior per entry of theta.
+
+    `priors` is "weak" (half-t on every lengthscale and on the root of every variance, Flat on the rest), None or "none"
+    (Flat on all), one prior or function for all, or a dict from names to any of these; what the dict leaves out is
+    Flat. A dict's name stands for every entry that ends with it: "lengthscale" for "rbf.lengthscale[2]" too. If
+    several fit, the longer path wins, then an index over none.
+    """
+    if not isinstance(priors, Mapping):
+        return [_one_prior(priors, name) for name in names]
+    for key in priors:
+        if not any(_matches(key, name) for name in names):
+            raise ValueError(f"No hyperparameter is called {key!r}. There are: {', '.join(names)}.")
+    return [_from_dict(priors, name) for name in names]
+
+
+def log_prior(theta: np.ndarray, priors: Sequence[Prior]) -> tuple[float, np.ndarray]:
+    """Summed log density of theta (p,) and its gradient (p,); `priors` as `resolve_priors` gives them."""
+    theta = np.asarray(theta, dtype=float)
+    if theta.shape != (len(priors),):
+        raise ValueError(f"theta has shape {theta.shape} but there are {len(priors)} priors; one is needed per entry.")
+    total, gradient = 0.0, np.zeros(len(theta))
+    entries: dict[int, list[int]] = {}
+    for i, prior in enumerate(priors):  # one call per distinct prior: ARD has hundreds of entries under the same one
+        entries.setdefault(id(prior), []).append(i)
+    for where in entries.values():
+        value, gradient[where] = priors[where[0]].log_density(theta[where])
+        total += float(np.sum(value))
+    return total, gradient
+
+
+def _one_prior(prior: Any, name: str) -> Prior:
+    if prior is None:
+        return FLAT
+    if isinstance(prior, str):
+        if prior in ("weak", "none"):
+            return _weak(name) if prior == "weak" else FLAT
+        raise ValueError(f"priors={prior!r} is not known. Use 'weak', 'none', a prior, a function, or a dict of these.")
+    if hasattr(prior, "log_density") and not isinstance(prior, type):
+        return prior
+    if callable(prior) and not isinstance(prior, type):
+        return Custom(prior)
+    raise TypeError(f"{prior!r} is no prior: it has no log_density(theta) and is not a function. Is an instance meant?")
+
+
+def _weak(name: str) -> Prior:
+    parameter = _split(name)[0][-1]
+    if parameter.startswith("lengthscale"):
+        return WEAK_ON_VALUE
+    return WEAK_ON_SQRT if parameter.endswith("variance") else FLAT
+
+
+def _from_dict(priors: Mapping[str, Any], name: str) -> Prior:
+    fitting = [key for key in priors if _matches(key, name)]
+    return _one_prior(priors[max(fitting, key=_specificity)], name) if fitting else FLAT
+
+
+def _split(name: str) -> tuple[list[str], str]:
+    """Path and index: rbf.lengthscale[2] gives (["rbf", "lengthscale"], "2]"); no index is ""."""
+    path, _, index = name.partition("[")
+    return path.split("."), index
+
+
+def _matches(key: str, name: str) -> bool:
+    (key_path, key_index), (path, index) = _split(key), _split(name)
+    return path[-len(key_path) :] == key_path and key_index in ("", index)
+
+
+def _specificity(key: str) -> tuple[int, bool]:
+    path, index = _split(key)
+    return len(path), bool(index)

@@ -1,0 +1,158 @@
+"""What likelihoods share: a parameter vector, and quadrature as the default answer to every question.
+
+Every question is answered by value, slope and curvature in the latent mean, vectorised over data.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..numerics import gaussian_nodes
+
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Likelihood(ABC):
+    """Parameters: `theta` (free ones, unconstrained), `names`, `bounds`, `with_theta`. None unless a subclass has some."""
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.zeros(0)
+
+    @property
+    def names(self) -> list[str]:
+        return []
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.zeros((0, 2))
+
+    def with_theta(self, theta) -> Likelihood:
+        if np.size(theta):
+            raise ValueError(f"{type(self).__name__} has no free parameters, but got {np.size(theta)}")
+        return self
+
+    @abstractmethod
+    def check_targets(self, y) -> np.ndarray:
+        """y as a float array, or a ValueError that says what is wrong with it."""
+
+    @abstractmethod
+    def predictive(self, mean, var) -> np.ndarray:
+        """p(y = +1) when the latent value is N(mean, var)."""
+
+
+def check_signs(y) -> np.ndarray:
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
+    signs = y.astype(float)
+    if not np.all(np.abs(signs) == 1):
+        found = np.unique(y)[:5]
+        raise ValueError(
+            f"labels must be -1 or +1, but y contains {found.tolist()}. "
+            "Recode them, or use GPClassifier, which takes labels of any type."
+        )
+    return signs
+
+
+@dataclass(frozen=True)
+class Sigmoid(Likelihood):
+    """p(y | f) = sig(y (f + bias)) for a point-symmetric sigmoid, y in {-1, +1}.
+
+    A subclass gives `log_prob`; what it does not override is done by quadrature on it.
+    """
+
+    bias: float = 0.0  # intercept, added to the latent function
+    learn_bias: bool = False  # whether a fit may change it
+
+    def __post_init__(self):
+        if not np.isfinite(self.bias):
+            raise ValueError(f"bias must be a finite number, but is {self.bias}")
+
+    # parameters ---------------------------------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.array([self.bias]) if self.learn_bias else np.zeros(0)
+
+    @property
+    def names(self) -> list[str]:
+        return ["bias"] if self.learn_bias else []
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.array([[-100.0, 100.0]] if self.learn_bias else []).reshape(-1, 2)
+
+    def with_theta(self, theta) -> Sigmoid:
+        if np.size(theta) != len(self.theta):
+            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {np.size(theta)}")
+        return replace(self, bias=float(np.asarray(theta).ravel()[0])) if self.learn_bias else self
+
+    def check_targets(self, y) -> np.ndarray:
+        return check_signs(y)
+
+    # questions ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def log_prob(self, y, f) -> Triple:
+        """log p(y | f) and its first two derivatives in f."""
+
+    @abstractmethod
+    def log_prob_third(self, y, f) -> np.ndarray:
+        """Third derivative of log p(y | f) in f."""
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        """E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean` (that in var is half the second)."""
+        nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
+        value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
+        return tuple(np.einsum("...q,...q->...", weights, part) for part in (value, slope, curvature))  # type: ignore
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`.
+
+        The tilted distribution has mean `mean + var d1` and variance `var + var² d2`.
+        """
+        nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
+        value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
+        with np.errstate(divide="ignore"):  # weights that underflow
+            log_mass = np.log(weights) + value
+        top = np.max(log_mass, axis=-1, keepdims=True)
+        tilted = np.exp(log_mass - top)
+        mass = tilted.sum(-1)
+        d1 = np.einsum("...q,...q->...", tilted, slope) / mass
+        d2 = np.einsum("...q,...q->...", tilted, curvature + slope**2) / mass - d1**2
+        return top[..., 0] + np.log(mass), d1, d2
+
+    def log_predictive(self, y, mean, var) -> np.ndarray:
+        """log p(y) when the latent value is N(mean, var)."""
+        return self.tilted_moments(y, mean, var)[0]
+
+    def predictive(self, mean, var) -> np.ndarray:
+        return np.exp(self.log_predictive(np.ones_like(np.asarray(mean, float)), mean, var))
+
+    def predictive_std(self, mean, var) -> np.ndarray:
+        """Standard deviation of the class probability sig(f + bias) under N(mean, var)."""
+        nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
+        p = np.exp(self.log_prob(1.0, nodes)[0])
+        centre = np.einsum("...q,...q->...", weights, p)
+        return np.sqrt(np.einsum("...q,...q->...", weights, (p - centre[..., None]) ** 2))
+
+    # derivatives in theta, one row per free parameter: the bias moves the mean, so each is the next derivative in it ----
+
+    def _per_theta(self, *parts):
+        parts = tuple(np.atleast_2d(part)[: len(self.theta)] for part in parts)
+        return parts if len(parts) > 1 else parts[0]
+
+    def log_prob_theta(self, y, f) -> Triple:
+        """d/dθ of log_prob's value, slope and curvature, each (p, n)."""
+        _, slope, curvature = self.log_prob(y, f)
+        return self._per_theta(slope, curvature, self.log_prob_third(y, f))
+
+    def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
+        return self._per_theta(self.expected_log_prob(y, mean, var)[1])
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        return self._per_theta(self.tilted_moments(y, mean, var)[1])

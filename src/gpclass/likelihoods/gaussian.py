@@ -1,0 +1,95 @@
+"""Gaussian noise: p(y | f) = N(y | f, variance). It makes every engine exact regression, which is how engines are tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..numerics import LOG_SQRT_2PI
+from .base import Likelihood, Triple
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """p(y | f) = N(y | f, variance), y any real number. Its free parameter is log variance."""
+
+    variance: float = 1.0
+
+    def __post_init__(self):
+        if not (np.isfinite(self.variance) and self.variance > 0):
+            raise ValueError(f"variance must be a positive number, but is {self.variance}")
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.array([np.log(self.variance)])
+
+    @property
+    def names(self) -> list[str]:
+        return ["noise_variance"]
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.log([[1e-8, 1e8]])
+
+    def with_theta(self, theta) -> Gaussian:
+        if np.size(theta) != 1:
+            raise ValueError(f"Gaussian has one free parameter, but got {np.size(theta)}")
+        return Gaussian(float(np.exp(np.ravel(theta)[0])))
+
+    def check_targets(self, y) -> np.ndarray:
+        y = np.asarray(y, float)
+        if y.ndim != 1 or not np.all(np.isfinite(y)):
+            raise ValueError("targets must be a one-dimensional array of finite numbers")
+        return y
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        total = var + self.variance
+        residual = y - mean
+        value = -0.5 * residual**2 / total - 0.5 * np.log(total) - LOG_SQRT_2PI
+        return value, residual / total, -1 / total + 0 * residual
+
+    def log_prob(self, y, f) -> Triple:
+        return self.tilted_moments(y, f, 0.0)
+
+    def log_prob_third(self, y, f) -> np.ndarray:
+        return np.zeros_like(f)
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        value, slope, curvature = self.log_prob(y, mean)
+        return value + 0.5 * var * curvature, slope, curvature
+
+    def bound(self, y, touch) -> Triple:
+        """The log density is its own quadratic bound, tight everywhere."""
+        tau = np.full_like(touch, 1 / self.variance)
+        return -0.5 * y**2 * tau - 0.5 * np.log(self.variance) - LOG_SQRT_2PI, y * tau, tau
+
+    def bound_point(self, y, mean, var) -> np.ndarray:
+        return np.zeros_like(mean)
+
+    def log_predictive(self, y, mean, var) -> np.ndarray:
+        """Log density of a new target y."""
+        return self.tilted_moments(y, mean, var)[0]
+
+    def predictive(self, mean, var) -> np.ndarray:
+        """Probability that a new target is positive."""
+        from scipy.special import ndtr
+
+        return ndtr(mean / np.sqrt(var + self.variance))
+
+    # derivatives in θ = log variance, each (1, n) ---------------------------------------------------------------
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        _, d1, d2 = self.tilted_moments(y, mean, var)
+        return np.atleast_2d(0.5 * self.variance * (d1**2 + d2))
+
+    def log_prob_theta(self, y, f) -> Triple:
+        _, slope, curvature = self.log_prob(y, f)
+        return self.tilted_theta(y, f, 0.0), np.atleast_2d(-slope), np.atleast_2d(-curvature)
+
+    def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
+        second_moment = (y - mean) ** 2 + var
+        return np.atleast_2d(0.5 * second_moment / self.variance - 0.5)
+
+    def bound_theta(self, y, touch, mean, var) -> np.ndarray:
+        return self.expected_log_prob_theta(y, mean, var)

@@ -1,0 +1,54 @@
+"""Heaviside with label noise: p(y | f) = (1 - ε) if y f > 0, ε otherwise. The binary robust likelihood.
+
+With ε > 0 a datum on the wrong side costs no more than log(ε/(1-ε)), however far off it is. The likelihood is then not
+log-concave, and its EP sites may have negative precision. It has no derivative in f and, at ε = 0, no finite expected
+logarithm: engines that live on cavity integrals (EP, TAP, TAPNaive, FV) can use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from ..numerics import LOG_SQRT_2PI, log_ndtr
+from .base import Likelihood, Triple, check_signs
+
+
+@dataclass(frozen=True)
+class Heaviside(Likelihood):
+    """p(y | f) = ε + (1 - 2ε) [y f > 0], y in {-1, +1}."""
+
+    epsilon: float = 0.001  # probability that a label is flipped
+
+    def __post_init__(self):
+        if not 0 <= self.epsilon < 0.5:
+            raise ValueError(f"epsilon must be in [0, 0.5), but is {self.epsilon}")
+
+    def check_targets(self, y) -> np.ndarray:
+        return check_signs(y)
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        sd = np.sqrt(var)
+        known = sd > 0  # a latent value without spread cannot be tilted
+        safe_sd = np.where(known, sd, 1.0)
+        z = np.where(known, y * mean / safe_sd, np.where(y * mean == 0, 0.0, np.copysign(40.0, y * mean)))
+        log_right = np.log1p(-2 * self.epsilon) + log_ndtr(z)
+        value = np.logaddexp(np.log(self.epsilon), log_right) if self.epsilon else log_right
+        ratio = np.where(known, np.exp(np.log1p(-2 * self.epsilon) - 0.5 * z**2 - LOG_SQRT_2PI - value), 0.0)
+        return value, y * ratio / safe_sd, -ratio * (z + ratio) / safe_sd**2
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        return np.zeros((0, len(mean)))
+
+    def log_predictive(self, y, mean, var) -> np.ndarray:
+        return self.tilted_moments(y, mean, var)[0]
+
+    def predictive(self, mean, var) -> np.ndarray:
+        return np.exp(self.log_predictive(1.0, np.asarray(mean, float), np.asarray(var, float)))
+
+    def predictive_std(self, mean, var) -> np.ndarray:
+        """Standard deviation of the class probability, which takes the values ε and 1 - ε only."""
+        right = ndtr(np.asarray(mean) / np.sqrt(np.maximum(var, np.finfo(float).tiny)))
+        return (1 - 2 * self.epsilon) * np.sqrt(right * (1 - right))

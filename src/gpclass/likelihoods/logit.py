@@ -1,0 +1,103 @@
+"""Logit: p(y | f) = 1/(1 + exp(-y (f + bias))).
+
+[NR] Nickisch & Rasmussen 2008, sections 2 and 6.1.
+Gaussian integrals use the mixture of probits of `numerics.normal`: under N(mean, var) the component of scale λ becomes a
+probit of scale √(λ² + var), so all are sums of closed forms. Far on the left, where only the mixture's tail would count,
+sig(f) = exp(f) sig(-f) turns the integral into one on the right: Z(u) = exp(u + var/2) Z(-u - var).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, expit
+
+from ..numerics import LOG_SQRT_2PI, LOGISTIC_SCALES2, LOGISTIC_WEIGHTS
+from .base import Sigmoid, Triple
+
+SQRT_2PI = np.exp(LOG_SQRT_2PI)
+
+
+@dataclass(frozen=True)
+class Logit(Sigmoid):
+    """p(y | f) = 1/(1 + exp(-y (f + bias))), y in {-1, +1}."""
+
+    def log_prob(self, y, f) -> Triple:
+        z = y * (f + self.bias)
+        wrong = expit(-z)
+        return -np.logaddexp(0.0, -z), y * wrong, -wrong * expit(z)
+
+    def log_prob_third(self, y, f) -> np.ndarray:
+        z = y * (f + self.bias)
+        right, wrong = expit(z), expit(-z)
+        return y * right * wrong * (right - wrong)
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        u, var = np.broadcast_arrays(np.asarray(y * (mean + self.bias), float), np.asarray(var, float))
+        left = u < -0.5 * var
+        value, d1, d2 = _sigmoid_under_gaussian(np.where(left, -u - var, u), var)
+        value = np.where(left, u + 0.5 * var + value, value)
+        return value, y * np.where(left, 1 - d1, d1), d2
+
+    def predictive(self, mean, var) -> np.ndarray:
+        return np.exp(self.log_predictive(1.0, mean, var))
+
+    def predictive_std(self, mean, var) -> np.ndarray:
+        # sig² = sig - sig', and sig' is the mixture's density
+        p = self.predictive(mean, var)
+        slope = -self.expected_log_prob(1.0, mean, var)[2]
+        return np.sqrt(np.maximum(p * (1 - p) - slope, 0.0))
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        u, var = np.broadcast_arrays(np.asarray(y * (mean + self.bias), float), np.asarray(var, float))
+        scale = np.sqrt(var[..., None] + LOGISTIC_SCALES2)
+        z = u[..., None] / scale
+        bell, tail = _bell_and_tail(z)  # √(2π) N(z), and Φ(-|z|)
+        positive = z > 0
+        wrong = np.where(positive, tail, 1 - tail)  # Φ(-z)
+        # E[softplus(-f)] of one component: N(z) - z Φ(-z), by Mills' ratio where these cancel
+        mills = erfcx(np.abs(z) * np.sqrt(0.5)) * np.sqrt(np.pi / 2)
+        loss = np.where(positive, bell / SQRT_2PI * np.maximum(1 - z * mills, 0.0), bell / SQRT_2PI - z * wrong)
+        value = -np.sum(LOGISTIC_WEIGHTS * scale * loss, axis=-1)
+        curvature = -np.sum(LOGISTIC_WEIGHTS * bell / scale, axis=-1) / SQRT_2PI
+        return value, y * np.sum(LOGISTIC_WEIGHTS * wrong, axis=-1), curvature
+
+    def bound(self, y, touch) -> Triple:
+        """Constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at f + bias = ±touch. [NR] section 6.1"""
+        touch = np.abs(touch)
+        small = touch < 1e-4  # λ(t) = tanh(t/2)/(4t) = 1/8 - t²/96 + …
+        lam = np.where(small, 0.125 - touch**2 / 96, np.tanh(0.5 * touch) / (4 * np.where(small, 1.0, touch)))
+        c = touch**2 * lam - 0.5 * touch - np.logaddexp(0.0, -touch)
+        constant = c + 0.5 * y * self.bias - lam * self.bias**2
+        return constant, 0.5 * y - 2 * lam * self.bias, 2 * lam
+
+    def bound_point(self, y, mean, var) -> np.ndarray:
+        """The `touch` that makes the expected bound highest under N(mean, var)."""
+        return np.sqrt((mean + self.bias) ** 2 + var)
+
+    def bound_theta(self, y, touch, mean, var) -> np.ndarray:
+        """d/dθ of the expected bound under N(mean, var)."""
+        _, nu, tau = self.bound(y, touch)
+        return self._per_theta(nu - tau * mean)
+
+
+def _bell_and_tail(z):
+    bell = np.exp(-0.5 * z * z)
+    return bell, 0.5 * erfcx(np.abs(z) * np.sqrt(0.5)) * bell
+
+
+def _sigmoid_under_gaussian(u, var) -> Triple:
+    """log ∫ N(f | u, var) sig(f) df and two derivatives in u, for u ≥ -var/2."""
+    scale = np.sqrt(var[..., None] + LOGISTIC_SCALES2)
+    z = u[..., None] / scale
+    # for u < 0 all terms are scaled by exp(+shift), so that none underflows
+    negative = u < 0
+    shift = np.where(negative, 0.5 * z[..., -1] ** 2, 0.0)
+    bell = np.exp(shift[..., None] - 0.5 * z * z)
+    tail = 0.5 * erfcx(np.abs(z) * np.sqrt(0.5)) * bell
+    mass = np.sum(LOGISTIC_WEIGHTS * np.where(negative[..., None], tail, 1 - tail), axis=-1)
+    weighted = LOGISTIC_WEIGHTS * bell / scale
+    first = np.sum(weighted, axis=-1) / SQRT_2PI / mass
+    second = -np.sum(weighted * z / scale, axis=-1) / SQRT_2PI / mass
+    return np.log(mass) - shift, first, second - first**2

@@ -1,0 +1,62 @@
+"""Probit: p(y | f) = Φ(y (f + bias)).
+
+[RW] Rasmussen & Williams 2006, section 3.6.   [NR] Nickisch & Rasmussen 2008, sections 2 and 6.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, owens_t
+
+from ..numerics import hazard, log_ndtr
+from .base import Sigmoid, Triple
+
+
+@dataclass(frozen=True)
+class Probit(Sigmoid):
+    """p(y | f) = Φ(y (f + bias)), y in {-1, +1}."""
+
+    def log_prob(self, y, f) -> Triple:
+        z = y * (f + self.bias)
+        ratio = hazard(z)
+        return log_ndtr(z), y * ratio, -ratio * (z + ratio)
+
+    def log_prob_third(self, y, f) -> np.ndarray:
+        z = y * (f + self.bias)
+        ratio = hazard(z)
+        return y * ratio * (2 * ratio**2 + 3 * ratio * z + z**2 - 1)
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        # [RW] (3.58): a probit under a Gaussian is a wider probit
+        scale = np.sqrt(1 + var)
+        z = y * (mean + self.bias) / scale
+        ratio = hazard(z)
+        return log_ndtr(z), y * ratio / scale, -ratio * (z + ratio) / scale**2
+
+    def predictive(self, mean, var) -> np.ndarray:
+        return ndtr((mean + self.bias) / np.sqrt(1 + var))
+
+    def predictive_std(self, mean, var) -> np.ndarray:
+        # E[Φ(f)²] = Φ(z) - 2 T(z, 1/√(1 + 2 var)) (Owen's T), so the variance is Φ(z)Φ(-z) - 2T
+        z = (mean + self.bias) / np.sqrt(1 + var)
+        spread = ndtr(z) * ndtr(-z) - 2 * owens_t(z, 1 / np.sqrt(1 + 2 * var))
+        return np.sqrt(np.maximum(spread, 0.0))
+
+    def bound(self, y, touch) -> Triple:
+        """Constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at y (f + bias) = touch. [NR] (14)"""
+        # corrected as log Φ(t) ≥ -½ t² + b t + c; the printed line lacks the log and the y
+        b = touch + hazard(touch)
+        c = (0.5 * touch - b) * touch + log_ndtr(touch)
+        constant = c + b * y * self.bias - 0.5 * self.bias**2
+        return constant, b * y - self.bias, np.ones_like(touch)
+
+    def bound_point(self, y, mean, var) -> np.ndarray:
+        """The `touch` that makes the expected bound highest under N(mean, var)."""
+        return y * (mean + self.bias)
+
+    def bound_theta(self, y, touch, mean, var) -> np.ndarray:
+        """d/dθ of the expected bound under N(mean, var)."""
+        _, nu, tau = self.bound(y, touch)
+        return self._per_theta(nu - tau * mean)

@@ -1,0 +1,104 @@
+"""Cholesky factors for prior × sites, in place and triangle by triangle.
+
+Arrays are C-ordered with the lower triangle filled; LAPACK sees their transpose, Fortran-ordered with the upper one,
+so nothing is copied. What stands in the other triangle is never read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dtrmm, dtrmv
+from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
+
+BLOCK = 192  # rows handled at a time: a block of a few thousand columns stays in the cache
+
+
+class NotPositiveDefinite(LinAlgError):
+    """A matrix that must be positive definite is not, even after the stated repair."""
+
+
+def _row_blocks(n: int):
+    return ((i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
+
+
+def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Lower triangle of I + diag(scale) K diag(scale)."""
+    n = len(K)
+    out = np.empty((n, n))
+    for i, j in _row_blocks(n):
+        np.multiply(K[i:j, :j], scale[:j], out=out[i:j, :j])
+        out[i:j, :j] *= scale[i:j, None]
+    out.ravel()[:: n + 1] += 1.0
+    return out
+
+
+def mirror_lower(A: np.ndarray) -> np.ndarray:
+    """Copy the lower triangle onto the upper one, in place."""
+    for i, j in _row_blocks(len(A)):
+        A[:i, i:j] = A[i:j, :i].T
+        block = np.tril(A[i:j, i:j])
+        A[i:j, i:j] = block + np.tril(block, -1).T
+    return A
+
+
+class Factor:
+    """Cholesky factor L of a symmetric matrix given by its lower triangle, which is overwritten.
+
+    The first request for the inverse turns L into L⁻¹ in place, so that one n×n array serves both.
+    """
+
+    def __init__(self, A: np.ndarray, what: str = "the matrix"):
+        upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=0)
+        if info != 0:
+            raise NotPositiveDefinite(
+                f"{what} is not positive definite (leading minor {info} of {len(A)} fails). "
+                "Is the kernel valid for these inputs, and are all entries finite?"
+            )
+        self._lower = upper.T
+        self._inverted = False
+        self.log_det = 2.0 * float(np.sum(np.log(np.diagonal(self._lower))))
+        if not np.isfinite(self.log_det):
+            raise NotPositiveDefinite(f"{what} has entries that are not finite")
+
+    def _invert(self) -> None:
+        if not self._inverted:
+            inverse, _ = dtrtri(self._lower.T, lower=0, overwrite_c=1)
+            self._lower, self._inverted = inverse.T, True
+
+    def whiten(self, X: np.ndarray) -> np.ndarray:
+        """L⁻¹ X for X (n,) or (n, m)."""
+        return self._apply(X, transpose=False)
+
+    def unwhiten(self, X: np.ndarray) -> np.ndarray:
+        """L⁻ᵀ X for X (n,) or (n, m)."""
+        return self._apply(X, transpose=True)
+
+    def solve(self, X: np.ndarray) -> np.ndarray:
+        """A⁻¹ X for X (n,) or (n, m)."""
+        return self.unwhiten(self.whiten(X))
+
+    def _apply(self, X, transpose):
+        # LAPACK holds U = Lᵀ, so applying L⁻¹ means the transpose of what is stored
+        trans = 0 if transpose else 1
+        if not self._inverted:
+            return dtrtrs(self._lower.T, X, lower=0, trans=trans)[0]
+        if X.ndim == 1:
+            return dtrmv(self._lower.T, X, lower=0, trans=trans)
+        return dtrmm(1.0, self._lower.T, X, lower=0, trans_a=trans)
+
+    def diag_inverse(self) -> np.ndarray:
+        """Diagonal of A⁻¹: squared column norms of L⁻¹."""
+        self._invert()
+        out = np.zeros(len(self._lower))
+        for i, j in _row_blocks(len(out)):
+            left, corner = self._lower[i:j, :i], np.tril(self._lower[i:j, i:j])
+            out[:i] += np.einsum("ij,ij->j", left, left)
+            out[i:j] += np.einsum("ij,ij->j", corner, corner)
+        return out
+
+    def inverse_lower(self) -> np.ndarray:
+        """Lower triangle of A⁻¹, in a new array; the factor stays usable."""
+        self._invert()
+        return dlauum(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
+
