@@ -5,7 +5,7 @@ Everything comes from B = I + √τ K √τ, whose eigenvalues are at least one;
     var_i = (1 - b_i)/τ_i      cavity variance = var_i / b_i      tr(V K⁻¹) = Σ b_i      log|V K⁻¹| = -log|B|
 
 so one factorisation and one triangular inverse give all that a sweep of any engine asks for. The mean for other ν
-(same τ) costs matrix-vector products only: `with_nu`.
+(same τ) costs matrix-vector products only: `shifted`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ TINY = 1e-6  # τ_i K_ii below which (1 - b_i)/τ_i would lose more than nine di
 class FullPosterior:
     """q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)."""
 
-    def __init__(self, K: np.ndarray, sites: Sites, system: _PositiveSystem | _IndefiniteSystem | None = None):
+    def __init__(self, K: np.ndarray, sites: Sites, system=None, moments=None):  # the last two: see `shifted`
         if system is None:
             system = _IndefiniteSystem(K, sites.tau) if np.any(sites.tau < 0) else _PositiveSystem(K, sites.tau)
         self.K, self.sites, self._system = K, sites, system
-        self.alpha = system.alpha(sites.nu)  # (n,) K⁻¹ mean
-        self.mean = K @ self.alpha  # (n,)
+        self.alpha, self.mean = moments or self.covariance_step(sites.nu)  # (n,) K⁻¹ mean, and (n,) mean
 
-    def with_nu(self, nu: np.ndarray) -> FullPosterior:
-        """Same site precisions, other ν: no new factorisation."""
-        return FullPosterior(self.K, Sites(self.sites.tau, nu), self._system)
+    def shifted(self, nu: np.ndarray, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
+        """The same with `nu` added to ν, and the (α, mean) that belong to it (`covariance_step`) to its own."""
+        sites = Sites(self.sites.tau, self.sites.nu + nu)
+        return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
 
     @property
     def var(self) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Two ways to compare rows of features F (n, q) and H (m, q): inner products, and squared distances.
 
 Both are one matrix product s_ij = ⟨left_i, right_j⟩, taken tile by tile, and so are their derivatives: with
-M_ij = dL/ds_ij, dL/dleft = M @ right and dL/dright = Mᵀ @ left. No array here is larger than a tile or the features.
+M_ij = dL/ds_ij they follow from M @ H, Mᵀ @ F and the sums of M. No array here is larger than a tile or the features.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import numpy as np
 
 from .base import Array
 
-TILE = 256  # rows and columns of a tile: 0.5 MB, stays in a core's cache through the elementwise steps
+TILE = 192  # rows and columns of a tile: 0.3 MB, stays in a core's cache; a power of two would make transposing slow
+# Multiplications up to which OpenBLAS uses one thread. A tile's work is too short to share: on a machine that is busy
+# otherwise, waiting for a second thread takes a thousand times as long as the product.
+ONE_THREAD = 2**19 - 1
 LARGEST = 1e250  # of a squared feature norm; keeps s, and s over a small parameter, far from overflow
 FAR = 1e5  # of a squared feature norm; |f|² + |h|² - 2⟨f, h⟩ loses eps * norm, 1e-11 up to here
 NEAR = 1e-4  # times the norm: beyond FAR, squared distances below this are retaken; the others are good to 1e-12
@@ -58,11 +61,11 @@ class Inner:
         self.dF, self.dH = np.zeros_like(F), np.zeros_like(H)
 
     def tile(self, I: slice, J: slice, out: Array) -> None:
-        np.dot(self.F[I], self.H[J].T, out=out)
+        multiply(self.F[I], self.H[J].T, out)
 
     def add(self, I: slice, J: slice, M: Array) -> None:
-        self.dF[I] += M @ self.H[J]
-        self.dH[J] += M.T @ self.F[I]
+        self.dF[I] += multiply(M, self.H[J])
+        self.dH[J] += multiply(M.T, self.F[I])
 
     def gradients(self) -> tuple[Array, Array]:
         return self.dF, self.dH
@@ -82,7 +85,7 @@ class Inner:
 class Distance:
     """s = -½|f - h|², exactly 0 for a row with itself.
 
-    left = (f, -½|f|², 1), right = (h, 1, -½|h|²): their product is s, and M @ right holds the row sums of M too.
+    With left = (f, -½|f|², 1) and right = (h, 1, -½|h|²) their product is s. dL/df_i = Σ_j M_ij (h_j - f_i).
     """
 
     shift_invariant = True
@@ -93,30 +96,31 @@ class Distance:
         self.f2, self.h2 = squared_norms(F), squared_norms(H)
         self.left = np.column_stack([F, -0.5 * self.f2, np.ones(len(F))])
         self.right = np.column_stack([H, np.ones(len(H)), -0.5 * self.h2])
-        self.dleft, self.dright = np.zeros_like(self.left), np.zeros_like(self.right)
+        self.MH, self.MF = np.zeros_like(F), np.zeros_like(H)  # M @ H and Mᵀ @ F so far
+        self.row_sums, self.column_sums = np.zeros(len(F)), np.zeros(len(H))
         self.far = max(self.f2.max(initial=0), self.h2.max(initial=0)) > FAR
         self.spread = np.zeros(F.shape[1])  # Σ_ij M_ij (f_i - h_j)² by column; used if far
 
     def tile(self, I: slice, J: slice, out: Array) -> None:
-        np.dot(self.left[I], self.right[J].T, out=out)
+        multiply(self.left[I], self.right[J].T, out)
         np.minimum(out, 0, out=out)
         norm = max(self.f2[I].max(), self.h2[J].max())
         if norm > FAR:
             _retake_small(out, self.F[I], self.H[J], NEAR * norm)
 
     def add(self, I: slice, J: slice, M: Array) -> None:
-        self.dleft[I] += M @ self.right[J]
-        self.dright[J] += M.T @ self.left[I]
+        self.MH[I] += multiply(M, self.H[J])
+        self.MF[J] += multiply(M.T, self.F[I])
+        self.row_sums[I] += M.sum(axis=1)
+        self.column_sums[J] += M.sum(axis=0)
         if self.far:
             for d in range(self.F.shape[1]):
                 difference = np.subtract.outer(self.F[I, d], self.H[J, d])
                 difference *= difference
-                self.spread[d] += np.vdot(M, difference)
+                self.spread[d] += summed_product(M, difference)
 
     def gradients(self) -> tuple[Array, Array]:
-        q = self.F.shape[1]
-        row_sums, column_sums = self.dleft[:, q], self.dright[:, q + 1]
-        return self.dleft[:, :q] - row_sums[:, None] * self.F, self.dright[:, :q] - column_sums[:, None] * self.H
+        return self.MH - self.row_sums[:, None] * self.F, self.MF - self.column_sums[:, None] * self.H
 
     def scale_gradient(self) -> Array:
         if self.far:
@@ -145,6 +149,20 @@ def _retake_small(s: Array, F: Array, H: Array, limit: float) -> None:
 def squared_norms(F: Array) -> Array:
     with np.errstate(over="ignore"):
         return np.einsum("ij,ij->i", F, F)
+
+
+def multiply(A: Array, B: Array, out: Array | None = None) -> Array:
+    """A @ B by strips of rows that one thread does."""
+    out = np.empty((len(A), B.shape[1])) if out is None else out
+    step = max(16, ONE_THREAD // max(1, B.size))
+    for start in range(0, len(A), step):
+        np.dot(A[start : start + step], B, out=out[start : start + step])
+    return out
+
+
+def summed_product(A: Array, B: Array) -> float:
+    """Σ A_ij B_ij; np.vdot would wake threads, see ONE_THREAD."""
+    return np.einsum("ij,ij->", A, B)
 
 
 def check_size(*features: Array) -> None:

@@ -19,6 +19,7 @@ class Composite(Kernel):
     """Members side by side; theta, names and bounds are those of the members in order."""
 
     members: tuple[Kernel, ...]
+    _combine: Callable[[Array, Array], Array]
 
     def __init__(self, *members: Kernel) -> None:
         if not members or not all(isinstance(k, Kernel) for k in members):
@@ -80,6 +81,17 @@ class Composite(Kernel):
     def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
         return type(self)(*[k._with_leaves(leaves) for k in self.members])
 
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        self._diagonal(X if Z is None else np.vstack([X, Z]))  # finite there, finite everywhere
+        return reduce(self._combine, (k._matrix(X, Z) for k in self.members))
+
+    def _diagonal(self, X: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = reduce(self._combine, (k._diagonal(X) for k in self.members))
+        if not np.isfinite(diagonal).all():
+            raise ValueError(f"{self!r} overflows at inputs of {np.abs(X).max(initial=0):.3g}. Rescale the inputs.")
+        return diagonal
+
     def __hash__(self) -> int:
         return hash((type(self), self.members))
 
@@ -87,11 +99,7 @@ class Composite(Kernel):
 class Sum(Composite):
     """k(x, z) = Σ_i k_i(x, z)."""
 
-    def _matrix(self, X: Array, Z: Array | None) -> Array:
-        return reduce(iadd, (k._matrix(X, Z) for k in self.members))
-
-    def _diagonal(self, X: Array) -> Array:
-        return reduce(iadd, (k._diagonal(X) for k in self.members))
+    _combine = staticmethod(iadd)
 
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
@@ -108,11 +116,7 @@ class Sum(Composite):
 class Product(Composite):
     """k(x, z) = Π_i k_i(x, z)."""
 
-    def _matrix(self, X: Array, Z: Array | None) -> Array:
-        return reduce(imul, (k._matrix(X, Z) for k in self.members))
-
-    def _diagonal(self, X: Array) -> Array:
-        return reduce(imul, (k._diagonal(X) for k in self.members))
+    _combine = staticmethod(imul)
 
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .base import Array
-from .comparisons import Buffer, Comparison, lower_tiles, tiles
+from .comparisons import Buffer, Comparison, lower_tiles, summed_product, tiles
 from .leaf import Leaf
 from .parameters import Positive
 
@@ -119,10 +119,9 @@ class Pairwise(Leaf):
         weights, products = Buffer(), Buffer()
         for I, J in lower_tiles(len(G)) if symmetric else tiles(*G.shape):
             S, s = weights(I, J), products(I, J)
+            np.copyto(S, G[I, J])
             if symmetric and I != J:
-                np.add(G[I, J], G[J, I].T, out=S)
-            else:
-                np.copyto(S, G[I, J])
+                S += G[J, I].T
             if value is not None:
                 S *= value[I, J]
                 parts["variance"] += S.sum()
@@ -132,9 +131,9 @@ class Pairwise(Leaf):
                     np.fill_diagonal(s, own[I])
                 S *= self.variance
                 h, slope, inner = self._expand(s)
-                parts["variance"] += np.vdot(S, h)
+                parts["variance"] += summed_product(S, h)
                 for name, derivative in inner.items():
-                    parts[name] = parts.get(name, 0.0) + np.vdot(S, derivative)
+                    parts[name] = parts.get(name, 0.0) + summed_product(S, derivative)
                 S *= slope
             if features:
                 comparison.add(I, J, S)
@@ -189,6 +188,6 @@ class Pairwise(Leaf):
 
 def _make_symmetric(s: Array, diagonal: Array) -> None:
     """Give a tile on the diagonal its exact diagonal and symmetry (a matrix product has them only up to rounding)."""
+    lower = np.tril(s, -1)
+    np.add(lower, lower.T, out=s)
     np.fill_diagonal(s, diagonal)
-    upper = np.triu_indices(len(s), 1)
-    s[upper] = s.T[upper]

@@ -107,9 +107,10 @@ def _positive(name: str, value: Any, may_be_vector: bool) -> Array:
 
 def _log_bounds(name: str, bounds: Any, size: int) -> Array:
     try:
-        pairs = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (size, 2))
+        pairs = np.array(bounds, dtype=np.float64)
     except (TypeError, ValueError):
-        pairs = np.full((1, 2), np.nan)
+        pairs = np.array(np.nan)
+    pairs = np.broadcast_to(pairs if pairs.shape in ((2,), (1, 2), (size, 2)) else np.nan, (size, 2))
     if not (np.isfinite(pairs) & (pairs > 0)).all() or (pairs[:, 0] > pairs[:, 1]).any():
         raise ValueError(f"bounds of {name} must be a pair 0 < low <= high of values (not logs); got {bounds!r}.")
     return np.log(pairs)

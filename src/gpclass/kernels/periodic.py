@@ -51,7 +51,7 @@ class Periodic(Pairwise):
         return {"lengthscale": cosines + sines}
 
     def _feature_parameters(self, X: Array, F: Array, dF: Array) -> dict[str, Any]:
-        return {"period": -np.vdot(X, self._to_inputs(X, F, dF))}  # φ depends on x / period only
+        return {"period": -np.sum(X * self._to_inputs(X, F, dF))}  # φ depends on x / period only
 
     def _to_inputs(self, X: Array, F: Array, dF: Array) -> Array:
         (cosines, sines), (dcosines, dsines) = np.hsplit(F, 2), np.hsplit(dF, 2)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, owens_t
 
-from ..numerics import hazard, log_ndtr
+from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard
 from .base import Sigmoid, Triple
 
 
@@ -21,19 +21,29 @@ class Probit(Sigmoid):
     def log_prob(self, y, f) -> Triple:
         z = y * (f + self.bias)
         ratio = hazard(z)
-        return log_ndtr(z), y * ratio, -ratio * (z + ratio)
+        return log_ndtr(z), y * ratio, -hazard_curvature(z, ratio)
 
     def log_prob_third(self, y, f) -> np.ndarray:
         z = y * (f + self.bias)
         ratio = hazard(z)
-        return y * ratio * (2 * ratio**2 + 3 * ratio * z + z**2 - 1)
+        # d/dz of -ratio (z + ratio), with the bounded factor kept together
+        curved = hazard_curvature(z, ratio)
+        return y * (curved * (z + 2 * ratio) - ratio)
 
     def tilted_moments(self, y, mean, var) -> Triple:
         # [RW] (3.58): a probit under a Gaussian is a wider probit
         scale = np.sqrt(1 + var)
         z = y * (mean + self.bias) / scale
         ratio = hazard(z)
-        return log_ndtr(z), y * ratio / scale, -ratio * (z + ratio) / scale**2
+        return log_ndtr(z), y * ratio / scale, -hazard_curvature(z, ratio) / scale**2
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        # the default's quadrature with one special function per node
+        z, weights = gaussian_nodes(y * (mean + self.bias), var)
+        value, ratio = log_ndtr_and_hazard(z)
+        slope = np.einsum("...q,...q->...", weights, ratio)
+        curvature = -np.einsum("...q,...q->...", weights, hazard_curvature(z, ratio))
+        return np.einsum("...q,...q->...", weights, value), y * slope, curvature
 
     def predictive(self, mean, var) -> np.ndarray:
         return ndtr((mean + self.bias) / np.sqrt(1 + var))

@@ -6,7 +6,15 @@ quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features
 """
 
 from .linalg import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
-from .normal import LOG_SQRT_2PI, LOGISTIC_SCALES2, LOGISTIC_WEIGHTS, hazard, log_ndtr, normal_density
+from .normal import (
+    LOG_SQRT_2PI,
+    LOGISTIC_SCALES2,
+    LOGISTIC_WEIGHTS,
+    hazard,
+    hazard_curvature,
+    log_ndtr,
+    log_ndtr_and_hazard,
+)
 from .quadrature import gaussian_nodes
 
 __all__ = [
@@ -17,8 +25,9 @@ __all__ = [
     "NotPositiveDefinite",
     "gaussian_nodes",
     "hazard",
+    "hazard_curvature",
     "log_ndtr",
+    "log_ndtr_and_hazard",
     "mirror_lower",
-    "normal_density",
     "scaled_plus_identity",
 ]

@@ -2,18 +2,18 @@
 
 Fixed Gauss–Hermite rules fail where the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). Here
 the trapezoid rule, exponentially accurate for analytic functions, is used in a variable adapted to both scales:
-u with f = centre + sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
+u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-REACH = 8.5  # standard deviations covered on each side: the mass beyond is 2e-17
-NEAR = 7.0  # the feature counts as covered when it is this many standard deviations off the mean, or less
+REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
+NEAR = 5.0  # the feature counts as covered when it is this many standard deviations off the mean, or less
 PLAIN_STEP = 0.5  # in standard deviations: log-sigmoids have singularities at distance 2.8 or more, exp(-2π·2.8/(0.5·1.2)) = 2e-13
-SINH_STEP = 0.17  # Gaussians are analytic for |Im u| < π/4 in this variable: exp(-2π·0.785/0.17) = 3e-13
-SINH_SCALE = 2.0
+SINH_STEP = 0.15  # Gaussians are analytic for |Im u| < π/4 in this variable: exp(-2π·0.785/0.15) = 5e-15
+SINH_SCALE = 3.0
 WIDE = 1.2  # standard deviations (in units of the feature) from which the sinh rule takes over
 
 
@@ -41,5 +41,5 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     z = np.where(wide[..., None], (SINH_SCALE * np.sinh(capped) - offset[..., None]) / safe_sd, u)
     slope = np.where(wide[..., None], SINH_SCALE * np.cosh(capped) / safe_sd, 1.0)
     weights = np.exp(-0.5 * z * z) * slope
-    weights /= weights.sum(-1, keepdims=True)  # also removes the 2e-17 beyond REACH
+    weights /= weights.sum(-1, keepdims=True)  # also removes the mass beyond REACH
     return mean[..., None] + sd[..., None] * z, weights
