@@ -86,3 +86,15 @@ def test_work_is_done_once():
     CountingRBF.seen = 0
     kernel.pullback(X, K, value=K)
     assert CountingRBF.seen <= N  # the overflow check on the diagonal only
+
+
+@pytest.mark.parametrize("D", [TILE - 2, TILE, 2 * TILE + 9])
+def test_many_features(D):
+    A, B = rng.normal(size=(230, D)), rng.normal(size=(40, D))
+    G = rng.normal(size=(230, 40))
+    kernel = RBF(np.full(D, np.sqrt(D)))
+    d2 = ((A[:, None] - B) ** 2).sum(2) / D
+    K = np.exp(-d2 / 2)
+    assert_allclose(kernel(A, B), K, rtol=1e-12)
+    ard = [np.sum(G * K * (A[:, None, d] - B[:, d]) ** 2) / D for d in range(D)]
+    assert_allclose(kernel.pullback(A, B, G), [*ard, np.sum(G * K)], rtol=1e-9, atol=1e-10)

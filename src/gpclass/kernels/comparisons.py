@@ -7,6 +7,7 @@ M_ij = dL/ds_ij they follow from M @ H, Mᵀ @ F and the sums of M. No array her
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Protocol
 
 import numpy as np
@@ -152,12 +153,23 @@ def squared_norms(F: Array) -> Array:
 
 
 def multiply(A: Array, B: Array, out: Array | None = None) -> Array:
-    """A @ B by strips of rows that one thread does."""
+    """A @ B by strips of rows that one thread does; many features also come in parts, or strips would be thin."""
     out = np.empty((len(A), B.shape[1])) if out is None else out
-    step = max(16, ONE_THREAD // max(1, B.size))
-    for start in range(0, len(A), step):
-        np.dot(A[start : start + step], B, out=out[start : start + step])
+    if len(B) > TILE:
+        multiply(A[:, :TILE], B[:TILE], out)
+        for part in _strips(len(B), TILE)[1:]:
+            out += multiply(A[:, part], B[part])
+    elif B.shape[1] > TILE:
+        for part in _strips(B.shape[1], TILE):
+            out[:, part] = multiply(A, B[:, part])
+    else:
+        for part in _strips(len(A), ONE_THREAD // max(1, B.size)):
+            np.dot(A[part], B, out=out[part])
     return out
+
+
+def _strips(n: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def summed_product(A: Array, B: Array) -> float:
@@ -175,9 +187,7 @@ def check_size(*features: Array) -> None:
 
 
 def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
-    for i in range(0, n, TILE):
-        for j in range(0, m, TILE):
-            yield slice(i, min(i + TILE, n)), slice(j, min(j + TILE, m))
+    return product(_strips(n, TILE), _strips(m, TILE))
 
 
 def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
