@@ -70,6 +70,10 @@ class FullPosterior:
         # rounding can push the variance of a point that coincides with data below zero, never by more than this
         return Ks.T @ self.alpha, np.maximum(var, 1e-14 * kd)
 
+    def covariance(self) -> np.ndarray:
+        """(n, n) posterior covariance V; only for those who need all of it."""
+        return self._system.covariance()
+
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the pairs given: a new symmetric (n, n) array."""
         G = self._system.residual_precision()  # lower triangle, negated and halved below
@@ -127,6 +131,12 @@ class _PositiveSystem:
         white = self.factor.whiten(self.root[:, None] * Ks)
         return np.einsum("ij,ij->j", white, white)
 
+    def covariance(self):
+        if self.factor is None:
+            return self.K.copy()
+        white = self.factor.whiten(self.root[:, None] * self.K)
+        return self.K - white.T @ white
+
     def residual_precision(self):
         """Lower triangle of (K + T⁻¹)⁻¹ = √τ B⁻¹ √τ, in a new array."""
         if self.factor is None:
@@ -168,6 +178,9 @@ class _IndefiniteSystem:
         scaled = self.tau[:, None] * Ks
         white = self.half @ scaled
         return np.einsum("ij,ij->j", scaled, Ks) - np.einsum("ij,ij->j", white, white)
+
+    def covariance(self):
+        return self.half.T @ self.half
 
     def residual_precision(self):
         return np.diag(self.tau) - self.tau[:, None] * (self.half.T @ self.half) * self.tau

@@ -1,0 +1,26 @@
+"""Inference engines: from a covariance matrix and labels to a Gaussian posterior and its evidence.
+
+An engine is a frozen set of settings with `fit(K, y, likelihood, start=None) -> Fit`; `needs` names what it asks of a
+likelihood. It gives a rule (how sites follow from the current marginals), an evidence, and the evidence's derivatives
+`evidence_gradient(fit)` in K and `likelihood_gradient(fit)`. The loop is in iterate.py, the linear algebra in gaussian/.
+
+    Laplace          curvature of log p(y | f) at the mode
+    EP               moments of cavity × likelihood
+    TAP, TAPNaive    mean-field equations; TAP ends where EP ends, the naive one keeps the prior's variances
+    KL               expected slope and curvature under the marginals: the best Gaussian in KL(q‖p)
+    VB               quadratic lower bounds of log p(y | f)
+    FV               the best factorial distribution in KL(q‖p)
+    LabelRegression  labels as noisy function values
+"""
+
+from .ep import EP
+from .fit import Fit
+from .fv import FV
+from .iterate import Status
+from .kl import KL
+from .label_regression import LabelRegression
+from .laplace import Laplace
+from .tap import TAP, TAPNaive
+from .vb import VB
+
+__all__ = ["EP", "FV", "KL", "TAP", "VB", "Fit", "LabelRegression", "Laplace", "Status", "TAPNaive"]

@@ -3,7 +3,7 @@
 An engine gives a *rule*: from a posterior to the slope and curvature that the log of each site should have, and the point
 where it should have them. The curvatures are the site precisions τ, and only they need a new factorisation; for given τ
 the mean is settled by a chord Newton iteration of matrix-vector products. So a sweep is: factorise, settle the mean, read
-off new τ. The τ are extrapolated (Anderson) while that helps and damped when it does not.
+off new τ. The τ are extrapolated where that helps and damped where they do not settle.
 
 Moves are measured in units of the posterior: a mean step δ by √(δᵀ V⁻¹ δ), the largest number of standard deviations that
 any linear function of f moves by; a precision by the relative change of its marginal variance.
@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..gaussian import FullPosterior, Sites
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
-NEAR = 0.5
+NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
 MEMORY = 4  # sweeps that the extrapolation looks back on
 SMALLEST_STEP = 0.05  # damping does not go below this part of a step
 
@@ -59,8 +59,9 @@ def iterate(
 ) -> tuple[FullPosterior, Status]:
     """Repeat `rule` until the posterior stands still to `engine.tol`, at most `engine.max_iter` sweeps.
 
-    `value`, if given, is an objective that must not fall: a sweep that lowers it is taken back by half.
+    `value`, if given, is an objective that must not fall: a sweep that lowers it is taken back and shortened.
     `scale` gives the variances that moves of τ are measured with; an upper bound serves where the true ones are dear.
+    `memory` is the number of past sweeps to extrapolate from; 0 suits rules that are Newton steps already.
     """
     if start is None or not np.any(start.tau):
         target = rule(FullPosterior(K, Sites.zeros(len(K))))  # the prior's marginals need no factorisation
@@ -68,12 +69,12 @@ def iterate(
         q = FullPosterior(K, Sites(tau, target.slope + tau * target.point))
     else:
         q = FullPosterior(K, start)
-    path = _Path(engine.damping, memory)
+    path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
         q, target, gap = settle_mean(q, rule, scale, engine.tol)
-        if value is not None and not path.improves(value(q), engine.tol):
-            q = path.step_back(q)
+        if value is not None and not path.accepts(value(q)):
+            q = path.step_back()
             continue
         wanted = -target.curvature
         change = max(gap, float(np.max(np.abs(wanted - q.sites.tau) * scale(q), initial=0.0)))
@@ -81,7 +82,7 @@ def iterate(
             break
         if change < engine.tol:
             return q, Status(True, sweep, change)
-        q = with_tau(q, path.advance(q, wanted, change))
+        q = path.advance(q, wanted, change)
     return q, Status(False, sweep, change)
 
 
@@ -129,56 +130,66 @@ def _line_search(q, rule, wanted, step, tries=6):
 
 
 class _Path:
-    """Chooses the next τ: the rule's own, extrapolated from past sweeps, or damped where the sweeps do not settle."""
+    """Chooses the next τ, in logarithms where all are positive.
 
-    def __init__(self, damping: float, memory: int):
-        self.memory = memory
-        self.largest = damping
+    Far from the end the rule's own step is taken, no longer than `reach` where there is an objective to watch. Near the
+    end past sweeps are mixed (Anderson): the combination whose residuals cancel best. Growing moves bring damping.
+    """
+
+    def __init__(self, damping: float, memory: int, reach: float):
+        self.largest, self.memory, self.reach = damping, memory, reach
         self.part = damping  # of each step that is taken now
-        self.changes: list[float] = []
+        self.change = np.inf
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
         self.best_value = -np.inf
-        self.last: FullPosterior | None = None  # the last accepted
+        self.last: FullPosterior | None = None  # the last accepted, and what the rule wanted there
+        self.wanted: np.ndarray | None = None
 
-    def improves(self, value: float, tol: float) -> bool:
-        if value < self.best_value - tol * max(1.0, abs(value)):
+    def accepts(self, value: float) -> bool:
+        # near the end a mixed sweep may cost what is second order in the move
+        slack = 1e-9 * max(1.0, abs(value)) + (0.5 * self.change**2 if self.change < NEAR else 0.0)
+        if value < self.best_value - slack:
             return False
-        self.best_value = value
+        self.best_value = max(value, self.best_value)
         return True
 
-    def step_back(self, q):
+    def step_back(self) -> FullPosterior:
+        """A shorter step from the last accepted posterior."""
         self.seen.clear()
         self.part = max(0.5 * self.part, SMALLEST_STEP)
-        return with_tau(self.last, 0.5 * (self.last.sites.tau + q.sites.tau))
+        tau, wanted, back = self._coordinates([(self.last.sites.tau, self.wanted)])
+        self.reach = 0.5 * min(self.reach, np.max(np.abs(wanted - tau)))
+        return with_tau(self.last, back(tau[0] + np.clip(wanted[0] - tau[0], -self.reach, self.reach)))
 
-    def advance(self, q, wanted, change):
-        self.last, tau = q, q.sites.tau
-        if self.changes and change > 1.5 * min(self.changes[-2:]):
-            self.part = max(0.5 * self.part, SMALLEST_STEP)
+    def advance(self, q: FullPosterior, wanted: np.ndarray, change: float) -> FullPosterior:
+        self.last, self.wanted = q, wanted
+        grown = change > 1.5 * self.change
+        self.part = max(0.5 * self.part, SMALLEST_STEP) if grown else min(1.3 * self.part, self.largest)
+        self.reach *= 1.5
+        self.change = change
+        if grown or change > NEAR:
             self.seen.clear()
-        else:
-            self.part = min(1.3 * self.part, self.largest)
-        if change > NEAR:
-            self.seen.clear()
-        self.changes.append(change)
-        self.seen = [*self.seen, (tau, wanted)][-self.memory - 1 :]
-        if all(np.all(t >= 0) and np.all(w >= 0) for t, w in self.seen):
-            return np.exp(self._extrapolate(lambda x: np.log(np.maximum(x, 1e-200))))
-        return self._extrapolate(lambda x: x)
+        self.seen = [*self.seen, (q.sites.tau, wanted)][-self.memory - 1 :]
+        points, goals, back = self._coordinates(self.seen)
+        return with_tau(q, back(self._mix(points, goals - points)))
 
-    def _extrapolate(self, transform):
-        """Anderson's mix of the last sweeps: the combination of them whose residuals cancel best."""
-        points = np.array([transform(t) for t, _ in self.seen])
-        residuals = np.array([transform(w) for _, w in self.seen]) - points
-        plain = points[-1] + self.part * residuals[-1]
+    @staticmethod
+    def _coordinates(pairs):
+        taus, goals = np.array([t for t, _ in pairs]), np.array([w for _, w in pairs])
+        if np.all(taus >= 0) and np.all(goals >= 0):
+            return np.log(np.maximum(taus, 1e-200)), np.log(np.maximum(goals, 1e-200)), np.exp
+        return taus, goals, lambda x: x
+
+    def _mix(self, points, residuals):
+        residual = residuals[-1]
         if len(points) < 2:
-            return plain
+            return points[-1] + np.clip(self.part * residual, -self.reach, self.reach)
         differences = np.diff(residuals, axis=0)
-        weights = np.linalg.lstsq(differences.T, residuals[-1], rcond=1e-8)[0]
-        mixed = plain - weights @ (np.diff(points, axis=0) + self.part * differences)
+        weights = np.linalg.lstsq(differences.T, residual, rcond=1e-8)[0]
+        mixed = points[-1] + self.part * residual - weights @ (np.diff(points, axis=0) + self.part * differences)
         # no further than a few of the rule's own steps: an extrapolation is a guess
-        reach = 4 * np.abs(residuals[-1]) + 1e-3 * np.max(np.abs(residuals[-1]))
-        return np.clip(mixed, points[-1] - reach, points[-1] + reach)
+        limit = 4 * np.abs(residual) + 1e-3 * np.max(np.abs(residual))
+        return np.clip(mixed, points[-1] - limit, points[-1] + limit)
 
 
 def warn_if_unfinished(engine, status: Status) -> None:

@@ -1,0 +1,124 @@
+"""Expectation propagation, two classes.
+
+[RW] Rasmussen & Williams 2006, section 3.6.   [NR] Nickisch & Rasmussen 2008, section 4.
+Departs from [RW] algorithm 3.5: all sites move together, and for given site precisions the mean is settled before the next
+factorisation; site by site only on request, or when the parallel sweeps do not settle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg.blas import dger
+
+from ..gaussian import FullPosterior, Sites, log_partition_1d
+from .fit import Fit, prepare, start_sites
+from .iterate import Status, Target, iterate, warn_if_unfinished
+
+
+@dataclass(frozen=True)
+class EP:
+    """Sites matched to the moments of cavity × likelihood."""
+
+    damping: float = 1.0  # largest part of a step that is taken; 1 is undamped, and adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # sweeps
+    schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slow, but sturdier
+
+    needs: ClassVar = ("tilted_moments",)
+    gaussian: ClassVar = True
+
+    def __post_init__(self):
+        if self.schedule not in ("parallel", "sequential"):
+            raise ValueError(f"schedule must be 'parallel' or 'sequential', but is {self.schedule!r}")
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        sites = start_sites(start, len(y))
+        if self.schedule == "parallel":
+            q, status = self._parallel(K, y, likelihood, sites)
+        else:
+            q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
+
+    def _parallel(self, K, y, likelihood, sites):
+        try:
+            q, status = iterate(self, K, moment_rule(y, likelihood), sites)
+            if status.converged:
+                return q, status
+            sites = q.sites if np.isfinite(status.change) and status.change < 1 else None
+            spent = status.n_iter
+        except np.linalg.LinAlgError:  # sites of negative precision that leave no proper posterior
+            sites, spent = None, 0
+        q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+        return q, Status(status.converged, spent + status.n_iter, status.change, "parallel sweeps did not settle")
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.posterior.gradient()  # type: ignore[union-attr]
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+
+
+def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
+    """Sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
+
+    At the tilted mean the log of such a site has the slope d1; its curvature follows from the tilted variance.
+    """
+
+    def rule(q: FullPosterior) -> Target:
+        mean, var = cavity(q)
+        _, d1, d2 = likelihood.tilted_moments(y, mean, var)
+        return Target(mean + var * d1, d1, d2 / (1 + var * d2))
+
+    return rule
+
+
+def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
+    """Each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
+    mean, var = q.cavity()
+    log_mass, _, _ = likelihood.tilted_moments(y, mean, var)
+    return q.log_partition + float(np.sum(log_mass - log_partition_1d(mean, var, q.sites)))
+
+
+def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior, Status]:
+    """One site at a time with rank-one updates of the covariance, refreshed after each sweep. [RW] algorithm 3.5"""
+    q = FullPosterior(K, sites or Sites.zeros(len(y)))
+    part, change = min(engine.damping, 0.9), np.inf
+    for sweep in range(1, max_iter + 1):
+        tau, nu = q.sites.tau.copy(), q.sites.nu.copy()
+        V, mean = np.asfortranarray(q.covariance()), q.mean.copy()
+        before, change = change, 0.0
+        for i in range(len(y)):
+            step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
+            change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
+            d_tau, d_nu = part * step[0], part * step[1]
+            shrink = 1 + d_tau * V[i, i]
+            if shrink < 0.1:  # a negative step that would leave the variance improper or nearly so
+                continue
+            column = V[:, i].copy()
+            mean += (d_nu - d_tau * mean[i]) / shrink * column
+            dger(-d_tau / shrink, column, column, a=V, overwrite_a=1)
+            tau[i] += d_tau
+            nu[i] += d_nu
+        q = FullPosterior(K, Sites(tau, nu))
+        if change < engine.tol:
+            return q, Status(True, sweep, change)
+        if change > before:
+            part = max(0.7 * part, 0.1)
+    return q, Status(False, max_iter, change)
+
+
+def _site_step(i, var, mean, tau, nu, y, likelihood):
+    """Change of (τ_i, ν_i) that matching the moments of datum i asks for."""
+    kept = 1 - tau * var
+    cavity_var = np.array([var / kept])
+    cavity_mean = np.array([(mean - var * nu) / kept])
+    _, d1, d2 = likelihood.tilted_moments(y[i : i + 1], cavity_mean, cavity_var)
+    grown = 1 + cavity_var * d2
+    new_tau = (-d2 / grown)[0]
+    new_nu = ((d1 - d2 * cavity_mean) / grown)[0]
+    return new_tau - tau, new_nu - nu

@@ -1,0 +1,69 @@
+"""Laplace's approximation: a Gaussian at the posterior mode, with the curvature found there.
+
+[RW] Rasmussen & Williams 2006, sections 3.4 and 5.5.1.   [NR] Nickisch & Rasmussen 2008, section 3.
+The sign of the log determinant is that of [RW] (3.32); [NR] 3.2 prints the other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..gaussian import FullPosterior
+from .fit import Fit, prepare, start_sites
+from .iterate import Target, iterate, warn_if_unfinished
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Gaussian at the mode, with the curvature there."""
+
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 100  # Newton steps with a new factorisation
+    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
+
+    needs: ClassVar = ("log_prob",)
+    gaussian: ClassVar = True
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        q, status = iterate(
+            self, K, mode_rule(y, likelihood), start_sites(start, len(y)), scale=variance_bound, memory=0
+        )
+        warn_if_unfinished(self, status)
+        log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
+        evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
+        return Fit(self, q, y, likelihood, status, evidence)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.posterior.gradient((self._implicit(fit), fit.alpha))  # type: ignore[union-attr]
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        q = fit.posterior
+        value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
+        explicit = value.sum(1) + 0.5 * curvature @ q.var
+        # the mode moves by V d(slope)/dθ; V s = K u with u as in the gradient in K
+        return explicit + slope @ (q.K @ self._implicit(fit))  # type: ignore[union-attr]
+
+    @staticmethod
+    def _implicit(fit: Fit) -> np.ndarray:
+        """u with d log Z = uᵀ dK α by way of the mode. [RW] (5.23), (5.24)"""
+        q: Any = fit.posterior
+        pull = 0.5 * q.var * fit.likelihood.log_prob_third(fit.y, q.mean)
+        return pull - q.apply_residual_precision(q.K @ pull)  # (I + WK)⁻¹ pull
+
+
+def mode_rule(y: np.ndarray, likelihood):
+    def rule(q: FullPosterior) -> Target:
+        _, slope, curvature = likelihood.log_prob(y, q.mean)
+        return Target(q.mean, slope, curvature)
+
+    return rule
+
+
+def variance_bound(q: FullPosterior) -> np.ndarray:
+    """Upper bounds of the marginal variances that cost nothing."""
+    prior = np.diagonal(q.K)
+    return prior / np.maximum(1.0, np.abs(q.sites.tau) * prior)

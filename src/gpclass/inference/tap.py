@@ -1,0 +1,100 @@
+"""The mean-field methods of Opper & Winther: TAP and its naive variant.
+
+[NR] Nickisch & Rasmussen 2008, section 4.3.   [OW] Opper & Winther 2000, Gaussian processes for classification.
+Unknowns are (α, W); for given cavity variances s the equations α_i = d log Z_i/dμ_i, μ = (K - Dg(s)) α are solved by Newton's
+method. TAP then renews s by (12) until it agrees with W, and so ends where EP ends; the naive variant keeps s = K_ii.
+The second line of (11) as printed holds for a step likelihood only; right for any is W⁻¹ = 1/ν - s, ν = -d² log Z_i/dμ_i².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .ep import ep_evidence, moment_rule
+from .fit import Fit, prepare, start_sites
+from .iterate import Status, iterate, warn_if_unfinished
+from .laplace import variance_bound
+
+
+@dataclass(frozen=True)
+class TAP:
+    """TAP mean-field equations; same fixed points as EP."""
+
+    damping: float = 1.0  # part of each step of the log cavity variances that is taken; adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # renewals of the cavity variances
+
+    needs: ClassVar = ("tilted_moments",)
+    gaussian: ClassVar = True
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        sites = start_sites(start, len(y))
+        var = np.diagonal(K)
+        part, change = self.damping, np.inf
+        for sweep in range(1, self.max_iter + 1):
+            q, inner = solve_given_cavities(self, K, y, likelihood, var, sites)
+            wanted = q.cavity()[1]  # (12)
+            before, change = change, float(np.max(np.abs(wanted / var - 1)))
+            if change < self.tol and inner.converged:
+                break
+            part = max(0.6 * part, 0.05) if change > before else min(1.2 * part, self.damping)
+            var, sites = var * (wanted / var) ** part, q.sites
+        status = Status(change < self.tol and inner.converged, sweep, change)
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.posterior.gradient()  # type: ignore[union-attr]
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+
+
+@dataclass(frozen=True)
+class TAPNaive:
+    """TAP with the cavity variances held at the prior's: no determinant, no inverse in the equations.
+
+    Its evidence is the free energy whose stationary point the equations are, Σ log Z_i(μ_i, K_ii) - ½ αᵀ(K - Dg K)α:
+    exact for a diagonal K, neither a bound nor given in [NR].
+    """
+
+    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # Newton steps with a new factorisation
+
+    needs: ClassVar = ("tilted_moments",)
+    gaussian: ClassVar = True
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        var = np.diagonal(K)
+        q, status = solve_given_cavities(self, K, y, likelihood, var, start_sites(start, len(y)))
+        warn_if_unfinished(self, status)
+        log_mass, _, _ = likelihood.tilted_moments(y, q.mean - var * q.alpha, var)
+        evidence = float(np.sum(log_mass) - 0.5 * q.alpha @ (q.mean - var * q.alpha))
+        return Fit(self, q, y, likelihood, status, evidence)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        _, d1, d2 = fit.likelihood.tilted_moments(fit.y, *self._cavity(fit))
+        G = 0.5 * np.outer(fit.alpha, fit.alpha)
+        np.fill_diagonal(G, 0.5 * (d1**2 + d2))
+        return G
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.tilted_theta(fit.y, *self._cavity(fit)).sum(1)
+
+    @staticmethod
+    def _cavity(fit: Fit):
+        q: Any = fit.posterior
+        var = np.diagonal(q.K)
+        return q.mean - var * q.alpha, var
+
+
+def solve_given_cavities(engine, K, y, likelihood, var, sites):
+    """Posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, for cavity variances `var` held fixed."""
+    rule = moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.alpha, var))
+    return iterate(engine, K, rule, sites, scale=variance_bound, memory=0)
