@@ -17,6 +17,7 @@ import numpy as np
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
 from .sites import Sites
 
+REFINEMENTS = 3  # at most, of the linear solve for the mean
 TINY = 1e-6  # τ_i K_ii below which (1 - b_i)/τ_i would lose more than nine digits
 
 
@@ -29,9 +30,9 @@ class FullPosterior:
         self.K, self.sites, self._system = K, sites, system
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)  # (n,) K⁻¹ mean, and (n,) mean
 
-    def shifted(self, nu: np.ndarray, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
-        """The same with `nu` added to ν, and the (α, mean) that belong to it (`covariance_step`) to its own."""
-        sites = Sites(self.sites.tau, self.sites.nu + nu)
+    def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
+        """The same τ, with `mean` = K `alpha` added to the mean: no new factorisation."""
+        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
         return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
 
     @property
@@ -62,7 +63,15 @@ class FullPosterior:
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) that belong to ν under the current τ: V ν = K α."""
         alpha = self._system.alpha(nu)
-        return alpha, self.K @ alpha
+        mean = self.K @ alpha
+        # α + τ K α = ν must hold; under priors of very large scale the first answer loses digits that refinement restores
+        for _ in range(REFINEMENTS):
+            missing = nu - alpha - self.sites.tau * mean
+            if np.max(np.abs(missing), initial=0.0) <= 1e-9 * np.max(np.abs(nu), initial=0.0):
+                break
+            alpha = alpha + self._system.alpha(missing)
+            mean = self.K @ alpha
+        return alpha, mean
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""

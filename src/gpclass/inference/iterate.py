@@ -28,11 +28,19 @@ SMALLEST_STEP = 0.05  # damping does not go below this part of a step
 
 
 class Target(NamedTuple):
-    """What the log of each site should look like: `slope` and `curvature` at `point`, each (n,)."""
+    """What the log of each site should look like: `slope` and `curvature` at `point`, each (n,).
+
+    A rule whose site precisions are not minus the curvature of what it maximises gives them apart.
+    """
 
     point: np.ndarray
     slope: np.ndarray
     curvature: np.ndarray
+    precision: np.ndarray | None = None
+
+    @property
+    def tau(self) -> np.ndarray:
+        return -self.curvature if self.precision is None else self.precision
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,7 @@ def iterate(
     """
     if start is None or not np.any(start.tau):
         target = rule(FullPosterior(K, Sites.zeros(len(K))))  # the prior's marginals need no factorisation
-        tau = -target.curvature
-        q = FullPosterior(K, Sites(tau, target.slope + tau * target.point))
+        q = FullPosterior(K, Sites(target.tau, target.slope + target.tau * target.point))
     else:
         q = FullPosterior(K, start)
     path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
@@ -76,7 +83,7 @@ def iterate(
         if value is not None and not path.accepts(value(q)):
             q = path.step_back()
             continue
-        wanted = -target.curvature
+        wanted = target.tau
         change = max(gap, float(np.max(np.abs(wanted - q.sites.tau) * scale(q), initial=0.0)))
         if not np.isfinite(change):
             break
@@ -93,40 +100,45 @@ def with_tau(q: FullPosterior, tau: np.ndarray) -> FullPosterior:
 
 def settle_mean(q: FullPosterior, rule: Rule, scale, tol: float) -> tuple[FullPosterior, Target, float]:
     """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is."""
-    target, wanted, step, gap = _mean_step(q, rule)
+    target = rule(q)
+    metric = q if target.precision is None else with_tau(q, -target.curvature)
+    wanted, step, gap = _mean_step(q, target, metric)
     for _ in range(SETTLE_STEPS):
-        move = np.max(np.abs(target.curvature + q.sites.tau) * scale(q), initial=0.0)
+        move = np.max(np.abs(target.tau - q.sites.tau) * scale(q), initial=0.0)
         if gap < max(0.1 * tol, 0.02 * move):
             break
         before = gap
-        q, target, wanted, step, gap = _line_search(q, rule, wanted, step)
+        q, target = _line_search(q, rule, wanted, step)
+        wanted, step, gap = _mean_step(q, target, metric)
         if gap > 0.5 * before:
             break
     return q, target, gap
 
 
-def _mean_step(q, rule):
-    """The rule's target, the change of ν that it asks for, the step in (α, mean) that follows, and its length."""
-    target = rule(q)
-    wanted = target.slope + q.sites.tau * target.point - q.sites.nu
-    step = q.covariance_step(wanted)
-    return target, wanted, step, float(np.sqrt(max(wanted @ step[1], 0.0)))
+def _missing(q, target):
+    """The change of ν, with τ held, that the target asks for."""
+    return target.slope + q.sites.tau * target.point - q.sites.nu
 
 
-def _line_search(q, rule, wanted, step, tries=6):
-    """Take the chord step, shortened while it overshoots: the slope along it must not come out larger than it was."""
-    along = wanted @ step[1]
+def _mean_step(q, target, metric):
+    """What is missing in ν, the Newton step in (α, mean) that it brings about, and the length of that step."""
+    missing = _missing(q, target)
+    step = metric.covariance_step(missing)
+    return missing, step, float(np.sqrt(max(missing @ step[1], 0.0)))
+
+
+def _line_search(q, rule, missing, step, tries=6):
+    """Take the step, shortened while it overshoots: the slope along it must not come out larger than it was."""
+    along = missing @ step[1]
     length = 1.0
     for _ in range(tries):
-        trial = q.shifted(length * wanted, length * step[0], length * step[1])
+        trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
-        left = (target.slope + q.sites.tau * target.point - trial.sites.nu) @ step[1]
+        left = _missing(trial, target) @ step[1]
         if abs(left) <= 0.9 * along or along <= 0:
             break
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
-    wanted = target.slope + q.sites.tau * target.point - trial.sites.nu
-    step = q.covariance_step(wanted)
-    return trial, target, wanted, step, float(np.sqrt(max(wanted @ step[1], 0.0)))
+    return trial, target
 
 
 class _Path:
@@ -163,7 +175,7 @@ class _Path:
 
     def advance(self, q: FullPosterior, wanted: np.ndarray, change: float) -> FullPosterior:
         self.last, self.wanted = q, wanted
-        grown = change > 1.5 * self.change
+        grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
         self.part = max(0.5 * self.part, SMALLEST_STEP) if grown else min(1.3 * self.part, self.largest)
         self.reach *= 1.5
         self.change = change

@@ -26,7 +26,7 @@ class VB:
     tol: float = 1e-7  # largest move, in posterior standard deviations, that counts as standing still
     max_iter: int = 300  # sweeps
 
-    needs: ClassVar = ("bound", "bound_point")
+    needs: ClassVar = ("bound", "bound_point", "bound_curvature")
     gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
@@ -46,10 +46,15 @@ class VB:
 
 
 def bound_rule(y: np.ndarray, likelihood):
+    """The best bounds under the current marginals.
+
+    As a function of the mean the best bound is less curved than the bound itself; Newton's method wants its curvature.
+    """
+
     def rule(q: FullPosterior) -> Target:
         touch = likelihood.bound_point(y, q.mean, q.var)
         _, nu, tau = likelihood.bound(y, touch)
-        return Target(q.mean, nu - tau * q.mean, -tau)
+        return Target(q.mean, nu - tau * q.mean, likelihood.bound_curvature(y, q.mean, q.var), precision=tau)
 
     return rule
 

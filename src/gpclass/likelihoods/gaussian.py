@@ -67,6 +67,9 @@ class Gaussian(Likelihood):
     def bound_point(self, y, mean, var) -> np.ndarray:
         return np.zeros_like(mean)
 
+    def bound_curvature(self, y, mean, var) -> np.ndarray:
+        return np.full_like(mean, -1 / self.variance)
+
     def log_predictive(self, y, mean, var) -> np.ndarray:
         """Log density of a new target y."""
         return self.tilted_moments(y, mean, var)[0]

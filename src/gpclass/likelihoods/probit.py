@@ -66,6 +66,10 @@ class Probit(Sigmoid):
         """The `touch` that makes the expected bound highest under N(mean, var)."""
         return y * (mean + self.bias)
 
+    def bound_curvature(self, y, mean, var) -> np.ndarray:
+        """Second derivative in `mean` of the best expected bound, log Φ(y (mean + bias)) - var/2."""
+        return self.log_prob(y, mean)[2]
+
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
         """d/dθ of the expected bound under N(mean, var)."""
         _, nu, tau = self.bound(y, touch)
