@@ -33,7 +33,7 @@ def test_answers_are_finite(likelihood, y):
     if hasattr(likelihood, "bound_point"):
         touch = likelihood.bound_point(y, MEAN, VAR)
         assert np.isfinite(touch).all()
-        for part in answers(likelihood, "bound", np.full_like(MEAN, y), touch):
+        for part in (*answers(likelihood, "bound", y, touch), likelihood.bound_curvature(y, MEAN, VAR)):
             assert np.isfinite(part).all()
 
 

@@ -119,6 +119,12 @@ class PoorPoint(Logit):
 
 
 @dataclass(frozen=True)
+class FixedTouch(Logit):
+    def bound_curvature(self, y, mean, var):  # as if the best touch did not move with the mean
+        return -self.bound(y, self.bound_point(y, mean, var))[2]
+
+
+@dataclass(frozen=True)
 class WrongTheta(Probit):
     def tilted_theta(self, y, mean, var):
         return -super().tilted_theta(y, mean, var)
@@ -143,6 +149,7 @@ SLIPS = {
     LooseBound(): "is nowhere tight",
     NoBound(): "exceeds log_prob by",
     PoorPoint(): "beats bound_point",
+    FixedTouch(): "bound_curvature against central differences",
     WrongTheta(0.0, True): r"tilted_theta \(bias\) against central differences",
     TakesAnyLabel(): r"check_targets\(\[0, 1\]\) should raise ValueError",
 }

@@ -128,5 +128,14 @@ def test_predictive_std_of_a_narrow_latent(mean):
 
 
 def test_bound_is_smooth_where_its_series_takes_over():
-    left, right = (Logit().bound(1.0, np.array([t])) for t in (1e-4 * (1 - 1e-12), 1e-4 * (1 + 1e-12)))
-    assert_allclose(np.ravel(left), np.ravel(right), rtol=1e-14, atol=1e-15)
+    edge = 1e-2  # logit._bound_width
+    touch = edge * np.array([[1 - 1e-12], [1 + 1e-12]])
+    left, right = (Logit().bound(1.0, t) for t in touch)
+    assert_allclose(left, right, rtol=1e-13, atol=1e-13)  # 17 t⁶/80640 is left out
+    for t in (0.5 * edge, 0.999 * edge, 1.001 * edge, 3 * edge, 1.0, 30.0):
+        with mp.workdps(30):
+            width = lambda x: mp.tanh(x / 2) / (4 * x)  # noqa: E731
+            # all of t from the mean, or all from the variance: curvature -2λ - 2tλ', or -2λ
+            truth = [float(-2 * width(t) - 2 * t * mp.diff(width, t)), float(-2 * width(mp.mpf(t)))]
+        got = Logit().bound_curvature(1.0, np.array([t, 0.0]), np.array([0.0, t * t]))
+        assert_allclose(got, truth, rtol=1e-9, atol=1e-15)

@@ -153,16 +153,16 @@ class _Path:
         self.part = damping  # of each step that is taken now
         self.change = np.inf
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
-        self.best_value = -np.inf
+        self.value = -np.inf  # of the last accepted posterior
         self.last: FullPosterior | None = None  # the last accepted, and what the rule wanted there
         self.wanted: np.ndarray | None = None
 
     def accepts(self, value: float) -> bool:
         # near the end a mixed sweep may cost what is second order in the move
         slack = 1e-9 * max(1.0, abs(value)) + (0.5 * self.change**2 if self.change < NEAR else 0.0)
-        if value < self.best_value - slack:
+        if value < self.value - slack:
             return False
-        self.best_value = max(value, self.best_value)
+        self.value = value
         return True
 
     def step_back(self) -> FullPosterior:

@@ -164,6 +164,14 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
             other = expected_bound(likelihood, y, np.full_like(y, touch), mean, var)
             gain = (other - best).max()
             _require(bool(gain < GAP_TOL), f"touch {touch:.3g} beats bound_point: expected bound higher by {gain:.3g}")
+    if _offers(likelihood, "bound_curvature"):
+
+        def slope(m):  # of the best expected bound: the best touch moves with the mean, but to first order to no effect
+            _, nu, tau = likelihood.bound(y, likelihood.bound_point(y, m, var))
+            return nu - tau * m
+
+        curvature = _one(likelihood.bound_curvature(y, mean, var), y, "bound_curvature")
+        _slopes(curvature, slope, mean, np.minimum(1.0, np.sqrt(var)), "bound_curvature")
 
 
 def check_parameters(likelihood: Any) -> None:
