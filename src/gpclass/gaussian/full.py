@@ -18,7 +18,7 @@ from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_id
 from .sites import Sites
 
 REFINEMENTS = 3  # at most, of the linear solve for the mean
-TINY = 1e-6  # τ_i K_ii below which (1 - b_i)/τ_i would lose more than nine digits
+TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
 
 
 class FullPosterior:
@@ -112,7 +112,14 @@ class _PositiveSystem:
         return self.root * self.factor.solve(self.root * x) if self.factor else np.zeros_like(x)
 
     def alpha(self, nu):
-        return nu - self.apply_residual_precision(self.K @ nu) if np.any(nu) else np.zeros_like(nu)
+        # (I + TK)⁻¹ ν is ν - √τ B⁻¹ √τ K ν, which cancels where τK is large, and √τ B⁻¹ ν/√τ, which needs τ > 0:
+        # each datum's ν takes the form that suits it, in one solve
+        if self.factor is None or not np.any(nu):
+            return nu.copy()
+        strong = self.tau * np.diagonal(self.K) > 1
+        weak = np.where(strong, 0.0, nu)
+        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
+        return weak + self.root * self.factor.solve(scaled - self.root * (self.K @ weak))
 
     @cached_property
     def kept(self):
@@ -123,7 +130,7 @@ class _PositiveSystem:
     def var(self):
         prior = np.diagonal(self.K)
         kept = self.kept
-        weak = self.tau * prior < TINY
+        weak = (1 - kept < TINY) & (self.tau * prior < 1)
         var = np.empty_like(self.tau)
         var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
         var[weak] = prior[weak] - self.explained(self.K[:, weak])
@@ -181,7 +188,7 @@ class _IndefiniteSystem:
         return nu - self.tau * (self.half.T @ (self.half @ nu))
 
     def apply_residual_precision(self, x):
-        return self.tau * self.alpha(x) if np.any(x) else np.zeros_like(x)
+        return self.tau * (x - self.half.T @ (self.half @ (self.tau * x)))  # T - T V T
 
     def explained(self, Ks):
         scaled = self.tau[:, None] * Ks

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from ..numerics import LOG_SQRT_2PI, log_ndtr
+from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr
 from .base import Likelihood, Triple, check_signs
 
 
@@ -34,10 +34,16 @@ class Heaviside(Likelihood):
         known = sd > 0  # a latent value without spread cannot be tilted
         safe_sd = np.where(known, sd, 1.0)
         z = np.where(known, y * mean / safe_sd, np.where(y * mean == 0, 0.0, np.copysign(40.0, y * mean)))
-        log_right = np.log1p(-2 * self.epsilon) + log_ndtr(z)
-        value = np.logaddexp(np.log(self.epsilon), log_right) if self.epsilon else log_right
-        ratio = np.where(known, np.exp(np.log1p(-2 * self.epsilon) - 0.5 * z**2 - LOG_SQRT_2PI - value), 0.0)
-        return value, y * ratio / safe_sd, -ratio * (z + ratio) / safe_sd**2
+        z = np.clip(z, -1e150, 1e150)  # so that its square is finite
+        if self.epsilon:
+            log_right = np.log1p(-2 * self.epsilon)
+            value = np.logaddexp(np.log(self.epsilon), log_right + log_ndtr(z))
+            ratio = np.exp(log_right - 0.5 * z**2 - LOG_SQRT_2PI - value)
+            curved = ratio * (z + ratio)
+        else:  # value is not bounded below: the difference in the exponent would lose all digits far on the left
+            value, ratio = log_ndtr(z), hazard(z)
+            curved = hazard_curvature(z, ratio)
+        return value, np.where(known, y * ratio, 0.0) / safe_sd, np.where(known, -curved, 0.0) / safe_sd**2
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         return np.zeros((0, len(mean)))
@@ -50,5 +56,5 @@ class Heaviside(Likelihood):
 
     def predictive_std(self, mean, var) -> np.ndarray:
         """Standard deviation of the class probability, which takes the values ε and 1 - ε only."""
-        right = ndtr(np.asarray(mean) / np.sqrt(np.maximum(var, np.finfo(float).tiny)))
-        return (1 - 2 * self.epsilon) * np.sqrt(right * (1 - right))
+        z = np.asarray(mean) / np.sqrt(np.maximum(var, np.finfo(float).tiny))
+        return (1 - 2 * self.epsilon) * np.sqrt(ndtr(z) * ndtr(-z))

@@ -41,13 +41,7 @@ class Logit(Sigmoid):
         return value, y * np.where(left, 1 - d1, d1), d2
 
     def predictive(self, mean, var) -> np.ndarray:
-        return np.exp(self.log_predictive(1.0, mean, var))
-
-    def predictive_std(self, mean, var) -> np.ndarray:
-        # sig² = sig - sig', and sig' is the mixture's density
-        p = self.predictive(mean, var)
-        slope = -self.expected_log_prob(1.0, mean, var)[2]
-        return np.sqrt(np.maximum(p * (1 - p) - slope, 0.0))
+        return np.minimum(np.exp(self.log_predictive(1.0, mean, var)), 1.0)  # the mixture rounds to 1 + eps
 
     def expected_log_prob(self, y, mean, var) -> Triple:
         u, var = np.broadcast_arrays(np.asarray(y * (mean + self.bias), float), np.asarray(var, float))

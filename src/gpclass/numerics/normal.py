@@ -32,9 +32,10 @@ def hazard_curvature(z, ratio):
 
 def log_ndtr_and_hazard(z):
     """log Φ(z) and N(z)/Φ(z) from one special function; log Φ is good to 1e-14 absolute (not relative) for z > 5."""
-    z = np.minimum(z, 8.3)  # Φ is one, and its hazard 4e-16, from here on
+    one = z > 8.3  # Φ is one, and its hazard 4e-16, from here on
+    z = np.where(one, 8.3, z)
     scaled = erfcx(-SQRT_HALF * z)
-    return np.log(0.5 * scaled) - 0.5 * z * z, SQRT_2_OVER_PI / scaled
+    return np.log(0.5 * scaled) - 0.5 * z * z, np.where(one, 0.0, SQRT_2_OVER_PI / scaled)
 
 
 def kolmogorov_density(x):
@@ -50,7 +51,8 @@ def kolmogorov_density(x):
 def _logistic_mixture(step: float = 0.13):
     # Beyond these limits the weights are under 1e-17; step: the trapezoid rule is off by 1e-15 (tests/numerics).
     scale = np.exp(np.arange(np.log(0.33), np.log(10.0), step))
-    return scale**2, kolmogorov_density(scale / 2) / 2 * scale * step
+    weights = kolmogorov_density(scale / 2) * scale
+    return scale**2, weights / weights.sum()
 
 
 LOGISTIC_SCALES2, LOGISTIC_WEIGHTS = _logistic_mixture()

@@ -10,9 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
-NEAR = 5.0  # the feature counts as covered when it is this many standard deviations off the mean, or less
+NEAR = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
 PLAIN_STEP = 0.5  # in standard deviations: log-sigmoids have singularities at distance 2.8 or more, exp(-2π·2.8/(0.5·1.2)) = 2e-13
-SINH_STEP = 0.15  # Gaussians are analytic for |Im u| < π/4 in this variable: exp(-2π·0.785/0.15) = 5e-15
+# A Gaussian k standard deviations off the centre grows like exp(½ k² sin²b / cos 2b) on the line Im u = b < π/4; the
+# rule is off by the least over b of that times exp(-2π b / step): 1e-14 with this step, made smaller by 1 + 0.15 k
+SINH_STEP = 0.15
+SINH_SHRINK = 0.15
 SINH_SCALE = 3.0
 WIDE = 1.2  # standard deviations (in units of the feature) from which the sinh rule takes over
 
@@ -31,7 +34,8 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
         low, high = offset - REACH * sd, offset + REACH * sd
         u_low = np.where(wide, np.arcsinh(low / SINH_SCALE), -REACH)
         u_high = np.where(wide, np.arcsinh(high / SINH_SCALE), REACH)
-    step = np.where(wide, SINH_STEP, PLAIN_STEP)
+    distance = np.where(wide, np.abs(offset), 0.0) / np.where(wide, sd, 1.0)
+    step = np.where(wide, SINH_STEP / (1 + SINH_SHRINK * distance), PLAIN_STEP)
     q = int(np.max(np.ceil((u_high - u_low) / step), initial=1.0)) + 1
     step = (u_high - u_low) / (q - 1) if q > 1 else u_high - u_low
     u = u_low[..., None] + step[..., None] * np.arange(q)
