@@ -89,7 +89,7 @@ def iterate(
             break
         if change < engine.tol:
             return q, Status(True, sweep, change)
-        q = path.advance(q, wanted, change)
+        q = path.advance(q, wanted, change, scale(q))
     return q, Status(False, sweep, change)
 
 
@@ -173,7 +173,7 @@ class _Path:
         self.reach = 0.5 * min(self.reach, np.max(np.abs(wanted - tau)))
         return with_tau(self.last, back(tau[0] + np.clip(wanted[0] - tau[0], -self.reach, self.reach)))
 
-    def advance(self, q: FullPosterior, wanted: np.ndarray, change: float) -> FullPosterior:
+    def advance(self, q: FullPosterior, wanted: np.ndarray, change: float, var: np.ndarray) -> FullPosterior:
         self.last, self.wanted = q, wanted
         grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
         self.part = max(0.5 * self.part, SMALLEST_STEP) if grown else min(1.3 * self.part, self.largest)
@@ -183,7 +183,9 @@ class _Path:
             self.seen.clear()
         self.seen = [*self.seen, (q.sites.tau, wanted)][-self.memory - 1 :]
         points, goals, back = self._coordinates(self.seen)
-        return with_tau(q, back(self._mix(points, goals - points)))
+        # a site counts by what a unit step of its coordinate does to the marginal variance
+        weight = np.abs(q.sites.tau) * var if back is np.exp else var
+        return with_tau(q, back(self._mix(points, goals - points, weight)))
 
     @staticmethod
     def _coordinates(pairs):
@@ -192,15 +194,16 @@ class _Path:
             return np.log(np.maximum(taus, 1e-200)), np.log(np.maximum(goals, 1e-200)), np.exp
         return taus, goals, lambda x: x
 
-    def _mix(self, points, residuals):
+    def _mix(self, points, residuals, weight):
         residual = residuals[-1]
         if len(points) < 2:
             return points[-1] + np.clip(self.part * residual, -self.reach, self.reach)
         differences = np.diff(residuals, axis=0)
-        weights = np.linalg.lstsq(differences.T, residual, rcond=1e-8)[0]
-        mixed = points[-1] + self.part * residual - weights @ (np.diff(points, axis=0) + self.part * differences)
+        mix = np.linalg.lstsq((differences * weight).T, residual * weight, rcond=1e-8)[0]
+        mixed = points[-1] + self.part * residual - mix @ (np.diff(points, axis=0) + self.part * differences)
         # no further than a few of the rule's own steps: an extrapolation is a guess
-        limit = 4 * np.abs(residual) + 1e-3 * np.max(np.abs(residual))
+        own = np.abs(residual)
+        limit = np.minimum(4 * own, own + 1) + 1e-3 * np.max(weight * own) / np.maximum(weight, 1e-3)
         return np.clip(mixed, points[-1] - limit, points[-1] + limit)
 
 
