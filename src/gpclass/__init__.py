@@ -1,3 +1,13 @@
-"""Gaussian process classification: every serious approximation behind one scikit-learn estimator."""
+"""Gaussian process classification: every serious approximation behind one scikit-learn estimator.
 
-__version__ = "0.1.0"
+    from gpclass import GPClassifier
+    clf = GPClassifier(inference="ep").fit(X, y)
+    clf.predict_proba(Xt)
+
+Below the estimator: kernels, likelihoods, inference (engines on a covariance matrix), learning, assess, datasets, testing.
+"""
+
+from ._version import __version__
+from .estimator import GPClassifier
+
+__all__ = ["GPClassifier", "__version__"]

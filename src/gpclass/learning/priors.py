@@ -140,20 +140,23 @@ WEAK_ON_SQRT = HalfStudentT(of="sqrt")
 FLAT = Flat()
 
 
-def resolve_priors(priors: Any, names: Sequence[str]) -> list[Prior]:
+def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None = None) -> list[Prior]:
     """One prior per entry of theta.
 
     `priors` is "weak" (half-t on every lengthscale and on the root of every variance, Flat on the rest), None or "none"
     (Flat on all), one prior or function for all, or a dict from names to any of these; what the dict leaves out is
     Flat. A dict's name stands for every entry that ends with it: "lengthscale" for "rbf.lengthscale[2]" too. If
     several fit, the longer path wins, then an index over none.
+
+    `spread`, the standard deviation of each input column, is the unit of the weak prior on lengthscales: the papers'
+    inputs were standardised, the user's may be in any unit.
     """
     if not isinstance(priors, Mapping):
-        return [_one_prior(priors, name) for name in names]
+        return [_one_prior(priors, name, spread) for name in names]
     for key in priors:
         if not any(_matches(key, name) for name in names):
             raise ValueError(f"No hyperparameter is called {key!r}. There are: {', '.join(names)}.")
-    return [_from_dict(priors, name) for name in names]
+    return [_from_dict(priors, name, spread) for name in names]
 
 
 def log_prior(theta: np.ndarray, priors: Sequence[Prior]) -> tuple[float, np.ndarray]:
@@ -171,12 +174,12 @@ def log_prior(theta: np.ndarray, priors: Sequence[Prior]) -> tuple[float, np.nda
     return total, gradient
 
 
-def _one_prior(prior: Any, name: str) -> Prior:
+def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Prior:
     if prior is None:
         return FLAT
     if isinstance(prior, str):
         if prior in ("weak", "none"):
-            return _weak(name) if prior == "weak" else FLAT
+            return _weak(name, spread) if prior == "weak" else FLAT
         raise ValueError(f"priors={prior!r} is not known. Use 'weak', 'none', a prior, a function, or a dict of these.")
     if hasattr(prior, "log_density") and not isinstance(prior, type):
         return prior
@@ -185,16 +188,20 @@ def _one_prior(prior: Any, name: str) -> Prior:
     raise TypeError(f"{prior!r} is no prior: it has no log_density(theta) and is not a function. Is an instance meant?")
 
 
-def _weak(name: str) -> Prior:
-    parameter = _split(name)[0][-1]
+def _weak(name: str, spread: np.ndarray | None) -> Prior:
+    path, index = _split(name)
+    parameter = path[-1]
     if parameter.startswith("lengthscale"):
-        return WEAK_ON_VALUE
+        if spread is None:
+            return WEAK_ON_VALUE
+        unit = spread[int(index.rstrip("]"))] if index else np.sqrt(np.mean(np.square(spread)))
+        return HalfStudentT(scale=WEAK_ON_VALUE.scale * (float(unit) or 1.0))  # a constant column has no unit
     return WEAK_ON_SQRT if parameter.endswith("variance") else FLAT
 
 
-def _from_dict(priors: Mapping[str, Any], name: str) -> Prior:
+def _from_dict(priors: Mapping[str, Any], name: str, spread: np.ndarray | None) -> Prior:
     fitting = [key for key in priors if _matches(key, name)]
-    return _one_prior(priors[max(fitting, key=_specificity)], name) if fitting else FLAT
+    return _one_prior(priors[max(fitting, key=_specificity)], name, spread) if fitting else FLAT
 
 
 def _split(name: str) -> tuple[list[str], str]:

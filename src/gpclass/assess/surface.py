@@ -1,0 +1,211 @@
+"""How evidence and predictions depend on the two hyperparameters that matter most: lengthscale ℓ and latent scale σ_f.
+
+[NR] Nickisch & Rasmussen 2008, section 12.2, figures 9-11.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from ..inference import EP
+from ..kernels import RBF, Kernel
+from ..likelihoods import Probit
+from .metrics import error_rate, information_score
+
+PAPER_GRID = tuple(np.linspace(-1.0, 5.0, 16))  # for ln ℓ and ln σ_f alike
+
+QUANTITIES = ("log_evidence", "jensen_bound", "information", "errors")
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """What an engine makes of each pair (ln ℓ, ln σ_f): rows go with σ_f, columns with ℓ."""
+
+    log_lengthscale: np.ndarray  # (p,) ln ℓ
+    log_scale: np.ndarray  # (q,) ln σ_f; the kernel's variance is σ_f²
+    log_evidence: np.ndarray  # (q, p) by the engine's own formula; NaN where the engine failed
+    jensen_bound: np.ndarray  # (q, p); NaN where there is none
+    converged: np.ndarray  # (q, p) bool; False too where the engine failed
+    information: np.ndarray | None = None  # (q, p) bits per test point over the training frequencies
+    errors: np.ndarray | None = None  # (q, p) test points on the wrong side; floats, NaN where the engine failed
+
+    def get(self, quantity: str) -> np.ndarray:
+        """One of QUANTITIES as a (q, p) array, or an error that says what is missing."""
+        if quantity not in QUANTITIES:
+            raise ValueError(f"quantity must be one of {', '.join(QUANTITIES)}; got {quantity!r}.")
+        values = getattr(self, quantity)
+        if values is None:
+            raise ValueError(f"this surface has no {quantity}: give evidence_surface X_test and y_test.")
+        return values
+
+    def best(self, quantity: str = "log_evidence") -> tuple[float, float]:
+        """(ℓ, σ_f), not their logs, where `quantity` is largest; for errors, smallest. Unconverged points count too."""
+        values = self.get(quantity)
+        if np.isnan(values).all():
+            raise ValueError(f"{quantity} is NaN everywhere on this surface, so there is no best point.")
+        row, column = self._best_index(values, quantity)
+        return float(np.exp(self.log_lengthscale[column])), float(np.exp(self.log_scale[row]))
+
+    @staticmethod
+    def _best_index(values: np.ndarray, quantity: str) -> tuple[int, int]:
+        pick = np.nanargmin if quantity == "errors" else np.nanargmax
+        row, column = np.unravel_index(pick(values), values.shape)
+        return int(row), int(column)
+
+
+def evidence_surface(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Kernel | Callable[..., Kernel] = RBF,
+    likelihood: Any = None,
+    engine: Any = None,
+    log_lengthscales: ArrayLike = PAPER_GRID,
+    log_scales: ArrayLike = PAPER_GRID,
+    X_test: ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
+) -> Surface:
+    """Fit `engine` (default EP) with `likelihood` (default Probit) at every (ln ℓ, ln σ_f) of a grid.
+
+    X (n, D); y (n,) holds two kinds of label, of which the larger counts as +1. `kernel` is a class, or anything else
+    that makes a kernel from `lengthscale=` and `variance=`, or a kernel whose two parameters of these names are replaced.
+    Each fit starts from its neighbour's, and from nothing where that does not converge; so the result does not depend on
+    the path. Points where the engine fails or stops early are marked in `converged` and told in one warning.
+    """
+    engine = EP() if engine is None else engine
+    likelihood = Probit() if likelihood is None else likelihood
+    make = _maker(kernel)
+    columns, rows = _axis(log_lengthscales, "log_lengthscales"), _axis(log_scales, "log_scales")
+    classes, signs = _signs(y, "y")
+    test = _Test.make(X_test, y_test, classes, y)
+
+    shape = (len(rows), len(columns))
+    found = {name: np.full(shape, np.nan) for name in QUANTITIES}
+    converged = np.zeros(shape, dtype=bool)
+    failures: list[str] = []
+    first_of_row = None
+    for i, log_scale in enumerate(rows):
+        fit = first_of_row
+        for j, log_lengthscale in enumerate(columns):
+            k = make(float(np.exp(log_lengthscale)), float(np.exp(2 * log_scale)))
+            fit, complaint = _fit(engine, k(X), signs, likelihood, fit)
+            if complaint:
+                failures.append(f"ln ℓ = {log_lengthscale:.3g}, ln σ_f = {log_scale:.3g}: {complaint}")
+            if fit is None:
+                continue
+            first_of_row = fit if j == 0 else first_of_row
+            converged[i, j] = fit.converged
+            found["log_evidence"][i, j] = fit.log_evidence
+            if hasattr(likelihood, "expected_log_prob"):
+                found["jensen_bound"][i, j] = fit.jensen_bound()
+            if test is not None:
+                found["information"][i, j], found["errors"][i, j] = test.score(X, k, fit, likelihood)
+    _tell(engine, failures, converged.size)
+    tested = {name: found[name] if test else None for name in ("information", "errors")}
+    return Surface(columns, rows, found["log_evidence"], found["jensen_bound"], converged, **tested)
+
+
+def _fit(engine, K, signs, likelihood, start) -> tuple[Any, str]:
+    """A fit from `start` if that converges, else from nothing; None if there is none; and what is to be complained of."""
+    if start is not None and start.converged:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                fit = engine.fit(K, signs, likelihood, start=start)
+            if fit.converged and np.isfinite(fit.log_evidence):
+                return fit, ""
+        except (np.linalg.LinAlgError, ArithmeticError):
+            pass  # what the cold start has to say counts
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fit = engine.fit(K, signs, likelihood)
+    except (np.linalg.LinAlgError, ArithmeticError) as error:
+        return None, f"{type(error).__name__}: {error}"
+    return fit, "" if fit.converged else f"stopped early after {fit.n_iter} sweeps"
+
+
+def _tell(engine, failures: list[str], size: int) -> None:
+    if failures:
+        warnings.warn(
+            f"{type(engine).__name__} failed or did not converge at {len(failures)} of {size} grid points "
+            f"(see Surface.converged); the first, {failures[0]}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class _Test:
+    X: np.ndarray
+    y: np.ndarray
+    y_train: np.ndarray
+    classes: np.ndarray
+
+    @classmethod
+    def make(cls, X_test, y_test, classes, y_train) -> _Test | None:
+        if (X_test is None) != (y_test is None):
+            raise ValueError("give both X_test and y_test, or neither.")
+        if X_test is None:
+            return None
+        X_test, y_test = np.asarray(X_test, dtype=float), np.asarray(y_test)
+        strangers = sorted(set(y_test.tolist()) - set(classes.tolist()))
+        if strangers:
+            raise ValueError(f"y_test has labels {strangers} that are not in y, which has {classes.tolist()}.")
+        if len(X_test) != len(y_test):
+            raise ValueError(f"X_test has {len(X_test)} rows but y_test has {len(y_test)} labels.")
+        return cls(X_test, y_test, np.asarray(y_train), classes)
+
+    def score(self, X, k: Kernel, fit, likelihood) -> tuple[float, float]:
+        """Information in bits, and the number of errors."""
+        p = likelihood.predictive(*fit.predict(k(X, self.X), k.diag(self.X)))
+        information = information_score(self.y, p, self.y_train, self.classes)
+        return information, float(round(error_rate(self.y, p, self.classes) * len(self.y)))
+
+
+def _signs(y: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The two labels in order, and y as -1 and +1."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be a vector of labels; its shape is {labels.shape}.")
+    classes = np.unique(labels)
+    if len(classes) != 2:
+        raise ValueError(f"{name} must have two kinds of label; it has {len(classes)}: {classes[:5].tolist()}.")
+    return classes, np.where(labels == classes[1], 1.0, -1.0)
+
+
+def _axis(values: ArrayLike, name: str) -> np.ndarray:
+    axis = np.array(values, dtype=float)
+    if axis.ndim != 1 or not len(axis) or not np.isfinite(axis).all() or np.any(np.diff(axis) <= 0):
+        raise ValueError(f"{name} must be a vector of finite, increasing logarithms; got {values!r}.")
+    return axis
+
+
+def _maker(kernel: Any) -> Callable[[float, float], Kernel]:
+    """A function of ℓ and σ_f² that gives the kernel."""
+    if not isinstance(kernel, Kernel):
+        if not callable(kernel):
+            raise TypeError(f"kernel must be a kernel class or a kernel, such as RBF or RBF(); got {kernel!r}.")
+        return lambda lengthscale, variance: kernel(lengthscale=lengthscale, variance=variance)
+    wanted = ["lengthscale", "variance"]
+    try:
+        kernel = kernel.free(*wanted)
+        places = [kernel.names.index(name) for name in wanted]
+    except ValueError as error:
+        raise ValueError(
+            f"the kernel must have one lengthscale and one variance of its own; {kernel!r} has {kernel.names}. "
+            "Pass a function of lengthscale= and variance= that makes the kernel you mean."
+        ) from error
+
+    def make(lengthscale: float, variance: float) -> Kernel:
+        theta = kernel.theta.copy()
+        theta[places] = np.log([lengthscale, variance])
+        return kernel.with_theta(theta)
+
+    return make

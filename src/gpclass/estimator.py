@@ -1,0 +1,258 @@
+"""The scikit-learn face: validates, encodes labels, chooses an engine, learns hyperparameters, predicts."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
+from .kernels import RBF, Kernel, as_kernel
+from .learning import Objective, maximise, random_start, resolve_priors, typical_distance, warn_if_too_large
+from .likelihoods import Heaviside, Logit, Probit
+
+ENGINES = {
+    "laplace": Laplace,
+    "ep": EP,
+    "tap": TAP,
+    "tap-naive": TAPNaive,
+    "kl": KL,
+    "vb": VB,
+    "fv": FV,
+    "lr": LabelRegression,
+}
+LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
+MULTICLASS_ENGINES = "nested-ep, independent-ep, quadrature-ep, mean-field-probit, variational-mnl"
+BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
+
+
+class GPClassifier(ClassifierMixin, BaseEstimator):
+    """Gaussian process classification with two classes.
+
+    Parameters
+    ----------
+    kernel : Kernel, scikit-learn kernel or None
+        Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
+        median distance between rows.
+    likelihood : object or "auto", "logit", "probit", "heaviside"
+        p(label | latent value). "auto" is probit.
+    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr"
+        The approximation. "auto" is EP.
+    priors : "weak", None, prior object, function or dict
+        Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
+    optimizer : "lbfgs" or None
+        None keeps the kernel as given.
+    n_restarts : int
+        Further runs of the optimiser from random starts; the best of all runs is kept.
+    max_iter : int
+        Iterations of the optimiser, per run.
+    warm_start : bool
+        Start learning from the hyperparameters of the previous fit.
+    random_state : int, RandomState or None
+        For the restarts (and for the subset that the median distance is taken from, above 1000 rows).
+    verbose : int
+        1 shows a progress line on stderr.
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted
+    kernel_, likelihood_, inference_ : what the fit ended with
+    posterior_ : the engine's `Fit`, with the posterior at the training points
+    log_evidence_ : log p(y | X, hyperparameters), approximated by the engine
+    n_iter_ : iterations of the optimiser
+    history_ : a list of `gpclass.learning.Step`, one per evaluation
+    X_train_ : the training inputs, as float64
+    n_features_in_, feature_names_in_ : as in scikit-learn
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = make_pipeline(StandardScaler(), GPClassifier()).fit(X[:200], y[:200])
+    >>> bool(clf.score(X[200:], y[200:]) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel=None,
+        likelihood="auto",
+        inference="auto",
+        *,
+        priors="weak",
+        optimizer="lbfgs",
+        n_restarts=0,
+        max_iter=100,
+        warm_start=False,
+        random_state=None,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inference = inference
+        self.priors = priors
+        self.optimizer = optimizer
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # fitting ------------------------------------------------------------------------------------------------------
+
+    def fit(self, X, y) -> GPClassifier:
+        """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type, two classes."""
+        self._check_settings()
+        X, y = self._check_data(X, y)
+        warn_if_too_large(len(X))
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        distance = typical_distance(X, rng)
+        objective = self._objective(X, y, distance)
+        theta, history, n_iter = self._learn(objective, distance, rng)
+        start = history.best.fit if history is not None else None
+        self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(theta, start)
+        self.inference_ = objective.engine
+        self.X_train_ = X
+        self.log_evidence_ = self.posterior_.log_evidence
+        self.n_iter_ = n_iter
+        self.history_ = history.history if history is not None else []
+        return self
+
+    def _check_settings(self):
+        if self.optimizer not in ("lbfgs", None):
+            raise ValueError(f"optimizer must be 'lbfgs' or None, but is {self.optimizer!r}")
+        for name, least in (("n_restarts", 0), ("max_iter", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
+
+    def _check_data(self, X, y):
+        try:
+            X, y = validate_data(self, X, y, dtype=np.float64)
+        except OverflowError as error:
+            raise ValueError(f"X contains a number that no float can hold: {error}") from error
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes")
+        if len(self.classes_) > 2:
+            shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
+            raise ValueError(
+                f"Only binary classification is supported: y has {len(self.classes_)} classes ({shown}). Engines for more "
+                f"classes ({MULTICLASS_ENGINES}) are not there yet; until then scikit-learn's OneVsRestClassifier "
+                "can wrap this one."
+            )
+        return X, 2.0 * codes - 1.0
+
+    def _objective(self, X, y, distance):
+        kernel = self._start_kernel(distance)
+        likelihood = _resolve(self.likelihood, LIKELIHOODS, "probit", "likelihood", "predictive")
+        engine = _resolve(self.inference, ENGINES, "ep", "inference", "fit")
+        if self.warm_start and hasattr(self, "kernel_"):
+            kernel, likelihood = self.kernel_, self.likelihood_
+        names = [*kernel.names, *likelihood.names]
+        priors = resolve_priors(self.priors, names, spread=np.std(X, axis=0))
+        return Objective(X, y, kernel, likelihood, engine, priors)
+
+    def _start_kernel(self, distance) -> Kernel:
+        return RBF(lengthscale=distance) if self.kernel is None else as_kernel(self.kernel)
+
+    def _learn(self, objective, distance, rng):
+        if self.optimizer is None or not len(objective.theta):
+            return objective.theta, None, 1
+        spread = np.std(objective.X, axis=0)
+        restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
+        search = maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
+        return search.best.theta, search, max(1, search.n_iter)
+
+    # predicting ---------------------------------------------------------------------------------------------------
+
+    def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance, each (m,), of the latent function at X (m, D)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        parts = [self._latent(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
+        mean, var = (np.concatenate(p) for p in zip(*parts, strict=True))
+        return mean, var
+
+    def _latent(self, X):
+        return self.posterior_.predict(self.kernel_(self.X_train_, X), self.kernel_.diag(X))
+
+    def predict_log_proba(self, X) -> np.ndarray:
+        """(m, 2) log class probabilities, exact far into the tails; columns as `classes_`."""
+        mean, var = self.latent(X)
+        return np.stack([self.likelihood_.log_predictive(y, mean, var) for y in (-1.0, 1.0)], axis=1)
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(m, 2) class probabilities; columns as `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_proba_std(self, X) -> np.ndarray:
+        """(m, 2) standard deviations of the class probabilities under the latent posterior: how sure the model is of them."""
+        mean, var = self.latent(X)
+        spread = self.likelihood_.predictive_std(mean, var)
+        return np.stack([spread, spread], axis=1)
+
+    def predict(self, X) -> np.ndarray:
+        """(m,) most probable labels."""
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[best]
+
+    # judging ------------------------------------------------------------------------------------------------------
+
+    def log_evidence(self, theta=None, eval_gradient: bool = False) -> Any:
+        """Log evidence at the given hyperparameters (kernel's log parameters, then the likelihood's), or the learned ones.
+
+        With `eval_gradient` also its gradient in them.
+        """
+        check_is_fitted(self)
+        if theta is None and not eval_gradient:
+            return self.log_evidence_
+        objective = Objective(
+            self.X_train_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[]
+        )
+        theta = objective.theta if theta is None else np.asarray(theta, float)
+        if theta.shape != objective.theta.shape:
+            raise ValueError(f"theta needs {len(objective.theta)} entries ({', '.join(objective.names)})")
+        fit, kernel, _, K = objective.fit(theta, start=self.posterior_)
+        if not eval_gradient:
+            return fit.log_evidence
+        slope = kernel.pullback(self.X_train_, fit.evidence_gradient(), value=K)
+        return fit.log_evidence, np.concatenate([slope, fit.likelihood_gradient()])
+
+    def jensen_bound(self) -> float:
+        """Lower bound of the log evidence that any Gaussian posterior gives (Nickisch & Rasmussen 2008, eq. 9)."""
+        check_is_fitted(self)
+        return self.posterior_.jensen_bound()
+
+    def loo(self) -> np.ndarray:
+        """(n, 2) leave-one-out class probabilities of the training rows, analytic; columns as `classes_`."""
+        check_is_fitted(self)
+        mean, var = self.posterior_.posterior.cavity()
+        return np.stack([np.exp(self.likelihood_.log_predictive(y, mean, var)) for y in (-1.0, 1.0)], axis=1)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _resolve(given, known, default, what, must_have):
+    """An object from a short name, or the object itself after a look at it."""
+    if isinstance(given, str):
+        name = default if given == "auto" else given
+        if name not in known:
+            raise ValueError(f"{what}={given!r} is not known. Names are: auto, {', '.join(known)}.")
+        return known[name]()
+    if isinstance(given, type):
+        raise TypeError(f"{what} must be an object or a name; write {given.__name__}() instead of {given.__name__}")
+    if not hasattr(given, must_have):
+        raise TypeError(f"{what} must be one of the names {', '.join(known)}, or an object; got {given!r}")
+    return given

@@ -1,0 +1,83 @@
+"""What is maximised over hyperparameters: log evidence plus log prior, with its gradient.
+
+θ joins the kernel's log parameters and the likelihood's free ones. Evaluations are warm-started from the last good one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..inference import Fit
+from ..kernels import Kernel
+from .priors import log_prior
+
+LOOSE = 1e-6  # engine tolerance on the way; the evidence is off by its square, its gradient by about as much
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The objective at one θ."""
+
+    theta: np.ndarray
+    value: float  # log evidence + log prior
+    gradient: np.ndarray
+    fit: Fit
+    kernel: Kernel
+    likelihood: Any
+
+
+@dataclass(frozen=True)
+class Objective:
+    """log p(y | X, θ) + log p(θ) as a function of θ."""
+
+    X: np.ndarray
+    y: np.ndarray
+    kernel: Kernel
+    likelihood: Any
+    engine: Any
+    priors: list  # one per entry of θ
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.concatenate([self.kernel.theta, self.likelihood.theta])
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.kernel.names, *self.likelihood.names]
+
+    def at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
+        """Kernel and likelihood with these hyperparameters."""
+        p = len(self.kernel.theta)
+        return self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
+
+    def fit(self, theta: np.ndarray, start: Any = None) -> tuple[Fit, Kernel, Any, np.ndarray]:
+        kernel, likelihood = self.at(theta)
+        K = kernel(self.X)
+        return self.engine.fit(K, self.y, likelihood, start=start), kernel, likelihood, K
+
+    def evaluate(self, theta: np.ndarray, start: Any = None) -> Evaluation:
+        """Value and gradient at θ, from a posterior good enough for a step of the optimiser."""
+        loose = replace(self, engine=_loosened(self.engine))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit, with all its digits, will say so
+            fit, kernel, likelihood, K = loose.fit(theta, start)
+        prior, prior_gradient = log_prior(theta, self.priors)
+        G = fit.evidence_gradient()
+        gradient = np.concatenate([kernel.pullback(self.X, G, value=K), fit.likelihood_gradient()]) + prior_gradient
+        value = fit.log_evidence + prior
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            raise FloatingPointError(f"the objective is not finite at {dict(zip(self.names, theta, strict=True))}")
+        return Evaluation(np.array(theta, float), value, gradient, fit, kernel, likelihood)
+
+
+def _loosened(engine):
+    return replace(engine, tol=max(engine.tol, LOOSE)) if hasattr(engine, "tol") else engine
