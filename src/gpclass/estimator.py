@@ -115,14 +115,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, distance)
-        theta, history, n_iter = self._learn(objective, distance, rng)
-        start = history.best.fit if history is not None else None
-        self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(theta, start)
+        best, self.history_, self.n_iter_ = self._learn(objective, distance, rng)
+        self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(*best)
         self.inference_ = objective.engine
         self.X_train_ = X
         self.log_evidence_ = self.posterior_.log_evidence
-        self.n_iter_ = n_iter
-        self.history_ = history.history if history is not None else []
         return self
 
     def _check_settings(self):
@@ -165,12 +162,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return RBF(lengthscale=distance) if self.kernel is None else as_kernel(self.kernel)
 
     def _learn(self, objective, distance, rng):
+        """The best hyperparameters with a posterior to start from, the history, and the number of iterations."""
         if self.optimizer is None or not len(objective.theta):
-            return objective.theta, None, 1
+            return (objective.theta, None), [], 1
         spread = np.std(objective.X, axis=0)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         search = maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
-        return search.best.theta, search, max(1, search.n_iter)
+        return (search.best.theta, search.best.fit), search.history, max(1, search.n_iter)
 
     # predicting ---------------------------------------------------------------------------------------------------
 

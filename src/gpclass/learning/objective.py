@@ -16,7 +16,7 @@ from ..inference import Fit
 from ..kernels import Kernel
 from .priors import log_prior
 
-LOOSE = 1e-6  # engine tolerance on the way; the evidence is off by its square, its gradient by about as much
+LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class Search:
     message: str = ""  # how the best run ended
 
 
+VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats (relative above 1)
+SLOPE_TOL = 5e-3  # or when no log parameter has a slope above this: the evidence then lacks about 1e-5 nats
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
 
@@ -89,21 +91,25 @@ def _one_run(objective, start, run, max_iter, verbose, search):
             end = "\r" if sys.stderr.isatty() else "\n"
             sys.stderr.write(
                 f"run {run}  iteration {iteration:3d}  evaluations {len(search.history):3d}  "
-                f"objective {-intermediate_result.fun:.4f}  best {search.best.value:.4f}{end}"
+                f"objective {-unit * intermediate_result.fun:.4f}  best {search.best.value:.4f}{end}"
             )
 
-    if not len(start):
-        negative(start)
-        search.message = "no free hyperparameters"
-        return
+    first = negative(start)
+    # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it has length one
+    unit = max(1.0, float(np.linalg.norm(first[1])))
+
+    def scaled(theta):
+        value, gradient = first if np.array_equal(theta, start) else negative(theta)
+        return value / unit, gradient / unit
+
     result = minimize(
-        negative,
+        scaled,
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         callback=progress,
-        options={"maxiter": max_iter, "ftol": 1e-8, "gtol": 1e-4, "maxls": 30},
+        options={"maxiter": max_iter, "ftol": VALUE_TOL / unit, "gtol": SLOPE_TOL / unit, "maxls": 30},
     )
     search.n_iter += result.nit
     if search.best is not None and run_best >= search.best.value:

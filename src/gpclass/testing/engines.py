@@ -1,4 +1,4 @@
-"""A kit of checks for engines with one latent value per datum: `check_engine(MyEngine(), Probit())` raises AssertionError.
+"""A kit of checks for engines, one latent value per datum: `check_engine(MyEngine(), Probit())` raises AssertionError.
 
 What every engine owes is always checked: an end that is reported, derivatives of the evidence, symmetries, warm starts,
 predictions that agree with the marginals, a Jensen bound below the truth, errors that say what is wrong. What only some
@@ -24,7 +24,7 @@ ANSWER_TOL = 1e-6  # of two runs that should agree, in posterior standard deviat
 EXACT_TOL = 1e-7  # of an answer that the engine claims is exact: 10 × tol
 TRUTH_TOL = 1e-8  # of grid integration in two dimensions, which is good to 1e-9 (tests/inference/test_truth.py)
 STEP = 1e-3  # of fourth-order differences along a direction of norm one
-SLOPE_TOL = 1e-6  # truncation STEP⁴ f⁽⁵⁾/30, with conditional variances of 0.1 below 1e-8; error of the ends tight tol / STEP
+SLOPE_TOL = 1e-6  # truncation STEP⁴ f⁽⁵⁾/30, 1e-8 with conditional variances of 0.1; rounding of the ends tol / STEP
 TIGHTER = 1e-3  # the factor on tol for differences: evidences that are not stationary are off by the first order of it
 REAL_NOISE = 0.3  # spread of real-valued targets about the latent function of the ordinary problem
 
@@ -198,7 +198,8 @@ def check_limits(engine: Any, likelihood: Any, K: Array, y: Array, small_prior: 
     if small_prior and _offers(likelihood, "log_prob"):
         at_zero = float(np.sum(likelihood.log_prob(y, zero)[0]))  # -n log 2 if there is no bias
         # of first order in the prior's variance: n × 1e-10 × slopes
-        _close(engine.fit(1e-10 * K, y, likelihood).log_evidence, at_zero, EXACT_TOL, "log_evidence at prior scale 1e-10")
+        fit = engine.fit(1e-10 * K, y, likelihood)
+        _close(fit.log_evidence, at_zero, EXACT_TOL, "log_evidence at prior scale 1e-10")
     if independent and _offers(likelihood, "tilted_moments"):
         prior = np.geomspace(0.1, 10.0, len(y))
         truth = float(np.sum(likelihood.tilted_moments(y, zero, prior)[0]))
@@ -216,14 +217,14 @@ def check_regression(engine: Any, likelihood: Any, K: Array, y: Array, evidence:
     _close(fit.alpha, alpha, EXACT_TOL * (1 + np.abs(alpha)), "regression: alpha")
     _close(fit.mean, K @ alpha, EXACT_TOL * (1 + np.abs(y)), "regression: mean")
     _close(fit.var, np.diagonal(K - K @ inverse @ K), EXACT_TOL, "regression: var")
-    # Sundararajan & Keerthi: the residual and variance of y_i given the others are α_i and 1 over the inverse's diagonal
+    # given the others y_i has variance 1/[inverse]_ii, and its residual is α_i times that
     left_out = 1 / np.diagonal(inverse)
     truth = -0.5 * alpha**2 * left_out - 0.5 * np.log(2 * np.pi * left_out)
     _close(fit.loo(), truth, EXACT_TOL * (1 + np.abs(truth)), "regression: loo()")
     if evidence:
         log_z = -0.5 * y @ alpha - 0.5 * np.linalg.slogdet(2 * np.pi * total)[1]
         _close(fit.log_evidence, log_z, EXACT_TOL * len(y), "regression: log_evidence")
-        _close(fit.jensen_bound(), log_z, EXACT_TOL * len(y), "regression: jensen_bound(), tight for the exact posterior")
+        _close(fit.jensen_bound(), log_z, EXACT_TOL * len(y), "regression: jensen_bound(), tight if exact")
 
 
 def check_errors(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
@@ -277,10 +278,12 @@ def check_ending(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
 # truth ----------------------------------------------------------------------------------------------------------------
 
 
-def grid_truth(K: ArrayLike, y: ArrayLike, likelihood: Any, reach: float = 9.0, order: int = 72) -> tuple[float, Array, Array]:
+def grid_truth(
+    K: ArrayLike, y: ArrayLike, likelihood: Any, reach: float = 9.0, order: int = 72
+) -> tuple[float, Array, Array]:
     """log Z, posterior means and variances (n,) by brute force, for n up to 3.
 
-    Gauss–Legendre in each orthant of f, so that a likelihood may jump at zero, out to `reach` prior standard deviations.
+    Gauss–Legendre in each orthant of f, so that a likelihood may jump at zero, to `reach` prior standard deviations.
     Good to 1e-9 for correlations up to 0.9 and prior variances up to about 10.
     """
     K, y = np.asarray(K, float), np.asarray(y, float)
@@ -337,7 +340,8 @@ def _takes_signs(likelihood: Any) -> bool:
 def _is_symmetric(likelihood: Any) -> bool:
     """Whether p(-y | -f) = p(y | f), as seen in p(y = +1)."""
     mean, var = np.array([0.3, 2.0]), np.array([1.0, 0.5])
-    return bool(np.allclose(likelihood.predictive(mean, var) + likelihood.predictive(-mean, var), 1.0, atol=1e-12, rtol=0))
+    total = likelihood.predictive(mean, var) + likelihood.predictive(-mean, var)
+    return bool(np.allclose(total, 1.0, atol=1e-12, rtol=0))
 
 
 def _without(likelihood: Any, question: str) -> Any:
