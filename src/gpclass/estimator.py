@@ -168,6 +168,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         spread = np.std(objective.X, axis=0)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         search = maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
+        assert search.best is not None, "a failure of the first evaluation is raised"
         return (search.best.theta, search.best.fit), search.history, max(1, search.n_iter)
 
     # predicting ---------------------------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return np.exp(self.predict_log_proba(X))
 
     def predict_proba_std(self, X) -> np.ndarray:
-        """(m, 2) standard deviations of the class probabilities under the latent posterior: how sure the model is of them."""
+        """(m, 2) standard deviations of the class probabilities under the latent posterior."""
         mean, var = self.latent(X)
         spread = self.likelihood_.predictive_std(mean, var)
         return np.stack([spread, spread], axis=1)

@@ -4,12 +4,14 @@
 """
 
 import numpy as np
-from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from gpclass.testing.engines import grid_truth, ordinary_problem
 
-__all__ = ["ERRATA_K", "ERRATA_Y", "TWO_POINTS", "data", "frozen", "grid_truth", "one_variable", "ordinary_problem", "orthant"]
+__all__ = [
+    "ERRATA_K", "ERRATA_Y", "TWO_POINTS", "arcsine", "data", "errors", "frozen", "grid_truth", "one_variable",
+    "ordinary_problem", "orthant", "refitted_loo", "step_evidence",
+]  # fmt: skip
 
 ERRATA_K = np.array([[3.0, 1.2], [1.2, 2.0]])  # errata item 1
 ERRATA_Y = np.array([1.0, -1.0])
@@ -72,5 +74,21 @@ def step_evidence(K, y, epsilon):
     return float(np.log(total))
 
 
-def probit_at(mean, var):
-    return ndtr(mean / np.sqrt(1 + var))
+def errors(engine, likelihood, problems=TWO_POINTS):
+    """Largest errors over problems small enough for a grid: of log Z, of means (absolute), of variances (relative)."""
+    out = []
+    for K, y in problems:
+        log_z, mean, cov = grid_truth(K, y, likelihood)
+        fit, var = engine.fit(K, y, likelihood), np.diagonal(cov)
+        out.append((abs(fit.log_evidence - log_z), np.abs(fit.mean - mean).max(), np.abs(fit.var / var - 1).max()))
+    return np.max(out, axis=0)
+
+
+def refitted_loo(engine, K, y, likelihood):
+    """Log probability of each label, from a fit to all others."""
+    out = np.empty(len(y))
+    for i in range(len(y)):
+        rest = np.arange(len(y)) != i
+        fit = engine.fit(K[np.ix_(rest, rest)], y[rest], likelihood)
+        out[i] = likelihood.log_predictive(y[[i]], *fit.predict(K[rest][:, [i]], K[[i], [i]]))[0]
+    return out

@@ -164,9 +164,18 @@ class _Test:
 
     def score(self, X, k: Kernel, fit, likelihood) -> tuple[float, float]:
         """Information in bits, and the number of errors."""
-        p = likelihood.predictive(*fit.predict(k(X, self.X), k.diag(self.X)))
-        information = information_score(self.y, p, self.y_train, self.classes)
-        return information, float(round(error_rate(self.y, p, self.classes) * len(self.y)))
+        P = _probabilities(likelihood, *fit.predict(k(X, self.X), k.diag(self.X)))
+        information = information_score(self.y, P, self.y_train, self.classes)
+        return information, float(round(error_rate(self.y, P, self.classes) * len(self.y)))
+
+
+def _probabilities(likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """(m, 2) probabilities of -1 and +1, each to full relative accuracy: 1 - p is 0 for a class of probability 1e-17."""
+    P = np.exp([likelihood.log_predictive(np.full(len(mean), sign), mean, var) for sign in (-1.0, 1.0)]).T
+    if np.abs(P.sum(axis=1) - 1).max(initial=0) < 1e-6:
+        return P
+    p = likelihood.predictive(mean, var)  # Gaussian: its log_predictive is a density on the line
+    return np.column_stack([1 - p, p])
 
 
 def _signs(y: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -28,6 +28,8 @@ class FullPosterior:
         if system is None:
             system = _IndefiniteSystem(K, sites.tau) if np.any(sites.tau < 0) else _PositiveSystem(K, sites.tau)
         self.K, self.sites, self._system = K, sites, system
+        self.alpha: np.ndarray
+        self.mean: np.ndarray
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)  # (n,) K⁻¹ mean, and (n,) mean
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:

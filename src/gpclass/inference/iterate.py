@@ -169,6 +169,7 @@ class _Path:
         """A shorter step from the last accepted posterior."""
         self.seen.clear()
         self.part = max(0.5 * self.part, SMALLEST_STEP)
+        assert self.last is not None, "the first posterior is always accepted"
         tau, wanted, back = self._coordinates([(self.last.sites.tau, self.wanted)])
         self.reach = 0.5 * min(self.reach, np.max(np.abs(wanted - tau)))
         return with_tau(self.last, back(tau[0] + np.clip(wanted[0] - tau[0], -self.reach, self.reach)))

@@ -55,7 +55,7 @@ def expectation_rule(y: np.ndarray, likelihood):
 
 
 def unit_sites(K: np.ndarray, y: np.ndarray, likelihood) -> Sites:
-    """First sites, from marginals no wider than the likelihood's own width: under a very wide prior E[curvature] says nothing."""
+    """First sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] says nothing."""
     var = np.minimum(np.diagonal(K), 1.0)
     _, slope, curvature = likelihood.expected_log_prob(y, np.zeros(len(y)), var)
     return Sites(-curvature, slope)

@@ -1,8 +1,8 @@
 """The mean-field methods of Opper & Winther: TAP and its naive variant.
 
 [NR] Nickisch & Rasmussen 2008, section 4.3.   [OW] Opper & Winther 2000, Gaussian processes for classification.
-Unknowns are (α, W); for given cavity variances s the equations α_i = d log Z_i/dμ_i, μ = (K - Dg(s)) α are solved by Newton's
-method. TAP then renews s by (12) until it agrees with W, and so ends where EP ends; the naive variant keeps s = K_ii.
+Unknowns are (α, W); for given cavity variances s the equations α_i = d log Z_i/dμ_i, μ = (K - Dg(s)) α are solved by
+Newton's method. TAP then renews s by (12) until it agrees with W, and so ends where EP ends; the naive one keeps s = K_ii.
 The second line of (11) as printed holds for a step likelihood only; right for any is W⁻¹ = 1/ν - s, ν = -d² log Z_i/dμ_i².
 """
 
@@ -34,8 +34,9 @@ class TAP:
         K, y = prepare(self, K, y, likelihood)
         sites = start_sites(start, len(y))
         var = np.diagonal(K)
-        part, change = self.damping, np.inf
-        for sweep in range(1, self.max_iter + 1):
+        part, change, sweep = self.damping, np.inf, 0
+        while sweep < self.max_iter:
+            sweep += 1
             q, inner = solve_given_cavities(self, K, y, likelihood, var, sites)
             wanted = q.cavity()[1]  # (12)
             before, change = change, float(np.max(np.abs(wanted / var - 1)))

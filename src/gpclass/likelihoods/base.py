@@ -108,7 +108,7 @@ class Sigmoid(Likelihood):
         """E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean` (that in var is half the second)."""
         nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
         value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
-        return tuple(np.einsum("...q,...q->...", weights, part) for part in (value, slope, curvature))  # type: ignore
+        return tuple(np.einsum("...q,...q->...", weights, part) for part in (value, slope, curvature))
 
     def tilted_moments(self, y, mean, var) -> Triple:
         """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`.

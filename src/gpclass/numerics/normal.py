@@ -57,4 +57,12 @@ def _logistic_mixture(step: float = 0.13):
 
 LOGISTIC_SCALES2, LOGISTIC_WEIGHTS = _logistic_mixture()
 
-__all__ = ["LOGISTIC_SCALES2", "LOGISTIC_WEIGHTS", "LOG_SQRT_2PI", "hazard", "hazard_curvature", "log_ndtr", "log_ndtr_and_hazard"]
+__all__ = [
+    "LOGISTIC_SCALES2",
+    "LOGISTIC_WEIGHTS",
+    "LOG_SQRT_2PI",
+    "hazard",
+    "hazard_curvature",
+    "log_ndtr",
+    "log_ndtr_and_hazard",
+]

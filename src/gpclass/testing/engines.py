@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 ANSWER_TOL = 1e-6  # of two runs that should agree, in posterior standard deviations: 100 × the usual tol of 1e-8
 EXACT_TOL = 1e-7  # of an answer that the engine claims is exact: 10 × tol
-TRUTH_TOL = 1e-8  # of grid integration in two dimensions, which is good to 1e-9 (tests/inference/test_truth.py)
+TRUTH_TOL = 1e-9  # a bound against grid integration, which is good to 1e-12 (tests/inference/test_truth.py)
 STEP = 1e-3  # of fourth-order differences along a direction of norm one
 SLOPE_TOL = 1e-6  # truncation STEP⁴ f⁽⁵⁾/30, 1e-8 with conditional variances of 0.1; rounding of the ends tol / STEP
 TIGHTER = 1e-3  # the factor on tol for differences: evidences that are not stationary are off by the first order of it
@@ -281,10 +281,10 @@ def check_ending(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
 def grid_truth(
     K: ArrayLike, y: ArrayLike, likelihood: Any, reach: float = 9.0, order: int = 72
 ) -> tuple[float, Array, Array]:
-    """log Z, posterior means and variances (n,) by brute force, for n up to 3.
+    """log Z, posterior mean (n,) and covariance (n, n) by brute force, for n up to 3.
 
     Gauss–Legendre in each orthant of f, so that a likelihood may jump at zero, to `reach` prior standard deviations.
-    Good to 1e-9 for correlations up to 0.9 and prior variances up to about 10.
+    Good to 1e-12 for correlations up to 0.9 and prior variances up to about 10.
     """
     K, y = np.asarray(K, float), np.asarray(y, float)
     nodes, weights = np.polynomial.legendre.leggauss(order)
@@ -304,7 +304,8 @@ def grid_truth(
     p = np.exp(log_w - top)
     mass = p.sum()
     mean = f @ p / mass
-    return float(top + np.log(mass)), mean, (f - mean[:, None]) ** 2 @ p / mass
+    away = f - mean[:, None]
+    return float(top + np.log(mass)), mean, (p * away) @ away.T / mass
 
 
 def _log_prob(likelihood: Any, y: Array, f: Array) -> Array:

@@ -1,0 +1,83 @@
+"""Gradients of the whole chain θ → K → evidence, by central differences."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
+from gpclass.kernels import RBF, Constant, Linear, Matern52, White
+from gpclass.learning import Objective, resolve_priors
+from gpclass.likelihoods import Logit, Probit
+
+ENGINES = [
+    Laplace(tol=1e-11),
+    EP(tol=1e-11),
+    TAP(tol=1e-10),
+    TAPNaive(tol=1e-11),
+    KL(tol=1e-10),
+    VB(tol=1e-10),
+    FV(tol=1e-11),
+    LabelRegression(),
+]
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(25, 3))
+    return X, np.where(X[:, 0] + 0.5 * rng.normal(size=25) > 0, 1.0, -1.0)
+
+
+def numeric(objective, theta, h=1e-4):
+    """Central differences: off by h² (third derivatives are of order one) and by tol/h."""
+    return np.array(
+        [(objective.fit(theta + h * e)[0].log_evidence - objective.fit(theta - h * e)[0].log_evidence) / (2 * h)
+         for e in np.eye(len(theta))]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("likelihood", [Probit(bias=0.2, learn_bias=True), Logit(learn_bias=True)], ids=repr)
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda e: type(e).__name__)
+def test_gradient_in_all_hyperparameters(engine, likelihood, data):
+    X, y = data
+    kernel = RBF(lengthscale=[1.0, 2.0, 0.7], variance=2.0) + 0.5 * Linear() + White(0.1)
+    objective = Objective(X, y, kernel, likelihood, engine, resolve_priors(None, [*kernel.names, "bias"]))
+    theta = objective.theta
+    fit, kernel, _, K = objective.fit(theta)
+    gradient = np.concatenate([kernel.pullback(X, fit.evidence_gradient(), value=K), fit.likelihood_gradient()])
+    assert_allclose(gradient, numeric(objective, theta), rtol=1e-4, atol=2e-6)
+
+
+def test_value_and_gradient_include_the_prior(data):
+    X, y = data
+    kernel = Matern52(1.5, 3.0)
+    with_prior, without = (
+        Objective(X, y, kernel, Probit(), EP(), resolve_priors(p, kernel.names)) for p in ("weak", None)
+    )
+    a, b = with_prior.evaluate(with_prior.theta), without.evaluate(without.theta)
+    h = 1e-5
+    prior = [with_prior.evaluate(with_prior.theta + s * h).value - without.evaluate(without.theta + s * h).value
+             for s in (1, -1)]  # fmt: skip
+    assert a.value != b.value
+    assert_allclose(np.sum(a.gradient - b.gradient), (prior[0] - prior[1]) / (2 * h), rtol=1e-5)
+
+
+def test_warm_start_changes_nothing_but_the_work(data):
+    X, y = data
+    objective = Objective(X, y, RBF(), Probit(), EP(), resolve_priors(None, RBF().names))
+    far = objective.evaluate(np.array([2.0, 3.0]))
+    cold, warm = objective.evaluate(np.array([0.1, 1.0])), objective.evaluate(np.array([0.1, 1.0]), far.fit)
+    assert_allclose(warm.value, cold.value, atol=1e-9)  # the square of the loose tolerance, with room
+    assert_allclose(warm.gradient, cold.gradient, atol=1e-4)
+
+
+def test_a_value_that_is_not_finite_is_a_failure(data):
+    X, y = data
+    objective = Objective(X, y, Constant(), Probit(), EP(), [_Broken()])
+    with pytest.raises(FloatingPointError, match="variance"):
+        objective.evaluate(objective.theta)
+
+
+class _Broken:
+    def log_density(self, theta):
+        return np.full_like(theta, np.nan), theta
