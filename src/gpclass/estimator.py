@@ -154,6 +154,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         engine = _resolve(self.inference, ENGINES, "ep", "inference", "fit")
         if self.warm_start and hasattr(self, "kernel_"):
             kernel, likelihood = self.kernel_, self.likelihood_
+        kernel(X[:1])  # tells if the kernel was made for another number of columns
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=np.std(X, axis=0))
         return Objective(X, y, kernel, likelihood, engine, priors)

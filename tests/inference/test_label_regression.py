@@ -22,27 +22,25 @@ def test_evidence_is_that_of_the_labels(noise):
     assert_allclose(fit.W, noise**-2.0)
 
 
-@pytest.mark.parametrize(("seed", "variance", "inside"), [(1, 0.05, True), (1, 2.0, True), (2, 20.0, None), (3, 1e-4, True)])
-def test_noise_is_the_best_in_its_range(seed, variance, inside):
+@pytest.mark.parametrize(("seed", "variance"), [(1, 0.05), (1, 2.0), (2, 20.0), (3, 1e-4)])
+def test_noise_is_the_best_in_its_range(seed, variance):
     K, y = data(12, seed=seed, variance=variance)
     fit = LabelRegression().fit(K, y, Logit())
-    grid = np.geomspace(0.5, 2.0, 4001)
+    grid = np.geomspace(0.5, 2.0, 2001)
     values = np.array([log_z_reg(K, y, s) for s in grid])
     noise = fit.W[0] ** -0.5
     assert 0.5 <= noise <= 2.0
-    assert_allclose(noise, grid[np.argmax(values)], rtol=4e-4)  # the grid's spacing
-    # at an end of the range the search stops 1e-5 short of it, where the evidence has a slope of order n
-    assert fit.log_evidence > values.max() - 1e-4
-    if inside:
-        assert fit.log_evidence > values.max() - 1e-6
+    assert_allclose(noise, grid[np.argmax(values)], rtol=8e-4)  # the grid's spacing
+    # inside the range the evidence is flat; at an end the search stops 1e-6 short of it, where the slope is of order n
+    assert fit.log_evidence > values.max() - 1e-5
 
 
-@pytest.mark.parametrize("variance", [1e-2, 100.0])
-def test_noise_stops_at_the_ends(variance):
-    """A prior much wider than the labels wants less noise than allowed; the range can be moved."""
-    K, y = data(12, seed=4, variance=variance, flips=0.0)
-    narrow = LabelRegression(noise_range=(3.0, 4.0)).fit(K, y, Probit())
-    assert_allclose(narrow.W[0] ** -0.5, 3.0, rtol=1e-4)
+def test_noise_stops_at_the_ends():
+    """Labels ±1 want a noise of about one."""
+    K, y = data(12, seed=4)
+    for low, high, best in ((3.0, 4.0, 3.0), (0.1, 0.2, 0.2)):
+        fit = LabelRegression(noise_range=(low, high)).fit(K, y, Probit())
+        assert_allclose(fit.W[0] ** -0.5, best, rtol=1e-5)
 
 
 def test_class_probabilities_come_from_the_likelihood():

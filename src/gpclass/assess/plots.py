@@ -82,7 +82,8 @@ def contour_levels(values: ArrayLike, quantity: str) -> np.ndarray:
         step = 0.1 if high > 0.35 else 0.05 if high > 0.15 else 0.01
         return step * np.arange(0, max(np.ceil(high / step), 2))  # 0 is guessing
     ladder = LADDER[LADDER < max(high - low, 2.5)]
-    return np.floor(low) + ladder if quantity == "errors" else np.ceil(high) - ladder[::-1]
+    # errors are whole numbers: contours lie between them
+    return low + ladder - 0.5 if quantity == "errors" else np.ceil(high) - ladder[::-1]
 
 
 def _draw(ax, surface: Surface, quantity: str, levels: np.ndarray):
@@ -96,12 +97,12 @@ def _draw(ax, surface: Surface, quantity: str, levels: np.ndarray):
         values,
         levels=levels,
         extend="both",
-        cmap="cividis_r" if quantity == "errors" else "cividis",
+        cmap="viridis_r" if quantity == "errors" else "viridis",
         norm=BoundaryNorm(levels, 256, extend="both"),  # one colour step per level, however unevenly they lie
     )
     ax.contour(*grid, values, levels=levels, colors="k", linewidths=0.4, linestyles="solid")
     unfinished = np.argwhere(~surface.converged)
-    ax.plot(grid[0][unfinished[:, 1]], grid[1][unfinished[:, 0]], "x", color="k", ms=4)
+    ax.plot(grid[0][unfinished[:, 1]], grid[1][unfinished[:, 0]], "x", color=COLOURS[1], ms=4)
     if values.count():
         row, column = surface._best_index(surface.get(quantity), quantity)
         ax.plot(grid[0][column], grid[1][row], "*", color="w", mec="k", mew=0.8, ms=11, clip_on=False, zorder=5)

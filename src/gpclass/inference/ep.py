@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from ..gaussian import FullPosterior, Sites, log_partition_1d
+from ..numerics import NotPositiveDefinite
 from .fit import Fit, prepare, start_sites
 from .iterate import Status, Target, iterate, warn_if_unfinished
 
@@ -41,16 +42,21 @@ class EP:
             q, status = self._parallel(K, y, likelihood, sites)
         else:
             q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+        if not has_cavities(q):
+            raise NotPositiveDefinite(
+                "EP ended with sites of negative precision that leave other data no proper cavity, so there is no evidence. "
+                f"Labels and prior contradict each other too sharply for {likelihood!r}: allow it more label noise."
+            )
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
 
     def _parallel(self, K, y, likelihood, sites):
         try:
             q, status = iterate(self, K, moment_rule(y, likelihood), sites)
-            if status.converged:
+            if status.converged and has_cavities(q):
                 return q, status
-            sites = q.sites if np.isfinite(status.change) and status.change < 1 else None
             spent = status.n_iter
+            sites = q.sites if status.change < 1 and has_cavities(q) else None
         except np.linalg.LinAlgError:  # sites of negative precision that leave no proper posterior
             sites, spent = None, 0
         q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
@@ -66,15 +72,25 @@ class EP:
 def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
     """Sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
 
-    At the tilted mean the log of such a site has the slope d1; its curvature follows from the tilted variance.
+    At the tilted mean the log of such a site has the slope d1; its curvature follows from the tilted variance. Where
+    negative sites of other data leave an improper cavity, the site stays as it is.
     """
 
     def rule(q: FullPosterior) -> Target:
         mean, var = cavity(q)
+        proper = var >= 0
+        mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
         _, d1, d2 = likelihood.tilted_moments(y, mean, var)
-        return Target(mean + var * d1, d1, d2 / (1 + var * d2))
+        matched = Target(mean + var * d1, d1, d2 / (1 + var * d2))
+        kept = Target(q.mean, q.alpha, -q.sites.tau)
+        return Target(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
 
     return rule
+
+
+def has_cavities(q: FullPosterior) -> bool:
+    """Whether every datum's cavity is a proper distribution; always so for log-concave likelihoods."""
+    return bool(np.all(q.cavity()[1] >= 0))
 
 
 def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
@@ -87,12 +103,14 @@ def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
 def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior, Status]:
     """One site at a time with rank-one updates of the covariance, refreshed after each sweep. [RW] algorithm 3.5"""
     q = FullPosterior(K, sites or Sites.zeros(len(y)))
-    part, change = min(engine.damping, 0.9), np.inf
+    part, change = min(engine.damping, 0.8), np.inf
     for sweep in range(1, max_iter + 1):
         tau, nu = q.sites.tau.copy(), q.sites.nu.copy()
         V, mean = np.asfortranarray(q.covariance()), q.mean.copy()
         before, change = change, 0.0
         for i in range(len(y)):
+            if tau[i] * V[i, i] >= 1:  # negative sites of other data leave this one no proper cavity for now
+                continue
             step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
             change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
             d_tau, d_nu = part * step[0], part * step[1]

@@ -184,6 +184,8 @@ class _Path:
             self.seen.clear()
         self.seen = [*self.seen, (q.sites.tau, wanted)][-self.memory - 1 :]
         points, goals, back = self._coordinates(self.seen)
+        if back is not np.exp:  # sites of negative precision: the likelihood is not log-concave, full steps overshoot
+            self.part = min(self.part, 0.5)
         # a site counts by what a unit step of its coordinate does to the marginal variance
         weight = np.abs(q.sites.tau) * var if back is np.exp else var
         return with_tau(q, back(self._mix(points, goals - points, weight)))

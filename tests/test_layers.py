@@ -1,0 +1,50 @@
+"""Arrows point down only: which part of the package may import which."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gpclass
+
+ROOT = Path(gpclass.__file__).parent
+MAY_IMPORT = {
+    "numerics": set(),
+    "kernels": {"numerics"},
+    "likelihoods": {"numerics"},
+    "gaussian": {"numerics"},
+    "inference": {"numerics", "likelihoods", "gaussian"},
+    "learning": {"numerics", "kernels", "likelihoods", "gaussian", "inference"},
+    "assess": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "datasets": set(),
+    "_version": set(),
+    "estimator": {"kernels", "likelihoods", "inference", "learning"},
+}
+
+
+def imported_parts(path):
+    """Names of the package's parts that a file imports."""
+    depth = len(path.relative_to(ROOT).parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            inside = (node.module or "").split(".")
+            if node.level == depth:  # from the package's root
+                yield from (inside[:1] if inside[0] else [alias.name for alias in node.names])
+            elif node.level == 0 and inside[0] == "gpclass":
+                yield from (inside[1:2] or [alias.name for alias in node.names])
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("gpclass."))
+
+
+@pytest.mark.parametrize("part", sorted(MAY_IMPORT))
+def test_imports_point_down(part):
+    files = (ROOT / part).rglob("*.py") if (ROOT / part).is_dir() else [ROOT / f"{part}.py"]
+    for path in files:
+        above = set(imported_parts(path)) - MAY_IMPORT[part] - {part}
+        assert not above, f"{path.relative_to(ROOT)} imports {sorted(above)}, which is not below it"
+
+
+def test_every_part_has_its_place():
+    parts = {p.stem for p in ROOT.iterdir() if (p.is_dir() or p.suffix == ".py") and not p.name.startswith("__")}
+    assert parts == set(MAY_IMPORT)
