@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two test processes on two cores: one BLAS thread each
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test test-all lint bench papers clean
 
@@ -14,10 +16,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/compare_approximations.py
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 -q
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q
 
 test-all: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 -q -m "slow or not slow"
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q -m "slow or not slow"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ evidence on a coarse grid. Prints a table and how to read it; draws out/compare_
 from __future__ import annotations
 
 import argparse
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,20 +93,20 @@ def reading(rows: dict[str, Row]) -> str:
     errors = {name: 100 * row.scores["error_rate"] for name, row in rows.items()}
     regression = errors.pop("LabelRegression")
     bound = {name: row.fit.jensen_bound() for name, row in rows.items()}
-    parts = [
-        f"EP's evidence is {ep.fit.log_evidence:.2f}; TAP solves the same equations and agrees with its probabilities to "
-        f"{gap['TAP']:.0e}. KL has the best Jensen bound that a Gaussian can have, {bound['KL']:.2f}, so the truth lies above "
-        f"that; VB's own bound is looser by {bound['KL'] - rows['VB'].fit.log_evidence:.2f} nats and FV's, which knows no "
-        f"correlations, by {bound['KL'] - rows['FV'].fit.log_evidence:.2f}. LabelRegression's evidence is a density of real "
-        "numbers and cannot be compared with the others.",
-        f"Errors range from {min(errors.values()):.1f} to {max(errors.values()):.1f} %, for LabelRegression "
-        f"{regression:.1f} %. Probabilities differ more: the largest distances from EP's are "
-        f"{', '.join(f'{gap[name]:.2f} ({name})' for name in sorted(gap, key=gap.__getitem__, reverse=True)[:3])}. "
-        f"Laplace puts its Gaussian at the mode, and its probabilities are {_timidity(rows['Laplace'].p, ep.p)} than EP's. "
-        f"By NLPD the order here is {', '.join(sorted(nlpd, key=nlpd.__getitem__))}; one split of one data set decides little "
-        "between neighbours in that list.",
-    ]
-    return " ".join(parts)
+    farthest = sorted(gap, key=gap.__getitem__, reverse=True)[:3]
+    text = (
+        f"EP's evidence is {ep.fit.log_evidence:.2f}; TAP solves the same equations and agrees with its probabilities "
+        f"to {gap['TAP']:.0e}. KL has the best Jensen bound that a Gaussian can have, {bound['KL']:.2f}, so the truth lies "
+        f"above that; VB's own bound is looser by {bound['KL'] - rows['VB'].fit.log_evidence:.2f} nats and FV's, which "
+        f"knows no correlations, by {bound['KL'] - rows['FV'].fit.log_evidence:.2f}. LabelRegression's evidence is a "
+        f"density of real numbers and cannot be compared with the others. Errors range from {min(errors.values()):.1f} to "
+        f"{max(errors.values()):.1f} %, for LabelRegression {regression:.1f} %. Probabilities differ more: the largest "
+        f"distances from EP's are {', '.join(f'{gap[name]:.2f} ({name})' for name in farthest)}. Laplace puts its Gaussian "
+        f"at the mode, and its probabilities are {_timidity(rows['Laplace'].p, ep.p)} than EP's. By NLPD the order here is "
+        f"{', '.join(sorted(nlpd, key=nlpd.__getitem__))}; one split of one data set decides little between neighbours in "
+        "that list."
+    )
+    return textwrap.fill(text, 100)
 
 
 def _timidity(p, reference) -> str:

@@ -81,7 +81,8 @@ def contour_levels(values: ArrayLike, quantity: str) -> np.ndarray:
     if quantity == "information":
         step = 0.1 if high > 0.35 else 0.05 if high > 0.15 else 0.01
         return step * np.arange(0, max(np.ceil(high / step), 2))  # 0 is guessing
-    ladder = LADDER[LADDER < max(high - low, 2.5)]
+    span = max(high - low, 2.5)  # two levels at least
+    ladder = LADDER[span > LADDER]
     # errors are whole numbers: contours lie between them
     return low + ladder - 0.5 if quantity == "errors" else np.ceil(high) - ladder[::-1]
 
