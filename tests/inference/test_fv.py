@@ -60,7 +60,8 @@ def test_ridge_is_small():
 
 
 @pytest.mark.parametrize(("likelihood", "log_z", "mean", "var"), [
-    (Probit(), 0.46, 0.25, 0.64), (Logit(), 0.55, 0.16, 0.69), (Heaviside(0.0), 0.37, 0.40, 0.61), (Heaviside(0.2), 0.66, 0.21, 0.82),
+    (Probit(), 0.46, 0.25, 0.64), (Logit(), 0.55, 0.16, 0.69),
+    (Heaviside(0.0), 0.37, 0.40, 0.61), (Heaviside(0.2), 0.66, 0.21, 0.82),
 ])  # fmt: skip
 def test_measured_accuracy(likelihood, log_z, mean, var):
     """Two points, σ_f² = 4: 0.459, 0.248, 63 %; 0.550, 0.158, 68 %; 0.368, 0.394, 61 %; 0.654, 0.207, 81 %."""

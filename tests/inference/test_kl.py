@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, data, errors, grid_truth, one_variable, orthant, refitted_loo
 
 from gpclass.gaussian import FullPosterior, Sites
-from gpclass.inference import EP, FV, KL, TAPNaive, VB, LabelRegression, Laplace
+from gpclass.inference import EP, FV, KL, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.inference.fit import jensen_bound
 from gpclass.likelihoods import Heaviside, Logit, Probit
 
@@ -47,7 +47,12 @@ def test_no_other_engine_has_a_higher_bound(likelihood):
 def test_bounds_are_in_order(likelihood):
     """VB's bound ≤ the Jensen bound of VB's Gaussian ≤ KL's bound ≤ the truth; FV's ≤ the truth."""
     for K, y in [*TWO_POINTS, (ERRATA_K, ERRATA_Y)]:
-        vb, kl, fv, truth = VB().fit(K, y, likelihood), KL().fit(K, y, likelihood), FV().fit(K, y, likelihood), grid_truth(K, y, likelihood)[0]
+        vb, kl, fv, truth = (
+            VB().fit(K, y, likelihood),
+            KL().fit(K, y, likelihood),
+            FV().fit(K, y, likelihood),
+            grid_truth(K, y, likelihood)[0],
+        )
         assert vb.log_evidence < vb.jensen_bound() < kl.log_evidence < truth
         assert kl.log_evidence == kl.jensen_bound()
         assert fv.jensen_bound() < fv.log_evidence < truth  # its factors are closer than a Gaussian with their moments
@@ -63,7 +68,9 @@ def test_bounds_are_in_order_against_orthants(n):
     assert_allclose(kl.log_evidence, truth, atol=0.036)  # measured: 0.015, 0.016, 0.034, 0.033 too low
 
 
-@pytest.mark.parametrize(("likelihood", "log_z", "mean", "var"), [(Probit(), 0.036, 0.013, 0.12), (Logit(), 0.0065, 0.007, 0.028)])
+@pytest.mark.parametrize(
+    ("likelihood", "log_z", "mean", "var"), [(Probit(), 0.036, 0.013, 0.12), (Logit(), 0.0065, 0.007, 0.028)]
+)
 def test_measured_accuracy(likelihood, log_z, mean, var):
     """Two points, σ_f² = 4: 0.0345, 0.0118, 11 % (probit) and 0.0063, 0.0067, 2.7 % (logit) were measured."""
     assert np.all(errors(KL(), likelihood) <= (log_z, mean, var))

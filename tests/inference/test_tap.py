@@ -45,10 +45,11 @@ def test_naive_regression_keeps_the_posterior_but_not_the_evidence():
 
 
 @pytest.mark.parametrize(("likelihood", "log_z", "mean", "var"), [
-    (Probit(), 0.23, 0.12, 0.055), (Logit(), 0.08, 0.05, 0.036), (Heaviside(0.0), 0.6, 0.23, 0.23), (Heaviside(0.2), 0.065, 0.03, 0.09),
+    (Probit(), 0.23, 0.12, 0.055), (Logit(), 0.08, 0.05, 0.036),
+    (Heaviside(0.0), 0.6, 0.23, 0.23), (Heaviside(0.2), 0.065, 0.03, 0.09),
 ])  # fmt: skip
 def test_measured_accuracy_of_the_naive_variant(likelihood, log_z, mean, var):
-    """Two points, σ_f² = 4: 0.222, 0.110, 5.0 % (probit); 0.076, 0.047, 3.5 % (logit); 0.595, 0.221, 22 %; 0.060, 0.024, 8 %."""
+    """Two points, σ_f² = 4: 0.222, 0.110, 5.0 %; 0.076, 0.047, 3.5 %; 0.595, 0.221, 22 %; 0.060, 0.024, 8 %."""
     assert np.all(errors(TAPNaive(), likelihood) <= (log_z, mean, var))
 
 

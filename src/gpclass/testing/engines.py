@@ -158,9 +158,7 @@ def check_warm_start(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     cold = engine.fit(K, y, likelihood)
     warm = engine.fit(K, y, likelihood, start=cold)
     _same_fit(warm, cold, ANSWER_TOL, "a start from the answer")
-    _require(
-        warm.n_iter <= cold.n_iter, f"a start from the answer takes {warm.n_iter} sweeps, a cold one {cold.n_iter}"
-    )
+    _require(warm.n_iter <= cold.n_iter, f"a start from the answer takes {warm.n_iter} sweeps, a cold one {cold.n_iter}")
     near = engine.fit(1.2 * K, y, likelihood)
     _same_fit(engine.fit(K, y, likelihood, start=near), cold, ANSWER_TOL, "a start from 1.2 K")
 
