@@ -25,7 +25,7 @@ class EP:
 
     damping: float = 1.0  # largest part of a step that is taken; 1 is undamped, and adapted downwards by itself
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
-    max_iter: int = 200  # sweeps
+    max_iter: int = 200  # sweeps; as many again, site by site, if the parallel ones do not settle
     schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slow, but sturdier
 
     needs: ClassVar = ("tilted_moments",)
@@ -109,7 +109,7 @@ def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior
         V, mean = np.asfortranarray(q.covariance()), q.mean.copy()
         before, change = change, 0.0
         for i in range(len(y)):
-            if tau[i] * V[i, i] >= 1:  # negative sites of other data leave this one no proper cavity for now
+            if V[i, i] <= 0 or tau[i] * V[i, i] >= 1:  # nothing to learn, or other data's negative sites leave no cavity
                 continue
             step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
             change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
@@ -125,8 +125,7 @@ def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior
         q = FullPosterior(K, Sites(tau, nu))
         if change < engine.tol:
             return q, Status(True, sweep, change)
-        if change > before:
-            part = max(0.7 * part, 0.1)
+        part = max(0.7 * part, 0.1) if change > before else min(1.1 * part, engine.damping, 0.9)
     return q, Status(False, max_iter, change)
 
 

@@ -107,6 +107,7 @@ def require(likelihood: Likelihood, needs: tuple[str, ...], who: str) -> None:
 
 def prepare(engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     """K and y as the engines want them, or an error that says what is wrong."""
+    check_settings(engine)
     if isinstance(likelihood, type):
         raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
     require(likelihood, engine.needs, type(engine).__name__)
@@ -128,11 +129,29 @@ def prepare(engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     return K, y
 
 
+def check_settings(engine) -> None:
+    """The settings of the loop, where an engine has them."""
+    tol, damping, max_iter = (getattr(engine, name, 1) for name in ("tol", "damping", "max_iter"))
+    if not tol > 0:
+        raise ValueError(f"tol must be positive, but is {tol}")
+    if not 0 < damping <= 1:
+        raise ValueError(f"damping must be in (0, 1], 1 is undamped, but is {damping}")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, but is {max_iter}")
+
+
 def start_sites(start: Any, n: int) -> Sites | None:
     """Sites of an earlier fit (or Sites themselves) for a warm start."""
     if start is None:
         return None
-    sites = start if isinstance(start, Sites) else start.sites
+    sites = start if isinstance(start, Sites) else getattr(start, "sites", None)
+    if sites is None:
+        raise TypeError(f"start must be an earlier fit made of sites, or Sites, but is {_origin(start)}")
     if len(sites.tau) != n:
         raise ValueError(f"start has {len(sites.tau)} sites, but there are {n} training points")
     return sites
+
+
+def _origin(start: Any) -> str:
+    engine = getattr(start, "engine", None)
+    return f"a fit of {type(engine).__name__}" if engine is not None else f"of type {type(start).__name__}"

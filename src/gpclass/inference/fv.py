@@ -15,9 +15,11 @@ import numpy as np
 
 from ..gaussian import FactorialPosterior, Sites
 from ..numerics import Factor
-from .fit import Fit, prepare
+from .fit import Fit, prepare, start_sites
 from .iterate import warn_if_unfinished
 from .tap import solve_given_cavities
+
+TINY = 1e-100
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class FV:
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
-        K = K + self.ridge * np.mean(np.diagonal(K)) * np.eye(len(K))
+        scale = np.mean(np.diagonal(K)) or TINY  # a prior without spread: f = 0, and any small ridge gives that
+        K = K + self.ridge * scale * np.eye(len(K))
         factor = Factor(K.copy(), "K with its ridge")
         conditional = 1 / factor.diag_inverse()
         q, status = solve_given_cavities(self, K, y, likelihood, conditional, self._start(start, K))
@@ -52,9 +55,11 @@ class FV:
     @staticmethod
     def _start(start, K):
         """Sites with an earlier fit's α and the curvature that its marginal variances show."""
-        if start is None or not isinstance(start.posterior, FactorialPosterior):
-            return None
-        old = start.posterior
+        old = getattr(start, "posterior", start)
+        if not isinstance(old, FactorialPosterior):
+            return start_sites(start, len(K))
+        if len(old.mean) != len(K):
+            raise ValueError(f"start is a fit to {len(old.mean)} training points, but there are {len(K)}")
         tau = np.maximum(1 / old.var - 1 / old.cavity()[1], 0.0)
         return Sites(tau, old.alpha + tau * (K @ old.alpha))
 

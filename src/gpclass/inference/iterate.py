@@ -127,7 +127,7 @@ def _mean_step(q, target, metric):
     return missing, step, float(np.sqrt(max(missing @ step[1], 0.0)))
 
 
-def _line_search(q, rule, missing, step, tries=6):
+def _line_search(q, rule, missing, step, tries=30):
     """Take the step, shortened while it overshoots: the slope along it must not come out larger than it was."""
     along = missing @ step[1]
     length = 1.0
@@ -135,7 +135,7 @@ def _line_search(q, rule, missing, step, tries=6):
         trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
         left = _missing(trial, target) @ step[1]
-        if abs(left) <= 0.9 * along or along <= 0:
+        if -0.9 * along <= left <= along or along <= 0:
             break
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
     return trial, target
@@ -177,7 +177,11 @@ class _Path:
     def advance(self, q: FullPosterior, wanted: np.ndarray, change: float, var: np.ndarray) -> FullPosterior:
         self.last, self.wanted = q, wanted
         grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
-        self.part = max(0.5 * self.part, SMALLEST_STEP) if grown else min(1.3 * self.part, self.largest)
+        if grown:
+            self.part = max(0.5 * self.part, SMALLEST_STEP)
+            self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # so that cycles do not go on for ever
+        else:
+            self.part = min(1.3 * self.part, self.largest)
         self.reach *= 1.5
         self.change = change
         if grown or change > NEAR:

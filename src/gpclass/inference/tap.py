@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..gaussian import FullPosterior, Sites
 from .ep import ep_evidence, moment_rule
 from .fit import Fit, prepare, start_sites
 from .iterate import Status, iterate, warn_if_unfinished
@@ -33,17 +34,22 @@ class TAP:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         sites = start_sites(start, len(y))
-        var = np.diagonal(K)
+        var = first_cavities(K, sites)
         part, change, sweep = self.damping, np.inf, 0
         while sweep < self.max_iter:
             sweep += 1
             q, inner = solve_given_cavities(self, K, y, likelihood, var, sites)
             wanted = q.cavity()[1]  # (12)
-            before, change = change, float(np.max(np.abs(wanted / var - 1)))
+            ratio = np.divide(wanted, var, out=np.ones_like(var), where=var > 0)  # no spread, none to renew
+            if not np.all(ratio > 0):
+                raise np.linalg.LinAlgError(
+                    "TAP: negative site precisions leave a datum no proper cavity. Try EP, which takes shorter steps."
+                )
+            before, change = change, float(np.max(np.abs(ratio - 1)))
             if change < self.tol and inner.converged:
                 break
             part = max(0.6 * part, 0.05) if change > before else min(1.2 * part, self.damping)
-            var, sites = var * (wanted / var) ** part, q.sites
+            var, sites = var * ratio**part, q.sites
         status = Status(change < self.tol and inner.converged, sweep, change)
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
@@ -93,6 +99,14 @@ class TAPNaive:
         q: Any = fit.posterior
         var = np.diagonal(q.K)
         return q.mean - var * q.alpha, var
+
+
+def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:
+    """Cavity variances of an earlier fit's sites, or the prior's."""
+    if sites is None:
+        return np.diagonal(K)
+    var = FullPosterior(K, sites).cavity()[1]
+    return var if np.all(var >= 0) else np.diagonal(K)
 
 
 def solve_given_cavities(engine, K, y, likelihood, var, sites):
