@@ -144,7 +144,7 @@ def test_same_laplace_as_scikit_learn(moons):
     ).fit(*moons[:2])
     # scikit-learn stops Newton's method when the objective gains less than 1e-10
     assert ours.log_evidence_ == pytest.approx(theirs.log_marginal_likelihood_value_, abs=1e-6)
-    value, gradient = theirs.log_marginal_likelihood(np.log([4.0, 0.7]), eval_gradient=True)
+    _value, gradient = theirs.log_marginal_likelihood(np.log([4.0, 0.7]), eval_gradient=True)
     assert_allclose(ours.log_evidence(eval_gradient=True)[1], gradient[::-1], atol=1e-4)
     # its class probabilities use a five-term approximation of the logistic, good to about 1e-3
     assert_allclose(ours.predict_proba(moons[2]), theirs.predict_proba(moons[2]), atol=2e-3)

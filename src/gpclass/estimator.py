@@ -38,7 +38,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     kernel : Kernel, scikit-learn kernel or None
         Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
-        median distance between rows.
+        median distance between rows, and variance 4.
     likelihood : object or "auto", "logit", "probit", "heaviside"
         p(label | latent value). "auto" is probit.
     inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr"
@@ -115,8 +115,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, distance)
-        best, self.history_, self.n_iter_ = self._learn(objective, distance, rng)
-        self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(*best)
+        theta, start, self.history_, self.n_iter_ = self._learn(objective, distance, rng)
+        self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(theta, start)
         self.inference_ = objective.engine
         self.X_train_ = X
         self.log_evidence_ = self.posterior_.log_evidence
@@ -160,17 +160,18 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return Objective(X, y, kernel, likelihood, engine, priors)
 
     def _start_kernel(self, distance) -> Kernel:
-        return RBF(lengthscale=distance) if self.kernel is None else as_kernel(self.kernel)
+        # latent values of ±2 give the probabilities of an ordinary, learnable problem
+        return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
 
     def _learn(self, objective, distance, rng):
         """The best hyperparameters with a posterior to start from, the history, and the number of iterations."""
         if self.optimizer is None or not len(objective.theta):
-            return (objective.theta, None), [], 1
+            return objective.theta, None, [], 1
         spread = np.std(objective.X, axis=0)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         search = maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
         assert search.best is not None, "a failure of the first evaluation is raised"
-        return (search.best.theta, search.best.fit), search.history, max(1, search.n_iter)
+        return search.best.theta, search.best.fit, search.history, max(1, search.n_iter)
 
     # predicting ---------------------------------------------------------------------------------------------------
 

@@ -24,10 +24,7 @@ every_prior = pytest.mark.parametrize(("prior", "dist", "power"), PRIORS, ids=[r
 
 @every_prior
 def test_value_is_scipys_times_the_jacobian(prior, dist, power):
-    if power is None:
-        expected = dist.logpdf(THETA)
-    else:
-        expected = dist.logpdf(np.exp(power * THETA)) + power * THETA + np.log(power)
+    expected = dist.logpdf(THETA) if power is None else dist.logpdf(np.exp(power * THETA)) + power * THETA + np.log(power)
     fold = np.log(2) if isinstance(prior, HalfStudentT) else 0.0
     assert_allclose(prior.log_density(THETA)[0], expected + fold, rtol=1e-12, atol=1e-12)
 

@@ -23,6 +23,7 @@ from ..gaussian import FullPosterior, Sites
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
 NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
+PATIENCE = 0.02  # see settle_mean; Newton's rules, whose τ depends on the mean alone, settle it all the way
 MEMORY = 4  # sweeps that the extrapolation looks back on
 SMALLEST_STEP = 0.05  # damping does not go below this part of a step
 
@@ -79,7 +80,7 @@ def iterate(
     path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
-        q, target, gap = settle_mean(q, rule, scale, engine.tol)
+        q, target, gap = settle_mean(q, rule, scale, engine.tol, PATIENCE if memory else 0.0)
         if value is not None and not path.accepts(value(q)):
             q = path.step_back()
             continue
@@ -98,14 +99,19 @@ def with_tau(q: FullPosterior, tau: np.ndarray) -> FullPosterior:
     return FullPosterior(q.K, Sites(tau, q.alpha + tau * q.mean), moments=(q.alpha, q.mean))
 
 
-def settle_mean(q: FullPosterior, rule: Rule, scale, tol: float) -> tuple[FullPosterior, Target, float]:
-    """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is."""
+def settle_mean(
+    q: FullPosterior, rule: Rule, scale, tol: float, patience: float
+) -> tuple[FullPosterior, Target, float]:
+    """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is.
+
+    The mean need not be closer than `patience` times the move that τ wants to make.
+    """
     target = rule(q)
     metric = q if target.precision is None else with_tau(q, -target.curvature)
     wanted, step, gap = _mean_step(q, target, metric)
     for _ in range(SETTLE_STEPS):
         move = np.max(np.abs(target.tau - q.sites.tau) * scale(q), initial=0.0)
-        if gap < max(0.1 * tol, 0.02 * move):
+        if gap < max(0.1 * tol, patience * move):
             break
         before = gap
         q, target = _line_search(q, rule, wanted, step)

@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dtrmm, dtrmv
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
-BLOCK = 256  # rows handled at a time: a block of a few thousand columns stays in the cache
+BLOCK = 96  # rows handled at a time: small, so that little is wasted on the corners of the triangle
 
 
 class NotPositiveDefinite(LinAlgError):
