@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
+from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity, symmetric_product
 from .sites import Sites
 
 REFINEMENTS = 3  # at most, of the linear solve for the mean
@@ -65,14 +65,14 @@ class FullPosterior:
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) that belong to ν under the current τ: V ν = K α."""
         alpha = self._system.alpha(nu)
-        mean = self.K @ alpha
+        mean = symmetric_product(self.K, alpha)
         # α + τ K α = ν must hold; under priors of very large scale the first answer loses digits that refinement restores
         for _ in range(REFINEMENTS):
             missing = nu - alpha - self.sites.tau * mean
             if np.max(np.abs(missing), initial=0.0) <= 1e-9 * np.max(np.abs(nu), initial=0.0):
                 break
             alpha = alpha + self._system.alpha(missing)
-            mean = self.K @ alpha
+            mean = symmetric_product(self.K, alpha)
         return alpha, mean
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -88,12 +88,14 @@ class FullPosterior:
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the pairs given: a new symmetric (n, n) array."""
         G = self._system.residual_precision()  # lower triangle, negated and halved below
-        left = np.stack([self.alpha, *(u for u, _ in pairs), *(w for _, w in pairs)], axis=1)
-        right = np.stack([self.alpha, *(w for _, w in pairs), *(u for u, _ in pairs)], axis=1)
-        for i in range(0, len(G), 256):
-            j = min(i + 256, len(G))
-            np.subtract(left[i:j] @ right[:j].T, G[i:j, :j], out=G[i:j, :j])
-            G[i:j, :j] *= 0.5
+        products = [(self.alpha, self.alpha), *pairs, *((w, u) for u, w in pairs)]
+        for i in range(0, len(G), 64):
+            j = min(i + 64, len(G))
+            block = G[i:j, :j]
+            np.negative(block, out=block)
+            for u, w in products:
+                block += u[i:j, None] * w[:j]
+            block *= 0.5
         return mirror_lower(G)
 
     def apply_residual_precision(self, x: np.ndarray) -> np.ndarray:
@@ -121,7 +123,7 @@ class _PositiveSystem:
         strong = self.tau * np.diagonal(self.K) > 1
         weak = np.where(strong, 0.0, nu)
         scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
-        return weak + self.root * self.factor.solve(scaled - self.root * (self.K @ weak))
+        return weak + self.root * self.factor.solve(scaled - self.root * symmetric_product(self.K, weak))
 
     @cached_property
     def kept(self):
@@ -160,8 +162,8 @@ class _PositiveSystem:
         if self.factor is None:
             return np.zeros_like(self.K)
         R = self.factor.inverse_lower()
-        for i in range(0, len(R), 256):
-            j = min(i + 256, len(R))
+        for i in range(0, len(R), 64):
+            j = min(i + 64, len(R))
             R[i:j, :j] *= self.root[:j]
             R[i:j, :j] *= self.root[i:j, None]
         return R

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import FullPosterior, Sites
@@ -212,8 +213,9 @@ class _Path:
         if len(points) < 2:
             return points[-1] + np.clip(self.part * residual, -self.reach, self.reach)
         differences = np.diff(residuals, axis=0)
-        mix = np.linalg.lstsq((differences * weight).T, residual * weight, rcond=1e-8)[0]
-        mixed = points[-1] + self.part * residual - mix @ (np.diff(points, axis=0) + self.part * differences)
+        mix = lstsq((differences * weight).T, residual * weight, cond=1e-8, lapack_driver="gelsy")[0]
+        moves = np.diff(points, axis=0) + self.part * differences
+        mixed = points[-1] + self.part * residual - np.einsum("k,ki->i", mix, moves)
         # no further than a few of the rule's own steps: an extrapolation is a guess
         own = np.abs(residual)
         limit = np.minimum(4 * own, own + 1) + 1e-3 * np.max(weight * own) / np.maximum(weight, 1e-3)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..gaussian import FullPosterior
+from ..numerics import symmetric_product
 from .fit import Fit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
@@ -45,14 +46,14 @@ class Laplace:
         value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
         explicit = value.sum(1) + 0.5 * curvature @ q.var
         # the mode moves by V d(slope)/dθ; V s = K u with u as in the gradient in K
-        return explicit + slope @ (q.K @ self._implicit(fit))  # type: ignore[union-attr]
+        return explicit + slope @ symmetric_product(q.K, self._implicit(fit))  # type: ignore[union-attr]
 
     @staticmethod
     def _implicit(fit: Fit) -> np.ndarray:
         """u with d log Z = uᵀ dK α by way of the mode. [RW] (5.23), (5.24)"""
         q: Any = fit.posterior
         pull = 0.5 * q.var * fit.likelihood.log_prob_third(fit.y, q.mean)
-        return pull - q.apply_residual_precision(q.K @ pull)  # (I + WK)⁻¹ pull
+        return pull - q.apply_residual_precision(symmetric_product(q.K, pull))  # (I + WK)⁻¹ pull
 
 
 def mode_rule(y: np.ndarray, likelihood):

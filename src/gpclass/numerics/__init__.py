@@ -5,7 +5,7 @@ normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the log
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
 """
 
-from .linalg import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
+from .linalg import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity, symmetric_product
 from .normal import (
     LOG_SQRT_2PI,
     LOGISTIC_SCALES2,
@@ -30,4 +30,5 @@ __all__ = [
     "log_ndtr_and_hazard",
     "mirror_lower",
     "scaled_plus_identity",
+    "symmetric_product",
 ]

@@ -2,13 +2,16 @@
 
 Arrays are C-ordered with the lower triangle filled; LAPACK sees their transpose, Fortran-ordered with the upper one,
 so nothing is copied. What stands in the other triangle is never read.
+
+All BLAS calls of the engines' loops go through SciPy: NumPy brings a BLAS of its own, with threads of its own, and two
+sets of threads that wait busily for each other cost more than all the arithmetic between two factorisations.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dtrmm, dtrmv
+from scipy.linalg.blas import dsymv, dtrmm, dtrmv
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 BLOCK = 96  # rows handled at a time: small, so that little is wasted on the corners of the triangle
@@ -31,6 +34,11 @@ def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
         out[i:j, :j] *= scale[i:j, None]
     out.ravel()[:: n + 1] += 1.0
     return out
+
+
+def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """K x for symmetric K and a vector x, reading one triangle."""
+    return dsymv(1.0, K.T, x)
 
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:
