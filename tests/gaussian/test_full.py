@@ -116,7 +116,7 @@ def test_marginals(case):
     assert_allclose(q.trace_ratio, dense.trace_ratio, rtol=1e-10)
     size = np.abs(sites.nu @ dense.mean) + abs(dense.log_det)
     assert_allclose(q.log_partition, dense.log_partition, rtol=0, atol=TOL * size + 1e-15)
-    near(q.K @ q.alpha, q.mean, 1e-15)
+    near(q.K @ q.alpha, q.mean, 1e-14)  # the same product by another routine: a few roundings
 
 
 def test_alpha(case):

@@ -158,6 +158,7 @@ class _Path:
     def __init__(self, damping: float, memory: int, reach: float):
         self.largest, self.memory, self.reach = damping, memory, reach
         self.part = damping  # of each step that is taken now
+        self.growth = 1.5  # of `reach` after a step that was accepted
         self.change = np.inf
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
         self.value = -np.inf  # of the last accepted posterior
@@ -179,6 +180,7 @@ class _Path:
         assert self.last is not None, "the first posterior is always accepted"
         tau, wanted, back = self._coordinates([(self.last.sites.tau, self.wanted)])
         self.reach = 0.5 * min(self.reach, np.max(np.abs(wanted - tau)))
+        self.growth = 1.25
         return with_tau(self.last, back(tau[0] + np.clip(wanted[0] - tau[0], -self.reach, self.reach)))
 
     def advance(self, q: FullPosterior, wanted: np.ndarray, change: float, var: np.ndarray) -> FullPosterior:
@@ -189,7 +191,7 @@ class _Path:
             self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # so that cycles do not go on for ever
         else:
             self.part = min(1.3 * self.part, self.largest)
-        self.reach *= 1.5
+        self.reach *= self.growth
         self.change = change
         if grown or change > NEAR:
             self.seen.clear()
