@@ -39,8 +39,8 @@ class Search:
     message: str = ""  # how the best run ended
 
 
-VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats (relative above 1)
-SLOPE_TOL = 5e-3  # or when no log parameter has a slope above this: the evidence then lacks about 1e-5 nats
+VALUE_TOL = 1e-4  # stop when an iteration gains less than this, in nats
+SLOPE_TOL = 1e-2  # or when no log parameter has a slope above this: the evidence then lacks some 1e-5 nats
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
 
