@@ -92,7 +92,7 @@ def iterate(
         if change < engine.tol:
             return q, Status(True, sweep, change)
         q = path.advance(q, wanted, change, scale(q))
-    return q, Status(False, sweep, change)
+    return path.last or q, Status(False, sweep, change)  # the last one whose mean is settled
 
 
 def with_tau(q: FullPosterior, tau: np.ndarray) -> FullPosterior:
@@ -109,14 +109,14 @@ def settle_mean(
     """
     target = rule(q)
     metric = q if target.precision is None else with_tau(q, -target.curvature)
-    wanted, step, gap = _mean_step(q, target, metric)
+    missing, step, gap = _mean_step(q, target, metric)
     for _ in range(SETTLE_STEPS):
         move = np.max(np.abs(target.tau - q.sites.tau) * scale(q), initial=0.0)
         if gap < max(0.1 * tol, patience * move):
             break
         before = gap
-        q, target = _line_search(q, rule, wanted, step)
-        wanted, step, gap = _mean_step(q, target, metric)
+        q, target = _line_search(q, rule, missing, step)
+        missing, step, gap = _mean_step(q, target, metric)
         if gap > 0.5 * before:
             break
     return q, target, gap
