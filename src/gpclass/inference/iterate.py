@@ -160,6 +160,7 @@ class _Path:
         self.part = damping  # of each step that is taken now
         self.growth = 1.5  # of `reach` after a step that was accepted
         self.change = np.inf
+        self.rejected = 0  # steps taken back since the last accepted one
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
         self.value = -np.inf  # of the last accepted posterior
         self.last: FullPosterior | None = None  # the last accepted, and what the rule wanted there
@@ -175,16 +176,21 @@ class _Path:
 
     def step_back(self) -> FullPosterior:
         """A shorter step from the last accepted posterior."""
+        assert self.last is not None and self.wanted is not None, "the first posterior is always accepted"
         self.seen.clear()
+        self.rejected += 1
         self.part = max(0.5 * self.part, SMALLEST_STEP)
-        assert self.last is not None, "the first posterior is always accepted"
-        tau, wanted, back = self._coordinates([(self.last.sites.tau, self.wanted)])
-        self.reach = 0.5 * min(self.reach, np.max(np.abs(wanted - tau)))
         self.growth = 1.25
-        return with_tau(self.last, back(tau[0] + np.clip(wanted[0] - tau[0], -self.reach, self.reach)))
+        tau = self.last.sites.tau
+        if self.change > NEAR and self.rejected <= 2:
+            (point,), (goal,), back = self._coordinates([(tau, self.wanted)])
+            self.reach = 0.5 * min(self.reach, np.max(np.abs(goal - point)))
+            return with_tau(self.last, back(point + np.clip(goal - point, -self.reach, self.reach)))
+        # towards the wanted τ in a straight line: the objectives rise that way, if the step is short enough
+        return with_tau(self.last, tau + 0.5**self.rejected * (self.wanted - tau))
 
     def advance(self, q: FullPosterior, wanted: np.ndarray, change: float, var: np.ndarray) -> FullPosterior:
-        self.last, self.wanted = q, wanted
+        self.last, self.wanted, self.rejected = q, wanted, 0
         grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
         if grown:
             self.part = max(0.5 * self.part, SMALLEST_STEP)
@@ -213,7 +219,8 @@ class _Path:
     def _mix(self, points, residuals, weight):
         residual = residuals[-1]
         if len(points) < 2:
-            return points[-1] + np.clip(self.part * residual, -self.reach, self.reach)
+            reach = self.reach if self.change > NEAR else np.inf
+            return points[-1] + np.clip(self.part * residual, -reach, reach)
         differences = np.diff(residuals, axis=0)
         mix = lstsq((differences * weight).T, residual * weight, cond=1e-8, lapack_driver="gelsy")[0]
         moves = np.diff(points, axis=0) + self.part * differences
