@@ -135,14 +135,14 @@ def _mean_step(q, target, metric):
 
 
 def _line_search(q, rule, missing, step, tries=30):
-    """Take the step, shortened while it overshoots: the slope along it must not come out larger than it was."""
+    """Take the step, shortened while it overshoots: the slope along it may turn, but to no more than half of what it was."""
     along = missing @ step[1]
     length = 1.0
     for _ in range(tries):
         trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
         left = _missing(trial, target) @ step[1]
-        if -0.9 * along <= left <= along or along <= 0:
+        if -0.5 * along <= left <= along or along <= 0:
             break
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
     return trial, target

@@ -60,7 +60,7 @@ class Logit(Sigmoid):
     def bound(self, y, touch) -> Triple:
         """Constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at f + bias = ±touch. [NR] section 6.1"""
         touch = np.abs(touch)
-        lam, _ = _bound_width(touch)
+        lam = _bound_width(touch)
         c = touch**2 * lam - 0.5 * touch - np.logaddexp(0.0, -touch)
         constant = c + 0.5 * y * self.bias - lam * self.bias**2
         return constant, 0.5 * y - 2 * lam * self.bias, 2 * lam
@@ -71,8 +71,14 @@ class Logit(Sigmoid):
 
     def bound_curvature(self, y, mean, var) -> np.ndarray:
         """Second derivative in `mean` of the best expected bound, ½ y g - log 2cosh(½√(g² + var)), g = mean + bias."""
-        lam, falls = _bound_width(self.bound_point(y, mean, var))
-        return -2 * lam + 2 * falls * (mean + self.bias) ** 2
+        # -2λ - 2 λ'(t) g²/t with t² = g² + var, in terms that do not cancel: sech²(t/2) = 1 - tanh²(t/2)
+        g, t = mean + self.bias, self.bound_point(y, mean, var)
+        small = t < 1e-2  # there by series
+        t = np.where(small, 1.0, t)
+        sech = 1 / np.cosh(np.minimum(0.5 * t, 300.0))
+        share = (g / t) ** 2
+        curvature = -(2 * _bound_width(t) * (var / t**2) + 0.25 * sech**2 * share)
+        return np.where(small, -0.25 + g**2 / 24 + (g**2 + var) / 48, curvature)
 
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
         """d/dθ of the expected bound under N(mean, var)."""
@@ -81,13 +87,10 @@ class Logit(Sigmoid):
 
 
 def _bound_width(touch):
-    """λ(t) = tanh(t/2)/(4t) of [NR] section 6.1, and -λ'(t)/t, both for t ≥ 0."""
-    small = touch < 1e-2  # there by series: 1/8 - t²/96 + t⁴/960, and 1/48 - t²/240
+    """λ(t) = tanh(t/2)/(4t) of [NR] section 6.1, for t ≥ 0."""
+    small = touch < 1e-2  # there by series
     t = np.where(small, 1.0, touch)
-    tanh = np.tanh(0.5 * t)
-    lam = np.where(small, 0.125 - touch**2 / 96 + touch**4 / 960, tanh / (4 * t))
-    falls = np.where(small, 1 / 48 - touch**2 / 240, (tanh - 0.5 * t * (1 - tanh**2)) / (4 * t**3))
-    return lam, falls
+    return np.where(small, 0.125 - touch**2 / 96 + touch**4 / 960, np.tanh(0.5 * t) / (4 * t))
 
 
 def _bell_and_tail(z):
