@@ -135,7 +135,7 @@ def _mean_step(q, target, metric):
 
 
 def _line_search(q, rule, missing, step, tries=30):
-    """Take the step, shortened while it overshoots: the slope along it may turn, but to no more than half of what it was."""
+    """Take the step, shortened while it overshoots: the slope along it may turn, but to no more than half its size."""
     along = missing @ step[1]
     length = 1.0
     for _ in range(tries):
