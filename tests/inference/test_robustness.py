@@ -292,3 +292,21 @@ def test_unfinished_bounds_are_bounds():
     for engine in (KL(max_iter=1), VB(max_iter=1)):
         with pytest.warns(ConvergenceWarning):
             assert engine.fit(K, y, Probit()).log_evidence < truth
+
+
+# singular covariances -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1.3, 2e3])
+@pytest.mark.parametrize("y", [[1.0, -1.0], [1.0, 1, 1, -1, -1, 1, -1, -1]], ids=len)
+def test_contradicting_duplicates(y, scale):
+    """All rows equal: α can move in the null space of K, where the mean does not show it, but cavities do."""
+    y = np.array(y)
+    K = scale * np.ones((len(y), len(y)))
+    one_by_one = EP(schedule="sequential").fit(K, y, Probit())
+    for engine in (EP(), TAP()):
+        cold = engine.fit(K, y, Probit())
+        warm = engine.fit(K, y, Probit(), start=engine.fit(10 * K, y, Probit()))
+        for fit in (cold, warm):
+            assert_allclose(fit.log_evidence, one_by_one.log_evidence, atol=1e-7)  # ten times tol
+            assert_allclose(fit.sites.nu, one_by_one.sites.nu, atol=1e-6)

@@ -6,7 +6,7 @@ the mean is settled by a chord Newton iteration of matrix-vector products. So a 
 off new τ. The τ are extrapolated where that helps and damped where they do not settle.
 
 Moves are measured in units of the posterior: a mean step δ by √(δᵀ V⁻¹ δ), the largest number of standard deviations that
-any linear function of f moves by; a precision by the relative change of its marginal variance.
+any linear function of f moves by, and each ν by itself; a precision by the relative change of its marginal variance.
 """
 
 from __future__ import annotations
@@ -109,14 +109,14 @@ def settle_mean(
     """
     target = rule(q)
     metric = q if target.precision is None else with_tau(q, -target.curvature)
-    missing, step, gap = _mean_step(q, target, metric)
+    missing, step, gap = _mean_step(q, target, metric, scale)
     for _ in range(SETTLE_STEPS):
         move = np.max(np.abs(target.tau - q.sites.tau) * scale(q), initial=0.0)
         if gap < max(0.1 * tol, patience * move):
             break
         before = gap
         q, target = _line_search(q, rule, missing, step)
-        missing, step, gap = _mean_step(q, target, metric)
+        missing, step, gap = _mean_step(q, target, metric, scale)
         if gap > 0.5 * before:
             break
     return q, target, gap
@@ -127,11 +127,14 @@ def _missing(q, target):
     return target.slope + q.sites.tau * target.point - q.sites.nu
 
 
-def _mean_step(q, target, metric):
+def _mean_step(q, target, metric, scale):
     """What is missing in ν, the Newton step in (α, mean) that it brings about, and the length of that step."""
     missing = _missing(q, target)
     step = metric.covariance_step(missing)
-    return missing, step, float(np.sqrt(max(missing @ step[1], 0.0)))
+    joint = np.sqrt(max(missing @ step[1], 0.0))
+    # where K is singular (rows that are equal) α can move without the mean: each site's own move counts too
+    single = np.max(np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0)), initial=0.0)
+    return missing, step, float(max(joint, single))
 
 
 def _line_search(q, rule, missing, step, tries=30):
@@ -164,7 +167,7 @@ class _Path:
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
         self.value = -np.inf  # of the last accepted posterior
         self.last: FullPosterior | None = None  # the last accepted, and what the rule wanted there
-        self.wanted: np.ndarray | None = None
+        self.wanted = np.zeros(0)
 
     def accepts(self, value: float) -> bool:
         # near the end a mixed sweep may cost what is second order in the move
@@ -176,7 +179,7 @@ class _Path:
 
     def step_back(self) -> FullPosterior:
         """A shorter step from the last accepted posterior."""
-        assert self.last is not None and self.wanted is not None, "the first posterior is always accepted"
+        assert self.last is not None, "the first posterior is always accepted"
         self.seen.clear()
         self.rejected += 1
         self.part = max(0.5 * self.part, SMALLEST_STEP)

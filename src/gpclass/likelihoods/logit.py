@@ -37,11 +37,11 @@ class Logit(Sigmoid):
         u, var = np.broadcast_arrays(np.asarray(y * (mean + self.bias), float), np.asarray(var, float))
         left = u < -0.5 * var
         value, d1, d2 = _sigmoid_under_gaussian(np.where(left, -u - var, u), var)
-        value = np.where(left, u + 0.5 * var + value, value)
+        value = np.minimum(np.where(left, u + 0.5 * var + value, value), 0.0)  # the mixture may round to 1 + eps
         return value, y * np.where(left, 1 - d1, d1), d2
 
     def predictive(self, mean, var) -> np.ndarray:
-        return np.minimum(np.exp(self.log_predictive(1.0, mean, var)), 1.0)  # the mixture rounds to 1 + eps
+        return np.exp(self.log_predictive(1.0, mean, var))
 
     def expected_log_prob(self, y, mean, var) -> Triple:
         u, var = np.broadcast_arrays(np.asarray(y * (mean + self.bias), float), np.asarray(var, float))
