@@ -118,6 +118,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         theta, start, self.history_, self.n_iter_ = self._learn(objective, distance, rng)
         self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(theta, start)
         self.inference_ = objective.engine
+        self._fitted_with = {"kernel": self.kernel, "likelihood": self.likelihood}
         self.X_train_ = X
         self.log_evidence_ = self.posterior_.log_evidence
         return self
@@ -153,11 +154,23 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         likelihood = _resolve(self.likelihood, LIKELIHOODS, "probit", "likelihood", "predictive")
         engine = _resolve(self.inference, ENGINES, "ep", "inference", "fit")
         if self.warm_start and hasattr(self, "kernel_"):
-            kernel, likelihood = self.kernel_, self.likelihood_
+            # settings that were changed since then count, not what the earlier fit ended with
+            kernel = self.kernel_ if self._same_settings("kernel") else kernel
+            likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
+        try:
+            likelihood.check_targets(np.array([0.5, -2.0]))
+        except ValueError:
+            pass
+        else:
+            raise TypeError(f"likelihood must be one of labels, but {likelihood!r} is one of real numbers")
         kernel(X[:1])  # tells if the kernel was made for another number of columns
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=np.std(X, axis=0))
         return Objective(X, y, kernel, likelihood, engine, priors)
+
+    def _same_settings(self, name: str) -> bool:
+        before, now = self._fitted_with[name], getattr(self, name)
+        return before is now or (type(before) is type(now) and bool(before == now))
 
     def _start_kernel(self, distance) -> Kernel:
         # latent values of ±2 give the probabilities of an ordinary, learnable problem

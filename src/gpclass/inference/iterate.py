@@ -115,7 +115,7 @@ def settle_mean(
         if gap < max(0.1 * tol, patience * move):
             break
         before = gap
-        q, target = _line_search(q, rule, missing, step)
+        q, target = _line_search(q, rule, missing, step, tol)
         missing, step, gap = _mean_step(q, target, metric, scale)
         if gap > 0.5 * before:
             break
@@ -137,15 +137,18 @@ def _mean_step(q, target, metric, scale):
     return missing, step, float(max(joint, single))
 
 
-def _line_search(q, rule, missing, step, tries=30):
+def _line_search(q, rule, missing, step, tol, tries=30):
     """Take the step, shortened while it overshoots: the slope along it may turn, but to no more than half its size."""
     along = missing @ step[1]
+    if along <= tol**2:  # the mean stands still: nothing to overshoot, and `along` is rounding
+        trial = q.shifted(*step)
+        return trial, rule(trial)
     length = 1.0
     for _ in range(tries):
         trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
         left = _missing(trial, target) @ step[1]
-        if -0.5 * along <= left <= along or along <= 0:
+        if -0.5 * along <= left <= along:
             break
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
     return trial, target

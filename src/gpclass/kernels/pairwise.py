@@ -156,12 +156,11 @@ class Pairwise(Leaf):
     # -- preparations ------------------------------------------------------------------------------------------------
 
     def _centred(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
-        """Inputs about their common mean, where only differences count: fewer digits cancel."""
+        """Inputs about the mean of X, where only differences count: fewer digits cancel, whatever stands in Z."""
         if not self._comparison.shift_invariant:
             return X, Z
         with np.errstate(over="ignore", invalid="ignore"):
-            total = X.sum(axis=0) + (0 if Z is None else Z.sum(axis=0))
-            mean = total / max(1, len(X) + (0 if Z is None else len(Z)))
+            mean = X.sum(axis=0) / max(1, len(X))
             centred = X - mean, None if Z is None else Z - mean
         if not all(np.isfinite(part).all() for part in centred if part is not None):
             raise ValueError("inputs are so large that their mean or their differences overflow. Rescale the inputs.")
