@@ -1,6 +1,7 @@
 """GPClassifier as a user meets it: scikit-learn's own checks, labels, pipelines, persistence, bad input."""
 
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF as SklearnRBF
 from sklearn.gaussian_process.kernels import ConstantKernel
@@ -22,11 +24,11 @@ from gpclass import GPClassifier
 from gpclass.estimator import ENGINES
 from gpclass.inference import EP, KL, Laplace
 from gpclass.kernels import RBF, Linear, White
-from gpclass.learning import Normal
-from gpclass.likelihoods import Heaviside, Logit, Probit
+from gpclass.learning import Gamma, Normal
+from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 
 
-@parametrize_with_checks([GPClassifier(inference=name, max_iter=10) for name in ENGINES])
+@parametrize_with_checks([GPClassifier(inference=name) for name in ENGINES])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -126,7 +128,7 @@ def test_loo_against_refits(moons):
 
 
 def test_log_evidence_at_theta_and_its_gradient(moons):
-    clf = GPClassifier(likelihood=Logit(learn_bias=True), inference=EP(tol=1e-10), max_iter=3).fit(*moons[:2])
+    clf = GPClassifier(likelihood=Logit(learn_bias=True), inference=EP(tol=1e-10)).fit(*moons[:2])
     theta = np.array([0.3, 1.2, -0.4])
     value, gradient = clf.log_evidence(theta, eval_gradient=True)
     assert clf.log_evidence(theta) == pytest.approx(value, abs=1e-8)
@@ -186,7 +188,7 @@ def test_string_labels_and_frames(moons):
 @pytest.mark.parametrize("labels", [(False, True), (-1, 1), (3.0, 7.0), (2**60, 2**60 + 1)])
 def test_any_labels(labels, moons):
     y = np.array(labels)[moons[1]]
-    assert_array_equal(GPClassifier(max_iter=2).fit(moons[0], y).classes_, np.array(labels))
+    assert_array_equal(GPClassifier(optimizer=None).fit(moons[0], y).classes_, np.array(labels))
 
 
 def test_sample_order_does_not_matter(moons):
@@ -210,7 +212,7 @@ def test_restarts_are_no_worse(moons):
 
 def test_pipeline_search_and_cross_validation(moons):
     X, y = load_breast_cancer(return_X_y=True)
-    pipeline = make_pipeline(StandardScaler(), GPClassifier(max_iter=5))
+    pipeline = make_pipeline(StandardScaler(), GPClassifier())
     assert cross_val_score(pipeline, X[:150], y[:150], cv=3).mean() > 0.9
     search = GridSearchCV(GPClassifier(optimizer=None), {"kernel": [RBF(0.01), RBF(1.0, 4.0)]}, cv=3)
     assert search.fit(*moons[:2]).best_params_["kernel"] == RBF(1.0, 4.0)
@@ -244,10 +246,36 @@ def test_warm_start_goes_on_from_the_last_fit(moons):
     assert len(clf.history_) < 8
 
 
+def test_warm_start_heeds_changed_settings(moons):
+    clf = GPClassifier(kernel=RBF(1.0, 4.0), likelihood=Probit(learn_bias=True), warm_start=True).fit(*moons[:2])
+    kernel, bias = clf.kernel_.theta, clf.likelihood_.theta
+    clf.set_params(kernel=RBF(2.0, 3.0)).fit(*moons[:2])
+    assert_allclose(clf.history_[0].theta, [np.log(2.0), np.log(3.0), *bias])  # another kernel, the bias goes on
+    kernel = clf.kernel_.theta
+    clf.set_params(likelihood=Logit(bias=0.5, learn_bias=True)).fit(*moons[:2])
+    assert_allclose(clf.history_[0].theta, [*kernel, 0.5])
+    assert isinstance(clf.likelihood_, Logit)
+    kernel, bias = clf.kernel_.theta, clf.likelihood_.theta
+    clf.set_params(kernel=RBF(2.0, 3.0)).fit(*moons[:2])  # an equal kernel is no change
+    assert_allclose(clf.history_[0].theta, [*kernel, *bias])
+
+
+def test_a_search_that_is_cut_short_warns_at_the_callers_line(moons):
+    with pytest.warns(ConvergenceWarning, match="limit of 2 iterations.*Raise max_iter") as caught:
+        GPClassifier(max_iter=2).fit(*moons[:2])
+    assert caught[0].filename == __file__
+
+
+def test_fits_are_quiet_by_default(moons):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPClassifier(likelihood=Probit(learn_bias=True), n_restarts=2, random_state=0).fit(*moons[:2])
+
+
 def test_verbose_writes_a_line(moons, capsys):
-    GPClassifier(verbose=1, max_iter=2).fit(*moons[:2])
+    GPClassifier(verbose=1).fit(*moons[:2])
     assert "objective" in capsys.readouterr().err
-    GPClassifier(max_iter=2).fit(*moons[:2])
+    GPClassifier().fit(*moons[:2])
     assert capsys.readouterr().err == ""
 
 
@@ -258,6 +286,23 @@ def test_verbose_writes_a_line(moons, capsys):
 def test_units_of_the_inputs_do_not_matter(unit, fitted, moons):
     clf = GPClassifier().fit(unit * moons[0], moons[1])
     assert_allclose(clf.predict_proba(unit * moons[2]), fitted.predict_proba(moons[2]), atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_units_whose_squares_no_float_holds(unit, moons):
+    usual, far = (GPClassifier(n_restarts=1, random_state=0).fit(u * moons[0], moons[1]) for u in (1.0, unit))
+    assert_allclose(far.predict_proba(unit * moons[2]), usual.predict_proba(moons[2]), atol=1e-6)
+    with pytest.raises(ValueError, match="Rescale the inputs"):
+        GPClassifier(kernel=RBF([1.0, 1.0])).fit(1e200 * moons[0], moons[1])
+
+
+@pytest.mark.parametrize("kernel", [None, RBF([1.0, 2.0]) + White(0.1), Linear()], ids=repr)
+def test_a_far_row_leaves_the_others_alone(kernel, moons):
+    clf = GPClassifier(kernel=kernel).fit(*moons[:2])
+    with_far = np.vstack([moons[2], [[1e100, -1e100]]])
+    p = clf.predict_proba(with_far)
+    assert_allclose(p[:-1], clf.predict_proba(moons[2]), rtol=1e-12)
+    assert np.all(np.isfinite(p))
 
 
 def test_duplicates_and_constant_columns(moons):
@@ -328,6 +373,7 @@ def test_bad_data(X, y, message):
         ({"inference": EP}, TypeError, r"EP\(\)"),
         ({"likelihood": Probit}, TypeError, r"Probit\(\)"),
         ({"inference": 3}, TypeError, "inference"),
+        ({"likelihood": Gaussian(0.1)}, TypeError, "real numbers"),
         ({"kernel": "rbf"}, TypeError, "ernel"),
         ({"optimizer": "adam"}, ValueError, "lbfgs"),
         ({"n_restarts": -1}, ValueError, "n_restarts"),
@@ -337,6 +383,7 @@ def test_bad_data(X, y, message):
         ({"priors": "strong"}, ValueError, "weak"),
         ({"priors": {"lengthscal": Normal(0.0, 1.0)}}, ValueError, "lengthscale, variance"),
         ({"kernel": RBF(lengthscale=[1.0, 2.0])}, ValueError, "lengthscale"),
+        ({"kernel": RBF(0.5), "priors": {"lengthscale": Gamma(2.0, 1.0, of="log")}}, FloatingPointError, "Start the kernel"),
     ],
 )
 def test_bad_settings(settings, error, message):
@@ -359,4 +406,4 @@ def test_three_classes_by_one_vs_rest():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2)) + np.repeat([[0, 0], [4, 0], [0, 4]], 20, axis=0)
     y = np.repeat(["a", "b", "c"], 20)
-    assert OneVsRestClassifier(GPClassifier(max_iter=5)).fit(X, y).score(X, y) > 0.9
+    assert OneVsRestClassifier(GPClassifier()).fit(X, y).score(X, y) > 0.9

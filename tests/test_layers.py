@@ -15,11 +15,12 @@ MAY_IMPORT = {
     "gaussian": {"numerics"},
     "inference": {"numerics", "likelihoods", "gaussian"},
     "learning": {"numerics", "kernels", "likelihoods", "gaussian", "inference"},
+    "sampling": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "datasets": set(),
     "_version": set(),
-    "estimator": {"kernels", "likelihoods", "inference", "learning"},
+    "estimator": {"kernels", "likelihoods", "inference", "learning", "sampling"},
 }
 
 

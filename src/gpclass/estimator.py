@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -13,8 +14,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from .kernels import RBF, Kernel, as_kernel
-from .learning import Objective, maximise, random_start, resolve_priors, typical_distance, warn_if_too_large
-from .likelihoods import Heaviside, Logit, Probit
+from .learning import (
+    Objective,
+    column_spread,
+    maximise,
+    random_start,
+    resolve_priors,
+    typical_distance,
+    warn_if_too_large,
+    warn_if_unfinished,
+)
+from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, Softmax
+from .sampling import HMC, Draws, Sampler
 
 ENGINES = {
     "laplace": Laplace,
@@ -26,23 +37,27 @@ ENGINES = {
     "fv": FV,
     "lr": LabelRegression,
 }
+SAMPLERS = {"mcmc": lambda: HMC(sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
+MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit}
 MULTICLASS_ENGINES = "nested-ep, independent-ep, quadrature-ep, mean-field-probit, variational-mnl"
 BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
-    """Gaussian process classification with two classes.
+    """Gaussian process classification: two classes with every engine, any number of them by sampling ("mcmc").
 
     Parameters
     ----------
     kernel : Kernel, scikit-learn kernel or None
         Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
         median distance between rows, and variance 4.
-    likelihood : object or "auto", "logit", "probit", "heaviside"
-        p(label | latent value). "auto" is probit.
-    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr"
-        The approximation. "auto" is EP.
+    likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit"
+        p(label | latent value). "auto" is probit, softmax for more than two classes.
+    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "mcmc"
+        The approximation. "auto" is EP. "mcmc" samples, hyperparameters included (unless `optimizer` is None), and
+        predictions average over the draws; a sampler object without `sample_hyper` draws at hyperparameters that EP
+        has learned.
     priors : "weak", None, prior object, function or dict
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : "lbfgs" or None
@@ -62,8 +77,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : the labels, sorted
     kernel_, likelihood_, inference_ : what the fit ended with
-    posterior_ : the engine's `Fit`, with the posterior at the training points
-    log_evidence_ : log p(y | X, hyperparameters), approximated by the engine
+    posterior_ : the engine's `Fit`, with the posterior at the training points; a sampler's `Draws`
+    log_evidence_ : log p(y | X, hyperparameters), approximated by the engine; samplers have none
     n_iter_ : iterations of the optimiser
     history_ : a list of `gpclass.learning.Step`, one per evaluation
     X_train_ : the training inputs, as float64
@@ -108,19 +123,34 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     # fitting ------------------------------------------------------------------------------------------------------
 
     def fit(self, X, y) -> GPClassifier:
-        """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type, two classes."""
+        """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type."""
         self._check_settings()
         X, y = self._check_data(X, y)
         warn_if_too_large(len(X))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         distance = typical_distance(X, rng)
-        objective = self._objective(X, y, distance)
-        theta, start, self.history_, self.n_iter_ = self._learn(objective, distance, rng)
-        self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(theta, start)
+        objective = self._objective(X, y, distance, rng)
+        if self.optimizer is None or not len(objective.theta):
+            self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(objective.theta)
+            self.history_: list[Any] = []
+            self.n_iter_ = 1
+        elif getattr(objective.engine, "sample_hyper", False):
+            self.posterior_ = objective.engine.fit_hyper(objective)
+            self.kernel_, self.likelihood_ = objective.at(self.posterior_.theta.mean((0, 1)))
+            self.history_, self.n_iter_ = [], self.posterior_.n_iter
+        else:
+            search = self._search(objective, distance, rng)
+            warn_if_unfinished(search)
+            self.posterior_ = objective.finish(search.best)
+            self.kernel_, self.likelihood_ = search.best.kernel, search.best.likelihood
+            self.history_, self.n_iter_ = search.history, max(1, search.n_iter)
         self.inference_ = objective.engine
         self._fitted_with = {"kernel": self.kernel, "likelihood": self.likelihood}
         self.X_train_ = X
-        self.log_evidence_ = self.posterior_.log_evidence
+        if isinstance(self.posterior_, Draws):
+            self.__dict__.pop("log_evidence_", None)  # of an earlier fit by another engine
+        else:
+            self.log_evidence_ = self.posterior_.log_evidence
         return self
 
     def _check_settings(self):
@@ -140,19 +170,40 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes")
-        if len(self.classes_) > 2:
+        if len(self.classes_) > 2 and not self._samples():
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
             raise ValueError(
-                f"Only binary classification is supported: y has {len(self.classes_)} classes ({shown}). Engines for more "
-                f"classes ({MULTICLASS_ENGINES}) are not there yet; until then scikit-learn's OneVsRestClassifier "
-                "can wrap this one."
+                f"Only binary classification is supported by this engine: y has {len(self.classes_)} classes ({shown}). "
+                f"inference='mcmc' takes them; faster engines ({MULTICLASS_ENGINES}) are not there yet; until then "
+                "scikit-learn's OneVsRestClassifier can wrap this one."
             )
-        return X, 2.0 * codes - 1.0
+        return X, codes
 
-    def _objective(self, X, y, distance):
+    def _samples(self) -> bool:
+        return self.inference in SAMPLERS if isinstance(self.inference, str) else isinstance(self.inference, Sampler)
+
+    def _likelihood(self):
+        n_classes = len(self.classes_)
+        named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
+        default = "probit" if n_classes == 2 else "softmax"
+        likelihood = _resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
+        wanted = (1, 2) if n_classes == 2 else (n_classes,)
+        if likelihood.n_latents not in wanted:
+            raise ValueError(
+                f"{type(likelihood).__name__} has {likelihood.n_latents} latent function"
+                f"{'s' * (likelihood.n_latents > 1)}, which does not fit y with its {n_classes} classes; "
+                f"use {' or '.join(map(repr, MULTICLASS_LIKELIHOODS if n_classes > 2 else LIKELIHOODS))}"
+            )
+        return likelihood
+
+    def _objective(self, X, codes, distance, rng):
         kernel = self._start_kernel(distance)
-        likelihood = _resolve(self.likelihood, LIKELIHOODS, "probit", "likelihood", "predictive")
-        engine = _resolve(self.inference, ENGINES, "ep", "inference", "fit")
+        likelihood = self._likelihood()
+        y = codes if likelihood.n_latents > 1 else 2.0 * codes - 1.0
+        engine = _resolve(self.inference, {**ENGINES, **SAMPLERS}, "ep", "inference", "fit")
+        if isinstance(engine, Sampler):
+            own = engine.random_state if engine.random_state is not None else rng
+            engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
             # settings that were changed since then count, not what the earlier fit ended with
             kernel = self.kernel_ if self._same_settings("kernel") else kernel
@@ -165,7 +216,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             raise TypeError(f"likelihood must be one of labels, but {likelihood!r} is one of real numbers")
         kernel(X[:1])  # tells if the kernel was made for another number of columns
         names = [*kernel.names, *likelihood.names]
-        priors = resolve_priors(self.priors, names, spread=np.std(X, axis=0))
+        priors = resolve_priors(self.priors, names, spread=column_spread(X))
         return Objective(X, y, kernel, likelihood, engine, priors)
 
     def _same_settings(self, name: str) -> bool:
@@ -176,43 +227,53 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         # latent values of ±2 give the probabilities of an ordinary, learnable problem
         return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
 
-    def _learn(self, objective, distance, rng):
-        """The best hyperparameters with a posterior to start from, the history, and the number of iterations."""
-        if self.optimizer is None or not len(objective.theta):
-            return objective.theta, None, [], 1
-        spread = np.std(objective.X, axis=0)
+    def _search(self, objective, distance, rng):
+        spread = column_spread(objective.X)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
-        search = maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
-        assert search.best is not None, "a failure of the first evaluation is raised"
-        return search.best.theta, search.best.fit, search.history, max(1, search.n_iter)
+        if isinstance(objective.engine, Sampler):
+            objective = replace(objective, engine=_teacher(objective.likelihood))
+        return maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
 
     # predicting ---------------------------------------------------------------------------------------------------
 
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance, each (m,), of the latent function at X (m, D)."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        parts = [self._latent(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
-        mean, var = (np.concatenate(p) for p in zip(*parts, strict=True))
-        return mean, var
-
-    def _latent(self, X):
-        return self.posterior_.predict(self.kernel_(self.X_train_, X), self.kernel_.diag(X))
+        moments = list(self._by_member(X, "predict"))
+        if len(moments) == 1:
+            return moments[0]
+        means, vars_ = (np.stack(part) for part in zip(*moments, strict=True))
+        mean = means.mean(0)
+        gap = means - mean
+        between = gap**2 if gap.ndim == 2 else gap[..., :, None] * gap[..., None, :]
+        return mean, np.mean(vars_ + between, axis=0)
 
     def predict_log_proba(self, X) -> np.ndarray:
-        """(m, 2) log class probabilities, exact far into the tails; columns as `classes_`."""
-        mean, var = self.latent(X)
-        return np.stack([self.likelihood_.log_predictive(y, mean, var) for y in (-1.0, 1.0)], axis=1)
+        """(m, C) log class probabilities, exact far into the tails; columns as `classes_`."""
+        logs = list(self._by_member(X, "log_class_probabilities"))
+        return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
 
     def predict_proba(self, X) -> np.ndarray:
-        """(m, 2) class probabilities; columns as `classes_`."""
+        """(m, C) class probabilities; columns as `classes_`."""
         return np.exp(self.predict_log_proba(X))
 
     def predict_proba_std(self, X) -> np.ndarray:
-        """(m, 2) standard deviations of the class probabilities under the latent posterior."""
-        mean, var = self.latent(X)
-        spread = self.likelihood_.predictive_std(mean, var)
-        return np.stack([spread, spread], axis=1)
+        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        spreads = list(self._by_member(X, "class_probability_std"))
+        if len(spreads) == 1:
+            return spreads[0]
+        p = np.exp(list(self._by_member(X, "log_class_probabilities")))
+        return np.sqrt(np.mean(np.square(spreads) + (p - p.mean(0)) ** 2, axis=0))
+
+    def _by_member(self, X, question: str):
+        """Answers of each posterior that predictions average over: one, or as many as there are draws of the kernel."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        for kernel, posterior in self.posterior_.members(self.kernel_):
+            ask = getattr(posterior, question)
+            batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
+            parts = [ask(kernel(self.X_train_, rows), kernel.diag(rows)) for rows in batches]
+            tuples = isinstance(parts[0], tuple)
+            yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
 
     def predict(self, X) -> np.ndarray:
         """(m,) most probable labels."""
@@ -227,11 +288,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         With `eval_gradient` also its gradient in them.
         """
         check_is_fitted(self)
+        self._needs_an_engine("log_evidence")
         if theta is None and not eval_gradient:
             return self.log_evidence_
-        objective = Objective(
-            self.X_train_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[]
-        )
+        objective = Objective(self.X_train_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[])
         theta = objective.theta if theta is None else np.asarray(theta, float)
         if theta.shape != objective.theta.shape:
             raise ValueError(f"theta needs {len(objective.theta)} entries ({', '.join(objective.names)})")
@@ -244,18 +304,35 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def jensen_bound(self) -> float:
         """Lower bound of the log evidence that any Gaussian posterior gives (Nickisch & Rasmussen 2008, eq. 9)."""
         check_is_fitted(self)
+        self._needs_an_engine("jensen_bound")
         return self.posterior_.jensen_bound()
 
     def loo(self) -> np.ndarray:
-        """(n, 2) leave-one-out class probabilities of the training rows, analytic; columns as `classes_`."""
+        """(n, C) leave-one-out class probabilities of the training rows, without refits; columns as `classes_`."""
         check_is_fitted(self)
-        mean, var = self.posterior_.posterior.cavity()
-        return np.stack([np.exp(self.likelihood_.log_predictive(y, mean, var)) for y in (-1.0, 1.0)], axis=1)
+        return self.posterior_.loo_class_probabilities()
+
+    def _needs_an_engine(self, what: str) -> None:
+        if isinstance(self.posterior_, Draws):
+            raise AttributeError(
+                f"{what} is not known from draws. gpclass.sampling.annealed_importance estimates the evidence at given "
+                "hyperparameters; engines such as EP approximate it."
+            )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._samples()
         return tags
+
+
+def _teacher(likelihood):
+    """The engine that learns hyperparameters for a sampler which does not sample them."""
+    if likelihood.n_latents > 1:
+        raise ValueError(
+            "hyperparameters of several classes can be sampled, but not learned yet: set sample_hyper=True in the sampler, "
+            "or optimizer=None to keep the kernel as it is"
+        )
+    return EP()
 
 
 def _resolve(given, known, default, what, must_have):

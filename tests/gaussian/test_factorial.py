@@ -18,7 +18,10 @@ def case(request):
     K, Ks, kd = joint[:N, :N].copy(), joint[:N, N:].copy(), np.diag(joint)[N:].copy()
     alpha, var = rng.normal(size=N) / np.sqrt(request.param), rng.uniform(0.05, 0.5, size=N) * request.param
     inverse = np.linalg.inv(K)
-    q = FactorialPosterior(Factor(K.copy()), alpha, K @ alpha, var, 1 / np.diag(inverse))
+    conditional, response = 1 / np.diag(inverse), rng.uniform(0.5, 1.0, size=N) * request.param
+    q = FactorialPosterior(
+        Factor(K.copy()), alpha=alpha, mean=K @ alpha, var=var, conditional_var=conditional, response=response
+    )
     return q, K, inverse, Ks, kd
 
 
@@ -29,15 +32,25 @@ def test_scalars(case):
     assert_allclose(q.trace_ratio, np.trace(V @ inverse), rtol=1e-10)
 
 
-def test_cavity_is_the_priors_conditional(case):
+def test_conditional_is_the_priors(case):
     """f_i given the means of the others: what N(0, K) says of a point when it sees the rest."""
     q, K, _, _, _ = case
-    mean, var = q.cavity()
+    mean, var = q.conditional()
     for i in range(N):
         rest = np.arange(N) != i
         weights = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
         assert_allclose(mean[i], weights @ q.mean[rest], rtol=1e-9, atol=1e-10 * np.abs(q.mean).max())
         assert_allclose(var[i], K[i, i] - weights @ K[rest, i], rtol=1e-10)
+
+
+def test_cavity_adds_the_others_variances(case):
+    """Its variance is the prediction's from the factors of the others; its mean is tested with the engine."""
+    q, K, _, _, _ = case
+    _, var = q.cavity()
+    for i in range(N):
+        rest = np.arange(N) != i
+        weights = np.linalg.solve(K[np.ix_(rest, rest)], K[rest, i])
+        assert_allclose(var[i], K[i, i] - weights @ K[rest, i] + weights**2 @ q.var[rest], rtol=1e-9)
 
 
 @pytest.mark.parametrize("inverted", [False, True])

@@ -233,6 +233,45 @@ def test_predicted_variance_stays_positive():
     assert np.isfinite(mean).all()
 
 
+# rounding -----------------------------------------------------------------------------------------------------------
+
+
+def low_rank(scale, n=40):
+    F = np.random.default_rng(7).normal(size=(n, 2))
+    return scale * F @ F.T
+
+
+@pytest.mark.parametrize("scale", [1e9, 1e11, 1e13])
+def test_rounding_bounds_the_error(scale):
+    """K of rank two: V is known in closed form, F (FᵀTF + 1/scale)⁻¹ Fᵀ."""
+    F = np.random.default_rng(7).normal(size=(40, 2))
+    q = FullPosterior(low_rank(scale), Sites(np.full(40, 0.5), np.zeros(40)))
+    truth = np.einsum("ij,jk,ik->i", F, np.linalg.inv(0.5 * F.T @ F + np.eye(2) / scale), F)
+    error = np.max(np.abs(q.var - truth)) * 0.5  # of τ var, in units of what it is seen against, one
+    assert error < q.rounding < 1e4 * error
+    assert np.all(q.var >= 0)
+    assert np.all(q.cavity()[1] >= 0)
+
+
+def test_rounding_matters_to_low_rank_only():
+    tau = np.full(40, 0.5)
+    assert FullPosterior(low_rank(1e12), Sites(tau, tau)).rounding > 1e-4
+    assert FullPosterior(low_rank(1e12) + 1e10 * np.eye(40), Sites(tau, tau)).rounding < 1e-10
+    assert FullPosterior(low_rank(1.0), Sites(tau, tau)).rounding < 1e-13
+
+
+def test_hopeless_scale_is_named():
+    with pytest.raises(NotPositiveDefinite, match=r"K has entries of .*e\+18.* scale the kernel's variance down"):
+        FullPosterior(low_rank(1e18), Sites(np.ones(40), np.ones(40)))
+
+
+def test_a_matrix_that_is_no_covariance():
+    """Eigenvalues of -3.5 leave B positive definite if τ is small; the variances tell."""
+    q = FullPosterior(np.where(np.eye(6) > 0, 1.0, -0.9), Sites(np.full(6, 0.25), np.zeros(6)))
+    with pytest.raises(NotPositiveDefinite, match="K is not positive semidefinite"):
+        q.var  # noqa: B018
+
+
 # negative precisions ------------------------------------------------------------------------------------------------
 
 INDEFINITE_TOL = 1e-7  # the jitter of 1e-10 times the condition of K

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from truth import TWO_POINTS, arcsine, data, errors, grid_truth, one_variable, orthant, refitted_loo, step_evidence
 
-from gpclass.inference import EP
+from gpclass.inference import EP, TAP
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+from gpclass.numerics import NotPositiveDefinite
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Heaviside(0.0), Heaviside(0.1)]
 SEQUENTIAL = EP(schedule="sequential")
@@ -121,6 +123,25 @@ def test_mislabelled_point_has_negative_precision(engine):
     assert_allclose(fit.mean, mean, atol=0.16)
     assert_allclose(fit.var, np.diagonal(cov), atol=1.0)
     assert np.all(fit.mean > 0)
+
+
+def test_default_noise_suits_overlapping_classes():
+    for seed in range(6):
+        K, y = data(50, seed=seed, variance=4.0)
+        assert EP().fit(K, y, Heaviside()).converged
+
+
+@pytest.mark.parametrize("engine", [EP(), TAP()], ids=["EP", "TAP"])
+def test_too_little_noise_is_named(engine):
+    K, y = data(20, seed=4, variance=4.0)
+    with pytest.raises(NotPositiveDefinite, match=r"raise (its label noise \()?epsilon"):
+        engine.fit(K, y, Heaviside(0.001))
+
+
+def test_unfinished_sweeps_name_the_noise():
+    K, y = data(30, seed=17, variance=4.0)
+    with pytest.warns(ConvergenceWarning, match="site precisions are negative: allow more label noise"):
+        EP().fit(K, y, Heaviside(0.05))
 
 
 # settings -------------------------------------------------------------------------------------------------------

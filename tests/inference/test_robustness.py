@@ -11,6 +11,7 @@ from truth import data, frozen, one_variable, orthant
 
 from gpclass.gaussian import Sites
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
+from gpclass.kernels import RBF, Linear
 from gpclass.likelihoods import Heaviside, Logit, Probit
 from gpclass.numerics import NotPositiveDefinite
 
@@ -310,3 +311,76 @@ def test_contradicting_duplicates(y, scale):
         for fit in (cold, warm):
             assert_allclose(fit.log_evidence, one_by_one.log_evidence, atol=1e-7)  # ten times tol
             assert_allclose(fit.sites.nu, one_by_one.sites.nu, atol=1e-6)
+
+
+@likelihoods
+@pytest.mark.parametrize("scale", [1.3, 2e3])
+@pytest.mark.parametrize("y", [[1.0, -1.0], [1.0, 1, 1, -1, -1, 1, -1, -1]], ids=len)
+def test_contradicting_duplicates_of_the_naive_mean_field(y, scale, likelihood):
+    """Its own equations, which are not EP's: a warm start must end where a cold one ends."""
+    y = np.array(y)
+    K = scale * np.ones((len(y), len(y)))
+    cold = fitted(TAPNaive(), K, y, likelihood)
+    warm = TAPNaive().fit(K, y, likelihood, start=TAPNaive().fit(10 * K, y, likelihood))
+    assert warm.converged
+    assert_allclose(warm.log_evidence, cold.log_evidence, atol=1e-7)
+    assert_allclose(warm.alpha, cold.alpha, atol=1e-7)
+    assert_allclose(warm.sites.tau, cold.sites.tau, rtol=1e-6)
+
+
+# low rank and huge: rounding of K beside what the labels say ------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(50, 2))
+OVERLAP = frozen(np.where(INPUTS[:, 0] + 0.3 * RNG.normal(size=50) > 0, 1.0, -1.0))
+HUGE = [*(Linear(variance=v) for v in (1e9, 1e12, 1e14)), RBF(100.0, 1e12), RBF(1e4, 1e12)]
+LOW_RANK = [e for e in ENGINES if not isinstance(e, FV)]  # its ridge is no rounding; see fv.py
+
+
+@all_engines([Laplace(), EP(), TAP(), KL(), VB(), LabelRegression()])
+@likelihoods
+def test_wide_linear_kernel(engine, likelihood):
+    """Two weights, determined by the data: the evidence falls with the prior's width as σ^-2 does, all else stays."""
+    small, large = (fitted(engine, v * INPUTS @ INPUTS.T, OVERLAP, likelihood) for v in (1e6, 1e10))
+    assert_allclose(large.log_evidence - small.log_evidence, -np.log(1e4), atol=1e-3)  # rounding: 1e-16 × 6e10 × τ × n
+    assert_allclose(large.var, small.var, rtol=3e-3)  # the prior's say at 1e6, and rounding
+
+
+@all_engines(LOW_RANK)
+@likelihoods
+@pytest.mark.parametrize("kernel", HUGE, ids=repr)
+def test_no_silent_nonsense(engine, likelihood, kernel):
+    """A converged run is sane; all others say that K is too large."""
+    K = kernel(INPUTS)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = engine.fit(K, OVERLAP, likelihood)
+    except (NotPositiveDefinite, FloatingPointError) as error:
+        assert "scale the kernel's variance down" in str(error)  # noqa: PT017
+        return
+    assert np.all(fit.sites.tau >= 0)
+    assert np.all(fit.var >= 0)
+    assert np.all(fit.posterior.cavity()[1] >= 0)
+    assert np.isfinite(fit.log_evidence)
+    said = [str(w.message) for w in caught]
+    if fit.converged:
+        assert not said
+        assert fit.posterior.rounding < 1e-3
+    else:
+        assert len(said) == 1
+        assert "scale the kernel's variance down" in said[0]
+
+
+def test_label_regression_knows_when_rounding_wins():
+    with pytest.raises(NotPositiveDefinite, match=r"K has entries of 1e\+14, which float64 rounds by 2e-02"):
+        LabelRegression().fit(RBF(100.0, 1e14)(INPUTS), OVERLAP, Probit())
+    with pytest.warns(ConvergenceWarning, match=r"LabelRegression stopped .* K has entries of 1e\+12"):
+        LabelRegression().fit(RBF(100.0, 1e12)(INPUTS), OVERLAP, Probit())
+
+
+@all_engines()
+@likelihoods
+def test_full_rank_may_be_as_wide_as_it_likes(engine, likelihood):
+    K, y = data(10, seed=8, nugget=1.0, flips=0.0)
+    fitted(engine, 1e12 * K, y, likelihood)

@@ -74,6 +74,16 @@ def test_far_from_the_origin_and_from_each_other(cls):
 
 
 @pytest.mark.parametrize("cls", STATIONARY)
+@pytest.mark.parametrize("far", [1e6, 1e100])
+def test_a_far_test_row_leaves_the_others_alone(cls, far):
+    """Inputs are centred for accuracy, about the training rows only: a batch must not matter to its rows."""
+    k, Z = cls(), rng.normal(size=(4, 2))
+    with_far = np.vstack([Z, np.full((1, 2), far)])
+    assert_allclose(k(X, with_far)[:, :4], k(X, Z), rtol=1e-13)  # BLAS rounds four columns and five differently
+    assert_allclose(k(X, with_far)[:, 4], 0.0, atol=1e-10)  # RationalQuadratic: r^-2
+
+
+@pytest.mark.parametrize("cls", STATIONARY)
 def test_translation_costs_no_digits(cls):
     shift = 2.0**20  # inputs shifted and rounded on a grid that both share, so that the truth is the same
     grid = np.round(X * 2**20) / 2**20

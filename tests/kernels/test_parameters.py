@@ -196,13 +196,8 @@ def test_immutable():
 
 
 def test_repr():
-    assert (
-        repr(RBF(1, 2.25) + White(0.1).fix("variance"))
-        == "RBF(lengthscale=1, variance=2.25) + White(variance=0.1 fixed)"
-    )
-    assert repr((RBF() + White()) * Polynomial(3)).startswith(
-        "(RBF(lengthscale=1, variance=1) + White(variance=1)) * Poly"
-    )
+    assert repr(RBF(1, 2.25) + White(0.1).fix("variance")) == "RBF(lengthscale=1, variance=2.25) + White(variance=0.1 fixed)"
+    assert repr((RBF() + White()) * Polynomial(3)).startswith("(RBF(lengthscale=1, variance=1) + White(variance=1)) * Poly")
     assert repr(RBF(np.arange(1, 21) / 3)) == "RBF(lengthscale=[0.333, 0.667, 1, ..., 6.67], variance=1)"
     for k in (RBF([1, 2]) * Polynomial(3, 0.5) + 2, RationalQuadratic(alpha=0.1), Periodic(2, 3, 4)):
         assert eval(repr(k)) == k

@@ -77,9 +77,7 @@ def test_one_variance_where_one_will_do():
 def test_bounds_and_fixed():
     ours = from_sklearn(sk.ConstantKernel(2.0, (0.1, 10)) * sk.RBF([1, 2], [(0.5, 5), (0.6, 6)]))
     assert_allclose(np.exp(ours.bounds), [(0.5, 5), (0.6, 6), (0.1, 10)])
-    ours = from_sklearn(
-        sk.ConstantKernel(2.0, "fixed") * sk.Matern(1.0, "fixed", nu=2.5) + sk.WhiteKernel(0.1, (0.01, 1))
-    )
+    ours = from_sklearn(sk.ConstantKernel(2.0, "fixed") * sk.Matern(1.0, "fixed", nu=2.5) + sk.WhiteKernel(0.1, (0.01, 1)))
     assert ours == Matern52(1.0, 2.0).fix("lengthscale", "variance") + White(0.1, bounds={"variance": (0.01, 1)})
     ours = from_sklearn(sk.DotProduct(2.0, (0.1, 10)))
     assert_allclose(ours(X), (Constant(4.0) + Linear())(X))

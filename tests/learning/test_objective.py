@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.kernels import RBF, Constant, Linear, Matern52, White
-from gpclass.learning import Objective, resolve_priors
+from gpclass.learning import Flat, Gamma, Objective, resolve_priors
 from gpclass.likelihoods import Logit, Probit
 
 ENGINES = [
@@ -51,9 +51,7 @@ def test_gradient_in_all_hyperparameters(engine, likelihood, data):
 def test_value_and_gradient_include_the_prior(data):
     X, y = data
     kernel = Matern52(1.5, 3.0)
-    with_prior, without = (
-        Objective(X, y, kernel, Probit(), EP(), resolve_priors(p, kernel.names)) for p in ("weak", None)
-    )
+    with_prior, without = (Objective(X, y, kernel, Probit(), EP(), resolve_priors(p, kernel.names)) for p in ("weak", None))
     a, b = with_prior.evaluate(with_prior.theta), without.evaluate(without.theta)
     h = 1e-5
     prior = [with_prior.evaluate(with_prior.theta + s * h).value - without.evaluate(without.theta + s * h).value
@@ -76,6 +74,32 @@ def test_a_value_that_is_not_finite_is_a_failure(data):
     objective = Objective(X, y, Constant(), Probit(), EP(), [_Broken()])
     with pytest.raises(FloatingPointError, match="variance"):
         objective.evaluate(objective.theta)
+
+
+def test_a_start_that_the_prior_rules_out_is_named(data):
+    X, y = data
+    objective = Objective(X, y, RBF(0.5, 2.0), Probit(), EP(), [Gamma(2.0, 1.0, of="log"), Flat()])
+    with pytest.raises(FloatingPointError, match=r"no density at lengthscale = -0\.69.*Start the kernel"):
+        objective.evaluate(objective.theta)
+    assert np.isfinite(objective.evaluate(np.array([0.1, 0.7])).value)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda e: type(e).__name__)
+def test_finish_has_the_digits_of_the_engine(engine, data):
+    X, y = data
+    objective = Objective(X, y, RBF(), Probit(), engine, resolve_priors(None, RBF().names))
+    rough = objective.evaluate(objective.theta, tol=1e-2)
+    fit = objective.finish(rough)
+    assert fit.engine == engine
+    assert fit.converged
+    assert_allclose(fit.log_evidence, objective.fit(objective.theta)[0].log_evidence, rtol=1e-9)
+
+
+def test_finish_does_no_work_twice(data):
+    X, y = data
+    objective = Objective(X, y, RBF(), Probit(), EP(tol=1e-5), resolve_priors(None, RBF().names))
+    evaluation = objective.evaluate(objective.theta, tol=1e-9)  # the engine's own tolerance, at least
+    assert objective.finish(evaluation).posterior is evaluation.fit.posterior
 
 
 class _Broken:

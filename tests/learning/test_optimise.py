@@ -1,16 +1,29 @@
 """Restarts, failures, history, progress."""
 
-from dataclasses import replace
+import warnings
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 
-from gpclass.inference import EP
+from gpclass.inference import EP, Laplace
 from gpclass.kernels import RBF
-from gpclass.learning import Objective, maximise, random_start, resolve_priors, typical_distance
+from gpclass.learning import (
+    Evaluation,
+    Objective,
+    column_spread,
+    maximise,
+    random_start,
+    resolve_priors,
+    typical_distance,
+    warn_if_unfinished,
+)
 from gpclass.learning.memory import warn_if_too_large
-from gpclass.likelihoods import Probit
+from gpclass.likelihoods import Logit, Probit
 
 
 @pytest.fixture
@@ -27,7 +40,7 @@ def test_ends_where_a_fine_grid_has_its_maximum(objective):
     around = [best.theta + 0.05 * np.array(step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1))]
     assert all(objective.evaluate(theta).value < best.value for theta in around)
     # SLOPE_TOL, or what is left when an iteration gains less than VALUE_TOL at a curvature of about ten
-    assert np.max(np.abs(best.gradient)) < 0.02
+    assert np.max(np.abs(best.gradient)) < 0.01
 
 
 def test_restarts_never_end_worse(objective):
@@ -37,31 +50,112 @@ def test_restarts_never_end_worse(objective):
     assert maximise(objective, [objective.theta, *bad]).best.value >= single
 
 
-def test_failed_evaluations_step_back(objective):
-    """A kernel that breaks down beyond some lengthscale does not end the search."""
+def fragile(objective, breaks):
+    """The objective, with evaluations that fail where `breaks(theta)`."""
 
     class Fragile(Objective):
         def fit(self, theta, start=None):
-            if theta[1] > 1.0:
+            if breaks(theta):
                 raise np.linalg.LinAlgError("too wide")
             return super().fit(theta, start)
 
-    fragile = Fragile(**{k: getattr(objective, k) for k in ("X", "y", "kernel", "likelihood", "engine", "priors")})
-    search = maximise(fragile, [fragile.theta])
+    return Fragile(**{k: getattr(objective, k) for k in ("X", "y", "kernel", "likelihood", "engine", "priors")})
+
+
+def test_failed_evaluations_step_back(objective):
+    """A kernel that breaks down beyond some variance does not end the search, but the user hears of it."""
+    search = maximise(fragile(objective, lambda theta: theta[1] > 1.0), [objective.theta])
     failed = [step for step in search.history if step.message]
     assert failed
     assert "too wide" in failed[0].message
     assert np.isnan(failed[0].objective)
     assert search.best.value > search.history[0].objective
+    assert f"{len(failed)} of its {len(search.history)} evaluations failed, most often with: 'too wide'" in search.problem
+    assert search.best.theta[1] > 0.95  # it goes as far as it can
+    with pytest.warns(ConvergenceWarning, match="narrower bounds"):
+        warn_if_unfinished(search)
 
 
-def test_a_first_evaluation_that_fails_is_raised(objective):
-    class Broken:
-        def fit(self, *args, **kwargs):
-            raise np.linalg.LinAlgError("nothing works")
+def test_failures_on_the_way_to_a_maximum_are_no_problem(objective):
+    top = maximise(objective, [objective.theta]).best
+    search = maximise(fragile(objective, lambda theta: theta[1] > top.theta[1] + 0.05), [objective.theta])
+    assert any(step.message for step in search.history)
+    assert search.best.value == pytest.approx(top.value, abs=1e-3)
+    assert search.problem == ""
 
-    with pytest.raises(np.linalg.LinAlgError, match="nothing works"):
-        maximise(replace(objective, engine=Broken()), [objective.theta])
+
+class Broken:
+    def fit(self, *args, **kwargs):
+        raise np.linalg.LinAlgError("nothing works")
+
+
+def test_evaluations_that_always_fail_are_raised(objective):
+    broken = replace(objective, engine=Broken())
+    with pytest.raises(np.linalg.LinAlgError, match=r"^nothing works$"):
+        maximise(broken, [objective.theta])
+    with pytest.raises(np.linalg.LinAlgError, match=r"nothing works \(.* 2 restarts failed as well"):
+        maximise(broken, [objective.theta] * 3)
+
+
+def test_restarts_stand_in_for_a_start_that_fails(objective):
+    bad, good = np.array([0.0, 3.0]), np.zeros(2)
+    search = maximise(fragile(objective, lambda theta: np.array_equal(theta, bad)), [bad, bad, good])
+    assert [step.message for step in search.history[:3]] == ["too wide", "too wide", ""]
+    assert search.best.value == pytest.approx(maximise(objective, [good]).best.value, abs=1e-3)
+    assert search.problem == ""
+
+
+def test_the_iteration_limit_is_told(objective):
+    search = maximise(objective, [objective.theta], max_iter=2)
+    assert search.n_iter == 2
+    assert "limit of 2 iterations" in search.problem
+    assert "Raise max_iter" in search.problem
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_unfinished(maximise(objective, [objective.theta]))
+
+
+@dataclass(frozen=True)
+class Liar:
+    """An objective whose gradient promises what its values, which fall in all directions, do not keep."""
+
+    slope: float
+    bounds = np.array([[-5.0, 5.0]])
+
+    def evaluate(self, theta, start=None, tol=None):
+        value = -float(np.abs(theta).sum())
+        fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True)
+        return Evaluation(theta.copy(), value, np.array([self.slope]), fit, None, None)
+
+
+def test_a_line_search_that_fails_is_told_unless_the_slope_is_tiny():
+    steep, level = (maximise(Liar(slope), [np.zeros(1)]) for slope in (1.0, 0.01))
+    assert "ABNORMAL" in steep.message
+    assert "slope is still 1" in steep.problem
+    assert "n_restarts" in steep.problem
+    assert "ABNORMAL" in level.message
+    assert level.problem == ""
+
+
+@pytest.mark.parametrize("seed", [3, 9, 16])
+def test_little_evidence_is_left_along_the_bias(seed):
+    """There the evidence is flat, so gains are small long before the top. Judged by a search with hundredfold precision."""
+    rng = np.random.default_rng(seed)
+    n, D = int(rng.integers(60, 151)), int(rng.integers(1, 6))
+    X = rng.normal(size=(n, D))
+    f = np.sin(X @ rng.normal(size=D) * rng.uniform(0.5, 2)) * rng.uniform(0.5, 4) + X[:, 0]
+    y = np.where(f - np.quantile(f, rng.uniform(0.1, 0.9)) + rng.normal(size=n) * rng.uniform(0.1, 1) > 0, 1.0, -1.0)
+    kernel, likelihood = RBF(typical_distance(X, rng), 4.0), Logit(learn_bias=True)
+    priors = resolve_priors("weak", [*kernel.names, *likelihood.names], spread=X.std(0))
+    objective = Objective(X, y, kernel, likelihood, Laplace(), priors)
+    best = maximise(objective, [objective.theta]).best
+
+    def negative(theta):
+        at = objective.evaluate(theta, best.fit, tol=1e-8)
+        return -at.value, -at.gradient
+
+    top = minimize(negative, best.theta, jac=True, bounds=objective.bounds, options={"ftol": 1e-13, "gtol": 1e-5})
+    assert -top.fun - best.value < 1e-3
 
 
 def test_history_tells_all_evaluations(objective, capsys):
@@ -95,6 +189,12 @@ def test_typical_distance_of_equal_rows_is_one(X):
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_typical_distance_has_no_overflow(unit):
     assert_allclose(typical_distance(unit * np.array([[0.0], [3.0]]), np.random.default_rng(0)), 3 * unit)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_column_spread_is_the_standard_deviation(unit):
+    X = np.column_stack([np.random.default_rng(0).normal(size=(20, 2)), np.zeros(20)])
+    assert_allclose(column_spread(unit * X), unit * X.std(0), rtol=1e-12)
 
 
 def test_a_word_before_memory_runs_out():

@@ -56,6 +56,29 @@ def test_absurd_theta_gives_no_nan(prior, dist, power):
         assert not np.isnan(part).any()
 
 
+@pytest.mark.parametrize("shape", [0.5, 1.0, 3.5])
+def test_gamma_on_the_log(shape):
+    """Apart from the others: only theta > 0 has any density."""
+    prior, dist, theta, h = Gamma(shape, 2.0, of="log"), stats.gamma(shape, scale=0.5), np.linspace(0.1, 40, 17), 1e-6
+    value, slope = prior.log_density(theta)
+    assert_allclose(value, dist.logpdf(theta), rtol=1e-12, atol=1e-12)
+    difference = (prior.log_density(theta + h)[0] - prior.log_density(theta - h)[0]) / (2 * h)
+    assert_allclose(slope, difference, rtol=1e-6, atol=1e-7)  # h² × third derivative, and rounding of 80 / h
+    mass, _ = quad(lambda t: np.exp(prior.log_density(t**2)[0]) * 2 * t, 0, 7)  # t² takes the root out of the density
+    assert_allclose(mass, 1, atol=1e-8)
+    for part, expected in zip(prior.log_density(np.array([-1e4, -1.0, 0.0])), (-np.inf, 0.0), strict=True):
+        assert np.all(part == expected)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_weak_prior_in_units_whose_squares_no_float_holds(unit):
+    names = ["lengthscale", "lengthscale[1]"]
+    usual, far = (resolve_priors("weak", names, spread=u * np.array([3.0, 4.0])) for u in (1.0, unit))
+    theta = np.array([0.3, 1.2])
+    for at_one, at_unit in zip(log_prior(theta, usual), log_prior(theta + np.log(unit), far), strict=True):
+        assert_allclose(at_unit, at_one, rtol=1e-10)  # a density of the log does not depend on the unit
+
+
 def test_weak_prior_pushes_back_from_both_ends():
     _, slope = HalfStudentT().log_density(np.array([-30.0, 30.0]))
     assert_allclose(slope, [1, -4])  # the Jacobian below, u^-(df+1) with the Jacobian above
@@ -128,7 +151,7 @@ def test_grouped_sum_equals_the_sum_one_by_one():
     [
         (lambda: HalfStudentT(df=0), ValueError, "df > 0; got 0"),
         (lambda: Normal(0, -1), ValueError, "sd > 0"),
-        (lambda: Gamma(1, 1, of="log"), ValueError, "'value', 'sqrt'"),
+        (lambda: HalfStudentT(of="log"), ValueError, "'value', 'sqrt'"),
         (lambda: resolve_priors("strong", NAMES), ValueError, "'weak'"),
         (lambda: resolve_priors(3.0, NAMES), TypeError, "log_density"),
         (lambda: resolve_priors(HalfStudentT, NAMES), TypeError, "instance"),

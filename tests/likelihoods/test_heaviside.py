@@ -48,6 +48,11 @@ def test_loss_is_bounded_and_influence_vanishes(epsilon):
     assert_allclose(d2, 0, atol=1e-300)
 
 
+def test_default_noise():
+    """Small enough for labels that are mostly right, large enough for EP: see the module."""
+    assert_allclose(Heaviside().predictive(np.array([50.0]), np.ones(1)), 0.95)
+
+
 def test_noise_makes_sites_of_negative_precision():
     _, _, d2 = Heaviside(0.01).tilted_moments(1.0, np.array([-4.0]), np.array([1.0]))
     assert d2[0] > 0  # the tilted density is wider than the cavity: not log-concave

@@ -5,7 +5,7 @@ import pytest
 
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 
-ALL = [Logit(), Logit(3.0, True), Probit(), Probit(-2.0, True), Heaviside(), Heaviside(0.0), Gaussian(), Gaussian(1e-6)]
+ALL = [Logit(), Logit(3.0, True), Probit(), Probit(-2.0, True), Heaviside(0.001), Heaviside(0.0), Gaussian(), Gaussian(1e-6)]
 EDGE_MEANS = [-1e8, -1e6, -1e3, -40.0, -1.0, -1e-8, 0.0, 1e-8, 1.0, 40.0, 1e3, 1e6, 1e8]
 EDGE_VARS = [0.0, 1e-300, 1e-12, 1e-6, 1.0, 1e2, 1e4, 1e8, 1e12]
 MEAN, VAR = (a.ravel() for a in np.meshgrid(EDGE_MEANS, EDGE_VARS))

@@ -13,10 +13,20 @@ from ..numerics import Factor, mirror_lower
 class FactorialPosterior:
     """q(f) = N(f | K α, Dg(var)); `factor` is that of K."""
 
-    def __init__(self, factor: Factor, alpha: np.ndarray, mean: np.ndarray, var: np.ndarray, conditional_var: np.ndarray):
+    def __init__(
+        self,
+        factor: Factor,
+        *,
+        alpha: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        conditional_var: np.ndarray,
+        response: np.ndarray,
+    ):
         self._factor = factor
         self.alpha, self.mean, self.var = alpha, mean, var  # each (n,)
         self._conditional_var = conditional_var  # (n,) 1/[K⁻¹]_ii, the prior's leave-one-out variance
+        self._response = response  # (n,) how far mean_i moves for a unit of α_i, all other factors following
 
     @property
     def log_det(self) -> float:
@@ -28,9 +38,21 @@ class FactorialPosterior:
         """tr(V K⁻¹)."""
         return float(np.sum(self.var / self._conditional_var))
 
-    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """The leave-one-out Gaussian of each f_i. [NR] (15)"""
+    def conditional(self) -> tuple[np.ndarray, np.ndarray]:
+        """The Gaussian that datum i tilts: the prior's of f_i given all others at their means. [NR] (15)"""
         return self.mean - self._conditional_var * self.alpha, self._conditional_var
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each f_i as predicted from the other data.
+
+        The means of the others follow when datum i goes, to first order; `conditional` leaves them where i has put them,
+        and takes them for known. Their variances stay.
+        """
+        P = self.prior_precision()
+        np.fill_diagonal(P, 0.0)
+        # f_i given the others has weights -σ_i² P_ij on them
+        var = self._conditional_var + self._conditional_var**2 * (P**2 @ self.var)
+        return self.mean - self._response * self.alpha, var
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """[NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""

@@ -17,6 +17,7 @@ import numpy as np
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity, symmetric_product
 from .sites import Sites
 
+EPS = np.finfo(float).eps
 REFINEMENTS = 3  # at most, of the linear solve for the mean
 TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
 
@@ -51,6 +52,15 @@ class FullPosterior:
     def trace_ratio(self) -> float:
         """tr(V K⁻¹)."""
         return float(np.sum(self._system.kept))
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding of K moves marginals, in standard deviations: eps × condition of B, where it may matter.
+
+        Large for K of low rank and large scale only: where K has full rank, B⁻¹ is small and so is its error.
+        """
+        most = 8 * rounding_of_B(self.K, self.sites.tau)  # sweeps stall at up to 5 times the rounding itself, as measured
+        return most if most < 1e-9 else most * float(np.max(self._system.kept))
 
     @property
     def log_partition(self) -> float:
@@ -109,8 +119,16 @@ class _PositiveSystem:
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau = K, tau
         self.root = np.sqrt(tau)
-        self.factor = None if not np.any(tau) else Factor(scaled_plus_identity(K, self.root), "I + √W K √W")
+        self.factor = self._factorised() if np.any(tau) else None
         self.log_det = self.factor.log_det if self.factor else 0.0
+
+    def _factorised(self):
+        try:
+            return Factor(scaled_plus_identity(self.K, self.root), "I + √W K √W")
+        except NotPositiveDefinite as error:
+            if len(self.K) * rounding_of_B(self.K, self.tau) < 1e-3:
+                raise
+            raise NotPositiveDefinite(too_large(self.K)) from error
 
     def apply_residual_precision(self, x):
         return self.root * self.factor.solve(self.root * x) if self.factor else np.zeros_like(x)
@@ -127,8 +145,10 @@ class _PositiveSystem:
 
     @cached_property
     def kept(self):
-        """b = diag(B⁻¹) = 1 - τ var."""
-        return self.factor.diag_inverse() if self.factor else np.ones(len(self.tau))
+        """b = diag(B⁻¹) = 1 - τ var, at most one but for rounding."""
+        if self.factor is None:
+            return np.ones(len(self.tau))
+        return self._part(self.factor.diag_inverse(), 1.0)
 
     @cached_property
     def var(self):
@@ -137,8 +157,16 @@ class _PositiveSystem:
         weak = (1 - kept < TINY) & (self.tau * prior < 1)
         var = np.empty_like(self.tau)
         var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
-        var[weak] = prior[weak] - self.explained(self.K[:, weak])
+        var[weak] = prior[weak] - self._part(self.explained(self.K[:, weak]), prior[weak])
         return var
+
+    def _part(self, part, whole):
+        """`part`, where rounding puts it above the whole the whole; by more than rounding only if K is no covariance."""
+        if np.any(part - whole > 10 * len(self.K) * rounding_of_B(self.K, self.tau) * whole):
+            raise NotPositiveDefinite(
+                "K is not positive semidefinite: a posterior variance is negative. Is the kernel valid for these inputs?"
+            )
+        return np.minimum(part, whole)
 
     @cached_property
     def cavity_var(self):
@@ -181,7 +209,10 @@ class _IndefiniteSystem:
         try:
             factor = Factor(np.ascontiguousarray(np.eye(n) + L.T @ (tau[:, None] * L)), "the posterior precision")
         except NotPositiveDefinite as error:
-            raise NotPositiveDefinite("negative site precisions outweigh the prior: no proper posterior") from error
+            raise NotPositiveDefinite(
+                "negative site precisions outweigh the prior: no proper posterior. "
+                "Labels and prior contradict each other too sharply: allow more label noise (raise epsilon)."
+            ) from error
         self.half = factor.whiten(np.asfortranarray(L.T))  # V = halfᵀ half
         self.log_det = factor.log_det
         self.var = np.einsum("ij,ij->j", self.half, self.half)
@@ -204,3 +235,17 @@ class _IndefiniteSystem:
 
     def residual_precision(self):
         return np.diag(self.tau) - self.tau[:, None] * (self.half.T @ self.half) * self.tau
+
+
+def rounding_of_B(K: np.ndarray, tau: np.ndarray) -> float:
+    """Of its largest entry."""
+    return EPS * float(np.max(1 + np.abs(tau) * np.diagonal(K)))
+
+
+def too_large(K: np.ndarray) -> str:
+    """What to say when rounding of K drowns what the data say."""
+    largest = float(np.max(np.diagonal(K)))
+    return (
+        f"K has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}, and its rank is too low to "
+        "bear that: scale the kernel's variance down."
+    )

@@ -7,7 +7,7 @@ factorisation; site by site only on request, or when the parallel sweeps do not 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.linalg.blas import dger
 from ..gaussian import FullPosterior, Sites, log_partition_1d
 from ..numerics import NotPositiveDefinite
 from .fit import Fit, prepare, start_sites
-from .iterate import Status, Target, iterate, warn_if_unfinished
+from .iterate import Status, Target, ending, iterate, stands_still, warn_if_unfinished
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class EP:
             q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
         if not has_cavities(q):
             raise NotPositiveDefinite(
-                "EP ended with sites of negative precision that leave other data no proper cavity, so there is no evidence. "
-                f"Labels and prior contradict each other too sharply for {likelihood!r}: allow it more label noise."
+                "EP ended with sites of negative precision that leave other data no proper cavity: there is no evidence. "
+                f"Labels and prior contradict each other too sharply for {likelihood!r}: raise its label noise (epsilon)."
             )
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
@@ -53,14 +53,15 @@ class EP:
     def _parallel(self, K, y, likelihood, sites):
         try:
             q, status = iterate(self, K, moment_rule(y, likelihood), sites)
-            if status.converged and has_cavities(q):
+            settled = status.converged or q.rounding > self.tol  # what rounding hides no schedule finds
+            if settled and has_cavities(q):
                 return q, status
             spent = status.n_iter
             sites = q.sites if status.change < 1 and has_cavities(q) else None
-        except np.linalg.LinAlgError:  # sites of negative precision that leave no proper posterior
+        except (np.linalg.LinAlgError, FloatingPointError):  # as with sites of negative precision
             sites, spent = None, 0
         q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
-        return q, Status(status.converged, spent + status.n_iter, status.change, "parallel sweeps did not settle")
+        return q, replace(status, n_iter=spent + status.n_iter, message="parallel sweeps did not settle")
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()  # type: ignore[union-attr]
@@ -73,7 +74,8 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
     """Sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
 
     At the tilted mean the log of such a site has the slope d1; its curvature follows from the tilted variance. Where
-    negative sites of other data leave an improper cavity, the site stays as it is.
+    negative sites of other data leave an improper cavity, the site stays as it is; where rounding leaves no tilted
+    variance (cavities wider than 1e9 that a label narrows to one), nothing is known.
     """
 
     def rule(q: FullPosterior) -> Target:
@@ -81,7 +83,8 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
         proper = var >= 0
         mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
         _, d1, d2 = likelihood.tilted_moments(y, mean, var)
-        matched = Target(mean + var * d1, d1, d2 / (1 + var * d2))
+        left = 1 + var * d2  # tilted variance over the cavity's
+        matched = Target(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
         kept = Target(q.mean, q.alpha, -q.sites.tau)
         return Target(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
 
@@ -112,6 +115,9 @@ def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior
             if V[i, i] <= 0 or tau[i] * V[i, i] >= 1:  # nothing to learn, or other data's negative sites leave no cavity
                 continue
             step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
+            if step is None:  # rounding has left no tilted variance: nothing to take, and no end either
+                change = np.inf
+                continue
             change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
             d_tau, d_nu = part * step[0], part * step[1]
             shrink = 1 + d_tau * V[i, i]
@@ -123,19 +129,21 @@ def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior
             tau[i] += d_tau
             nu[i] += d_nu
         q = FullPosterior(K, Sites(tau, nu))
-        if change < engine.tol:
-            return q, Status(True, sweep, change)
+        if stands_still(q, change, engine.tol):
+            return q, ending(q, sweep, change, engine.tol)
         part = max(0.7 * part, 0.1) if change > before else min(1.1 * part, engine.damping, 0.9)
-    return q, Status(False, max_iter, change)
+    return q, ending(q, max_iter, change, engine.tol)
 
 
 def _site_step(i, var, mean, tau, nu, y, likelihood):
-    """Change of (τ_i, ν_i) that matching the moments of datum i asks for."""
+    """Change of (τ_i, ν_i) that matching the moments of datum i asks for, if their digits tell."""
     kept = 1 - tau * var
     cavity_var = np.array([var / kept])
     cavity_mean = np.array([(mean - var * nu) / kept])
     _, d1, d2 = likelihood.tilted_moments(y[i : i + 1], cavity_mean, cavity_var)
-    grown = 1 + cavity_var * d2
-    new_tau = (-d2 / grown)[0]
-    new_nu = ((d1 - d2 * cavity_mean) / grown)[0]
+    left = 1 + cavity_var * d2
+    if not left > 0:
+        return None
+    new_tau = (-d2 / left)[0]
+    new_nu = ((d1 - d2 * cavity_mean) / left)[0]
     return new_tau - tau, new_nu - nu

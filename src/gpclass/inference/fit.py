@@ -79,6 +79,20 @@ class Fit:
             )
         return self.posterior.predict(Ks, kd)
 
+    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, 2) log probabilities of the labels -1 and +1 at new points, exact far into the tails."""
+        mean, var = self.predict(Ks, kd)
+        return np.stack([self.likelihood.log_predictive(label, mean, var) for label in (-1.0, 1.0)], axis=1)
+
+    def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, 2) standard deviations of the class probabilities under the latent posterior."""
+        spread = self.likelihood.predictive_std(*self.predict(Ks, kd))
+        return np.stack([spread, spread], axis=1)
+
+    def members(self, kernel: Any) -> list[tuple[Any, Any]]:
+        """(kernel, posterior) pairs that predictions average over."""
+        return [(kernel, self)]
+
     def jensen_bound(self) -> float:
         """Lower bound of the log evidence by Jensen's inequality. [NR] (9)"""
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
@@ -87,6 +101,11 @@ class Fit:
     def loo(self) -> np.ndarray:
         """(n,) log probability of each label given all others, from the cavities; no refits."""
         return self.likelihood.log_predictive(self.y, *self.posterior.cavity())
+
+    def loo_class_probabilities(self) -> np.ndarray:
+        """(n, 2) probabilities of the labels -1 and +1 given all other data, from the cavities."""
+        mean, var = self.posterior.cavity()
+        return np.exp(np.stack([self.likelihood.log_predictive(label, mean, var) for label in (-1.0, 1.0)], axis=1))
 
 
 def jensen_bound(q, y: np.ndarray, likelihood) -> float:
@@ -99,7 +118,8 @@ def require(likelihood: Likelihood, needs: tuple[str, ...], who: str) -> None:
     """Raise a TypeError that names the likelihoods which would serve, if this one does not."""
     for name in needs:
         if not hasattr(likelihood, name):
-            classes = [getattr(_likelihoods, c) for c in ("Logit", "Probit", "Heaviside", "Gaussian")]
+            known = ("Logit", "Probit", "Heaviside", "Gaussian", "Softmax", "MultinomialProbit")
+            classes = [getattr(_likelihoods, c) for c in known]
             able = ", ".join(c.__name__ for c in classes if hasattr(c, name))
             offered = type(likelihood).__name__ if not isinstance(likelihood, type) else f"the class {likelihood.__name__}"
             raise TypeError(f"{who} needs {name}, which {offered} does not offer. Likelihoods that do: {able}.")
@@ -110,6 +130,11 @@ def prepare(engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     check_settings(engine)
     if isinstance(likelihood, type):
         raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
+    if likelihood.n_latents > 1:
+        raise TypeError(
+            f"{type(engine).__name__} is for one latent function per datum, but {type(likelihood).__name__} has "
+            f"{likelihood.n_latents}; the samplers of gpclass.sampling take it"
+        )
     require(likelihood, engine.needs, type(engine).__name__)
     y = likelihood.check_targets(y)
     K = np.ascontiguousarray(K, dtype=float)

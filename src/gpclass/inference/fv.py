@@ -4,6 +4,8 @@
 leave-one-out Gaussian, not a sigmoid at the mean, which is no bound).
 Each factor is N(f_i | μ_i, σ_i²) p(y_i | f_i) with σ_i² = 1/[K⁻¹]_ii and μ = (K - Dg σ²) α: the equations of the naive
 mean field with other variances, solved by the same Newton iteration.
+The bound is one for K with its ridge: for K of huge scale and low rank the ridge is no small thing, and K's own evidence
+may lie below.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ..gaussian import FactorialPosterior, Sites
 from ..numerics import Factor, symmetric_product
 from .fit import Fit, prepare, start_sites
 from .iterate import warn_if_unfinished
-from .tap import solve_given_cavities
+from .tap import rule_given_cavities, solve
 
 TINY = 1e-100
 
@@ -40,16 +42,19 @@ class FV:
         K = K + self.ridge * scale * np.eye(len(K))
         factor = Factor(K.copy(), "K with its ridge")
         conditional = 1 / factor.diag_inverse()
-        q, status = solve_given_cavities(self, K, y, likelihood, conditional, self._start(start, K))
+        q, status = solve(self, K, factor_rule(y, likelihood, conditional), self._start(start, K))
         warn_if_unfinished(self, status)
         cavity_mean = q.mean - conditional * q.alpha
         log_mass, d1, d2 = likelihood.tilted_moments(y, cavity_mean, conditional)
         posterior = FactorialPosterior(
-            factor, q.alpha, cavity_mean + conditional * d1, conditional + conditional**2 * d2, conditional
+            factor,
+            alpha=q.alpha,
+            mean=cavity_mean + conditional * d1,
+            var=conditional + conditional**2 * d2,
+            conditional_var=conditional,
+            response=q.cavity()[1],
         )
-        evidence = (
-            np.sum(log_mass) - 0.5 * q.alpha @ cavity_mean - 0.5 * factor.log_det + 0.5 * np.sum(np.log(conditional))
-        )
+        evidence = np.sum(log_mass) - 0.5 * q.alpha @ cavity_mean - 0.5 * factor.log_det + 0.5 * np.sum(np.log(conditional))
         return Fit(self, posterior, y, likelihood, status, float(evidence))
 
     @staticmethod
@@ -60,13 +65,13 @@ class FV:
             return start_sites(start, len(K))
         if len(old.mean) != len(K):
             raise ValueError(f"start is a fit to {len(old.mean)} training points, but there are {len(K)}")
-        tau = np.maximum(1 / old.var - 1 / old.cavity()[1], 0.0)
+        tau = np.maximum(1 / old.var - 1 / old.conditional()[1], 0.0)
         return Sites(tau, old.alpha + tau * symmetric_product(K, old.alpha))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """Stationary in α, so the explicit derivative: through K, log|K| and the σ_i² = 1/[K⁻¹]_ii."""
         q: Any = fit.posterior
-        mean, var = q.cavity()
+        mean, var = q.conditional()
         _, d1, d2 = fit.likelihood.tilted_moments(fit.y, mean, var)
         # derivative in σ_i², then dσ_i² = σ_i⁴ [K⁻¹ dK K⁻¹]_ii
         weight = (0.5 * (d2 + d1**2) + 0.5 * q.alpha**2 - d1 * q.alpha + 0.5 / var) * var**2
@@ -77,4 +82,16 @@ class FV:
         return G
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+        q: Any = fit.posterior
+        return fit.likelihood.tilted_theta(fit.y, *q.conditional()).sum(1)
+
+
+def factor_rule(y: np.ndarray, likelihood, var: np.ndarray):
+    """Here τ is a means to find α and no part of the answer: where it would be negative, zero makes a surer step."""
+    rule = rule_given_cavities(y, likelihood, var)
+
+    def clipped(q):
+        target = rule(q)
+        return target._replace(curvature=np.minimum(target.curvature, 0.0))
+
+    return clipped

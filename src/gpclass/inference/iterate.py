@@ -20,13 +20,17 @@ import numpy as np
 from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
-from ..gaussian import FullPosterior, Sites
+from ..gaussian import FullPosterior, Sites, too_large
+from ..numerics import NotPositiveDefinite
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
 NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
 PATIENCE = 0.02  # see settle_mean; Newton's rules, whose τ depends on the mean alone, settle it all the way
 MEMORY = 4  # sweeps that the extrapolation looks back on
 SMALLEST_STEP = 0.05  # damping does not go below this part of a step
+COARSE = 1e-3  # rounding, in standard deviations, that a converged posterior may have
+HOPELESS = 0.1  # rounding that may outweigh the identity in B = I + √τ K √τ
+NOISIER = "Some site precisions are negative: allow more label noise (raise epsilon), lower damping or raise max_iter."
 
 
 class Target(NamedTuple):
@@ -52,7 +56,8 @@ class Status:
     converged: bool
     n_iter: int  # sweeps, one factorisation each
     change: float  # last move, in units of the posterior
-    message: str = ""
+    message: str = ""  # of a way that was not the usual one
+    advice: str = ""  # why it did not converge and what to do about it
 
 
 Rule = Callable[[FullPosterior], Target]
@@ -82,17 +87,39 @@ def iterate(
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
         q, target, gap = settle_mean(q, rule, scale, engine.tol, PATIENCE if memory else 0.0)
-        if value is not None and not path.accepts(value(q)):
+        if value is not None and not path.accepts(value(q), len(K) * q.rounding):
             q = path.step_back()
             continue
         wanted = target.tau
-        change = max(gap, float(np.max(np.abs(wanted - q.sites.tau) * scale(q), initial=0.0)))
+        change = float(np.maximum(gap, np.max(np.abs(wanted - q.sites.tau) * scale(q), initial=0.0)))
         if not np.isfinite(change):
-            break
-        if change < engine.tol:
-            return q, Status(True, sweep, change)
+            raise FloatingPointError(
+                f"{type(engine).__name__}: what the likelihood says is not finite, or lost in rounding, under prior "
+                f"variances of {np.max(np.diagonal(K)):.0e}: scale the kernel's variance down."
+            )
+        if stands_still(q, change, engine.tol):
+            return q, ending(q, sweep, change, engine.tol)
         q = path.advance(q, wanted, change, scale(q))
-    return path.last or q, Status(False, sweep, change)  # the last one whose mean is settled
+    q = path.last or q  # the last one whose mean is settled
+    return q, ending(q, sweep, change, engine.tol)
+
+
+def stands_still(q: FullPosterior, change: float, tol: float) -> bool:
+    """Whether a move is below the tolerance, or lost in the rounding of K."""
+    return change < tol or change <= q.rounding
+
+
+def ending(q: FullPosterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
+    """How a run ended; an error where rounding of K leaves no digits."""
+    rounding = q.rounding
+    if rounding > HOPELESS:
+        raise NotPositiveDefinite(too_large(q.K))
+    if rounding > COARSE:
+        return Status(False, n_iter, max(change, rounding), advice=too_large(q.K))
+    if stands_still(q, change, tol):
+        return Status(True, n_iter, change)
+    negative = np.any(q.sites.tau < 0)
+    return Status(False, n_iter, change, advice=NOISIER if negative else "")
 
 
 def with_tau(q: FullPosterior, tau: np.ndarray) -> FullPosterior:
@@ -100,9 +127,7 @@ def with_tau(q: FullPosterior, tau: np.ndarray) -> FullPosterior:
     return FullPosterior(q.K, Sites(tau, q.alpha + tau * q.mean), moments=(q.alpha, q.mean))
 
 
-def settle_mean(
-    q: FullPosterior, rule: Rule, scale, tol: float, patience: float
-) -> tuple[FullPosterior, Target, float]:
+def settle_mean(q: FullPosterior, rule: Rule, scale, tol: float, patience: float) -> tuple[FullPosterior, Target, float]:
     """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is.
 
     The mean need not be closer than `patience` times the move that τ wants to make.
@@ -172,9 +197,9 @@ class _Path:
         self.last: FullPosterior | None = None  # the last accepted, and what the rule wanted there
         self.wanted = np.zeros(0)
 
-    def accepts(self, value: float) -> bool:
+    def accepts(self, value: float, rounding: float) -> bool:
         # near the end a mixed sweep may cost what is second order in the move
-        slack = 1e-9 * max(1.0, abs(value)) + (0.5 * self.change**2 if self.change < NEAR else 0.0)
+        slack = 1e-9 * max(1.0, abs(value)) + rounding + (0.5 * self.change**2 if self.change < NEAR else 0.0)
         if value < self.value - slack:
             return False
         self.value = value
@@ -238,11 +263,12 @@ class _Path:
 
 
 def warn_if_unfinished(engine, status: Status) -> None:
-    if not status.converged:
-        warnings.warn(
-            f"{type(engine).__name__} stopped after {status.n_iter} sweeps with the posterior still moving by "
-            f"{status.change:.0e} standard deviations (tol={engine.tol:g}). Lower damping (now {engine.damping:g}) "
-            "or raise max_iter.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+    if status.converged:
+        return
+    advice = status.advice or f"Lower damping (now {engine.damping:g}) or raise max_iter (tol={engine.tol:g})."
+    warnings.warn(
+        f"{type(engine).__name__} stopped after {status.n_iter} sweeps with the posterior still moving by "
+        f"{status.change:.0e} standard deviations. {advice}",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

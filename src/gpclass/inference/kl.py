@@ -31,9 +31,7 @@ class KL:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         sites = start_sites(start, len(y)) or unit_sites(K, y, likelihood)
-        q, status = iterate(
-            self, K, expectation_rule(y, likelihood), sites, value=lambda q: jensen_bound(q, y, likelihood)
-        )
+        q, status = iterate(self, K, expectation_rule(y, likelihood), sites, value=lambda q: jensen_bound(q, y, likelihood))
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, jensen_bound(q, y, likelihood))
 

@@ -15,7 +15,7 @@ from scipy.optimize import minimize_scalar
 from ..gaussian import FullPosterior, Sites
 from ..numerics import LOG_SQRT_2PI
 from .fit import Fit, prepare
-from .iterate import Status
+from .iterate import ending, warn_if_unfinished
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class LabelRegression:
             )
             noise, n_iter = float(np.exp(search.x)), search.nfev + 1
         q = regress(K, y, noise)
-        return Fit(self, q, y, likelihood, Status(True, n_iter, 0.0), regression_evidence(q, y, noise))
+        status = ending(q, n_iter, change=0.0)
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, regression_evidence(q, y, noise))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()  # type: ignore[union-attr]

@@ -30,9 +30,7 @@ class Laplace:
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
-        q, status = iterate(
-            self, K, mode_rule(y, likelihood), start_sites(start, len(y)), scale=variance_bound, memory=0
-        )
+        q, status = iterate(self, K, mode_rule(y, likelihood), start_sites(start, len(y)), scale=variance_bound, memory=0)
         warn_if_unfinished(self, status)
         log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
         evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)

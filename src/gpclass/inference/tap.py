@@ -14,10 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..gaussian import FullPosterior, Sites
+from ..numerics import NotPositiveDefinite
 from .ep import ep_evidence, moment_rule
 from .fit import Fit, prepare, start_sites
-from .iterate import Status, iterate, warn_if_unfinished
+from .iterate import ending, iterate, stands_still, warn_if_unfinished
 from .laplace import variance_bound
+
+WIDEST = 1e6  # cavity variance to start from
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,20 @@ class TAP:
         part, change, sweep = self.damping, np.inf, 0
         while sweep < self.max_iter:
             sweep += 1
-            q, inner = solve_given_cavities(self, K, y, likelihood, var, sites)
+            q, inner = solve(self, K, rule_given_cavities(y, likelihood, var), sites)
             wanted = q.cavity()[1]  # (12)
-            ratio = np.divide(wanted, var, out=np.ones_like(var), where=var > 0)  # no spread, none to renew
-            if not np.all(ratio > 0):
-                raise np.linalg.LinAlgError(
-                    "TAP: negative site precisions leave a datum no proper cavity. Try EP, which takes shorter steps."
+            if np.any(wanted < 0):
+                raise NotPositiveDefinite(
+                    "TAP: negative site precisions leave a datum no proper cavity. "
+                    "Allow more label noise (raise epsilon), or try EP, which takes shorter steps."
                 )
+            ratio = np.divide(wanted, var, out=np.ones_like(var), where=var > 0)  # no spread, none to renew
             before, change = change, float(np.max(np.abs(ratio - 1)))
-            if change < self.tol and inner.converged:
+            if stands_still(q, max(change, inner.change), self.tol):
                 break
             part = max(0.6 * part, 0.05) if change > before else min(1.2 * part, self.damping)
             var, sites = var * ratio**part, q.sites
-        status = Status(change < self.tol and inner.converged, sweep, change)
+        status = ending(q, sweep, max(change, inner.change), self.tol)
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
 
@@ -79,7 +83,7 @@ class TAPNaive:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         var = np.diagonal(K)
-        q, status = solve_given_cavities(self, K, y, likelihood, var, start_sites(start, len(y)))
+        q, status = solve(self, K, rule_given_cavities(y, likelihood, var), start_sites(start, len(y)))
         warn_if_unfinished(self, status)
         log_mass, _, _ = likelihood.tilted_moments(y, q.mean - var * q.alpha, var)
         evidence = float(np.sum(log_mass) - 0.5 * q.alpha @ (q.mean - var * q.alpha))
@@ -102,14 +106,19 @@ class TAPNaive:
 
 
 def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:
-    """Cavity variances of an earlier fit's sites, or the prior's."""
+    """Cavity variances of an earlier fit's sites, or the prior's; much wider ones cost the tilted moments their digits."""
+    prior = np.minimum(np.diagonal(K), WIDEST)
     if sites is None:
-        return np.diagonal(K)
+        return prior
     var = FullPosterior(K, sites).cavity()[1]
-    return var if np.all(var >= 0) else np.diagonal(K)
+    return var if np.all(var >= 0) else prior
 
 
-def solve_given_cavities(engine, K, y, likelihood, var, sites):
-    """Posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, for cavity variances `var` held fixed."""
-    rule = moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.alpha, var))
+def rule_given_cavities(y, likelihood, var: np.ndarray):
+    """For a posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, cavity variances `var` held fixed."""
+    return moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.alpha, var))
+
+
+def solve(engine, K, rule, sites: Sites | None):
+    """By Newton steps: a rule given cavities has τ that depend on the mean alone."""
     return iterate(engine, K, rule, sites, scale=variance_bound, memory=0)

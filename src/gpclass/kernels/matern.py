@@ -13,15 +13,17 @@ from .comparisons import Distance
 from .pairwise import Pairwise
 
 
-class Matern32(Pairwise):
-    """k(x, z) = variance * (1 + a) exp(-a), a = √3 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
-
+class _Matern(Pairwise):
     _comparison = Distance
 
     def __init__(
         self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+
+
+class Matern32(_Matern):
+    """k(x, z) = variance * (1 + a) exp(-a), a = √3 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
 
     def _shape(self, s: Array) -> None:
         a = _root(s, 6)
@@ -35,15 +37,8 @@ class Matern32(Pairwise):
         return (1 + a) * decay, 3 * decay, {}  # dh/dr² = -(3/2) exp(-a), and s = -½ r²
 
 
-class Matern52(Pairwise):
+class Matern52(_Matern):
     """k(x, z) = variance * (1 + a + a²/3) exp(-a), a = √5 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
-
-    _comparison = Distance
-
-    def __init__(
-        self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
-    ) -> None:
-        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
 
     def _shape(self, s: Array) -> None:
         a = _root(s, 10)

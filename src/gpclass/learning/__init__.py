@@ -9,9 +9,9 @@ memory      a word before a fit that will not fit in memory
 
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
-from .optimise import Search, Step, maximise
+from .optimise import Search, Step, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
-from .starts import random_start, typical_distance
+from .starts import column_spread, random_start, typical_distance
 
 __all__ = [
     "Custom",
@@ -23,10 +23,12 @@ __all__ = [
     "Objective",
     "Search",
     "Step",
+    "column_spread",
     "log_prior",
     "maximise",
     "random_start",
     "resolve_priors",
     "typical_distance",
     "warn_if_too_large",
+    "warn_if_unfinished",
 ]

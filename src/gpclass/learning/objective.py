@@ -64,20 +64,41 @@ class Objective:
         K = kernel(self.X)
         return self.engine.fit(K, self.y, likelihood, start=start), kernel, likelihood, K
 
-    def evaluate(self, theta: np.ndarray, start: Any = None) -> Evaluation:
-        """Value and gradient at θ, from a posterior good enough for a step of the optimiser."""
-        loose = replace(self, engine=_loosened(self.engine))
+    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
+        """Value and gradient at θ, from a posterior good to `tol`: enough for a step of the optimiser."""
+        prior, prior_gradient = self._log_prior(theta)
+        loose = replace(self, engine=_loosened(self.engine, tol))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit, with all its digits, will say so
             fit, kernel, likelihood, K = loose.fit(theta, start)
-        prior, prior_gradient = log_prior(theta, self.priors)
         G = fit.evidence_gradient()
         gradient = np.concatenate([kernel.pullback(self.X, G, value=K), fit.likelihood_gradient()]) + prior_gradient
         value = fit.log_evidence + prior
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            raise FloatingPointError(f"the objective is not finite at {dict(zip(self.names, theta, strict=True))}")
+            raise FloatingPointError(f"the objective is not finite at {self._describe(theta)}")
         return Evaluation(np.array(theta, float), value, gradient, fit, kernel, likelihood)
 
+    def finish(self, evaluation: Evaluation) -> Fit:
+        """The posterior of an evaluation, with all the digits that the engine's own tolerance asks for."""
+        fit = evaluation.fit
+        if fit.converged and fit.status.change <= getattr(self.engine, "tol", np.inf):
+            return replace(fit, engine=self.engine)
+        K = getattr(fit.posterior, "K", None)  # most posteriors hold it
+        K = evaluation.kernel(self.X) if K is None else K
+        return self.engine.fit(K, self.y, evaluation.likelihood, start=fit)
 
-def _loosened(engine):
-    return replace(engine, tol=max(engine.tol, LOOSE)) if hasattr(engine, "tol") else engine
+    def _log_prior(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = log_prior(theta, self.priors)
+        if value == -np.inf:
+            raise FloatingPointError(
+                f"a prior has no density at {self._describe(theta)} (logs of kernel parameters). "
+                "Start the kernel where its priors allow it to be."
+            )
+        return value, gradient
+
+    def _describe(self, theta: np.ndarray) -> str:
+        return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.names, theta, strict=True))
+
+
+def _loosened(engine, tol):
+    return replace(engine, tol=max(engine.tol, tol)) if hasattr(engine, "tol") else engine

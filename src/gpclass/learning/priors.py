@@ -64,7 +64,7 @@ class HalfStudentT:
         power = POWERS[self.of]
         log_u = power * np.asarray(theta, dtype=float)
         log_ratio = 2 * (log_u - np.log(self.scale)) - np.log(self.df)  # log of u² / (df · scale²), cannot overflow
-        log_norm = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * np.log(self.df * np.pi * self.scale**2 / 4)
+        log_norm = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * np.log(self.df * np.pi / 4) - np.log(self.scale)
         value = log_norm - (self.df + 1) / 2 * np.logaddexp(0, log_ratio) + log_u + np.log(power)
         return value, power * (1 - (self.df + 1) * expit(log_ratio))
 
@@ -97,7 +97,10 @@ class Normal:
 
 @dataclass(frozen=True)
 class Gamma:
-    """p(u) ∝ u^(shape - 1) exp(-rate · u), mean shape / rate. Not offered of "log", where it would forbid v < 1."""
+    """p(u) ∝ u^(shape - 1) exp(-rate · u), mean shape / rate.
+
+    Of "log" u is theta itself, so that v > 1: at other theta the log density is -inf, its slope 0, and an evaluation fails.
+    """
 
     shape: float
     rate: float
@@ -105,14 +108,20 @@ class Gamma:
 
     def __post_init__(self) -> None:
         _require_positive(self, "shape", "rate")
-        _require_of(self, "value", "sqrt")
+        _require_of(self, "log", "value", "sqrt")
 
     def log_density(self, theta: np.ndarray) -> Pair:
+        theta = np.asarray(theta, dtype=float)
+        log_norm = self.shape * np.log(self.rate) - gammaln(self.shape)
+        if self.of == "log":
+            allowed = theta > 0
+            u = np.where(allowed, theta, 1.0)
+            value = log_norm + (self.shape - 1) * np.log(u) - self.rate * u
+            return np.where(allowed, value, -np.inf), np.where(allowed, (self.shape - 1) / u - self.rate, 0.0)
         power = POWERS[self.of]
-        log_u = power * np.asarray(theta, dtype=float)
+        log_u = power * theta
         with np.errstate(over="ignore"):  # as for Normal
             decay = self.rate * np.exp(log_u)
-        log_norm = self.shape * np.log(self.rate) - gammaln(self.shape)
         return log_norm + self.shape * log_u - decay + np.log(power), power * (self.shape - decay)
 
 
@@ -194,9 +203,14 @@ def _weak(name: str, spread: np.ndarray | None) -> Prior:
     if parameter.startswith("lengthscale"):
         if spread is None:
             return WEAK_ON_VALUE
-        unit = spread[int(index.rstrip("]"))] if index else np.sqrt(np.mean(np.square(spread)))
+        unit = spread[int(index.rstrip("]"))] if index else _root_mean_square(spread)
         return HalfStudentT(scale=WEAK_ON_VALUE.scale * (float(unit) or 1.0))  # a constant column has no unit
     return WEAK_ON_SQRT if parameter.endswith("variance") else FLAT
+
+
+def _root_mean_square(x: np.ndarray) -> float:
+    largest = float(np.max(np.abs(x), initial=0.0)) or 1.0  # so that squares neither overflow nor vanish
+    return largest * float(np.sqrt(np.mean(np.square(x / largest))))
 
 
 def _from_dict(priors: Mapping[str, Any], name: str, spread: np.ndarray | None) -> Prior:

@@ -20,6 +20,13 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
     return scale * float(np.median(distances)) if len(distances) else 1.0
 
 
+def column_spread(X: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column, of numbers as large or small as floats can be."""
+    scale = np.max(np.abs(X), axis=0, initial=0.0)
+    scale[scale == 0] = 1.0
+    return scale * np.std(X / scale, axis=0)
+
+
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A start drawn in ranges that make sense for the data.
 

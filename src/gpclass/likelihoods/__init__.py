@@ -15,12 +15,30 @@ and, where it has free parameters θ, the derivatives in them (`log_prob_theta`,
     Probit     cumulative Gaussian, with bias
     Heaviside  step function with label noise: the binary robust likelihood
     Gaussian   real-valued targets; makes every engine exact regression
+
+and for several classes, with one latent function each and the class on the last axis of f:
+
+    Softmax            multinomial logit
+    MultinomialProbit  the largest latent value wins after standard Gaussian noise on each
 """
 
 from .base import Likelihood, Sigmoid
 from .gaussian import Gaussian
 from .heaviside import Heaviside
 from .logit import Logit
+from .multiclass import Multiclass
+from .multinomial_probit import MultinomialProbit
 from .probit import Probit
+from .softmax import Softmax
 
-__all__ = ["Gaussian", "Heaviside", "Likelihood", "Logit", "Probit", "Sigmoid"]
+__all__ = [
+    "Gaussian",
+    "Heaviside",
+    "Likelihood",
+    "Logit",
+    "Multiclass",
+    "MultinomialProbit",
+    "Probit",
+    "Sigmoid",
+    "Softmax",
+]

@@ -19,6 +19,11 @@ class Likelihood(ABC):
     """Parameters: `theta` (free ones, unconstrained), `names`, `bounds`, `with_theta`. None unless a subclass has some."""
 
     @property
+    def n_latents(self) -> int:
+        """Latent functions per datum."""
+        return 1
+
+    @property
     def theta(self) -> np.ndarray:
         return np.zeros(0)
 
@@ -39,9 +44,9 @@ class Likelihood(ABC):
     def check_targets(self, y) -> np.ndarray:
         """y as a float array, or a ValueError that says what is wrong with it."""
 
-    @abstractmethod
-    def predictive(self, mean, var) -> np.ndarray:
-        """p(y = +1) when the latent value is N(mean, var)."""
+    def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
+        """log p(y | f) and its slope in f, for likelihoods with `log_prob`: what a sampler asks for at every step."""
+        return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]
 
 
 def check_signs(y) -> np.ndarray:
@@ -131,6 +136,7 @@ class Sigmoid(Likelihood):
         return self.tilted_moments(y, mean, var)[0]
 
     def predictive(self, mean, var) -> np.ndarray:
+        """p(y = +1) when the latent value is N(mean, var)."""
         return np.exp(self.log_predictive(np.ones_like(np.asarray(mean, float)), mean, var))
 
     def predictive_std(self, mean, var) -> np.ndarray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard
+from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard, normal_below
 from .base import Sigmoid, Triple
 
 
@@ -22,6 +22,15 @@ class Probit(Sigmoid):
         z = y * (f + self.bias)
         ratio = hazard(z)
         return log_ndtr(z), y * ratio, -hazard_curvature(z, ratio)
+
+    def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
+        value, ratio = log_ndtr_and_hazard(y * (f + self.bias))
+        return value, y * ratio
+
+    def draw_auxiliary(self, y, f, rng: np.random.Generator) -> np.ndarray:
+        """v ~ N(f, 1) given that v + bias has the sign of y: what a Gibbs sampler alternates with."""
+        z = y * (f + self.bias)
+        return f - y * normal_below(z, rng)
 
     def log_prob_third(self, y, f) -> np.ndarray:
         z = y * (f + self.bias)

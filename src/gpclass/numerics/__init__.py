@@ -2,6 +2,7 @@
 
 linalg      Cholesky factor of I + √τ K √τ that turns itself into its inverse in place; symmetric helpers
 normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the logistic function as a mixture of probits
+truncated   exact draws from truncated and tilted Gaussians
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
 """
 
@@ -16,6 +17,7 @@ from .normal import (
     log_ndtr_and_hazard,
 )
 from .quadrature import gaussian_nodes
+from .truncated import log_concave, normal_below
 
 __all__ = [
     "LOGISTIC_SCALES2",
@@ -26,9 +28,11 @@ __all__ = [
     "gaussian_nodes",
     "hazard",
     "hazard_curvature",
+    "log_concave",
     "log_ndtr",
     "log_ndtr_and_hazard",
     "mirror_lower",
+    "normal_below",
     "scaled_plus_identity",
     "symmetric_product",
 ]

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ..likelihoods import Gaussian
-
-Array = NDArray[np.float64]
+from .pieces import Array, close, log_prob, offers, raises, require, takes_signs
 
 ANSWER_TOL = 1e-6  # of two runs that should agree, in posterior standard deviations: 100 × the usual tol of 1e-8
 EXACT_TOL = 1e-7  # of an answer that the engine claims is exact: 10 × tol
@@ -69,7 +68,7 @@ def ordinary_problem(likelihood: Any, n: int = 10, seed: int = 0) -> tuple[Array
     X = rng.normal(size=(n, 2))
     K = 2.0 * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(-1)) + 0.1 * np.eye(n)
     f = np.sin(2 * X[:, 0]) + REAL_NOISE * rng.normal(size=n)
-    y = np.where(f > 0, 1.0, -1.0) if _takes_signs(likelihood) else f
+    y = np.where(f > 0, 1.0, -1.0) if takes_signs(likelihood) else f
     K.flags.writeable = y.flags.writeable = False
     return K, y
 
@@ -83,21 +82,21 @@ def check_fit(engine: Any, likelihood: Any, K: Array, y: Array) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit = engine.fit(K, y, likelihood)
-    _require(fit.converged is True or fit.converged is np.True_, f"an ordinary problem does not converge: {fit.status}")
-    _require(fit.n_iter >= 1 and fit.n_iter == fit.status.n_iter, f"n_iter is {fit.n_iter}, status {fit.status}")
-    _require(isinstance(fit.log_evidence, float), f"log_evidence is a {type(fit.log_evidence).__name__}, not a float")
-    _require(bool(np.isfinite(fit.log_evidence)), f"log_evidence is {fit.log_evidence}")
+    require(fit.converged is True or fit.converged is np.True_, f"an ordinary problem does not converge: {fit.status}")
+    require(fit.n_iter >= 1 and fit.n_iter == fit.status.n_iter, f"n_iter is {fit.n_iter}, status {fit.status}")
+    require(isinstance(fit.log_evidence, float), f"log_evidence is a {type(fit.log_evidence).__name__}, not a float")
+    require(bool(np.isfinite(fit.log_evidence)), f"log_evidence is {fit.log_evidence}")
     for name in ("mean", "var", "alpha"):
         value = getattr(fit, name)
-        _require(np.shape(value) == (n,), f"{name} has shape {np.shape(value)}, not ({n},)")
-        _require(bool(np.isfinite(value).all()), f"{name} is not finite everywhere")
-    _require(bool((fit.var > 0).all()), "a marginal variance is not positive")
+        require(np.shape(value) == (n,), f"{name} has shape {np.shape(value)}, not ({n},)")
+        require(bool(np.isfinite(value).all()), f"{name} is not finite everywhere")
+    require(bool((fit.var > 0).all()), "a marginal variance is not positive")
     ridge = getattr(engine, "ridge", 0.0) * np.mean(np.diagonal(K))
-    _close(K @ fit.alpha, fit.mean, 1e-8 + 10 * ridge, "K alpha against the mean")  # rounding × condition of K
+    close(K @ fit.alpha, fit.mean, 1e-8 + 10 * ridge, "K alpha against the mean")  # rounding × condition of K
     loo = fit.loo()
-    _require(np.shape(loo) == (n,) and bool(np.isfinite(loo).all()), "loo() is not a finite vector, one entry a datum")
-    if _takes_signs(likelihood):
-        _require(bool((loo <= 0).all()), "loo() gives the log of a probability above one")
+    require(np.shape(loo) == (n,) and bool(np.isfinite(loo).all()), "loo() is not a finite vector, one entry a datum")
+    if takes_signs(likelihood):
+        require(bool((loo <= 0).all()), "loo() gives the log of a probability above one")
     again = engine.fit(K.tolist(), y.tolist(), likelihood)
     _same_fit(again, fit, 0.0, "a second run, from lists")
     return fit
@@ -106,8 +105,8 @@ def check_fit(engine: Any, likelihood: Any, K: Array, y: Array) -> Any:
 def check_evidence_gradient(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     tight, rng = _tight(engine), np.random.default_rng(1)
     G = tight.fit(K, y, likelihood).evidence_gradient()
-    _require(np.shape(G) == K.shape, f"evidence_gradient() has shape {np.shape(G)}, not {K.shape}")
-    _close(G, G.T, 1e-10 * (1 + np.abs(G)), "evidence_gradient() against its transpose")
+    require(np.shape(G) == K.shape, f"evidence_gradient() has shape {np.shape(G)}, not {K.shape}")
+    close(G, G.T, 1e-10 * (1 + np.abs(G)), "evidence_gradient() against its transpose")
     directions = [K, np.eye(len(K)), *(0.5 * (A + A.T) for A in rng.normal(size=(2, *K.shape)))]
     names = ["the scale of K", "the diagonal", "a random symmetric direction", "another random symmetric direction"]
     for name, D in zip(names, directions, strict=True):
@@ -122,7 +121,7 @@ def check_evidence_gradient(engine: Any, likelihood: Any, K: Array, y: Array) ->
 def check_likelihood_gradient(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     tight, theta = _tight(engine), np.asarray(likelihood.theta)
     g = tight.fit(K, y, likelihood).likelihood_gradient()
-    _require(np.shape(g) == theta.shape, f"likelihood_gradient() has shape {np.shape(g)}, not {theta.shape}")
+    require(np.shape(g) == theta.shape, f"likelihood_gradient() has shape {np.shape(g)}, not {theta.shape}")
     for i, e in enumerate(np.eye(len(theta))):
 
         def evidence(t: float, e: Array = e) -> float:
@@ -136,11 +135,11 @@ def check_permutation(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     order = np.random.default_rng(2).permutation(len(y))
     fit, other = engine.fit(K, y, likelihood), engine.fit(K[np.ix_(order, order)], y[order], likelihood)
     what = "data in another order"
-    _close(other.log_evidence, fit.log_evidence, ANSWER_TOL, f"{what}: log_evidence")
-    _close(other.mean, fit.mean[order], ANSWER_TOL * np.sqrt(fit.var[order]), f"{what}: mean")
-    _close(other.var, fit.var[order], ANSWER_TOL * fit.var[order], f"{what}: var")
+    close(other.log_evidence, fit.log_evidence, ANSWER_TOL, f"{what}: log_evidence")
+    close(other.mean, fit.mean[order], ANSWER_TOL * np.sqrt(fit.var[order]), f"{what}: mean")
+    close(other.var, fit.var[order], ANSWER_TOL * fit.var[order], f"{what}: var")
     G, H = fit.evidence_gradient()[np.ix_(order, order)], other.evidence_gradient()
-    _close(H, G, ANSWER_TOL * (1 + np.abs(G)), f"{what}: evidence_gradient()")
+    close(H, G, ANSWER_TOL * (1 + np.abs(G)), f"{what}: evidence_gradient()")
 
 
 def check_flip(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
@@ -148,9 +147,9 @@ def check_flip(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     if not _is_symmetric(likelihood):
         return
     fit, mirror = engine.fit(K, y, likelihood), engine.fit(K, -y, likelihood)
-    _close(mirror.log_evidence, fit.log_evidence, ANSWER_TOL, "opposite targets: log_evidence")
-    _close(-mirror.mean, fit.mean, ANSWER_TOL * np.sqrt(fit.var), "opposite targets: mean")
-    _close(mirror.var, fit.var, ANSWER_TOL * fit.var, "opposite targets: var")
+    close(mirror.log_evidence, fit.log_evidence, ANSWER_TOL, "opposite targets: log_evidence")
+    close(-mirror.mean, fit.mean, ANSWER_TOL * np.sqrt(fit.var), "opposite targets: mean")
+    close(mirror.var, fit.var, ANSWER_TOL * fit.var, "opposite targets: var")
 
 
 def check_warm_start(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
@@ -158,7 +157,7 @@ def check_warm_start(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     cold = engine.fit(K, y, likelihood)
     warm = engine.fit(K, y, likelihood, start=cold)
     _same_fit(warm, cold, ANSWER_TOL, "a start from the answer")
-    _require(warm.n_iter <= cold.n_iter, f"a start from the answer takes {warm.n_iter} sweeps, a cold one {cold.n_iter}")
+    require(warm.n_iter <= cold.n_iter, f"a start from the answer takes {warm.n_iter} sweeps, a cold one {cold.n_iter}")
     near = engine.fit(1.2 * K, y, likelihood)
     _same_fit(engine.fit(K, y, likelihood, start=near), cold, ANSWER_TOL, "a start from 1.2 K")
 
@@ -168,13 +167,13 @@ def check_predictions(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
     mean, var = fit.predict(K, prior)
     # rounding × condition of K; an engine with a ridge on K does not know it at test points
     allowed = 1e-8 + 10 * getattr(engine, "ridge", 0.0)
-    _close(mean, fit.mean, allowed * np.sqrt(prior), "predicted means at the training points against fit.mean")
-    _close(var, fit.var, allowed * prior, "predicted variances at the training points against fit.var")
+    close(mean, fit.mean, allowed * np.sqrt(prior), "predicted means at the training points against fit.mean")
+    close(var, fit.var, allowed * prior, "predicted variances at the training points against fit.var")
     mean, var = fit.predict(np.zeros((len(y), 2)), np.array([1.0, 3.0]))
-    _close(mean, np.zeros(2), 0.0, "predicted means where nothing is known")
-    _close(var, np.array([1.0, 3.0]), 1e-12, "predicted variances where nothing is known")
-    _raises(ValueError, lambda: fit.predict(K[:-1], prior), "predict with a row of Ks missing")
-    _raises(ValueError, lambda: fit.predict(K, prior[:-1]), "predict with an entry of kd missing")
+    close(mean, np.zeros(2), 0.0, "predicted means where nothing is known")
+    close(var, np.array([1.0, 3.0]), 1e-12, "predicted variances where nothing is known")
+    raises(ValueError, lambda: fit.predict(K[:-1], prior), "predict with a row of Ks missing")
+    raises(ValueError, lambda: fit.predict(K, prior[:-1]), "predict with an entry of kd missing")
 
 
 def check_bounds(engine: Any, likelihood: Any, bound: bool) -> None:
@@ -183,27 +182,27 @@ def check_bounds(engine: Any, likelihood: Any, bound: bool) -> None:
     for y in ([1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]):
         targets = np.array(y)
         fit, (truth, _, _) = engine.fit(K, targets, likelihood), grid_truth(K, targets, likelihood)
-        if _offers(likelihood, "expected_log_prob"):
+        if offers(likelihood, "expected_log_prob"):
             over = fit.jensen_bound() - truth
-            _require(over <= TRUTH_TOL, f"jensen_bound() is above the true log evidence by {over:.3g} at y = {y}")
+            require(over <= TRUTH_TOL, f"jensen_bound() is above the true log evidence by {over:.3g} at y = {y}")
         if bound:
             over = fit.log_evidence - truth
-            _require(over <= TRUTH_TOL, f"log_evidence, a bound, is above the true one by {over:.3g} at y = {y}")
+            require(over <= TRUTH_TOL, f"log_evidence, a bound, is above the true one by {over:.3g} at y = {y}")
 
 
 def check_limits(engine: Any, likelihood: Any, K: Array, y: Array, small_prior: bool, independent: bool) -> None:
     zero = np.zeros(len(y))
-    if small_prior and _offers(likelihood, "log_prob"):
+    if small_prior and offers(likelihood, "log_prob"):
         at_zero = float(np.sum(likelihood.log_prob(y, zero)[0]))  # -n log 2 if there is no bias
         # of first order in the prior's variance: n × 1e-10 × slopes
         fit = engine.fit(1e-10 * K, y, likelihood)
-        _close(fit.log_evidence, at_zero, EXACT_TOL, "log_evidence at prior scale 1e-10")
-    if independent and _offers(likelihood, "tilted_moments"):
+        close(fit.log_evidence, at_zero, EXACT_TOL, "log_evidence at prior scale 1e-10")
+    if independent and offers(likelihood, "tilted_moments"):
         prior = np.geomspace(0.1, 10.0, len(y))
         truth = float(np.sum(likelihood.tilted_moments(y, zero, prior)[0]))
         # an engine with a ridge integrates over a prior that is wider by it
         allowed = EXACT_TOL + 10 * len(y) * getattr(engine, "ridge", 0.0)
-        _close(engine.fit(np.diag(prior), y, likelihood).log_evidence, truth, allowed, "log_evidence for a diagonal K")
+        close(engine.fit(np.diag(prior), y, likelihood).log_evidence, truth, allowed, "log_evidence for a diagonal K")
 
 
 def check_regression(engine: Any, likelihood: Any, K: Array, y: Array, evidence: bool = True) -> None:
@@ -212,17 +211,17 @@ def check_regression(engine: Any, likelihood: Any, K: Array, y: Array, evidence:
     total = K + likelihood.variance * np.eye(len(y))
     inverse = np.linalg.inv(total)
     alpha = inverse @ y
-    _close(fit.alpha, alpha, EXACT_TOL * (1 + np.abs(alpha)), "regression: alpha")
-    _close(fit.mean, K @ alpha, EXACT_TOL * (1 + np.abs(y)), "regression: mean")
-    _close(fit.var, np.diagonal(K - K @ inverse @ K), EXACT_TOL, "regression: var")
+    close(fit.alpha, alpha, EXACT_TOL * (1 + np.abs(alpha)), "regression: alpha")
+    close(fit.mean, K @ alpha, EXACT_TOL * (1 + np.abs(y)), "regression: mean")
+    close(fit.var, np.diagonal(K - K @ inverse @ K), EXACT_TOL, "regression: var")
     # given the others y_i has variance 1/[inverse]_ii, and its residual is α_i times that
     left_out = 1 / np.diagonal(inverse)
     truth = -0.5 * alpha**2 * left_out - 0.5 * np.log(2 * np.pi * left_out)
-    _close(fit.loo(), truth, EXACT_TOL * (1 + np.abs(truth)), "regression: loo()")
+    close(fit.loo(), truth, EXACT_TOL * (1 + np.abs(truth)), "regression: loo()")
     if evidence:
         log_z = -0.5 * y @ alpha - 0.5 * np.linalg.slogdet(2 * np.pi * total)[1]
-        _close(fit.log_evidence, log_z, EXACT_TOL * len(y), "regression: log_evidence")
-        _close(fit.jensen_bound(), log_z, EXACT_TOL * len(y), "regression: jensen_bound(), tight if exact")
+        close(fit.log_evidence, log_z, EXACT_TOL * len(y), "regression: log_evidence")
+        close(fit.jensen_bound(), log_z, EXACT_TOL * len(y), "regression: jensen_bound(), tight if exact")
 
 
 def check_errors(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
@@ -243,17 +242,17 @@ def check_errors(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
         "K for fewer data than y": K[1:, 1:],
     }
     for what, bad in bad_K.items():
-        _raises(ValueError, lambda bad=bad: engine.fit(bad, y, likelihood), what)  # type: ignore[misc]
-    _raises(ValueError, lambda: engine.fit(np.zeros((0, 0)), np.zeros(0), likelihood), "no data")
-    _raises(ValueError, lambda: engine.fit(K, y[:, None], likelihood), "y with two dimensions")
-    _raises(ValueError, lambda: engine.fit(K, np.where(y > 0, np.nan, y), likelihood), "y with NaN")
-    if _takes_signs(likelihood):
-        _raises(ValueError, lambda: engine.fit(K, (y + 1) / 2, likelihood), "labels 0 and 1")
+        raises(ValueError, lambda bad=bad: engine.fit(bad, y, likelihood), what)  # type: ignore[misc]
+    raises(ValueError, lambda: engine.fit(np.zeros((0, 0)), np.zeros(0), likelihood), "no data")
+    raises(ValueError, lambda: engine.fit(K, y[:, None], likelihood), "y with two dimensions")
+    raises(ValueError, lambda: engine.fit(K, np.where(y > 0, np.nan, y), likelihood), "y with NaN")
+    if takes_signs(likelihood):
+        raises(ValueError, lambda: engine.fit(K, (y + 1) / 2, likelihood), "labels 0 and 1")
     name = type(likelihood).__name__
-    _raises(TypeError, lambda: engine.fit(K, y, type(likelihood)), "a likelihood class", f"{name}()")
+    raises(TypeError, lambda: engine.fit(K, y, type(likelihood)), "a likelihood class", f"{name}()")
     for need in engine.needs:
         mute = _without(likelihood, need)
-        _raises(TypeError, lambda mute=mute: engine.fit(K, y, mute), f"a likelihood without {need}", need)  # type: ignore[misc]
+        raises(TypeError, lambda mute=mute: engine.fit(K, y, mute), f"a likelihood without {need}", need)  # type: ignore[misc]
 
 
 def check_ending(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
@@ -266,11 +265,11 @@ def check_ending(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
         fit = short.fit(K, y, likelihood)
     said = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
     if fit.converged:  # an engine that solves the problem in one sweep
-        _require(not said, f"a converged run warns: {said}")
+        require(not said, f"a converged run warns: {said}")
         return
-    _require(len(said) == 1, f"a run with max_iter=1 does not converge, and gives {len(said)} ConvergenceWarnings")
+    require(len(said) == 1, f"a run with max_iter=1 does not converge, and gives {len(said)} ConvergenceWarnings")
     for word in (type(engine).__name__, f"{fit.n_iter} sweep", "max_iter"):
-        _require(word in said[0], f"the warning of a run cut short should contain {word!r}: {said[0]}")
+        require(word in said[0], f"the warning of a run cut short should contain {word!r}: {said[0]}")
 
 
 # truth ----------------------------------------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ def grid_truth(
     log_w = log_w - 0.5 * np.sum(f * np.linalg.solve(K, f), axis=0) - 0.5 * np.linalg.slogdet(2 * np.pi * K)[1]
     for i in range(n):
         targets = np.full(len(t), y[i])
-        log_p = _log_prob(likelihood, targets, axes[i])
+        log_p = log_prob(likelihood, targets, axes[i])
         log_w = log_w + np.broadcast_to(log_p.reshape([-1 if j == i else 1 for j in range(n)]), [len(t)] * n).ravel()
     top = log_w.max()
     p = np.exp(log_w - top)
@@ -304,12 +303,6 @@ def grid_truth(
     mean = f @ p / mass
     away = f - mean[:, None]
     return float(top + np.log(mass)), mean, (p * away) @ away.T / mass
-
-
-def _log_prob(likelihood: Any, y: Array, f: Array) -> Array:
-    if _offers(likelihood, "log_prob"):
-        return likelihood.log_prob(y, f)[0]
-    return likelihood.tilted_moments(y, f, np.zeros_like(f))[0]  # log p(y | f) by definition
 
 
 # pieces ---------------------------------------------------------------------------------------------------------------
@@ -321,19 +314,6 @@ def _fields(engine: Any) -> set[str]:
 
 def _tight(engine: Any) -> Any:
     return dataclasses.replace(engine, tol=TIGHTER * engine.tol) if "tol" in _fields(engine) else engine
-
-
-def _offers(likelihood: Any, question: str) -> bool:
-    return callable(getattr(likelihood, question, None))
-
-
-def _takes_signs(likelihood: Any) -> bool:
-    """Whether targets are labels -1 and +1, not real numbers."""
-    try:
-        likelihood.check_targets(np.array([0.5, -2.0]))
-    except ValueError:
-        return True
-    return False
 
 
 def _is_symmetric(likelihood: Any) -> bool:
@@ -350,41 +330,13 @@ def _without(likelihood: Any, question: str) -> Any:
 
 
 def _same_fit(got: Any, wanted: Any, tol: float, what: str) -> None:
-    _close(got.log_evidence, wanted.log_evidence, tol, f"{what}: log_evidence")
-    _close(got.mean, wanted.mean, tol * np.sqrt(wanted.var), f"{what}: mean")
-    _close(got.var, wanted.var, tol * wanted.var, f"{what}: var")
+    close(got.log_evidence, wanted.log_evidence, tol, f"{what}: log_evidence")
+    close(got.mean, wanted.mean, tol * np.sqrt(wanted.var), f"{what}: mean")
+    close(got.var, wanted.var, tol * wanted.var, f"{what}: var")
 
 
 def _slope(analytic: float, function: Callable[[float], float], what: str) -> None:
     """The derivative of `function` at zero, by differences of fourth order."""
     h = STEP
     numeric = (8 * (function(h) - function(-h)) - (function(2 * h) - function(-2 * h))) / (12 * h)
-    _close(analytic, numeric, SLOPE_TOL * (1 + abs(numeric)), f"{what} against central differences")
-
-
-def _close(a: Any, b: Any, atol: ArrayLike, what: str) -> None:
-    _require(np.shape(a) == np.shape(b), f"{what}: shapes {np.shape(a)} and {np.shape(b)}")
-    a, b, atol = np.atleast_1d(a), np.atleast_1d(b), np.broadcast_to(atol, np.shape(np.atleast_1d(b)))
-    gap = np.abs(a - b)
-    bad = ~(gap <= atol)  # not-a-number is bad too
-    if bad.any():
-        worst = np.unravel_index(np.argmax(np.where(bad, gap, -1.0)), gap.shape)
-        raise AssertionError(
-            f"{what}: {a[worst]:.9g}, not {b[worst]:.9g}: off by {gap[worst]:.3g}, allowed {atol[worst]:.3g}"
-        )
-
-
-def _raises(kind: type[Exception], action: Callable[[], Any], what: str, word: str = "") -> None:
-    try:
-        action()
-    except kind as error:
-        _require(word in str(error), f"the error about {what} should contain {word!r}: {error}")
-        return
-    except Exception as error:
-        raise AssertionError(f"{what} should raise {kind.__name__}, not {type(error).__name__}: {error}") from error
-    raise AssertionError(f"{what} should raise {kind.__name__}")
-
-
-def _require(fact: bool, message: str) -> None:
-    if not fact:
-        raise AssertionError(message)
+    close(analytic, numeric, SLOPE_TOL * (1 + abs(numeric)), f"{what} against central differences")

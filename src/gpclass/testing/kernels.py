@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from .pieces import Array, close, raises, require
 
 VALUE_TOL = 1e-10  # evaluations by different routes: rounding, eps * (distance in lengthscales)² * condition
 STEP = 1e-5  # of central differences, relative: truncation STEP² = 1e-10, rounding eps / STEP = 1e-11
@@ -35,22 +36,20 @@ def check_kernel(kernel: Any, X: ArrayLike | None = None, Z: ArrayLike | None = 
 def check_values(kernel: Any, X: Array, Z: Array) -> None:
     K, Ks, kd = kernel(X), kernel(X, Z), kernel.diag(X)
     scale = max(1.0, np.abs(K).max(initial=0), np.abs(Ks).max(initial=0))
-    _require(K.shape == (len(X), len(X)) and K.dtype == np.float64, f"k(X) is {K.dtype} {K.shape}, not float64 (n, n)")
-    _require(K.flags.c_contiguous, "k(X) is not C-ordered")
-    _require(Ks.shape == (len(X), len(Z)), f"k(X, Z) has shape {Ks.shape}, not (n, m)")
-    _require(kd.shape == (len(X),), f"diag(X) has shape {kd.shape}, not (n,)")
-    _require(np.array_equal(K, K.T), "k(X) is not exactly symmetric")
-    _close(kd, np.diag(K), VALUE_TOL * scale, "diag(X) against the diagonal of k(X)")
-    _close(Ks.T, kernel(Z, X), VALUE_TOL * scale, "k(X, Z) transposed against k(Z, X)")
+    require(K.shape == (len(X), len(X)) and K.dtype == np.float64, f"k(X) is {K.dtype} {K.shape}, not float64 (n, n)")
+    require(K.flags.c_contiguous, "k(X) is not C-ordered")
+    require(Ks.shape == (len(X), len(Z)), f"k(X, Z) has shape {Ks.shape}, not (n, m)")
+    require(kd.shape == (len(X),), f"diag(X) has shape {kd.shape}, not (n,)")
+    require(np.array_equal(K, K.T), "k(X) is not exactly symmetric")
+    close(kd, np.diag(K), VALUE_TOL * scale, "diag(X) against the diagonal of k(X)")
+    close(Ks.T, kernel(Z, X), VALUE_TOL * scale, "k(X, Z) transposed against k(Z, X)")
     # within k of both sets the cross block is k(X, Z), and off the diagonal k(X) is k(X, X): true of white noise too
     joint = kernel(np.vstack([X, Z]))
-    _close(Ks, joint[: len(X), len(X) :], VALUE_TOL * scale, "k(X, Z) against a block of k of both")
+    close(Ks, joint[: len(X), len(X) :], VALUE_TOL * scale, "k(X, Z) against a block of k of both")
     off = ~np.eye(len(X), dtype=bool)
-    _close(K[off], kernel(X, X)[off], VALUE_TOL * scale, "k(X) against k(X, X) off the diagonal")
+    close(K[off], kernel(X, X)[off], VALUE_TOL * scale, "k(X) against k(X, X) off the diagonal")
     smallest = np.linalg.eigvalsh(joint).min()
-    _require(
-        smallest > -VALUE_TOL * scale * len(joint), f"k(X) is not positive semidefinite: eigenvalue {smallest:.3g}"
-    )
+    require(smallest > -VALUE_TOL * scale * len(joint), f"k(X) is not positive semidefinite: eigenvalue {smallest:.3g}")
 
 
 def check_pullback(kernel: Any, X: Array, Z: Array, rng: np.random.Generator) -> None:
@@ -76,38 +75,38 @@ def check_pullback_diag(kernel: Any, X: Array, rng: np.random.Generator) -> None
 
 def check_parameters(kernel: Any) -> None:
     theta, p = kernel.theta, len(kernel.theta)
-    _require(theta.shape == (p,) and np.isfinite(theta).all(), f"theta is not a finite vector: {theta}")
-    _require(len(kernel.names) == p == len(set(kernel.names)), f"names {kernel.names} are not {p} different ones")
-    _require(kernel.bounds.shape == (p, 2), f"bounds have shape {kernel.bounds.shape}, not ({p}, 2)")
-    _require(bool((kernel.bounds[:, 0] <= kernel.bounds[:, 1]).all()), f"bounds are out of order: {kernel.bounds}")
+    require(theta.shape == (p,) and np.isfinite(theta).all(), f"theta is not a finite vector: {theta}")
+    require(len(kernel.names) == p == len(set(kernel.names)), f"names {kernel.names} are not {p} different ones")
+    require(kernel.bounds.shape == (p, 2), f"bounds have shape {kernel.bounds.shape}, not ({p}, 2)")
+    require(bool((kernel.bounds[:, 0] <= kernel.bounds[:, 1]).all()), f"bounds are out of order: {kernel.bounds}")
     moved = kernel.with_theta(theta + 0.25)
-    _close(moved.theta, theta + 0.25, 1e-12, "theta after with_theta")  # exp and log, rounding
-    _close(moved.bounds, kernel.bounds, 0, "bounds after with_theta")
-    _close(kernel.theta, theta, 0, "theta of the kernel itself after with_theta")
-    _require(kernel.with_theta(theta) == kernel, "with_theta(theta) is not the kernel itself")
+    close(moved.theta, theta + 0.25, 1e-12, "theta after with_theta")  # exp and log, rounding
+    close(moved.bounds, kernel.bounds, 0, "bounds after with_theta")
+    close(kernel.theta, theta, 0, "theta of the kernel itself after with_theta")
+    require(kernel.with_theta(theta) == kernel, "with_theta(theta) is not the kernel itself")
     for bad in (np.append(theta, 0.0), np.full(p, 1e4) if p else np.zeros(1)):
-        _raises(kernel.with_theta, bad, f"with_theta({bad})")
+        raises(ValueError, partial(kernel.with_theta, bad), f"with_theta({bad})")
 
 
 def check_fixing(kernel: Any, X: Array) -> None:
-    _raises(kernel.fix, "no such parameter", "fix of an unknown name")
+    raises(ValueError, partial(kernel.fix, "no such parameter"), "fix of an unknown name")
     G = np.ones((len(X), len(X)))
     for i, name in enumerate(kernel.names):
         fixed, rest = kernel.fix(name), np.arange(len(kernel.names)) != i
-        _require(fixed.names == [n for n in kernel.names if n != name], f"names after fix({name!r}): {fixed.names}")
-        _close(fixed.theta, kernel.theta[rest], 0, f"theta after fix({name!r})")
-        _close(fixed.bounds, kernel.bounds[rest], 0, f"bounds after fix({name!r})")
+        require(fixed.names == [n for n in kernel.names if n != name], f"names after fix({name!r}): {fixed.names}")
+        close(fixed.theta, kernel.theta[rest], 0, f"theta after fix({name!r})")
+        close(fixed.bounds, kernel.bounds[rest], 0, f"bounds after fix({name!r})")
         _same(fixed.pullback(X, G), kernel.pullback(X, G)[rest], f"pullback after fix({name!r})")
-        _require(fixed.free(name) == kernel, f"free({name!r}) does not undo fix")
+        require(fixed.free(name) == kernel, f"free({name!r}) does not undo fix")
     nothing = kernel.fix(*kernel.names)
-    _require(nothing.pullback(X, G).shape == (0,), "pullback of a kernel without free parameters is not empty")
+    require(nothing.pullback(X, G).shape == (0,), "pullback of a kernel without free parameters is not empty")
 
 
 def check_object(kernel: Any, X: Array) -> None:
-    _require(type(kernel).__repr__ is not object.__repr__, "no readable repr")
+    require(type(kernel).__repr__ is not object.__repr__, "no readable repr")
     twin = pickle.loads(pickle.dumps(kernel))
-    _require(twin == kernel and hash(twin) == hash(kernel), "a pickled kernel comes back different")
-    _close(twin(X), kernel(X), 0, "k(X) after pickling")
+    require(twin == kernel and hash(twin) == hash(kernel), "a pickled kernel comes back different")
+    close(twin(X), kernel(X), 0, "k(X) after pickling")
     try:
         kernel.variance = 1.0
     except AttributeError:
@@ -124,27 +123,8 @@ def _slopes(analytic: Array, function: Callable[[Array], float], at: Array, what
         down[index] -= h
         numeric[index] = (function(up) - function(down)) / (up[index] - down[index])
     scale = max(1.0, abs(function(at)), np.abs(numeric).max(initial=0))
-    _close(analytic, numeric, SLOPE_TOL * scale, f"{what} against central differences")
+    close(analytic, numeric, SLOPE_TOL * scale, f"{what} against central differences")
 
 
 def _same(a: Array, b: Array, what: str) -> None:
-    _close(a, b, VALUE_TOL * max(1.0, np.abs(a).max(initial=0)), what)
-
-
-def _close(a: Array, b: Array, atol: float, what: str) -> None:
-    _require(np.shape(a) == np.shape(b), f"{what}: shapes {np.shape(a)} and {np.shape(b)}")
-    gap = np.abs(np.asarray(a) - b).max(initial=0)
-    _require(bool(gap <= atol), f"{what}: off by {gap:.3g}, allowed {atol:.3g}")
-
-
-def _raises(action: Callable[[Any], Any], argument: Any, what: str) -> None:
-    try:
-        action(argument)
-    except ValueError:
-        return
-    raise AssertionError(f"{what} should raise ValueError")
-
-
-def _require(fact: bool, message: str) -> None:
-    if not fact:
-        raise AssertionError(message)
+    close(a, b, VALUE_TOL * max(1.0, np.abs(a).max(initial=0)), what)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from .pieces import Array, close, log_prob, offers, raises, require, takes_signs
 
 VALUE_TOL = 1e-10  # our quadrature is good to 1e-13, as closed forms are; three digits of room for a likelihood's own
 STEP = 1e-4  # of central differences, in units of the function's width: truncation STEP²/6 = 2e-9, rounding eps / STEP
@@ -48,96 +49,94 @@ def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
 
 def check_targets(likelihood: Any, y: Array) -> None:
     checked = likelihood.check_targets(list(y))
-    _require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes good targets")
+    require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes good targets")
     bad = [[[1.0, -1.0]], [1.0, np.nan], [np.inf], ["no", "number"]]
-    for targets in [*bad, [0, 1], [1, 2], [True, False]] if _takes_signs(likelihood) else bad:
-        _raises(likelihood.check_targets, targets, f"check_targets({targets})")
+    for targets in [*bad, [0, 1], [1, 2], [True, False]] if takes_signs(likelihood) else bad:
+        raises(ValueError, partial(likelihood.check_targets, targets), f"check_targets({targets})")
 
 
 def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
-    if not _offers(likelihood, "log_prob"):
+    if not offers(likelihood, "log_prob"):
         return
     _, slope, curvature = _three(likelihood.log_prob(y, f), y, "log_prob")
     _slopes(slope, lambda x: likelihood.log_prob(y, x)[0], f, 1.0, "log_prob's slope")
     _slopes(curvature, lambda x: likelihood.log_prob(y, x)[1], f, 1.0, "log_prob's curvature")
-    if _offers(likelihood, "log_prob_third"):
+    if offers(likelihood, "log_prob_third"):
         third = _one(likelihood.log_prob_third(y, f), y, "log_prob_third")
         _slopes(third, lambda x: likelihood.log_prob(y, x)[2], f, 1.0, "log_prob_third")
-    if _takes_signs(likelihood):
+    if takes_signs(likelihood):
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, sign), f)[0]) for sign in (1.0, -1.0))
     else:
         t, w = panels(-SPREAD, SPREAD)
         scale = 1 / np.sqrt(-curvature)  # of a density that is Gaussian, or nearly so
         targets = f[:, None] + scale[:, None] * t
         total = np.exp(likelihood.log_prob(targets, f[:, None])[0]) @ w * scale
-    _close(total, np.ones_like(f), VALUE_TOL, "sum of exp(log_prob) over targets")
+    close(total, np.ones_like(f), VALUE_TOL, "sum of exp(log_prob) over targets")
 
 
 def check_expected_log_prob(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    if not _offers(likelihood, "expected_log_prob"):
+    if not offers(likelihood, "expected_log_prob"):
         return
     ask, width = likelihood.expected_log_prob, np.minimum(1.0, np.sqrt(var))
     value, slope, curvature = _three(ask(y, mean, var), y, "expected_log_prob")
-    truth = expectation(lambda f: _log_prob(likelihood, y[:, None], f), mean, var)
-    _close(value, truth, VALUE_TOL * (1 + np.abs(truth)), "expected_log_prob against quadrature of log_prob")
+    truth = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+    close(value, truth, VALUE_TOL * (1 + np.abs(truth)), "expected_log_prob against quadrature of log_prob")
     _slopes(slope, lambda m: ask(y, m, var)[0], mean, width, "expected_log_prob's slope")
     _slopes(curvature, lambda m: ask(y, m, var)[1], mean, width, "expected_log_prob's curvature")
     _slopes(0.5 * curvature, lambda v: ask(y, mean, v)[0], var, width**2, "half expected_log_prob's curvature (in var)")
-    if _offers(likelihood, "log_prob"):
+    if offers(likelihood, "log_prob"):
         at_points = zip(ask(y, mean, np.zeros_like(var)), likelihood.log_prob(y, mean), strict=True)
         for got, wanted in at_points:
-            _close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "expected_log_prob at variance zero against log_prob")
+            close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "expected_log_prob at variance zero against log_prob")
 
 
 def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    if not _offers(likelihood, "tilted_moments"):
+    if not offers(likelihood, "tilted_moments"):
         return
     ask, width = likelihood.tilted_moments, np.minimum(1.0, np.sqrt(var))
     value, d1, d2 = _three(ask(y, mean, var), y, "tilted_moments")
     _slopes(d1, lambda m: ask(y, m, var)[0], mean, width, "tilted_moments' slope")
     _slopes(d2, lambda m: ask(y, m, var)[1], mean, width, "tilted_moments' curvature")
-    mass, first, second = tilted_truth(lambda f: _log_prob(likelihood, y[:, None], f), mean, var)
-    _close(value, mass, VALUE_TOL * (1 + np.abs(mass)), "tilted_moments' log mass against quadrature")
-    _close(mean + var * d1, first, VALUE_TOL * (np.abs(mean) + np.sqrt(var)), "tilted mean against quadrature")
-    _close(var + var**2 * d2, second, VALUE_TOL * (1 + var), "tilted variance against quadrature")
-    if _offers(likelihood, "log_prob"):
+    mass, first, second = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+    close(value, mass, VALUE_TOL * (1 + np.abs(mass)), "tilted_moments' log mass against quadrature")
+    close(mean + var * d1, first, VALUE_TOL * (np.abs(mean) + np.sqrt(var)), "tilted mean against quadrature")
+    close(var + var**2 * d2, second, VALUE_TOL * (1 + var), "tilted variance against quadrature")
+    if offers(likelihood, "log_prob"):
         at_points = zip(ask(y, mean, np.zeros_like(var)), likelihood.log_prob(y, mean), strict=True)
         for got, wanted in at_points:
-            _close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "tilted_moments at variance zero against log_prob")
+            close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "tilted_moments at variance zero against log_prob")
 
 
 def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
     p = _one(likelihood.predictive(mean, var), y, "predictive")
-    _require(bool(np.all((p >= 0) & (p <= 1))), "predictive gives a probability outside [0, 1]")
-    if _takes_signs(likelihood):
-        truth = expectation(lambda f: np.exp(_log_prob(likelihood, np.ones_like(f), f)), mean, var)
-        _close(p, truth, VALUE_TOL, "predictive against quadrature of p(+1 | f)")
-    if _offers(likelihood, "log_predictive"):
+    require(bool(np.all((p >= 0) & (p <= 1))), "predictive gives a probability outside [0, 1]")
+    if takes_signs(likelihood):
+        truth = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
+        close(p, truth, VALUE_TOL, "predictive against quadrature of p(+1 | f)")
+    if offers(likelihood, "log_predictive"):
         log_p = _one(likelihood.log_predictive(y, mean, var), y, "log_predictive")
-        mass = tilted_truth(lambda f: _log_prob(likelihood, y[:, None], f), mean, var)[0]
-        _close(log_p, mass, VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
-        if _takes_signs(likelihood):
+        mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)[0]
+        close(log_p, mass, VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
+        if takes_signs(likelihood):
             both = [np.exp(likelihood.log_predictive(np.full_like(mean, sign), mean, var)) for sign in (1.0, -1.0)]
-            _close(both[0] + both[1], np.ones_like(mean), VALUE_TOL, "sum of exp(log_predictive) over labels")
-            _close(both[0], p, VALUE_TOL, "exp(log_predictive) of label +1 against predictive")
+            close(both[0] + both[1], np.ones_like(mean), VALUE_TOL, "sum of exp(log_predictive) over labels")
+            close(both[0], p, VALUE_TOL, "exp(log_predictive) of label +1 against predictive")
         else:
             # the spread of the predictive density is no larger than this, if that of p(y | f) is of order one
             t, w = panels(0.0, 1.0)
             reach = SPREAD * np.sqrt(var + 10.0) + np.abs(mean)
             positive = np.exp(likelihood.log_predictive(reach[:, None] * t, mean[:, None], var[:, None])) @ w * reach
-            _close(positive, p, VALUE_TOL, "predictive against exp(log_predictive) over positive targets")
-    if _offers(likelihood, "predictive_std"):
+            close(positive, p, VALUE_TOL, "predictive against exp(log_predictive) over positive targets")
+    if offers(likelihood, "predictive_std"):
         std = _one(likelihood.predictive_std(mean, var), y, "predictive_std")
-        centre = expectation(lambda f: np.exp(_log_prob(likelihood, np.ones_like(f), f)), mean, var)
-        spread = expectation(
-            lambda f: (np.exp(_log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var
-        )
+        centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
+        spread = expectation(lambda f: (np.exp(log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var)
         # compared as variances: a difference of probabilities is known to rounding, its root to half the digits
-        _close(std**2, spread, VALUE_TOL, "squared predictive_std against quadrature")
+        close(std**2, spread, VALUE_TOL, "squared predictive_std against quadrature")
 
 
 def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    if not _offers(likelihood, "bound"):
+    if not offers(likelihood, "bound"):
         return
     f = np.linspace(-30, 30, 6001)
     fine = np.linspace(-0.01, 0.01, 2001)  # steps of 1e-5: a parabola's gap at its foot is then under 1e-10
@@ -146,25 +145,23 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
 
         def gap(x, constant=constant, nu=nu, tau=tau):
             quadratic = constant[:, None] + nu[:, None] * x - 0.5 * tau[:, None] * x**2
-            return _log_prob(likelihood, y[:, None], x) - quadratic
+            return log_prob(likelihood, y[:, None], x) - quadratic
 
         everywhere = gap(f[None, :])
         lowest = everywhere.min()
-        _require(bool(lowest > -GAP_TOL), f"bound at touch {touch} exceeds log_prob by {-lowest:.3g}")
+        require(bool(lowest > -GAP_TOL), f"bound at touch {touch} exceeds log_prob by {-lowest:.3g}")
         foot = f[everywhere.argmin(axis=1)]
         nearest = gap(foot[:, None] + fine).min(axis=1)
-        _require(
-            bool(nearest.max() < GAP_TOL), f"bound at touch {touch} is nowhere tight: smallest gap {nearest.max():.3g}"
-        )
-    if _offers(likelihood, "bound_point"):
+        require(bool(nearest.max() < GAP_TOL), f"bound at touch {touch} is nowhere tight: smallest gap {nearest.max():.3g}")
+    if offers(likelihood, "bound_point"):
         best = expected_bound(likelihood, y, _one(likelihood.bound_point(y, mean, var), y, "bound_point"), mean, var)
-        ceiling = expectation(lambda f: _log_prob(likelihood, y[:, None], f), mean, var)
-        _require(bool(np.all(best < ceiling + GAP_TOL)), "expected bound exceeds the expected log_prob")
+        ceiling = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+        require(bool(np.all(best < ceiling + GAP_TOL)), "expected bound exceeds the expected log_prob")
         for touch in np.linspace(-20, 20, 401):
             other = expected_bound(likelihood, y, np.full_like(y, touch), mean, var)
             gain = (other - best).max()
-            _require(bool(gain < GAP_TOL), f"touch {touch:.3g} beats bound_point: expected bound higher by {gain:.3g}")
-    if _offers(likelihood, "bound_curvature"):
+            require(bool(gain < GAP_TOL), f"touch {touch:.3g} beats bound_point: expected bound higher by {gain:.3g}")
+    if offers(likelihood, "bound_curvature"):
 
         def slope(m):  # of the best expected bound: the best touch moves with the mean, but to first order to no effect
             _, nu, tau = likelihood.bound(y, likelihood.bound_point(y, m, var))
@@ -176,46 +173,46 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
 
 def check_parameters(likelihood: Any) -> None:
     theta, p = likelihood.theta, len(likelihood.theta)
-    _require(theta.shape == (p,) and bool(np.isfinite(theta).all()), f"theta is not a finite vector: {theta}")
+    require(theta.shape == (p,) and bool(np.isfinite(theta).all()), f"theta is not a finite vector: {theta}")
     names, bounds = likelihood.names, likelihood.bounds
-    _require(len(names) == p == len(set(names)), f"names {names} are not {p} different ones")
-    _require(bounds.shape == (p, 2), f"bounds have shape {bounds.shape}, not ({p}, 2)")
+    require(len(names) == p == len(set(names)), f"names {names} are not {p} different ones")
+    require(bounds.shape == (p, 2), f"bounds have shape {bounds.shape}, not ({p}, 2)")
     inside = (bounds[:, 0] <= theta) & (theta <= bounds[:, 1])
-    _require(bool(inside.all()), f"theta {theta} is outside its bounds {bounds}")
+    require(bool(inside.all()), f"theta {theta} is outside its bounds {bounds}")
     moved = likelihood.with_theta(theta + 0.25)
-    _require(type(moved) is type(likelihood), "with_theta gives another type")
-    _close(moved.theta, theta + 0.25, 1e-12, "theta after with_theta")  # exp and log, rounding
-    _close(moved.bounds, bounds, 0, "bounds after with_theta")
-    _close(likelihood.theta, theta, 0, "theta of the likelihood itself after with_theta")
-    _close(likelihood.with_theta(theta).theta, theta, 1e-14, "theta after with_theta(theta)")
-    _raises(likelihood.with_theta, np.append(theta, 0.0), "with_theta of too many parameters")
+    require(type(moved) is type(likelihood), "with_theta gives another type")
+    close(moved.theta, theta + 0.25, 1e-12, "theta after with_theta")  # exp and log, rounding
+    close(moved.bounds, bounds, 0, "bounds after with_theta")
+    close(likelihood.theta, theta, 0, "theta of the likelihood itself after with_theta")
+    close(likelihood.with_theta(theta).theta, theta, 1e-14, "theta after with_theta(theta)")
+    raises(ValueError, partial(likelihood.with_theta, np.append(theta, 0.0)), "with_theta of too many parameters")
     if p:
-        _raises(likelihood.with_theta, np.zeros(0), "with_theta of no parameters")
+        raises(ValueError, partial(likelihood.with_theta, np.zeros(0)), "with_theta of no parameters")
 
 
 def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
     """Derivatives in theta, one row per parameter, against central differences of `with_theta`."""
-    if _offers(likelihood, "log_prob_theta"):
+    if offers(likelihood, "log_prob_theta"):
         for i, part in enumerate(_three_theta(likelihood.log_prob_theta(y, mean))):
             name = f"log_prob_theta of the {('value', 'slope', 'curvature')[i]}"
             _theta_slopes(part, lambda l: l.log_prob(y, mean)[i], likelihood, len(y), name)  # noqa: B023, called at once
     for name, question in (("expected_log_prob_theta", "expected_log_prob"), ("tilted_theta", "tilted_moments")):
-        if _offers(likelihood, name):
+        if offers(likelihood, name):
             part = getattr(likelihood, name)(y, mean, var)
             _theta_slopes(part, lambda l: getattr(l, question)(y, mean, var)[0], likelihood, len(y), name)  # noqa: B023
-    if _offers(likelihood, "bound_theta"):
+    if offers(likelihood, "bound_theta"):
         touch = np.linspace(-3, 3, len(y))
         part = likelihood.bound_theta(y, touch, mean, var)
         _theta_slopes(part, lambda l: expected_bound(l, y, touch, mean, var), likelihood, len(y), "bound_theta")
 
 
 def check_object(likelihood: Any) -> None:
-    _require(type(likelihood).__repr__ is not object.__repr__, "no readable repr")
+    require(type(likelihood).__repr__ is not object.__repr__, "no readable repr")
     twin = pickle.loads(pickle.dumps(likelihood))
-    _require(twin == likelihood and hash(twin) == hash(likelihood), "a pickled likelihood comes back different")
-    _require(repr(twin) == repr(likelihood), "the repr changes with pickling")
+    require(twin == likelihood and hash(twin) == hash(likelihood), "a pickled likelihood comes back different")
+    require(repr(twin) == repr(likelihood), "the repr changes with pickling")
     if len(likelihood.theta):
-        _require(likelihood.with_theta(likelihood.theta + 0.25) != likelihood, "another theta, an equal likelihood")
+        require(likelihood.with_theta(likelihood.theta + 0.25) != likelihood, "another theta, an equal likelihood")
     field = next(iter(vars(likelihood)), "anything")
     try:
         setattr(likelihood, field, getattr(likelihood, field, None))
@@ -274,42 +271,23 @@ def expected_bound(likelihood: Any, y: Array, touch: Array, mean: Array, var: Ar
     return constant + nu * mean - 0.5 * tau * (mean**2 + var)
 
 
-def _log_prob(likelihood: Any, y: Array, f: Array) -> Array:
-    if _offers(likelihood, "log_prob"):
-        return likelihood.log_prob(y, f)[0]
-    return likelihood.tilted_moments(y, f, np.zeros_like(f))[0]
-
-
 # pieces ---------------------------------------------------------------------------------------------------------------
 
 
-def _offers(likelihood: Any, question: str) -> bool:
-    return callable(getattr(likelihood, question, None))
-
-
-def _takes_signs(likelihood: Any) -> bool:
-    """Whether targets are labels -1 and +1, not real numbers."""
-    try:
-        likelihood.check_targets(np.array([0.5, -2.0]))
-    except ValueError:
-        return True
-    return False
-
-
 def _one(answer: Any, y: Array, what: str) -> Array:
-    _require(np.shape(answer) == y.shape, f"{what} has shape {np.shape(answer)}, not {y.shape}")
-    _require(bool(np.isfinite(answer).all()), f"{what} is not finite everywhere")
+    require(np.shape(answer) == y.shape, f"{what} has shape {np.shape(answer)}, not {y.shape}")
+    require(bool(np.isfinite(answer).all()), f"{what} is not finite everywhere")
     return np.asarray(answer)
 
 
 def _three(answer: Any, y: Array, what: str) -> tuple[Array, Array, Array]:
-    _require(len(answer) == 3, f"{what} gives {len(answer)} arrays, not three")
+    require(len(answer) == 3, f"{what} gives {len(answer)} arrays, not three")
     value, slope, curvature = (_one(part, y, what) for part in answer)
     return value, slope, curvature
 
 
 def _three_theta(answer: Any) -> Any:
-    _require(len(answer) == 3, f"log_prob_theta gives {len(answer)} arrays, not three")
+    require(len(answer) == 3, f"log_prob_theta gives {len(answer)} arrays, not three")
     return answer
 
 
@@ -320,40 +298,14 @@ def _slopes(analytic: Array, function: Callable[[Array], Array], at: Array, widt
     numeric = (function(up) - function(down)) / (up - down)
     # rounding of the values, seen through the step, beside the truncation
     allowed = SLOPE_TOL * (1 + np.abs(numeric)) + 1e-14 * (1 + np.abs(function(at))) / h
-    _close(analytic, numeric, allowed, f"{what} against central differences")
+    close(analytic, numeric, allowed, f"{what} against central differences")
 
 
 def _theta_slopes(analytic: Any, function: Callable[[Any], Array], likelihood: Any, n: int, what: str) -> None:
     theta = likelihood.theta
-    _require(np.shape(analytic) == (len(theta), n), f"{what} has shape {np.shape(analytic)}, not {(len(theta), n)}")
+    require(np.shape(analytic) == (len(theta), n), f"{what} has shape {np.shape(analytic)}, not {(len(theta), n)}")
     for i, e in enumerate(np.eye(len(theta))):
         up, down = (function(likelihood.with_theta(theta + s * STEP * e)) for s in (1, -1))
         numeric = (up - down) / (2 * STEP)
         allowed = SLOPE_TOL * (1 + np.abs(numeric)) + 1e-14 * np.abs(up) / STEP
-        _close(analytic[i], numeric, allowed, f"{what} ({likelihood.names[i]}) against central differences")
-
-
-def _close(a: Any, b: Any, atol: ArrayLike, what: str) -> None:
-    _require(np.shape(a) == np.shape(b), f"{what}: shapes {np.shape(a)} and {np.shape(b)}")
-    gap = np.abs(np.asarray(a) - b)
-    bad = ~(gap <= atol)  # not-a-number is bad too
-    if bad.any():
-        worst = np.unravel_index(np.argmax(np.where(bad, gap / np.maximum(atol, 1e-300), -1.0)), gap.shape)
-        entry = ", ".join(map(str, worst))
-        raise AssertionError(
-            f"{what}: entry {entry} is {np.asarray(a)[worst]:.9g}, not {np.asarray(b)[worst]:.9g}: "
-            f"off by {gap[worst]:.3g}, allowed {np.broadcast_to(atol, gap.shape)[worst]:.3g}"
-        )
-
-
-def _raises(action: Callable[[Any], Any], argument: Any, what: str) -> None:
-    try:
-        action(argument)
-    except ValueError:
-        return
-    raise AssertionError(f"{what} should raise ValueError")
-
-
-def _require(fact: bool, message: str) -> None:
-    if not fact:
-        raise AssertionError(message)
+        close(analytic[i], numeric, allowed, f"{what} ({likelihood.names[i]}) against central differences")

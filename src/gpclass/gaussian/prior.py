@@ -1,0 +1,96 @@
+"""The prior N(0, K) in whitened coordinates: f = root z with z ~ N(0, I). What samplers walk in.
+
+From the eigenvectors of K: directions in which K is zero to rounding are left out, so no jitter is needed, and the
+posterior precision I + rootᵀ W root is nearly diagonal, which suits samplers that scale each coordinate by itself.
+Where many K follow each other and only continuity in K counts, `Prior.cholesky` is the quicker root.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dtrtrs
+
+from ..numerics import NotPositiveDefinite
+
+JITTERS = (1e-10, 1e-8, 1e-6)  # tried in turn on the diagonal, relative to its mean, by `Prior.cholesky`
+
+
+class Prior:
+    """N(0, K): one K (n, n) for all latent functions, or one each (C, n, n).
+
+    Latent values are (C, n, R): C latent functions at n points in R columns (chains, runs). Whitened ones are (C, r, R).
+    """
+
+    def __init__(self, root: np.ndarray, inverse: np.ndarray):
+        self.root = root  # (1 or C, n, r)
+        self._inverse = inverse  # (1 or C, r, n), its pseudo-inverse
+
+    @classmethod
+    def of(cls, K: np.ndarray) -> Prior:
+        """From the eigenvectors of K."""
+        pairs = [_eigen(k) for k in (K if K.ndim == 3 else K[None])]
+        rank = max(int(np.sum(value > 0)) for value, _ in pairs)
+        roots = [vector[:, :rank] * np.sqrt(value[:rank]) for value, vector in pairs]
+        inverses = []
+        for value, vector in pairs:
+            kept = value[:rank] > 0
+            inverses.append((vector[:, :rank] * np.where(kept, 1 / np.sqrt(np.where(kept, value[:rank], 1.0)), 0.0)).T)
+        return cls(np.stack(roots), np.stack(inverses))
+
+    @classmethod
+    def cholesky(cls, K: np.ndarray) -> Prior:
+        """From the Cholesky factor of K, with a jitter of `JITTERS` on its diagonal."""
+        return _CholeskyPrior(np.stack([_jittered(k) for k in (K if K.ndim == 3 else K[None])]))
+
+    @property
+    def rank(self) -> int:
+        return self.root.shape[2]
+
+    def colour(self, Z: np.ndarray) -> np.ndarray:
+        """Latent values (C, n, R) of whitened ones (C, r, R)."""
+        return np.matmul(self.root, Z)
+
+    def whiten(self, F: np.ndarray) -> np.ndarray:
+        """Whitened coordinates (C, r, R) of latent values (C, n, R)."""
+        return np.matmul(self._inverse, F)
+
+    def conditional(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projection P (C', r, m) and variance v (C', m): given z the latent values at new points are N(Pᵀ z, v)."""
+        P = self.whiten(Ks if Ks.ndim == 3 else Ks[None])
+        explained = np.einsum("crm,crm->cm", P, P)
+        return P, np.maximum(kd - explained, 0.0)  # rounding can push a point that coincides with data below zero
+
+
+class _CholeskyPrior(Prior):
+    def __init__(self, root):
+        self.root = root
+
+    def whiten(self, F):
+        roots = np.broadcast_to(self.root, (len(F), *self.root.shape[1:]))
+        return np.stack([dtrtrs(L, f, lower=1)[0] for L, f in zip(roots, F, strict=True)])
+
+
+def _eigen(K):
+    """Eigenvalues, falling, those that are rounding set to zero, and eigenvectors."""
+    value, vector = eigh(K)
+    value, vector = value[::-1], vector[:, ::-1]
+    rounding = len(K) * np.finfo(float).eps * max(value[0], 0.0)
+    if value[-1] < -1e3 * rounding or not np.all(np.isfinite(value)):
+        raise NotPositiveDefinite(
+            f"K is not a covariance matrix: it has eigenvalues from {value[-1]:.3g} to {value[0]:.3g}"
+        )
+    return np.where(value > rounding, value, 0.0), vector
+
+
+def _jittered(K):
+    n = len(K)
+    for jitter in JITTERS:
+        A = np.array(K, order="F")
+        A.ravel(order="K")[:: n + 1] += jitter * max(np.trace(K) / n, np.finfo(float).tiny)
+        L, info = dpotrf(A, lower=1, overwrite_a=1, clean=1)
+        if info == 0:
+            return L
+    raise NotPositiveDefinite(
+        f"K is not positive definite, even with {JITTERS[-1]:g} of its mean variance added to the diagonal"
+    )

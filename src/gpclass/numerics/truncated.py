@@ -1,0 +1,92 @@
+"""Exact draws from truncated and tilted Gaussians, vectorised, with no loop that can hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
+
+ROUNDS = 500  # of rejection below; each takes at least a third of what is left, so a draw not done by then has p < 1e-80
+
+
+def normal_below(limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A standard normal draw, given that it is below `limit`; right for limits of -1e6 as for +1e6."""
+    limit = np.asarray(limit, float)
+    # 1 - U is in (0, 1]: its logarithm is finite
+    drawn = ndtri_exp(np.log1p(-rng.random(limit.shape)) + log_ndtr(limit))
+    return np.minimum(drawn, limit)
+
+
+def log_concave(
+    log_density: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+    nodes: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """One draw from each of m log-concave densities on the real line.
+
+    `log_density(x, rows)` gives value and slope, (k, q), of the densities number `rows` (k,) at x (k, q). Tangents at
+    `nodes` (m, q), ascending and on both sides of the mode, make an exponential envelope; draws from it are accepted
+    with probability density/envelope until every row has one.
+    """
+    m = len(nodes)
+    hull = _Hull(nodes, *log_density(nodes, np.arange(m)))
+    out, left = np.empty(m), np.arange(m)
+    for _ in range(ROUNDS):
+        x, envelope = hull.draw(left, rng)
+        accept = np.log1p(-rng.random(len(left))) <= log_density(x[:, None], left)[0][:, 0] - envelope
+        out[left[accept]] = x[accept]
+        left = left[~accept]
+        if not len(left):
+            return out
+    raise FloatingPointError("a draw from a log-concave density was refused too often: the density is not log-concave")
+
+
+class _Hull:
+    """Piecewise exponential envelopes from tangents: between `edges`, log height = value + slope (x - node)."""
+
+    def __init__(self, nodes, value, slope):
+        self.nodes, self.value, self.slope = nodes, value, slope
+        gap, fall = np.diff(nodes), slope[:, :-1] - slope[:, 1:]
+        # tangents of neighbours meet where value_k + s_k t = value_{k+1} + s_{k+1} (t - gap), t in [0, gap]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (np.diff(value) - slope[:, 1:] * gap) / fall
+        t = np.where(fall > 1e-12 * (1 + np.abs(slope[:, 1:])), np.clip(t, 0, gap), 0.5 * gap)
+        ends = np.full((len(nodes), 1), np.inf)
+        edges = np.concatenate([-ends, nodes[:, :-1] + t, ends], axis=1)
+        self.left, self.right = edges[:, :-1], edges[:, 1:]
+        top = value.max(axis=1, keepdims=True)
+        mass = np.exp(value - top) * _exponential_mass(slope, self.left - nodes, self.right - nodes)
+        self.cumulative = np.cumsum(mass, axis=1)
+        self.cumulative /= self.cumulative[:, -1:]
+
+    def draw(self, rows, rng):
+        pick = np.sum(rng.random((len(rows), 1)) > self.cumulative[rows], axis=1)
+        pick = np.minimum(pick, self.nodes.shape[1] - 1)
+        node, value, slope = (a[rows, pick] for a in (self.nodes, self.value, self.slope))
+        x = node + _exponential_draw(slope, self.left[rows, pick] - node, self.right[rows, pick] - node, rng)
+        return x, value + slope * (x - node)
+
+
+def _exponential_mass(slope, a, b):
+    """∫_a^b exp(slope t) dt; a may be -inf where slope > 0, b may be inf where slope < 0."""
+    rate, share, flat = _pieces(slope, a, b)
+    higher = np.where(slope > 0, b, a)
+    with np.errstate(invalid="ignore"):  # flat pieces may be infinitely wide where slope is 0; log-concavity excludes it
+        return np.where(flat, b - a, np.exp(np.where(flat, 0.0, slope * higher)) * share / rate)
+
+
+def _exponential_draw(slope, a, b, rng):
+    """A draw of density ∝ exp(slope t) on (a, b), as above."""
+    rate, share, flat = _pieces(slope, a, b)
+    u = rng.random(slope.shape)
+    from_higher_end = np.where(flat, u * np.where(flat, b - a, 0.0), -np.log1p(-u * share) / rate)
+    return np.where(slope > 0, b - from_higher_end, a + from_higher_end)
+
+
+def _pieces(slope, a, b):
+    """|slope|, the share of the exponential's mass that lies within b - a, and where the piece is as good as level."""
+    rate, width = np.abs(slope), b - a
+    flat = rate * np.where(np.isfinite(width), width, 1e300) < 1e-10
+    rate = np.where(rate > 0, rate, 1.0)
+    return rate, -np.expm1(-rate * width), flat

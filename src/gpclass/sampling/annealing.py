@@ -1,0 +1,208 @@
+"""Annealed importance sampling: log Z along a path of temperatures from a Gaussian to the posterior.
+
+At inverse temperature t the path stands at q(f) [p(y | f) N(f | 0, K) / q(f)]^t, with q the prior or an engine's posterior.
+Many runs go down it together as columns of one matrix, moved by Hamiltonian steps; a pilot population goes first and
+sets the temperatures, so that the log weights spread by the same amount in every step, and the steps' sizes and scales.
+The main runs then use these as they are: their weights are unbiased for Z, however rough the pilot was.
+
+[NR] Nickisch & Rasmussen 2008, section 10.   [N] Neal 2001, Annealed importance sampling.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from ..gaussian import Prior
+from .reference import Reference
+from .target import Target, generator, prepare
+
+LEAPFROGS = 5  # per temperature
+ACCEPTANCE = 0.75  # aimed at by the pilot
+PILOT_MOVES = 4  # per temperature of the pilot
+PILOT_STEPS = 2000  # temperatures of the pilot, at most
+
+
+@dataclass(frozen=True)
+class AnnealedEvidence:
+    """log Z by annealed importance sampling."""
+
+    log_evidence: float  # log of the mean weight
+    standard_error: float  # of log_evidence
+    thermodynamic: float  # mean log weight: thermodynamic integration, below log Z on average
+    log_weights: np.ndarray  # (runs,)
+    temperatures: np.ndarray  # (steps + 1,) inverse temperatures, from 0 to 1
+    acceptance: float  # share of the Hamiltonian steps accepted
+    latent: np.ndarray  # (runs, n) or (runs, n, C) final states: draws from the posterior, with the weights above
+
+    @property
+    def effective_runs(self) -> float:
+        """Runs that carry the estimate: (Σ w)² / Σ w²."""
+        w = np.exp(self.log_weights - self.log_weights.max())
+        return float(w.sum() ** 2 / np.sum(w**2))
+
+    def __repr__(self) -> str:
+        return (
+            f"log Z = {self.log_evidence:.3f} ± {self.standard_error:.3f}  ({len(self.log_weights)} annealed runs of "
+            f"{len(self.temperatures) - 1} temperatures, {self.effective_runs:.1f} of them effective; "
+            f"thermodynamic integral {self.thermodynamic:.3f})"
+        )
+
+
+def annealed_importance(
+    K: np.ndarray,
+    y: np.ndarray,
+    likelihood: Any,
+    start: Any = None,
+    *,
+    n_runs: int = 32,
+    n_temperatures: int = 1000,
+    random_state: Any = None,
+    verbose: int = 0,
+) -> AnnealedEvidence:
+    """log Z = log ∫ N(f | 0, K) p(y | f) df by annealing from the prior, or from `start`, an engine's fit. [NR] 10.2
+
+    Ctrl-C ends the program: a path walked half way says nothing about Z.
+    """
+    for name, value, least in (("n_runs", n_runs, 2), ("n_temperatures", n_temperatures, 1)):
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
+    K, y = prepare(K, y, likelihood, ("log_prob",), "annealed_importance")
+    rng, target = generator(random_state), Target(Prior.of(K), y, likelihood)
+    path = _Path(Reference.of(target, start), rng)
+    schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)
+    log_weights, F, acceptance = _anneal(path, schedule, n_runs, verbose)
+    return _summary(log_weights, schedule.temperatures, acceptance, F)
+
+
+def _summary(log_weights, temperatures, acceptance, F):
+    top = log_weights.max()
+    w = np.exp(log_weights - top)
+    error = float(np.std(w, ddof=1) / np.sqrt(len(w)) / np.mean(w))
+    latent = np.moveaxis(F, (2, 1, 0), (0, 1, 2))
+    result = AnnealedEvidence(
+        log_evidence=float(top + np.log(np.mean(w))),
+        standard_error=error,
+        thermodynamic=float(np.mean(log_weights)),
+        log_weights=log_weights,
+        temperatures=temperatures,
+        acceptance=acceptance,
+        latent=latent[..., 0] if latent.shape[2] == 1 else latent,
+    )
+    if result.effective_runs < min(5, 0.5 * len(w)):
+        warnings.warn(
+            f"annealed_importance: {result.effective_runs:.1f} of {len(w)} runs carry the estimate of log Z; its error may "
+            f"be larger than stated. Raise n_temperatures ({len(temperatures) - 1}) or n_runs, or start from an EP fit.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return result
+
+
+class _Path:
+    """Moves that leave a temperature's distribution invariant, in coordinates x with f = mean + root x."""
+
+    def __init__(self, reference: Reference, rng: np.random.Generator):
+        self.reference, self.rng = reference, rng
+        self._transposed = np.ascontiguousarray(np.swapaxes(reference.root, 1, 2))
+
+    def begin(self, runs: int):
+        C, rank = self.reference.target.shape
+        return self._state(self.rng.standard_normal((C, rank, runs)))
+
+    def _state(self, x):
+        """x, log ratio (R,) and its gradient in x."""
+        value, slope = self.reference.log_ratio_slope(self.reference.latent(x))
+        return x, value, np.matmul(self._transposed, slope)
+
+    def move(self, state, t, epsilon, scale2):
+        """One trajectory at inverse temperature t; the new state, and the chances of acceptance (R,)."""
+        x, value, slope = state
+        momentum = self.rng.standard_normal(x.shape) / np.sqrt(scale2)
+        before = self._energy(x, value, momentum, t, scale2)
+        epsilon = epsilon * self.rng.uniform(0.7, 1.0)  # so that no coordinate turns a full circle every time
+        new = state
+        momentum = momentum + 0.5 * epsilon * (t * slope - x)
+        with np.errstate(invalid="ignore", over="ignore"):  # a trajectory that ran away is refused
+            for i in range(LEAPFROGS):
+                new = self._state(new[0] + epsilon * scale2 * momentum)
+                momentum = momentum + (1.0 if i < LEAPFROGS - 1 else 0.5) * epsilon * (t * new[2] - new[0])
+            fall = before - self._energy(new[0], new[1], momentum, t, scale2)
+        chance = np.exp(np.minimum(np.where(np.isfinite(fall), fall, -np.inf), 0.0))
+        accept = self.rng.random(len(chance)) < chance
+        return tuple(np.where(accept, a, b) for a, b in zip(new, state, strict=True)), chance
+
+    @staticmethod
+    def _energy(x, value, momentum, t, scale2):
+        return 0.5 * np.sum(x * x + scale2 * momentum**2, axis=(0, 1)) - t * value
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """Temperatures of the main runs, and step sizes and scales of the pilot's temperature next to each."""
+
+    temperatures: np.ndarray
+    nearest: np.ndarray
+    steps: list[float]
+    scales: list[np.ndarray]
+
+
+def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
+    """A population that is resampled on its way from t = 0 to 1, in steps that change its log weights by one or less."""
+    state = path.begin(runs)
+    t, epsilon = 0.0, 1.0 / LEAPFROGS
+    scale2 = np.ones((*state[0].shape[:2], 1))
+    stops: list[float] = []
+    spreads: list[float] = []
+    steps: list[float] = []
+    scales: list[np.ndarray] = []
+    with tqdm(total=1.0, desc="AIS pilot", disable=not verbose, bar_format="{desc}: {percentage:3.0f}%|{bar}|") as bar:
+        while True:
+            for _ in range(PILOT_MOVES):
+                state, chance = path.move(state, t, epsilon, scale2)
+                epsilon = min(epsilon * np.exp(0.3 * (np.mean(chance) - ACCEPTANCE)), np.pi / LEAPFROGS)
+            x = state[0]
+            scale2 = (runs * x.var(axis=2, keepdims=True) + 30 * scale2) / (runs + 30)
+            spread = max(float(np.std(state[1])), 1e-12)
+            stops.append(t)
+            spreads.append(spread)
+            steps.append(epsilon)
+            scales.append(scale2)
+            if t >= 1.0:
+                break
+            gain = min(1.0 / spread, 1.0 - t) if len(stops) < PILOT_STEPS else 1.0 - t
+            state = _resampled(state, gain * state[1], path.rng)
+            t = min(t + gain, 1.0) if t + gain < 1 - 1e-12 else 1.0
+            bar.update(gain)
+    # even steps: dt × spread(t) the same everywhere
+    lengths = np.concatenate([[0.0], np.cumsum(np.diff(stops) * 0.5 * (np.array(spreads)[1:] + np.array(spreads)[:-1]))])
+    temperatures = np.interp(np.linspace(0, lengths[-1], n_temperatures + 1), lengths, stops)
+    temperatures[0], temperatures[-1] = 0.0, 1.0
+    nearest = np.clip(np.searchsorted(stops, temperatures), 0, len(stops) - 1)
+    return _Schedule(temperatures, nearest, steps, scales)
+
+
+def _resampled(state, log_weights, rng):
+    """Systematic resampling of columns."""
+    w = np.exp(log_weights - log_weights.max())
+    places = (np.arange(len(w)) + rng.random()) / len(w)
+    pick = np.minimum(np.searchsorted(np.cumsum(w) / w.sum(), places), len(w) - 1)
+    return tuple(a[..., pick] for a in state)
+
+
+def _anneal(path, schedule, runs, verbose):
+    """[NR] 10.3: f of each step is drawn at the temperature before it."""
+    state = path.begin(runs)
+    log_weights, accepted = np.zeros(runs), 0.0
+    steps = tqdm(np.diff(schedule.temperatures), desc="AIS", disable=not verbose)
+    for i, gain in enumerate(steps, start=1):
+        log_weights += gain * state[1]
+        k = schedule.nearest[i]
+        state, chance = path.move(state, schedule.temperatures[i], schedule.steps[k], schedule.scales[k])
+        accepted += float(np.mean(chance))
+    return log_weights, path.reference.latent(state[0]), accepted / len(steps)

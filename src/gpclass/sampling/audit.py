@@ -1,0 +1,226 @@
+"""How good is an approximation on this very data? Its answers beside those of samplers.
+
+[NR] Nickisch & Rasmussen 2008: KL(q‖p) = log Z - log Z_B (eq. 9 and the lines after it).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..gaussian import Prior
+from ..likelihoods import MultinomialProbit, Probit
+from .annealing import annealed_importance
+from .diagnostics import pareto_k
+from .hmc import HMC
+from .orthant import orthant_evidence
+from .reference import Reference
+from .target import Target, generator
+
+ORTHANT = 300  # dimensions up to which a probit model's evidence is taken from its orthant probability
+PROPOSALS = 4000  # draws of the approximation, for the Pareto shape of its weights
+GOOD, FAIR = 0.02, 0.05  # largest errors of a class probability
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An approximation beside the truth as samplers see it. Differences are approximation minus truth."""
+
+    engine: str
+    likelihood: str
+    n_points: int
+    log_evidence: float  # the engine's
+    bound: float | None  # Jensen's, of the engine's posterior
+    sampled_log_evidence: float
+    sampled_error: float  # its standard error
+    evidence_method: str
+    mean_error_max: float  # of marginal means at the training points, in posterior standard deviations
+    mean_error_mean: float
+    mean_noise: float  # what sampling alone would make of mean_error_mean
+    sd_error_max: float  # of marginal standard deviations, relative
+    sd_error_mean: float
+    probability_error_max: float  # of class probabilities
+    probability_error_mean: float
+    probability_noise: float  # largest standard error of the sampler's class probabilities
+    pareto_k: float | None  # of the weights posterior / approximation
+    r_hat: float
+    effective_draws: float
+
+    @property
+    def evidence_error(self) -> float:
+        return self.log_evidence - self.sampled_log_evidence
+
+    @property
+    def kl_divergence(self) -> float | None:
+        """KL(q‖p) = log Z - log Z_B, in nats."""
+        return None if self.bound is None else self.sampled_log_evidence - self.bound
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if not self.r_hat < 1.05:
+            return "the sampler itself has not converged: give it more draws before judging"
+        worst = self.probability_error_max
+        if worst <= GOOD + 2 * self.probability_noise:
+            grade = "class probabilities can be trusted"
+        elif worst <= FAIR + 2 * self.probability_noise:
+            grade = "class probabilities are fair, off by a few percent in places"
+        else:
+            grade = "do not trust class probabilities"
+        gap = abs(self.evidence_error)
+        evidence = "evidence is good enough to compare models" if gap <= 0.5 + 2 * self.sampled_error else (
+            f"evidence is {gap:.1f} nats {'too high' if self.evidence_error > 0 else 'too low'}"
+        )
+        return f"{grade}; {evidence}"
+
+    def rows(self) -> list[tuple[str, float | None, float | None, str]]:
+        """(quantity, value, sampling error, remark), as in `to_frame` and in print."""
+        return [
+            ("log evidence", self.log_evidence, None, f"by {self.engine}"),
+            ("log evidence, sampled", self.sampled_log_evidence, self.sampled_error, self.evidence_method),
+            ("evidence error", self.evidence_error, self.sampled_error, "nats"),
+            ("Jensen bound", self.bound, None, "never above the true log evidence"),
+            ("KL(q‖p)", self.kl_divergence, self.sampled_error, "nats"),
+            ("mean error, largest", self.mean_error_max, None, "posterior standard deviations"),
+            ("mean error, average", self.mean_error_mean, self.mean_noise, "posterior standard deviations"),
+            ("sd error, largest", self.sd_error_max, None, "relative"),
+            ("sd error, average", self.sd_error_mean, None, "relative"),
+            ("probability error, largest", self.probability_error_max, self.probability_noise, ""),
+            ("probability error, average", self.probability_error_mean, self.probability_noise, ""),
+            ("Pareto k̂", self.pareto_k, None, "below 0.5 close, above 0.7 far from the posterior"),
+            ("sampler's R-hat", self.r_hat, None, "should be below 1.05"),
+            ("sampler's effective draws", self.effective_draws, None, ""),
+        ]
+
+    def to_frame(self):
+        """The same as a pandas DataFrame, one row per quantity."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("Audit.to_frame needs pandas: pip install pandas") from error
+        return pd.DataFrame(self.rows(), columns=["quantity", "value", "error", "remark"]).set_index("quantity")
+
+    def __repr__(self) -> str:
+        lines = [f"Audit of {self.engine} with {self.likelihood} on {self.n_points} points: {self.verdict}."]
+        for quantity, value, error, remark in self.rows():
+            shown = "–" if value is None else f"{value:.4g}" if abs(value) < 100 else f"{value:.2f}"
+            spread = "" if error is None else f" ± {error:.2g}"
+            lines.append(f"  {quantity:<28}{shown + spread:<22}{remark}".rstrip())
+        return "\n".join(lines)
+
+
+def audit(
+    posterior: Any,
+    X: Any = None,
+    *,
+    sampler: Any = None,
+    n_temperatures: int = 1000,
+    random_state: Any = 0,
+    verbose: int = 0,
+) -> Audit:
+    """Compare an engine's fit, or a fitted GPClassifier, with samplers on the same data and hyperparameters.
+
+    Class probabilities are compared at the training points, or for a classifier at the rows of `X` if these are given.
+    `sampler` draws from the posterior (HMC by default). The evidence comes from an orthant probability for probit models
+    of up to 300 dimensions, else from `n_temperatures` steps of annealed importance sampling from the fit itself.
+    """
+    fit, kernel, inputs = _subject(posterior)
+    K = fit.posterior.K
+    rng = generator(random_state)
+    Ks, kd = _where(K, kernel, inputs, X, posterior)
+    sampler = HMC(random_state=rng, verbose=verbose) if sampler is None else sampler
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict says so
+        draws = sampler.fit(K, fit.y, fit.likelihood)
+    log_z, error, method = _evidence(K, fit, n_temperatures, rng, verbose)
+    p, noise = _sampled_probabilities(draws, Ks, kd)
+    gap = np.abs(np.exp(fit.log_class_probabilities(Ks, kd)) - p)
+    sd, draws_sd = np.sqrt(fit.var), np.sqrt(draws.var)
+    shift, stretch = np.abs(fit.mean - draws.mean) / draws_sd, np.abs(sd / draws_sd - 1)
+    return Audit(
+        engine=type(fit.engine).__name__,
+        likelihood=type(fit.likelihood).__name__,
+        n_points=len(fit.y),
+        log_evidence=float(fit.log_evidence),
+        bound=fit.jensen_bound() if hasattr(fit.likelihood, "expected_log_prob") else None,
+        sampled_log_evidence=log_z,
+        sampled_error=error,
+        evidence_method=method,
+        mean_error_max=float(shift.max()),
+        mean_error_mean=float(shift.mean()),
+        mean_noise=float(np.nanmean(1 / np.sqrt(draws.effective_size)) * np.sqrt(2 / np.pi)),
+        sd_error_max=float(stretch.max()),
+        sd_error_mean=float(stretch.mean()),
+        probability_error_max=float(gap.max()),
+        probability_error_mean=float(gap.mean()),
+        probability_noise=noise,
+        pareto_k=_weights_shape(K, fit, rng),
+        r_hat=draws.worst_r_hat,
+        effective_draws=draws.least_effective_size,
+    )
+
+
+def _subject(posterior):
+    """Fit, kernel and training inputs; the last two are None for a bare fit."""
+    if hasattr(posterior, "posterior_"):
+        fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.X_train_
+    else:
+        fit, kernel, inputs = posterior, None, None
+    if not (hasattr(fit, "posterior") and hasattr(fit, "log_class_probabilities")):
+        raise TypeError(
+            f"audit takes the fit of an engine, or a fitted GPClassifier that has one, but got {type(posterior).__name__}"
+            + (" fitted by sampling: samples are what audits compare with" if fit is not posterior else "")
+        )
+    return fit, kernel, inputs
+
+
+def _where(K, kernel, inputs, X, classifier):
+    if X is None:
+        return K, np.diagonal(K).copy()
+    if kernel is None:
+        raise ValueError("X can be given with a fitted GPClassifier only: a bare fit does not know its kernel")
+    X = np.asarray(X, float)
+    if X.ndim != 2 or X.shape[1] != inputs.shape[1]:
+        raise ValueError(f"X must have {inputs.shape[1]} columns, but has shape {X.shape}")
+    return kernel(inputs, X), kernel.diag(X)
+
+
+def _evidence(K, fit, n_temperatures, rng, verbose):
+    dimensions = len(fit.y) * max(1, fit.likelihood.n_latents - 1)
+    if isinstance(fit.likelihood, (Probit, MultinomialProbit)) and dimensions <= ORTHANT:
+        exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng, verbose=verbose)
+        return exact.log_evidence, exact.standard_error, "orthant probability"
+    start, name = (fit, type(fit.engine).__name__) if _has_sites(fit) else (None, "the prior")
+    annealed = annealed_importance(
+        K, fit.y, fit.likelihood, start, n_temperatures=n_temperatures, random_state=rng, verbose=verbose
+    )
+    return annealed.log_evidence, annealed.standard_error, f"annealed from {name}"
+
+
+def _has_sites(fit):
+    return getattr(fit.posterior, "sites", None) is not None and fit.likelihood.n_latents == 1
+
+
+def _sampled_probabilities(draws, Ks, kd):
+    """(m, C) class probabilities of the sampler, and the largest standard error, from the spread of half chains."""
+    parts = max(2, 2 * draws.n_chains)
+    means, noises = [], []
+    for p in draws._per_draw(Ks, kd):
+        pieces = np.stack([part.mean(0) for part in np.array_split(p, parts)])
+        means.append(p.mean(0))
+        noises.append(pieces.std(0, ddof=1).max() / np.sqrt(parts))
+    return np.concatenate(means), float(np.max(noises))
+
+
+def _weights_shape(K, fit, rng):
+    """Pareto k̂ of posterior over approximation, at draws of the approximation."""
+    if not _has_sites(fit):
+        return None
+    target = Target(Prior.of(K), fit.y, fit.likelihood)
+    reference = Reference.of(target, fit)
+    F = reference.latent(rng.standard_normal((*target.shape, PROPOSALS)))
+    return pareto_k(reference.log_ratio(F))

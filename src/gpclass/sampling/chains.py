@@ -1,0 +1,136 @@
+"""The one loop that every sampler runs: warm-up, drawing, interruption, resumption.
+
+A sampler is its settings and a way to begin a `Walk`; a walk is the state of all chains, moved together as columns.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from tqdm import tqdm
+
+from ..gaussian import Prior
+from .draws import Draws
+from .reference import Reference
+from .target import Target, generator, prepare
+
+
+class Walk(ABC):
+    """R chains at (C, n, R) latent values, with their log likelihoods (R,)."""
+
+    def __init__(self, target: Target, F: np.ndarray, rng: np.random.Generator):
+        self.target, self.rng = target, rng
+        self.F, self.log_likelihood = F, target.log_likelihood(F)
+        self.tried = 0  # steps since the warm-up
+        self.moved = np.zeros(F.shape[2])  # accepted share of them, summed
+
+    @abstractmethod
+    def step(self) -> np.ndarray:
+        """One transition of every chain; (R,) the shares accepted."""
+
+    def warm_up(self, done: float, accepted: np.ndarray, prior_moves: bool = False) -> None:  # noqa: B027
+        """Called after each step of the warm-up, of which the share `done` is over: adapt what can be adapted."""
+
+    def new_prior(self, target: Target) -> None:
+        """The same latent values under another prior, as when hyperparameters move."""
+        self.target = target
+        self.log_likelihood = target.log_likelihood(self.F)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler(ABC):
+    """Settings that all samplers share."""
+
+    n_draws: int = 1000  # kept, of each chain
+    n_warmup: int = 500  # steps that adapt the sampler and are thrown away
+    n_chains: int = 4
+    thin: int = 1  # steps per draw
+    sample_hyper: bool = False  # GPClassifier: sample the hyperparameters too
+    random_state: Any = None
+    verbose: int = 0  # 1 shows a progress bar
+
+    needs: ClassVar[tuple[str, ...]] = ("log_prob",)
+    latent_steps: ClassVar[int] = 1  # between two moves of the hyperparameters
+
+    @abstractmethod
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+        """A walk from the latent values F (C, n, R)."""
+
+    def fit(self, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any = None) -> Draws:
+        """Draw from p(f | y) ∝ N(f | 0, K) p(y | f). K (n, n), or (C, n, n) with one matrix per class.
+
+        `start`: earlier draws, which are continued as if they had never stopped (and are part of the answer); or an
+        engine's fit, whose Gaussian posterior gives the first states. By default these come from the prior. Ctrl-C ends
+        the drawing early with what there is.
+        """
+        self.check_settings()
+        K, y = prepare(K, y, likelihood, self.needs, type(self).__name__)
+        if isinstance(start, Draws):
+            walk, earlier = self._resumed(start, y), start
+        else:
+            rng, target = generator(self.random_state), Target(Prior.of(K), y, likelihood)
+            walk, earlier = self.begin(target, first_states(target, start, self.n_chains, rng), rng), None
+            self._warm_up(walk)
+        latent, log_likelihood = self._draw(walk)
+        return Draws.made(self, walk, latent, log_likelihood, earlier)
+
+    def fit_hyper(self, objective: Any) -> Draws:
+        """Draw hyperparameters and latent values of `objective` (a `gpclass.learning.Objective`) under its priors."""
+        from .hyper import draw_with_hyper  # which needs this class
+
+        self.check_settings()
+        return draw_with_hyper(self, objective)
+
+    def check_settings(self) -> None:
+        for name, least in (("n_draws", 1), ("n_warmup", 0), ("n_chains", 1), ("thin", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
+
+    def _resumed(self, start, y):
+        if start.walk is None or start.theta is not None:
+            raise TypeError("only draws of latent values alone can be continued; these have no state to go on from")
+        if type(start.sampler) is not type(self) or start.sampler.n_chains != self.n_chains:
+            raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
+        if not np.array_equal(start.y, y):
+            raise ValueError("start was drawn for other labels")
+        return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
+
+    def _warm_up(self, walk):
+        for i in self._steps(self.n_warmup, "warm-up"):
+            walk.warm_up((i + 1) / self.n_warmup, walk.step())
+
+    def _draw(self, walk):
+        C, n, R = walk.F.shape
+        latent, log_likelihood = np.empty((self.n_draws, C, n, R)), np.empty((self.n_draws, R))
+        done = 0
+        try:
+            for i in self._steps(self.n_draws, "drawing"):
+                for _ in range(self.thin):
+                    walk.moved += walk.step()
+                    walk.tried += 1
+                latent[i], log_likelihood[i] = walk.F, walk.log_likelihood
+                done = i + 1
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            warnings.warn(f"interrupted: {done} of {self.n_draws} draws were made", stacklevel=3)
+        return latent[:done], log_likelihood[:done]
+
+    def _steps(self, number, what):
+        return tqdm(range(number), desc=f"{type(self).__name__} {what}", disable=not self.verbose)
+
+
+def first_states(target: Target, start: Any, n_chains: int, rng: np.random.Generator) -> np.ndarray:
+    """(C, n, R) draws of the prior, or of the Gaussian posterior of an engine's fit."""
+    C, rank = target.shape
+    Z = rng.standard_normal((C, rank, n_chains))
+    if start is None:
+        return target.prior.colour(Z)
+    return Reference.of(target, start).latent(Z)

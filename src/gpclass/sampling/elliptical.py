@@ -1,0 +1,72 @@
+"""Elliptical slice sampling: nothing to tune.
+
+[MAM] Murray, Adams & MacKay 2010, Elliptical slice sampling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .chains import Sampler, Walk
+from .target import Target
+
+AHEAD = 64  # columns of the prior drawn by one matrix product
+HALVINGS = 200  # of the bracket; 2⁻²⁰⁰ of a turn is no move at all
+
+
+@dataclass(frozen=True, kw_only=True)
+class EllipticalSlice(Sampler):
+    """Moves along ellipses through the current state and a draw of the prior. Any likelihood with log_prob."""
+
+    latent_steps = 10
+
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+        return _EllipticalWalk(target, F, rng)
+
+
+class _EllipticalWalk(Walk):
+    def __init__(self, target, F, rng):
+        super().__init__(target, F, rng)
+        self._ahead: list[np.ndarray] = []
+
+    def new_prior(self, target):
+        super().new_prior(target)
+        self._ahead = []
+
+    def _prior_draw(self):
+        if not self._ahead:
+            C, rank = self.target.shape
+            R = self.F.shape[2]
+            blocks = max(1, AHEAD // R)
+            drawn = self.target.prior.colour(self.rng.standard_normal((C, rank, blocks * R)))
+            self._ahead = list(np.ascontiguousarray(np.moveaxis(drawn.reshape(C, -1, blocks, R), 2, 0)))
+        return self._ahead.pop()
+
+    def step(self):
+        nu, R = self._prior_draw(), self.F.shape[2]
+        level = self.log_likelihood + np.log1p(-self.rng.random(R))
+        angle: Any = 2 * np.pi * self.rng.random(R)
+        low, high = angle - 2 * np.pi, angle.copy()
+        F, value = self._turn(slice(None), nu, angle)
+        left = np.flatnonzero(~(value >= level))
+        for _ in range(HALVINGS):
+            if not len(left):
+                break
+            below = angle[left] < 0
+            low[left[below]], high[left[~below]] = angle[left[below]], angle[left[~below]]
+            angle[left] = low[left] + (high[left] - low[left]) * self.rng.random(len(left))
+            F[:, :, left], value[left] = self._turn(left, nu, angle[left])
+            left = left[~(value[left] >= level[left])]
+        if len(left):  # a level that rounding put above the state itself: stay
+            F[:, :, left], value[left] = self.F[:, :, left], self.log_likelihood[left]
+        self.F, self.log_likelihood = F, value
+        accepted = np.ones(R)
+        accepted[left] = 0.0
+        return accepted
+
+    def _turn(self, which, nu, angle):
+        F = self.F[:, :, which] * np.cos(angle) + nu[:, :, which] * np.sin(angle)
+        return F, self.target.log_likelihood(F)

@@ -1,0 +1,97 @@
+"""Predictions from latent values drawn at the training points, weighted or not."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..gaussian import Prior
+from .target import by_datum
+
+BLOCK = 1 << 22  # numbers in an array of per-draw predictions
+
+
+class Ensemble:
+    """S latent vectors, `pooled` (S, n) or (S, n, C), under `prior`; `weights` (S,) sum to one, None is all alike."""
+
+    pooled: np.ndarray
+    weights: np.ndarray | None
+    prior: Prior
+    likelihood: Any
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """Marginal means at the training points, (n,) or (n, C)."""
+        return self._average(self.pooled)
+
+    @cached_property
+    def var(self) -> np.ndarray:
+        """Marginal variances at the training points, (n,) or (n, C)."""
+        return self._average((self.pooled - self.mean) ** 2)
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values at new points, from Ks (n, m) and kd (m,) or one of each per class: mean and
+        variance (m,) for two classes, mean (m, C) and covariance (m, C, C) for more."""
+        means, var = self._conditional(Ks, kd)  # (C, S, m), (C', m)
+        centre = self._average(means, axis=1)
+        spread = means - centre[:, None]
+        C, m = centre.shape
+        if C == 1:
+            return centre[0], self._average(spread[0] ** 2) + var[0]
+        cov = np.empty((m, C, C))
+        for a in range(C):
+            for b in range(a + 1):
+                cov[:, a, b] = cov[:, b, a] = self._average(spread[a] * spread[b])
+        cov[:, np.arange(C), np.arange(C)] += np.broadcast_to(var, (C, m)).T
+        return centre.T, cov
+
+    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, C) log class probabilities at new points, averaged over the draws; columns -1, +1 for two classes."""
+        with np.errstate(divide="ignore"):  # a class that no draw gives a chance
+            return np.concatenate([np.log(self._average(p)) for p in self._per_draw(Ks, kd)])
+
+    def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, C) standard deviations of the class probabilities under the posterior."""
+        out = []
+        for p, within in self._per_draw(Ks, kd, spread=True):
+            centre = self._average(p)
+            out.append(np.sqrt(self._average((p - centre) ** 2 + within)))
+        return np.concatenate(out)
+
+    def _average(self, values, axis=0):
+        return values.mean(axis) if self.weights is None else np.tensordot(self.weights, values, (0, axis))
+
+    def _conditional(self, Ks, kd):
+        """Means of the latent values at new points given each draw, (C, S, m), and their variance, (C, m) or (1, m)."""
+        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
+        n = self.pooled.shape[1]
+        if Ks.ndim not in (2, 3) or Ks.shape[-2] != n or kd.shape[-1] != Ks.shape[-1]:
+            raise ValueError(f"Ks must be ({n}, m) and kd (m,), but they are {Ks.shape} and {kd.shape}")
+        P, var = self.prior.conditional(Ks, kd)
+        return np.matmul(self._whitened, P), var
+
+    @cached_property
+    def _whitened(self):
+        """(C, S, r)"""
+        F = self.pooled.reshape(len(self.pooled), -1, self.likelihood.n_latents)
+        return np.swapaxes(self.prior.whiten(np.transpose(F, (2, 1, 0))), 1, 2)
+
+    def _per_draw(self, Ks, kd, spread=False):
+        """(S, m, C) class probabilities given each draw, for a block of points at a time; with `spread` also the
+        variances that are left when the draw is given."""
+        C, S = self.likelihood.n_latents, len(self.pooled)
+        block = max(1, BLOCK // (S * C))
+        for i in range(0, Ks.shape[-1], block):
+            means, var = self._conditional(Ks[..., i : i + block], kd[..., i : i + block])
+            if C == 1:
+                p = np.exp([self.likelihood.log_predictive(label, means[0], var[0]) for label in (-1.0, 1.0)])
+                p = np.moveaxis(p, 0, 2)
+                within = self.likelihood.predictive_std(means[0], var[0])[..., None] ** 2 if spread else None
+            else:
+                # the same noise for every point: a prediction does not depend on its neighbours in the table
+                noise = np.random.default_rng(0).standard_normal((C, S, 1))
+                p = self.likelihood.class_probabilities(by_datum(means + np.sqrt(var)[:, None] * noise))
+                within = 0.0
+            yield (p, within) if spread else p

@@ -1,0 +1,57 @@
+"""Gibbs sampling for probit models: auxiliary variables given the latent values, latent values given the auxiliary ones.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, section 4.2.2, after Albert & Chib 1993 and Girolami & Rogers 2006.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from .chains import Sampler, Walk
+from .target import Target, by_class, by_datum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gibbs(Sampler):
+    """For likelihoods with auxiliary variables v ~ N(f, I): Probit and MultinomialProbit. Every step is accepted."""
+
+    n_draws: int = 2000
+
+    needs = ("draw_auxiliary",)
+    latent_steps = 5
+
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+        return _GibbsWalk(target, F, rng)
+
+
+class _GibbsWalk(Walk):
+    def __init__(self, target, F, rng):
+        super().__init__(target, F, rng)
+        self.log_likelihood = np.full(F.shape[2], np.nan)  # would cost more than the sampling
+        self._half = _posterior_roots(target.prior.root)
+
+    def new_prior(self, target):
+        super().new_prior(target)
+        self._half = _posterior_roots(target.prior.root)
+
+    def step(self):
+        target = self.target
+        V = by_class(target.likelihood.draw_auxiliary(target.y[:, None], by_datum(self.F), self.rng), len(self.F))
+        # f | v ~ N(A v, A) with A = K (K + I)⁻¹ = M Mᵀ
+        M = self._half
+        inner = np.matmul(np.swapaxes(M, 1, 2), V)
+        inner += self.rng.standard_normal(inner.shape)
+        self.F = np.matmul(M, inner)
+        return np.ones(self.F.shape[2])
+
+
+def _posterior_roots(roots):
+    """M with M Mᵀ = K (K + I)⁻¹ for each K = root rootᵀ."""
+    halves = []
+    for L in roots:
+        R = cholesky(np.eye(L.shape[1]) + L.T @ L, overwrite_a=True)
+        halves.append(solve_triangular(R, L.T, trans=1).T)
+    return np.stack(halves)

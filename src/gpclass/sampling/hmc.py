@@ -1,0 +1,134 @@
+"""Hamiltonian (hybrid) Monte Carlo on the whitened latent function.
+
+Coordinates are f = root z, z ~ N(0, I) a priori; see `gaussian.prior` for why each coordinate can then be scaled by
+itself. The warm-up adapts the step size by dual averaging and the scales (inverse masses) from the variance of the draws;
+both are shared by all chains.
+
+[N]  Neal 2011, MCMC using Hamiltonian dynamics.
+[HG] Hoffman & Gelman 2014, The no-U-turn sampler, section 3.2 (step size).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .chains import Sampler, Walk
+from .target import Target
+
+LENGTH = np.pi / 2  # of a trajectory: a quarter turn makes a Gaussian with the right scales forget where it was
+WINDOWS = (0.1, 0.25, 0.5, 0.85)  # of the warm-up, after which the scales are set anew; the last stretch is the step's
+
+
+@dataclass(frozen=True, kw_only=True)
+class HMC(Sampler):
+    """Trajectories of random length along the gradient of the log posterior. Any likelihood with log_prob."""
+
+    target_acceptance: float = 0.8
+    max_leapfrogs: int = 64  # per trajectory
+
+    latent_steps = 2
+
+    def check_settings(self) -> None:
+        super().check_settings()
+        if not 0 < self.target_acceptance < 1:
+            raise ValueError(f"target_acceptance must be between 0 and 1, but is {self.target_acceptance}")
+        if self.max_leapfrogs < 1:
+            raise ValueError(f"max_leapfrogs must be at least 1, but is {self.max_leapfrogs}")
+
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+        return _HamiltonianWalk(target, F, rng, self.target_acceptance, self.max_leapfrogs)
+
+
+class _HamiltonianWalk(Walk):
+    def __init__(self, target, F, rng, wanted, max_leapfrogs):
+        super().__init__(target, F, rng)
+        self.wanted, self.max_leapfrogs = wanted, max_leapfrogs
+        self.new_prior(target)
+        self.step_size = StepSize(0.5, wanted)
+        self.window: list[np.ndarray] = []
+        self.stage = 0  # windows of the warm-up that are over
+
+    def new_prior(self, target):
+        self.target = target
+        self.Z = target.prior.whiten(self.F)
+        self.F = target.prior.colour(self.Z)
+        self.log_likelihood, slope = target.slope(self.F)
+        self.slope = np.matmul(np.swapaxes(target.prior.root, 1, 2), slope)
+        # a first guess at the posterior variances, from the likelihood's curvature at zero
+        root, w = target.prior.root, target.curvature_scale()
+        self.scale2 = np.broadcast_to(1 / (1 + np.einsum("n,cnr->cr", w, root**2)), target.shape)[:, :, None]
+
+    def step(self):
+        epsilon = self.step_size.value
+        length = LENGTH * self.rng.uniform(0.5, 1.5)
+        leapfrogs = int(np.clip(np.ceil(length / epsilon), 1, self.max_leapfrogs))
+        momentum = self.rng.standard_normal(self.Z.shape) / np.sqrt(self.scale2)
+        before = self._energy(self.Z, self.log_likelihood, momentum)
+        with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that ran away is refused
+            Z, F, value, slope, momentum = self._trajectory(momentum, epsilon, leapfrogs)
+            fall = before - self._energy(Z, value, momentum)
+        chance = np.exp(np.minimum(np.where(np.isfinite(fall), fall, -np.inf), 0.0))
+        accept = self.rng.random(len(chance)) < chance
+        self.Z, self.F = np.where(accept, Z, self.Z), np.where(accept, F, self.F)
+        self.slope = np.where(accept, slope, self.slope)
+        self.log_likelihood = np.where(accept, value, self.log_likelihood)
+        return chance
+
+    def _energy(self, Z, value, momentum):
+        return 0.5 * np.sum(Z * Z + self.scale2 * momentum**2, axis=(0, 1)) - value
+
+    def _trajectory(self, momentum, epsilon, leapfrogs):
+        """Leapfrog steps from the current state; [N] (2.28)-(2.30)."""
+        prior = self.target.prior
+        transposed = np.swapaxes(prior.root, 1, 2)
+        Z, slope = self.Z, self.slope
+        momentum = momentum + 0.5 * epsilon * (slope - Z)
+        for i in range(leapfrogs):
+            Z = Z + epsilon * self.scale2 * momentum
+            F = prior.colour(Z)
+            value, by_f = self.target.slope(F)
+            slope = np.matmul(transposed, by_f)
+            momentum = momentum + (epsilon if i < leapfrogs - 1 else 0.5 * epsilon) * (slope - Z)
+        return Z, F, value, slope, momentum
+
+    def warm_up(self, done, accepted, prior_moves=False):
+        self.step_size.update(float(np.mean(accepted)))
+        if not prior_moves:  # a new prior brings its own scales
+            self.window.append(self.Z.copy())
+            stage = sum(done >= w for w in WINDOWS)
+            if stage > self.stage:
+                self.stage = stage
+                self._rescale()
+                self.step_size = StepSize(self.step_size.value, self.wanted)
+        if done >= 1:
+            self.step_size.freeze()
+            self.window = []
+
+    def _rescale(self):
+        """Variances of the draws of this window, shrunk towards the ones before."""
+        draws = np.concatenate(self.window, axis=2)
+        count = draws.shape[2]
+        self.scale2 = (count * draws.var(axis=2, keepdims=True) + 5 * self.scale2) / (count + 5)
+        self.window = []
+
+
+class StepSize:
+    """Dual averaging of log step size towards the wanted acceptance. [HG] (6)"""
+
+    def __init__(self, first: float, wanted: float):
+        self.value = first
+        self._wanted, self._centre = wanted, np.log(10 * first)
+        self._gap, self._mean, self._t = 0.0, np.log(first), 0
+
+    def update(self, acceptance: float) -> None:
+        self._t += 1
+        self._gap += (self._wanted - acceptance - self._gap) / (self._t + 10)
+        log_step = self._centre - np.sqrt(self._t) / 0.05 * self._gap
+        weight = self._t**-0.75
+        self._mean = weight * log_step + (1 - weight) * self._mean
+        self.value = float(np.exp(np.clip(log_step, -30, 3)))
+
+    def freeze(self) -> None:
+        self.value = float(np.exp(np.clip(self._mean, -30, 3)))

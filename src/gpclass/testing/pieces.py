@@ -1,0 +1,60 @@
+"""What the kits share: comparisons that say where and by how much they fail, and questions about a likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+
+def require(fact: bool, message: str) -> None:
+    if not fact:
+        raise AssertionError(message)
+
+
+def close(a: Any, b: Any, atol: ArrayLike, what: str) -> None:
+    require(np.shape(a) == np.shape(b), f"{what}: shapes {np.shape(a)} and {np.shape(b)}")
+    a, b = np.atleast_1d(a), np.atleast_1d(b)
+    gap, allowed = np.abs(a - b), np.broadcast_to(atol, a.shape)
+    bad = ~(gap <= allowed)  # not-a-number is bad too
+    if bad.any():
+        worst = np.unravel_index(np.argmax(np.where(bad, gap / np.maximum(allowed, 1e-300), -1.0)), gap.shape)
+        raise AssertionError(
+            f"{what}: entry {', '.join(map(str, worst))} is {a[worst]:.9g}, not {b[worst]:.9g}: "
+            f"off by {gap[worst]:.3g}, allowed {allowed[worst]:.3g}"
+        )
+
+
+def raises(kind: type[Exception], action: Callable[[], Any], what: str, word: str = "") -> None:
+    """The action must raise an error of this kind, with `word` in its message."""
+    try:
+        action()
+    except kind as error:
+        require(word in str(error), f"the error about {what} should contain {word!r}: {error}")
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} should raise {kind.__name__}, not {type(error).__name__}: {error}") from error
+    raise AssertionError(f"{what} should raise {kind.__name__}")
+
+
+def offers(likelihood: Any, question: str) -> bool:
+    return callable(getattr(likelihood, question, None))
+
+
+def takes_signs(likelihood: Any) -> bool:
+    """Whether targets are labels -1 and +1, not real numbers."""
+    try:
+        likelihood.check_targets(np.array([0.5, -2.0]))
+    except ValueError:
+        return True
+    return False
+
+
+def log_prob(likelihood: Any, y: Array, f: Array) -> Array:
+    if offers(likelihood, "log_prob"):
+        return likelihood.log_prob(y, f)[0]
+    return likelihood.tilted_moments(y, f, np.zeros_like(f))[0]  # log p(y | f) by definition
