@@ -26,10 +26,26 @@ from gpclass.inference import EP, KL, Laplace
 from gpclass.kernels import RBF, Linear, White
 from gpclass.learning import Gamma, Normal
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+from gpclass.sampling import HMC
+
+FEW = {"n_draws": 20, "n_warmup": 20, "n_chains": 2}  # enough for scikit-learn's checks, which are not about mixing
 
 
 @parametrize_with_checks([GPClassifier(inference=name) for name in ENGINES])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([GPClassifier(inference=HMC(**FEW), optimizer=None)])
+def test_scikit_learn_checks_of_samplers(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([GPClassifier(inference=HMC(**FEW, sample_hyper=True))])
+def test_scikit_learn_checks_of_sampled_hyperparameters(estimator, check):
     check(estimator)
 
 

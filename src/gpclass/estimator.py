@@ -37,7 +37,7 @@ ENGINES = {
     "fv": FV,
     "lr": LabelRegression,
 }
-SAMPLERS = {"mcmc": lambda: HMC(sample_hyper=True)}
+SAMPLERS = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
 MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit}
 MULTICLASS_ENGINES = "nested-ep, independent-ep, quadrature-ep, mean-field-probit, variational-mnl"
@@ -141,7 +141,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         else:
             search = self._search(objective, distance, rng)
             warn_if_unfinished(search)
-            self.posterior_ = objective.finish(search.best)
+            taught = isinstance(objective.engine, Sampler)  # what was learned is not what is to be drawn
+            self.posterior_ = objective.fit(search.best.theta)[0] if taught else objective.finish(search.best)
             self.kernel_, self.likelihood_ = search.best.kernel, search.best.likelihood
             self.history_, self.n_iter_ = search.history, max(1, search.n_iter)
         self.inference_ = objective.engine

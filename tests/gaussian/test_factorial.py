@@ -20,7 +20,7 @@ def case(request):
     inverse = np.linalg.inv(K)
     conditional, response = 1 / np.diag(inverse), rng.uniform(0.5, 1.0, size=N) * request.param
     q = FactorialPosterior(
-        Factor(K.copy()), alpha=alpha, mean=K @ alpha, var=var, conditional_var=conditional, response=response
+        K, Factor(K.copy()), alpha=alpha, mean=K @ alpha, var=var, conditional_var=conditional, response=response
     )
     return q, K, inverse, Ks, kd
 

@@ -15,6 +15,7 @@ class FactorialPosterior:
 
     def __init__(
         self,
+        K: np.ndarray,
         factor: Factor,
         *,
         alpha: np.ndarray,
@@ -23,7 +24,7 @@ class FactorialPosterior:
         conditional_var: np.ndarray,
         response: np.ndarray,
     ):
-        self._factor = factor
+        self.K, self._factor = K, factor
         self.alpha, self.mean, self.var = alpha, mean, var  # each (n,)
         self._conditional_var = conditional_var  # (n,) 1/[K⁻¹]_ii, the prior's leave-one-out variance
         self._response = response  # (n,) how far mean_i moves for a unit of α_i, all other factors following

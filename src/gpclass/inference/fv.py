@@ -47,6 +47,7 @@ class FV:
         cavity_mean = q.mean - conditional * q.alpha
         log_mass, d1, d2 = likelihood.tilted_moments(y, cavity_mean, conditional)
         posterior = FactorialPosterior(
+            K,
             factor,
             alpha=q.alpha,
             mean=cavity_mean + conditional * d1,

@@ -44,7 +44,7 @@ class Laplace:
         value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
         explicit = value.sum(1) + 0.5 * curvature @ q.var
         # the mode moves by V d(slope)/dθ; V s = K u with u as in the gradient in K
-        return explicit + slope @ symmetric_product(q.K, self._implicit(fit))  # type: ignore[union-attr]
+        return explicit + slope @ symmetric_product(q.K, self._implicit(fit))
 
     @staticmethod
     def _implicit(fit: Fit) -> np.ndarray:

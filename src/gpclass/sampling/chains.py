@@ -34,7 +34,7 @@ class Walk(ABC):
     def step(self) -> np.ndarray:
         """One transition of every chain; (R,) the shares accepted."""
 
-    def warm_up(self, done: float, accepted: np.ndarray, prior_moves: bool = False) -> None:  # noqa: B027
+    def warm_up(self, done: float, accepted: np.ndarray) -> None:  # noqa: B027
         """Called after each step of the warm-up, of which the share `done` is over: adapt what can be adapted."""
 
     def new_prior(self, target: Target) -> None:
@@ -59,8 +59,8 @@ class Sampler(ABC):
     latent_steps: ClassVar[int] = 1  # between two moves of the hyperparameters
 
     @abstractmethod
-    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
-        """A walk from the latent values F (C, n, R)."""
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
+        """A walk from the latent values F (C, n, R); `prior_moves` if new priors will come in between."""
 
     def fit(self, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any = None) -> Draws:
         """Draw from p(f | y) ∝ N(f | 0, K) p(y | f). K (n, n), or (C, n, n) with one matrix per class.

@@ -14,6 +14,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+HIGH_K = 0.7  # Pareto shape above which sums of importance weights are not reliable. [VSGYG]
 FEWEST = 8  # draws per chain from which anything can be said
 
 

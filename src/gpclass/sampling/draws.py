@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .diagnostics import FEWEST, effective_size, r_hat, smooth_weights
+from .diagnostics import FEWEST, HIGH_K, effective_size, r_hat, smooth_weights
 from .ensemble import Ensemble
 
 HIGH_R_HAT = 1.05
-HIGH_K = 0.7
 WATCHED = 32  # latent values looked at for the warning; `r_hat` has them all
 
 

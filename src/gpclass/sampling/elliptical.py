@@ -23,7 +23,7 @@ class EllipticalSlice(Sampler):
 
     latent_steps = 10
 
-    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
         return _EllipticalWalk(target, F, rng)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from .chains import Sampler, Walk
-from .target import Target, by_class, by_datum
+from .target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Gibbs(Sampler):
     needs = ("draw_auxiliary",)
     latent_steps = 5
 
-    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
         return _GibbsWalk(target, F, rng)
 
 
@@ -39,7 +39,7 @@ class _GibbsWalk(Walk):
 
     def step(self):
         target = self.target
-        V = by_class(target.likelihood.draw_auxiliary(target.y[:, None], by_datum(self.F), self.rng), len(self.F))
+        V = target.by_class(target.likelihood.draw_auxiliary(target.y[:, None], target.by_datum(self.F), self.rng))
         # f | v ~ N(A v, A) with A = K (K + I)⁻¹ = M Mᵀ
         M = self._half
         inner = np.matmul(np.swapaxes(M, 1, 2), V)

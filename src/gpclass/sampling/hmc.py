@@ -13,11 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from .chains import Sampler, Walk
+from .reference import root_precisions
 from .target import Target
 
 LENGTH = np.pi / 2  # of a trajectory: a quarter turn makes a Gaussian with the right scales forget where it was
+REFRESH = 20  # states after which it is used anew
+MEMORY = 200  # states over which the likelihood's curvature is averaged while the prior moves
 WINDOWS = (0.1, 0.25, 0.5, 0.85)  # of the warm-up, after which the scales are set anew; the last stretch is the step's
 
 
@@ -37,14 +41,17 @@ class HMC(Sampler):
         if self.max_leapfrogs < 1:
             raise ValueError(f"max_leapfrogs must be at least 1, but is {self.max_leapfrogs}")
 
-    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
-        return _HamiltonianWalk(target, F, rng, self.target_acceptance, self.max_leapfrogs)
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
+        return _HamiltonianWalk(target, F, rng, self.target_acceptance, self.max_leapfrogs, prior_moves)
 
 
 class _HamiltonianWalk(Walk):
-    def __init__(self, target, F, rng, wanted, max_leapfrogs):
+    def __init__(self, target, F, rng, wanted, max_leapfrogs, prior_moves):
         super().__init__(target, F, rng)
+        self.prior_moves = prior_moves
         self.wanted, self.max_leapfrogs = wanted, max_leapfrogs
+        self.typical = target.curvature(np.zeros((target.shape[0], len(target.y), 1)))  # (C, n) of the log likelihood
+        self.seen = 0  # states that `typical` averages over
         self.new_prior(target)
         self.step_size = StepSize(0.5, wanted)
         self.window: list[np.ndarray] = []
@@ -56,15 +63,21 @@ class _HamiltonianWalk(Walk):
         self.F = target.prior.colour(self.Z)
         self.log_likelihood, slope = target.slope(self.F)
         self.slope = np.matmul(np.swapaxes(target.prior.root, 1, 2), slope)
-        # a first guess at the posterior variances, from the likelihood's curvature at zero
-        root, w = target.prior.root, target.curvature_scale()
-        self.scale2 = np.broadcast_to(1 / (1 + np.einsum("n,cnr->cr", w, root**2)), target.shape)[:, :, None]
+        self.metric = self._new_metric()
+
+    def _new_metric(self):
+        """From the likelihood's typical curvature W: the posterior precision is about I + rootᵀ W root."""
+        root = self.target.prior.root
+        if self.prior_moves:
+            return DenseMetric(root, self.typical)
+        precision = 1 + np.matmul(self.typical[:, None], root**2)
+        return DiagonalMetric(np.swapaxes(1 / precision, 1, 2))
 
     def step(self):
         epsilon = self.step_size.value
         length = LENGTH * self.rng.uniform(0.5, 1.5)
         leapfrogs = int(np.clip(np.ceil(length / epsilon), 1, self.max_leapfrogs))
-        momentum = self.rng.standard_normal(self.Z.shape) / np.sqrt(self.scale2)
+        momentum = self.metric.momentum(self.rng, self.Z.shape)
         before = self._energy(self.Z, self.log_likelihood, momentum)
         with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that ran away is refused
             Z, F, value, slope, momentum = self._trajectory(momentum, epsilon, leapfrogs)
@@ -77,7 +90,7 @@ class _HamiltonianWalk(Walk):
         return chance
 
     def _energy(self, Z, value, momentum):
-        return 0.5 * np.sum(Z * Z + self.scale2 * momentum**2, axis=(0, 1)) - value
+        return 0.5 * np.sum(Z * Z + momentum * self.metric.velocity(momentum), axis=(0, 1)) - value
 
     def _trajectory(self, momentum, epsilon, leapfrogs):
         """Leapfrog steps from the current state; [N] (2.28)-(2.30)."""
@@ -86,16 +99,21 @@ class _HamiltonianWalk(Walk):
         Z, slope = self.Z, self.slope
         momentum = momentum + 0.5 * epsilon * (slope - Z)
         for i in range(leapfrogs):
-            Z = Z + epsilon * self.scale2 * momentum
+            Z = Z + epsilon * self.metric.velocity(momentum)
             F = prior.colour(Z)
             value, by_f = self.target.slope(F)
             slope = np.matmul(transposed, by_f)
             momentum = momentum + (epsilon if i < leapfrogs - 1 else 0.5 * epsilon) * (slope - Z)
         return Z, F, value, slope, momentum
 
-    def warm_up(self, done, accepted, prior_moves=False):
+    def warm_up(self, done, accepted):
         self.step_size.update(float(np.mean(accepted)))
-        if not prior_moves:  # a new prior brings its own scales
+        if self.prior_moves:  # only what does not depend on the prior can be learned: the likelihood's curvature
+            self.seen += 1
+            self.typical += (self.target.curvature(self.F) - self.typical) / min(self.seen, MEMORY)
+            if self.seen % REFRESH == 0:
+                self.metric = self._new_metric()
+        else:
             self.window.append(self.Z.copy())
             stage = sum(done >= w for w in WINDOWS)
             if stage > self.stage:
@@ -110,8 +128,35 @@ class _HamiltonianWalk(Walk):
         """Variances of the draws of this window, shrunk towards the ones before."""
         draws = np.concatenate(self.window, axis=2)
         count = draws.shape[2]
-        self.scale2 = (count * draws.var(axis=2, keepdims=True) + 5 * self.scale2) / (count + 5)
+        scale2 = (count * draws.var(axis=2, keepdims=True) + 5 * self.metric.scale2) / (count + 5)
+        self.metric = DiagonalMetric(scale2)
         self.window = []
+
+
+class DiagonalMetric:
+    """Inverse masses `scale2` (C, r, 1), one for each coordinate."""
+
+    def __init__(self, scale2):
+        self.scale2 = scale2
+
+    def momentum(self, rng, shape):
+        return rng.standard_normal(shape) / np.sqrt(self.scale2)
+
+    def velocity(self, momentum):
+        return self.scale2 * momentum
+
+
+class DenseMetric:
+    """Masses RᵀR = I + rootᵀ W root, where no draws have shown what the coordinates' scales are."""
+
+    def __init__(self, root, W):
+        self.R = root_precisions(root, W)
+
+    def momentum(self, rng, shape):
+        return np.matmul(np.swapaxes(self.R, 1, 2), rng.standard_normal(shape))
+
+    def velocity(self, momentum):
+        return np.stack([cho_solve((R, False), p) for R, p in zip(self.R, momentum, strict=True)])
 
 
 class StepSize:

@@ -1,10 +1,14 @@
 """Sampling hyperparameters with the latent values: moves of either in turn, each chain with a kernel of its own.
 
-Given f, hyperparameters θ hardly move, and given the whitened f a strong likelihood holds them as tightly. Surrogate
-data g ~ N(f, S) stand between: θ is moved with f = mean(θ, g) + root(θ) η following at fixed g and η, by a slice sampler
-along random directions. S is the inverse curvature of the likelihood.
+Given f, hyperparameters θ hardly move; given the whitened f, a strong likelihood holds them as tightly. Here θ moves with f
+following as f = mean(θ) + root(θ) x at fixed x, where N(mean, root rootᵀ) approximates the posterior at θ: the better it
+does, the less x knows of θ. Slice sampling along random directions makes the move, and the exact density of (θ, x) decides,
+so the approximation is only a choice of coordinates.
 
-[MA] Murray & Adams 2010, Slice sampling covariance hyperparameters of latent Gaussian models.
+Two classes: EP's posterior at each θ. More: sites that the warm-up learns, with which the posterior follows the prior.
+
+[MA] Murray & Adams 2010, Slice sampling covariance hyperparameters of latent Gaussian models (with surrogate data as sites).
+[MG] Murray & Graham 2016, Pseudo-marginal slice sampling (of which this is the case of one sample).
 """
 
 from __future__ import annotations
@@ -14,20 +18,26 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError
+from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from ..gaussian import Prior
+from ..gaussian import Prior, Sites
+from ..inference import EP
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
 from .chains import first_states
 from .draws import Draws
 from .ensemble import Ensemble
-from .target import Target, generator, prepare
+from .reference import Reference
+from .target import Target, contrasts, generator, prepare
 
 WIDTH = 3.0  # of the first bracket, in standard deviations of θ
 SHRINKS = 100
 SPREAD = 0.5  # of the chains' first θ, in log parameters
+MEMORY = 200  # draws over which the likelihood's curvature is averaged
+ANCHOR_TOL = 1e-3  # of EP where all other fits of it start from
+GUIDE_TOL = 1e-2  # of EP: a choice of coordinates need not be exact
 FIRST_SD = 1.0  # of θ, before the warm-up knows better
 
 
@@ -105,8 +115,9 @@ class _Chain:
         self.sampler, self.objective, self.rng = sampler, objective, rng
         self.low, self.high = objective.bounds.T
         self.theta, target = self._first()
-        self.noise = 1 / target.curvature_scale()  # S
-        self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng)
+        self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng, prior_moves=True)
+        self.guide = _EngineGuide(target) if serves(objective.likelihood) else _LearnedGuide(target)
+        self.reference: Reference | None = None  # the guide's, at the current θ
         self.sd = np.full(len(self.theta), FIRST_SD)
         self.seen: list[np.ndarray] = []
 
@@ -124,7 +135,7 @@ class _Chain:
         try:
             kernel, likelihood = self.objective.at(theta)
             K, y = prepare(kernel(self.objective.X), self.objective.y, likelihood, self.sampler.needs, "sampling")
-            return Target(Prior.cholesky(K), y, likelihood)
+            return Target(Prior.cholesky(K), y, likelihood, contrasts(likelihood.n_latents))
         except FAILURES:
             return None
 
@@ -132,9 +143,11 @@ class _Chain:
 
     def warm_up(self, done):
         for _ in range(self.sampler.latent_steps):
-            self.walk.warm_up(done, self.walk.step(), prior_moves=True)
+            self.walk.warm_up(done, self.walk.step())
         self._move_theta()
         self.seen.append(self.theta)
+        if self.guide.learn(self.walk.target, self.walk.F):
+            self.reference = None  # the guide says something else now
         if len(self.seen) >= 50 and len(self.seen) % 25 == 0:
             recent = np.array(self.seen[len(self.seen) // 2 :])
             self.sd = np.maximum(recent.std(0), 0.05)
@@ -145,75 +158,100 @@ class _Chain:
                 self.walk.moved += self.walk.step()
                 self.walk.tried += 1
             self._move_theta()
-        F = self.walk.F[:, :, 0]
-        return self.theta, F[0] if len(F) == 1 else F.T, float(self.walk.log_likelihood[0])
+        f = self.walk.target.by_datum(self.walk.F)[:, 0]
+        return self.theta, f, float(self.walk.log_likelihood[0])
 
     def _move_theta(self):
-        """[MA] algorithm 4, along a random direction."""
+        """One slice along a random direction, of the density of (θ, x) at fixed x."""
         if not len(self.theta):
             return
-        here = _Surrogate(self.walk.target.prior, self.noise)
-        F = self.walk.F[:, :, 0].T
-        g = F + np.sqrt(self.noise)[:, None] * self.rng.standard_normal(F.shape)
-        eta = here.residual(F, g, self.walk.target.prior)
-        here_value = self.walk.target.log_likelihood(self.walk.F)[0]
-        level = self._log_density(self.theta, here, g, here_value) + np.log1p(-self.rng.random())
+        here = self.reference or self.guide.reference(self.walk.target)
+        if here is None:
+            return
+        self.reference = here
+        x = here.coordinates(self.walk.F)
+        level = self._log_density(self.theta, here, self.walk.F) + np.log1p(-self.rng.random())
         direction = self.sd * self.rng.standard_normal(len(self.theta))
         low = -WIDTH * self.rng.random()
         high = low + WIDTH
         for _ in range(SHRINKS):
             t = low + (high - low) * self.rng.random()
-            if self._accept(self.theta + t * direction, g, eta, level):
+            if self._accept(self.theta + t * direction, x, level):
                 return
             low, high = (t, high) if t < 0 else (low, t)
 
-    def _accept(self, theta, g, eta, level):
+    def _accept(self, theta, x, level):
         if np.any(theta < self.low) or np.any(theta > self.high):
             return False
         target = self._target(theta)
-        if target is None:
+        there = None if target is None else self.guide.reference(target)
+        if there is None:
             return False
-        try:
-            there = _Surrogate(target.prior, self.noise)
-        except LinAlgError:
+        F = there.latent(x)
+        if not self._log_density(theta, there, F) >= level:
             return False
-        F = there.latent(g, eta).T[:, :, None]
-        value = target.log_likelihood(F)[0]
-        if not self._log_density(theta, there, g, value) >= level:
-            return False
-        self.theta, self.walk.F = theta, np.ascontiguousarray(F)
+        self.theta, self.reference, self.walk.F = theta, there, np.ascontiguousarray(F)
         self.walk.new_prior(target)
         return True
 
-    def _log_density(self, theta, surrogate, g, log_likelihood):
-        return log_likelihood + surrogate.log_marginal(g) + log_prior(theta, self.objective.priors)[0]
+    def _log_density(self, theta, reference, F):
+        return reference.log_ratio(F)[0] + log_prior(theta, self.objective.priors)[0]
 
 
-class _Surrogate:
-    """f given surrogate data g = f + noise, under the prior K = L Lᵀ: everything from RᵀR = I + Lᵀ S⁻¹ L."""
+class _EngineGuide:
+    """EP at every θ, from the same sites each time: a function of θ alone, if a rough one."""
 
-    def __init__(self, prior, noise):
-        self.L, self.noise = prior.root[0], noise
-        self.R = cholesky(np.eye(self.L.shape[1]) + (self.L / noise[:, None]).T @ self.L, overwrite_a=True)
-        self.log_det = 2 * float(np.sum(np.log(np.diagonal(self.R))))
+    def __init__(self, target):
+        self.seen = 0
+        self.anchor = None
+        self.anchor = self._fit(target, ANCHOR_TOL)
 
-    def _pull(self, g):
-        """R⁻ᵀ Lᵀ S⁻¹ g."""
-        return solve_triangular(self.R, self.L.T @ (g / self.noise[:, None]), trans=1)
+    def reference(self, target) -> Reference | None:
+        fit = self._fit(target, GUIDE_TOL)
+        return None if fit is None else Reference(target, fit.sites)
 
-    def latent(self, g, eta):
-        """f (n, C) of surrogate data and residual."""
-        return self.L @ solve_triangular(self.R, self._pull(g) + eta)
+    def learn(self, target, F) -> bool:
+        """A new anchor now and then in the warm-up; whether there is one."""
+        self.seen += 1
+        if self.seen % 20 == 0:
+            self.anchor = self._fit(target, ANCHOR_TOL) or self.anchor
+        return self.seen % 20 == 0
 
-    def residual(self, F, g, prior):
-        """η of latent values F (n, C): standard normal given g and θ."""
-        z = prior.whiten(F.T[:, :, None])[:, :, 0].T
-        return self.R @ z - self._pull(g)
+    def _fit(self, target, tol):
+        L = target.prior.root[0]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                return EP(tol=tol).fit(L @ L.T, target.y, target.likelihood, start=self.anchor)
+        except FAILURES:
+            return None
 
-    def log_marginal(self, g):
-        """log N(g | 0, K + S) for each column, summed, up to what does not depend on K."""
-        pull = self._pull(g)
-        return -0.5 * (g.shape[1] * self.log_det - float(np.sum(pull * pull)))
+
+class _LearnedGuide:
+    """The same sites at every θ: averages of the likelihood's slope and curvature over the draws of the warm-up."""
+
+    def __init__(self, target):
+        zero = np.zeros((target.likelihood.n_latents, len(target.y), 1))
+        self.tau, self.nu, self.seen = target.curvature(zero), target.slope(zero)[1][:, :, 0], 0
+
+    def reference(self, target) -> Reference | None:
+        try:
+            return Reference(target, Sites(self.tau, self.nu))
+        except FAILURES:
+            return None
+
+    def learn(self, target, F) -> bool:
+        self.seen += 1
+        share = 1 / min(self.seen + 1, MEMORY)
+        curvature, slope = target.curvature(F), target.slope(F)[1][:, :, 0]
+        self.tau = self.tau + share * (curvature - self.tau)
+        self.nu = self.nu + share * (slope + curvature * F[:, :, 0] - self.nu)
+        return True
+
+
+def serves(likelihood: Any) -> bool:
+    """Whether EP can guide."""
+    return likelihood.n_latents == 1 and hasattr(likelihood, "tilted_moments")
 
 
 __all__ = ["HyperDraws", "draw_with_hyper"]

@@ -23,13 +23,12 @@ from ..gaussian import Prior
 from ..inference import EP
 from ..inference.fit import start_sites
 from ..numerics import LOG_SQRT_2PI, NotPositiveDefinite
-from .diagnostics import pareto_k
+from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble
 from .target import Target, generator, prepare
 
 COLUMNS = 2048  # samples weighed at a time
 UPPER = 3.09  # standard errors of the 99.9 % bound. [C] section 9.1
-HIGH_K = 0.7
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class ScaledMetropolis(Sampler):
 
     latent_steps = 20
 
-    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator) -> Walk:
+    def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
         return _ScaledWalk(target, F, rng)
 
 
@@ -48,6 +48,6 @@ class _ScaledWalk(Walk):
         self.log_likelihood = np.where(accept, value, self.log_likelihood)
         return chance
 
-    def warm_up(self, done, accepted, prior_moves=False):
+    def warm_up(self, done, accepted):
         self.steps += 1
         self.log_odds += (accepted - WANTED) * 3 / np.sqrt(self.steps)

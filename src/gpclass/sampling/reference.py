@@ -14,28 +14,27 @@ from .target import Target
 
 
 class Reference:
-    """q(f) = N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i) / Z_q, or the prior itself (no sites)."""
+    """q(f) = N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i) / Z_q, or the prior itself (no sites).
+
+    With several latent functions the sites are (C, n), and q is independent between the functions.
+    """
 
     def __init__(self, target: Target, sites: Sites | None = None):
-        self.target = target
-        self.sites: Any = sites
-        prior_root = target.prior.root
-        self.root = prior_root  # (1 or C, n, r)
-        self.mean = np.zeros((1, prior_root.shape[1], 1))
-        self.log_det = 0.0  # of the prior's precision over this one's: -log|I + KT|
+        self.target, self.sited = target, sites is not None
+        self.root = target.prior.root  # (1 or C, n, r)
+        self.mean: Any = 0.0  # (C, n, 1)
         self.log_partition = 0.0  # log Z_q
         if sites is not None:
-            L = prior_root[0]
-            precision = np.eye(L.shape[1]) + L.T @ (sites.tau[:, None] * L)
-            try:
-                R = cholesky(precision, overwrite_a=True)
-            except LinAlgError as error:
-                raise NotPositiveDefinite("the sites of `start` do not make a proper posterior with this K") from error
-            root = solve_triangular(R, L.T, trans=1).T  # L R⁻¹: its square is the posterior covariance
-            mean = root @ (root.T @ sites.nu)
-            self.root, self.mean = root[None], mean[None, :, None]
-            self.log_det = -2 * float(np.sum(np.log(np.diagonal(R))))
-            self.log_partition = 0.5 * float(sites.nu @ mean) + 0.5 * self.log_det
+            self.tau, self.nu = np.atleast_2d(sites.tau)[:, :, None], np.atleast_2d(sites.nu)[:, :, None]
+            prior_roots = np.broadcast_to(self.root, (len(self.tau), *self.root.shape[1:]))
+            self._R = root_precisions(self.root, self.tau[:, :, 0])
+            # L R⁻¹, whose square is the posterior covariance
+            halves = [solve_triangular(R, L.T, trans=1).T for R, L in zip(self._R, prior_roots, strict=True)]
+            self.root = np.stack(halves)
+            self._pull = np.matmul(np.swapaxes(self.root, 1, 2), self.nu)  # R⁻ᵀ Lᵀ ν
+            self.mean = np.matmul(self.root, self._pull)
+            log_det = 2 * float(np.sum(np.log(np.diagonal(self._R, axis1=1, axis2=2))))
+            self.log_partition = 0.5 * float(np.sum(self.nu * self.mean)) - 0.5 * log_det
 
     @classmethod
     def of(cls, target: Target, start: Any) -> Reference:
@@ -48,21 +47,34 @@ class Reference:
 
     def latent(self, x: np.ndarray) -> np.ndarray:
         """f (C, n, R) of x (C, r, R)."""
-        F = np.matmul(self.root, x)
-        return F if self.sites is None else F + self.mean
+        return np.matmul(self.root, x) + self.mean if self.sited else np.matmul(self.root, x)
+
+    def coordinates(self, F: np.ndarray) -> np.ndarray:
+        """x (C, r, R) of f (C, n, R)."""
+        Z = self.target.prior.whiten(F)
+        return np.matmul(self._R, Z) - self._pull if self.sited else Z
 
     def log_ratio(self, F: np.ndarray) -> np.ndarray:
         """(R,) log [p(y | f) N(f | 0, K) / q(f)]."""
         value = self.target.log_likelihood(F)
-        return value if self.sites is None else value - self._log_sites(F)
+        return value - self._log_sites(F) if self.sited else value
 
     def log_ratio_slope(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same, and its gradient in f (C, n, R)."""
         value, slope = self.target.slope(F)
-        if self.sites is None:
-            return value, slope
-        return value - self._log_sites(F), slope + self.sites.tau[:, None] * F - self.sites.nu[:, None]
+        return (value - self._log_sites(F), slope + self.tau * F - self.nu) if self.sited else (value, slope)
 
     def _log_sites(self, F):
-        tau, nu = self.sites.tau[:, None], self.sites.nu[:, None]
-        return np.sum(F[0] * (nu - 0.5 * tau * F[0]), axis=0) - self.log_partition
+        return np.sum(F * (self.nu - 0.5 * self.tau * F), axis=(0, 1)) - self.log_partition
+
+
+def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """(C, r, r) upper R with RᵀR = I + rootᵀ diag(τ) root, for roots (1 or C, n, r) and τ (C, n)."""
+    roots = np.broadcast_to(roots, (len(tau), *roots.shape[1:]))
+    out = []
+    for L, t in zip(roots, tau, strict=True):
+        try:
+            out.append(cholesky(np.eye(L.shape[1]) + L.T @ (t[:, None] * L), overwrite_a=True))
+        except LinAlgError as error:
+            raise NotPositiveDefinite("sites of negative precision outweigh the prior: no proper posterior") from error
+    return np.stack(out)

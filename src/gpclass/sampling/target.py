@@ -21,6 +21,7 @@ class Target:
     prior: Prior
     y: np.ndarray  # (n,) as the likelihood takes them
     likelihood: Any
+    basis: np.ndarray | None = None  # (C, C) orthonormal: F holds its coefficients; None are the latent functions themselves
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -29,30 +30,42 @@ class Target:
 
     def log_likelihood(self, F: np.ndarray) -> np.ndarray:
         """(R,) log p(y | f) of each column of F (C, n, R)."""
-        return self.likelihood.log_prob_slope(self.y[:, None], by_datum(F))[0].sum(0)
+        return self.likelihood.log_prob_slope(self.y[:, None], self.by_datum(F))[0].sum(0)
 
     def slope(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(R,) log p(y | f), and its gradient in f, (C, n, R)."""
-        value, slope = self.likelihood.log_prob_slope(self.y[:, None], by_datum(F))
-        return value.sum(0), by_class(slope, len(F))
+        value, slope = self.likelihood.log_prob_slope(self.y[:, None], self.by_datum(F))
+        return value.sum(0), self.by_class(slope)
 
-    def curvature_scale(self) -> np.ndarray:
-        """(n,) a typical negative curvature of log p(y_i | f_i): at f = 0, over latent functions its mean."""
-        f = np.zeros((len(self.y), self.likelihood.n_latents))
-        if self.likelihood.n_latents == 1:
-            return np.maximum(-self.likelihood.log_prob(self.y, f[:, 0])[2], 1e-12)
-        hessian = self.likelihood.log_prob(self.y, f)[2]
-        return np.maximum(-np.trace(hessian, axis1=1, axis2=2) / f.shape[1], 1e-12)
+    def curvature(self, F: np.ndarray) -> np.ndarray:
+        """(C, n) negative curvatures of log p(y_i | f_i) in each latent value, averaged over the columns of F (C, n, R)."""
+        curvature = -self.likelihood.log_prob(self.y[:, None], self.by_datum(F))[2].mean(1)
+        if len(F) > 1:
+            basis = np.eye(len(F)) if self.basis is None else self.basis
+            curvature = np.einsum("ac,ncd,ad->an", basis, curvature, basis)
+        return np.maximum(np.atleast_2d(curvature), 0.0)
+
+    def by_datum(self, F: np.ndarray) -> np.ndarray:
+        """Latent values as likelihoods take them: (n, R) for one latent function, (n, R, C) for several."""
+        return by_datum(F) if self.basis is None else by_datum(F) @ self.basis
+
+    def by_class(self, f: np.ndarray) -> np.ndarray:
+        """The way back, also for slopes."""
+        if len(f.shape) == 2:
+            return f[None]
+        return np.ascontiguousarray(np.moveaxis(f if self.basis is None else f @ self.basis.T, -1, 0))
 
 
 def by_datum(F: np.ndarray) -> np.ndarray:
-    """Latent values as likelihoods take them: (n, R) for one latent function, (n, R, C) for several."""
     return F[0] if len(F) == 1 else np.moveaxis(F, 0, -1)
 
 
-def by_class(slope: np.ndarray, n_latents: int) -> np.ndarray:
-    """The way back."""
-    return slope[None] if n_latents == 1 else np.ascontiguousarray(np.moveaxis(slope, -1, 0))
+def contrasts(n_latents: int) -> np.ndarray | None:
+    """An orthonormal basis of which the first element is the same for all classes: there labels tell nothing, and with one
+    prior for all classes its coefficients are as independent as the latent functions themselves."""
+    if n_latents == 1:
+        return None
+    return np.linalg.qr(np.column_stack([np.ones(n_latents), np.eye(n_latents)[:, 1:]]))[0].T
 
 
 def prepare(K, y, likelihood, needs: tuple[str, ...], who: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,97 @@
+"""The audit: good approximations pass, bad ones do not, and what it says is what the parts say."""
+
+import numpy as np
+import pytest
+from problems import two_class_problem
+from sklearn.exceptions import ConvergenceWarning
+
+from gpclass import GPClassifier
+from gpclass.inference import EP, FV, KL, LabelRegression, Laplace
+from gpclass.kernels import RBF
+from gpclass.likelihoods import Logit, Probit
+from gpclass.sampling import HMC, audit, orthant_evidence
+
+K, Y = two_class_problem(n=25, variance=9.0)
+QUICK = HMC(n_draws=600, n_warmup=300, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def of_ep():
+    return audit(EP().fit(K, Y, Probit()), sampler=QUICK)
+
+
+def test_expectation_propagation_passes(of_ep):
+    assert "can be trusted" in of_ep.verdict
+    assert "good enough" in of_ep.verdict
+    exact = orthant_evidence(K, Y)
+    assert of_ep.sampled_log_evidence == pytest.approx(exact.log_evidence, abs=4 * exact.standard_error + 1e-3)
+    assert abs(of_ep.evidence_error) < 0.1
+    assert of_ep.kl_divergence > 0  # of EP's posterior from the true one
+    assert of_ep.bound < of_ep.sampled_log_evidence
+    assert of_ep.probability_error_max < 0.03
+    assert of_ep.mean_error_max < 0.3
+    assert of_ep.r_hat < 1.05
+
+
+def test_divergence_is_smallest_for_kl(of_ep):
+    of_kl = audit(KL().fit(K, Y, Probit()), sampler=QUICK)
+    assert of_kl.kl_divergence < of_ep.kl_divergence  # it is what KL minimises
+    assert of_kl.log_evidence == pytest.approx(of_kl.bound, abs=1e-6)
+
+
+def test_label_regression_fails(of_ep):
+    of_lr = audit(LabelRegression().fit(K, Y, Probit()), sampler=QUICK)
+    assert "do not trust" in of_lr.verdict
+    assert of_lr.probability_error_max > 3 * of_ep.probability_error_max
+    assert of_lr.kl_divergence > 2 * of_ep.kl_divergence
+
+
+def test_logit_is_annealed():
+    report = audit(Laplace().fit(K, Y, Logit()), sampler=QUICK, n_temperatures=100)
+    assert report.pareto_k is not None
+    assert report.evidence_method == f"annealed from {'Laplace' if report.pareto_k < 0.7 else 'the prior'}"
+    assert report.evidence_error < 0  # Laplace underestimates
+    assert "annealed from EP" in repr(audit(EP().fit(K, Y, Logit()), sampler=QUICK, n_temperatures=100))
+
+
+def test_posteriors_without_sites_are_audited_too():
+    report = audit(FV().fit(K, Y, Logit()), sampler=QUICK, n_temperatures=100)
+    assert report.evidence_method == "annealed from the prior"
+    assert report.pareto_k is None
+    assert "–" in repr(report)
+
+
+def test_a_classifier_at_new_rows(of_ep):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    labels = np.where(X[:, 0] > 0, "b", "a")
+    clf = GPClassifier(RBF(1.0, 4.0), optimizer=None).fit(X, labels)
+    here, there = audit(clf, sampler=QUICK), audit(clf, rng.normal(size=(5, 2)), sampler=QUICK)
+    assert here.log_evidence == there.log_evidence == clf.log_evidence_
+    assert here.probability_error_max != there.probability_error_max
+    assert there.probability_error_max < 0.03
+
+
+def test_it_reads_well(of_ep):
+    text = repr(of_ep)
+    assert text.startswith("Audit of EP with Probit on 25 points: ")
+    assert all(len(line) < 160 for line in text.splitlines())
+    frame = of_ep.to_frame()
+    assert frame.loc["KL(q‖p)", "value"] == pytest.approx(of_ep.kl_divergence)
+    assert list(frame.columns) == ["value", "error", "remark"]
+
+
+def test_errors():
+    with pytest.raises(TypeError, match="audit takes"):
+        audit("ep")
+    with pytest.raises(ValueError, match="bare fit"):
+        audit(EP().fit(K, Y, Probit()), np.zeros((2, 2)))
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    clf = GPClassifier(RBF(), inference=HMC(n_draws=10, n_warmup=10), optimizer=None, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="R-hat"):
+        clf.fit(X, X[:, 0] > 0)
+    with pytest.raises(TypeError, match="fitted by sampling"):
+        audit(clf)
+    ep = GPClassifier(RBF(), optimizer=None).fit(X, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="2 columns"):
+        audit(ep, np.zeros((3, 5)))
