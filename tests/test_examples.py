@@ -66,6 +66,14 @@ def test_goals_are_judged():
     assert {len(text) for text in texts} == {23}  # columns stay aligned
 
 
+def test_sampling(capsys):
+    sampling = script("benchmarks/sampling.py")
+    sampling.annealing(1, n=30, runs=4, temperatures=10)
+    sampling.slices(1, n=30, chains=2, draws=50)
+    printed = capsys.readouterr().out
+    assert printed.count("Probit") == printed.count("Logit") == 2
+
+
 def test_trial_of_the_paper():
     paper = script("benchmarks/nickisch_rasmussen.py")
     rng = np.random.default_rng(0)

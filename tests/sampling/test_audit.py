@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from problems import two_class_problem
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.inference import EP, FV, KL, LabelRegression, Laplace
@@ -72,6 +74,15 @@ def test_a_classifier_at_new_rows(of_ep):
     assert there.probability_error_max < 0.03
 
 
+def test_a_pipeline():
+    rng = np.random.default_rng(0)
+    X = 100 * rng.normal(size=(30, 2))
+    pipe = make_pipeline(StandardScaler(), GPClassifier(RBF(1.0, 4.0), optimizer=None)).fit(X, X[:, 0] > 0)
+    piped = audit(pipe, X[:5], sampler=QUICK)
+    direct = audit(pipe[-1], pipe[0].transform(X[:5]), sampler=QUICK)
+    assert piped == direct
+
+
 def test_it_reads_well(of_ep):
     text = repr(of_ep)
     assert text.startswith("Audit of EP with Probit on 25 points: ")
@@ -88,7 +99,7 @@ def test_errors():
         audit(EP().fit(K, Y, Probit()), np.zeros((2, 2)))
     X = np.random.default_rng(0).normal(size=(20, 2))
     clf = GPClassifier(RBF(), inference=HMC(n_draws=10, n_warmup=10), optimizer=None, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="R-hat"):
+    with pytest.warns(ConvergenceWarning, match="never moved|R-hat"):
         clf.fit(X, X[:, 0] > 0)
     with pytest.raises(TypeError, match="fitted by sampling"):
         audit(clf)

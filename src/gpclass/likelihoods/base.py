@@ -44,6 +44,10 @@ class Likelihood(ABC):
     def check_targets(self, y) -> np.ndarray:
         """y as a float array, or a ValueError that says what is wrong with it."""
 
+    def log_prob_value(self, y, f) -> np.ndarray:
+        """log p(y | f) alone, for likelihoods with `log_prob`."""
+        return self.log_prob_slope(y, f)[0]
+
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
         """log p(y | f) and its slope in f, for likelihoods with `log_prob`: what a sampler asks for at every step."""
         return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, expit
+from scipy.special import erfcx, expit, log_expit
 
 from ..numerics import LOG_SQRT_2PI, LOGISTIC_SCALES2, LOGISTIC_WEIGHTS
 from .base import Sigmoid, Triple
@@ -27,6 +27,9 @@ class Logit(Sigmoid):
         z = y * (f + self.bias)
         wrong = expit(-z)
         return -np.logaddexp(0.0, -z), y * wrong, -wrong * expit(z)
+
+    def log_prob_value(self, y, f) -> np.ndarray:
+        return log_expit(y * (f + self.bias))
 
     def log_prob_third(self, y, f) -> np.ndarray:
         z = y * (f + self.bias)

@@ -23,6 +23,9 @@ class Probit(Sigmoid):
         ratio = hazard(z)
         return log_ndtr(z), y * ratio, -hazard_curvature(z, ratio)
 
+    def log_prob_value(self, y, f) -> np.ndarray:
+        return log_ndtr(y * (f + self.bias))
+
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
         value, ratio = log_ndtr_and_hazard(y * (f + self.bias))
         return value, y * ratio

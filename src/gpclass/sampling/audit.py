@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
 from ..gaussian import Prior
 from ..likelihoods import MultinomialProbit, Probit
@@ -122,17 +123,21 @@ def audit(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> Audit:
-    """Compare an engine's fit, or a fitted GPClassifier, with samplers on the same data and hyperparameters.
+    """Compare an engine's fit, or a fitted GPClassifier (also at the end of a Pipeline), with samplers on the same data and
+    hyperparameters.
 
     Class probabilities are compared at the training points, or for a classifier at the rows of `X` if these are given.
     `sampler` draws from the posterior (HMC by default). The evidence comes from an orthant probability for probit models
     of up to 300 dimensions, else from `n_temperatures` steps of annealed importance sampling, from the fit itself where its
     Pareto k is good and from the prior where it is not.
     """
+    if isinstance(posterior, Pipeline):
+        X = X if X is None or len(posterior) == 1 else posterior[:-1].transform(X)
+        posterior = posterior[-1]
     fit, kernel, inputs = _subject(posterior)
     K = fit.posterior.K
     rng = generator(random_state)
-    Ks, kd = _where(K, kernel, inputs, X, posterior)
+    Ks, kd = _where(K, kernel, inputs, X)
     sampler = HMC(random_state=rng, verbose=verbose) if sampler is None else sampler
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict says so
@@ -180,7 +185,7 @@ def _subject(posterior):
     return fit, kernel, inputs
 
 
-def _where(K, kernel, inputs, X, classifier):
+def _where(K, kernel, inputs, X):
     if X is None:
         return K, np.diagonal(K).copy()
     if kernel is None:

@@ -14,7 +14,7 @@ from .diagnostics import FEWEST, HIGH_K, effective_size, r_hat, smooth_weights
 from .ensemble import Ensemble
 
 HIGH_R_HAT = 1.05
-WATCHED = 32  # latent values looked at for the warning; `r_hat` has them all
+WATCHED = 16  # latent values looked at for the warning; `r_hat` has them all
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Elliptical slice sampling: nothing to tune.
+"""Elliptical slice sampling: nothing to tune. (The warm-up shortens the first bracket, which saves evaluations.)
 
 [MAM] Murray, Adams & MacKay 2010, Elliptical slice sampling.
 """
@@ -13,8 +13,10 @@ import numpy as np
 from .chains import Sampler, Walk
 from .target import Target
 
-AHEAD = 64  # columns of the prior drawn by one matrix product
+AHEAD = 128  # columns of the prior drawn by one matrix product
 HALVINGS = 200  # of the bracket; 2⁻²⁰⁰ of a turn is no move at all
+WIDER = 5.0  # the first bracket over the usual turn; a slice of which that is the mean distance is 4 long
+MEMORY = 100  # turns over which the usual one is averaged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,8 @@ class _EllipticalWalk(Walk):
     def __init__(self, target, F, rng):
         super().__init__(target, F, rng)
         self._ahead: list[np.ndarray] = []
+        self._bracket = np.full(F.shape[2], 2 * np.pi)  # each chain's first; any fixed length leaves the target invariant
+        self._usual, self._seen = np.zeros(F.shape[2]), 0
 
     def new_prior(self, target):
         super().new_prior(target)
@@ -48,8 +52,9 @@ class _EllipticalWalk(Walk):
     def step(self):
         nu, R = self._prior_draw(), self.F.shape[2]
         level = self.log_likelihood + np.log1p(-self.rng.random(R))
-        angle: Any = 2 * np.pi * self.rng.random(R)
-        low, high = angle - 2 * np.pi, angle.copy()
+        low: Any = -self._bracket * self.rng.random(R)
+        high = low + self._bracket
+        angle = low + self._bracket * self.rng.random(R)
         F, value = self._turn(slice(None), nu, angle)
         left = np.flatnonzero(~(value >= level))
         for _ in range(HALVINGS):
@@ -62,10 +67,16 @@ class _EllipticalWalk(Walk):
             left = left[~(value[left] >= level[left])]
         if len(left):  # a level that rounding put above the state itself: stay
             F[:, :, left], value[left] = self.F[:, :, left], self.log_likelihood[left]
-        self.F, self.log_likelihood = F, value
+        self.F, self.log_likelihood, self._turned = F, value, np.abs(angle)
         accepted = np.ones(R)
         accepted[left] = 0.0
         return accepted
+
+    def warm_up(self, done, accepted):
+        self._seen += 1
+        self._usual += (self._turned - self._usual) / min(self._seen, MEMORY)
+        if self._seen >= 10:
+            self._bracket = np.minimum(WIDER * self._usual, 2 * np.pi)
 
     def _turn(self, which, nu, angle):
         F = self.F[:, :, which] * np.cos(angle) + nu[:, :, which] * np.sin(angle)

@@ -11,6 +11,7 @@ from ..gaussian import Prior
 from .target import by_datum
 
 BLOCK = 1 << 22  # numbers in an array of per-draw predictions
+NOISES = 4000  # draws of several latent values at a new point, for one prediction: some of each latent vector
 
 
 class Ensemble:
@@ -20,6 +21,7 @@ class Ensemble:
     weights: np.ndarray | None
     prior: Prior
     likelihood: Any
+    place: tuple[int, int] = (0, 1)  # number among the ensembles that are averaged, and how many these are
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -82,7 +84,9 @@ class Ensemble:
         """(S, m, C) class probabilities given each draw, for a block of points at a time; with `spread` also the
         variances that are left when the draw is given."""
         C, S = self.likelihood.n_latents, len(self.pooled)
-        block = max(1, BLOCK // (S * C))
+        number, ensembles = self.place
+        repeats = 1 if C == 1 else -(-NOISES // (S * ensembles))
+        block = max(1, BLOCK // (S * C * repeats))
         for i in range(0, Ks.shape[-1], block):
             means, var = self._conditional(Ks[..., i : i + block], kd[..., i : i + block])
             if C == 1:
@@ -91,7 +95,7 @@ class Ensemble:
                 within = self.likelihood.predictive_std(means[0], var[0])[..., None] ** 2 if spread else None
             else:
                 # the same noise for every point: a prediction does not depend on its neighbours in the table
-                noise = np.random.default_rng(0).standard_normal((C, S, 1))
-                p = self.likelihood.class_probabilities(by_datum(means + np.sqrt(var)[:, None] * noise))
-                within = 0.0
+                noise = np.random.default_rng(number).standard_normal((C, repeats, S, 1))
+                each = self.likelihood.class_probabilities(by_datum(means[:, None] + np.sqrt(var)[:, None, None] * noise))
+                p, within = each.mean(0), each.var(0)
             yield (p, within) if spread else p

@@ -85,9 +85,10 @@ class HyperDraws(Draws):
         latent, theta = self.pooled, np.reshape(self.theta, (len(self.pooled), -1))
         some = np.unique(np.linspace(0, len(latent) - 1, min(len(latent), self.PREDICTING)).astype(int))
         pairs: list[tuple[Any, Ensemble]] = []
-        for s in some:
+        for i, s in enumerate(some):
             own_kernel, likelihood = self.objective.at(theta[s])
-            pairs.append((own_kernel, _Member(latent[s : s + 1], likelihood, own_kernel, self.objective.X)))
+            member = _Member(latent[s : s + 1], likelihood, own_kernel, self.objective.X, (i, len(some)))
+            pairs.append((own_kernel, member))
         return pairs
 
     @property
@@ -100,8 +101,8 @@ class _Member(Ensemble):
 
     weights = None
 
-    def __init__(self, pooled, likelihood, kernel, X):
-        self.pooled, self.likelihood, self._kernel, self._X = pooled, likelihood, kernel, X
+    def __init__(self, pooled, likelihood, kernel, X, place):
+        self.pooled, self.likelihood, self._kernel, self._X, self.place = pooled, likelihood, kernel, X, place
 
     @cached_property
     def prior(self):  # type: ignore[override]

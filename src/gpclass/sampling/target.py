@@ -30,7 +30,7 @@ class Target:
 
     def log_likelihood(self, F: np.ndarray) -> np.ndarray:
         """(R,) log p(y | f) of each column of F (C, n, R)."""
-        return self.likelihood.log_prob_slope(self.y[:, None], self.by_datum(F))[0].sum(0)
+        return self.likelihood.log_prob_value(self.y[:, None], self.by_datum(F)).sum(0)
 
     def slope(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(R,) log p(y | f), and its gradient in f, (C, n, R)."""
