@@ -47,6 +47,11 @@ class Prior:
     def rank(self) -> int:
         return self.root.shape[2]
 
+    @property
+    def covariance(self) -> np.ndarray:
+        """K (1 or C, n, n)."""
+        return np.matmul(self.root, np.swapaxes(self.root, 1, 2))
+
     def colour(self, Z: np.ndarray) -> np.ndarray:
         """Latent values (C, n, R) of whitened ones (C, r, R)."""
         return np.matmul(self.root, Z)

@@ -18,7 +18,7 @@ BLOCK = 96  # rows handled at a time: small, so that little is wasted on the cor
 
 
 class NotPositiveDefinite(LinAlgError):
-    """A matrix that must be positive definite is not, even after the stated repair."""
+    """A matrix that must be positive definite is not."""
 
 
 def _row_blocks(n: int):

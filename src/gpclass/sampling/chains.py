@@ -72,7 +72,7 @@ class Sampler(ABC):
         self.check_settings()
         K, y = prepare(K, y, likelihood, self.needs, type(self).__name__)
         if isinstance(start, Draws):
-            walk, earlier = self._resumed(start, y), start
+            walk, earlier = self._resumed(start, K, y, likelihood), start
         else:
             rng, target = generator(self.random_state), Target(Prior.of(K), y, likelihood)
             walk, earlier = self.begin(target, first_states(target, start, self.n_chains, rng), rng), None
@@ -93,13 +93,18 @@ class Sampler(ABC):
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
 
-    def _resumed(self, start, y):
+    def _resumed(self, start, K, y, likelihood):
         if start.walk is None or start.theta is not None:
             raise TypeError("only draws of latent values alone can be continued; these have no state to go on from")
         if type(start.sampler) is not type(self) or start.sampler.n_chains != self.n_chains:
             raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
         if not np.array_equal(start.y, y):
             raise ValueError("start was drawn for other labels")
+        if start.likelihood != likelihood:
+            raise ValueError(f"start was drawn under {start.likelihood!r}, not {likelihood!r}")
+        before = start.prior.covariance
+        if not np.allclose(before, K, rtol=1e-6, atol=1e-8 * np.abs(before).max()):
+            raise ValueError("start was drawn under another K")
         return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
 
     def _warm_up(self, walk):

@@ -119,9 +119,12 @@ class Draws(Ensemble):
 
     def warn(self) -> None:
         """Say it where the draws cannot be trusted."""
-        stuck = np.flatnonzero(np.ptp(self.latent.reshape(self.n_chains, self.n_draws, -1)[:, :, :1], axis=1)[:, 0] == 0)
+        still = _unmoved(self.latent) & (self.acceptance < 0.5)  # where the posterior is a point all steps are accepted
+        if self.theta is not None and self.theta.shape[2]:
+            still |= _unmoved(self.theta)
+        stuck = np.flatnonzero(still)
         name = type(self.sampler).__name__
-        if self.n_draws > 1 and len(stuck) and np.any(self.var > 0):
+        if self.n_draws > 1 and len(stuck):
             warnings.warn(
                 f"{name}: chain {', '.join(map(str, stuck))} of {self.n_chains} never moved; give it a longer warm-up "
                 f"(n_warmup is {self.sampler.n_warmup}) or use EllipticalSlice, which needs no tuning",
@@ -190,3 +193,8 @@ def class_probabilities(likelihood: Any, f: np.ndarray) -> np.ndarray:
     if likelihood.n_latents > 1:
         return likelihood.class_probabilities(f)
     return np.exp(np.stack([likelihood.log_prob_slope(label, f)[0] for label in (-1.0, 1.0)], axis=-1))
+
+
+def _unmoved(values: np.ndarray) -> np.ndarray:
+    """(chains,) whether all draws of a chain are the same."""
+    return np.all(values == values[:, :1], axis=tuple(range(1, values.ndim)))

@@ -83,6 +83,7 @@ class Ensemble:
     def _per_draw(self, Ks, kd, spread=False):
         """(S, m, C) class probabilities given each draw, for a block of points at a time; with `spread` also the
         variances that are left when the draw is given."""
+        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
         C, S = self.likelihood.n_latents, len(self.pooled)
         number, ensembles = self.place
         repeats = 1 if C == 1 else -(-NOISES // (S * ensembles))

@@ -34,7 +34,7 @@ class _GibbsWalk(Walk):
         self._half = _posterior_roots(target.prior.root)
 
     def new_prior(self, target):
-        super().new_prior(target)
+        self.target = target
         self._half = _posterior_roots(target.prior.root)
 
     def step(self):
