@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
+from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, NestedEP, TAPNaive
 from .kernels import RBF, Kernel, as_kernel
 from .learning import (
     Objective,
@@ -27,7 +27,7 @@ from .learning import (
 from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, Softmax
 from .sampling import HMC, Draws, Sampler
 
-ENGINES = {
+ENGINES: dict[str, Any] = {
     "laplace": Laplace,
     "ep": EP,
     "tap": TAP,
@@ -36,16 +36,16 @@ ENGINES = {
     "vb": VB,
     "fv": FV,
     "lr": LabelRegression,
+    "nested-ep": NestedEP,
 }
-SAMPLERS = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
+SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
 MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit}
-MULTICLASS_ENGINES = "nested-ep, independent-ep, quadrature-ep, mean-field-probit, variational-mnl"
 BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
-    """Gaussian process classification: two classes with every engine, any number of them by sampling ("mcmc").
+    """Gaussian process classification, with any number of classes.
 
     Parameters
     ----------
@@ -53,11 +53,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
         median distance between rows, and variance 4.
     likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit"
-        p(label | latent value). "auto" is probit, softmax for more than two classes.
-    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "mcmc"
-        The approximation. "auto" is EP. "mcmc" samples, hyperparameters included (unless `optimizer` is None), and
+        p(label | latent value). "auto" is probit; for more than two classes multinomial probit with nested EP and softmax
+        with all else.
+    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep", "mcmc"
+        The approximation. "auto" is EP for two classes and nested EP for more; "laplace" takes any number of classes too,
+        the others but "mcmc" take two. "mcmc" samples, hyperparameters included (unless `optimizer` is None), and
         predictions average over the draws; a sampler object without `sample_hyper` draws at hyperparameters that EP
-        has learned.
+        (nested EP, or Laplace for softmax) has learned.
     priors : "weak", None, prior object, function or dict
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : "lbfgs" or None
@@ -126,7 +128,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type."""
         self._check_settings()
         X, y = self._check_data(X, y)
-        warn_if_too_large(len(X))
+        warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, distance, rng)
@@ -171,23 +173,26 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes")
-        if len(self.classes_) > 2 and not self._samples():
-            shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
-            raise ValueError(
-                f"Only binary classification is supported by this engine: y has {len(self.classes_)} classes ({shown}). "
-                f"inference='mcmc' takes them; faster engines ({MULTICLASS_ENGINES}) are not there yet; until then "
-                "scikit-learn's OneVsRestClassifier can wrap this one."
-            )
         return X, codes
 
-    def _samples(self) -> bool:
-        return self.inference in SAMPLERS if isinstance(self.inference, str) else isinstance(self.inference, Sampler)
+    def _engine(self):
+        default = "ep" if len(self.classes_) == 2 else "nested-ep"
+        engine = _resolve(self.inference, {**ENGINES, **SAMPLERS}, default, "inference", "fit")
+        if len(self.classes_) > 2 and not takes_several(engine):
+            shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
+            raise ValueError(
+                f"Only binary classification is supported by {type(engine).__name__}: y has {len(self.classes_)} classes "
+                f"({shown}). Engines for more: {', '.join(several_classes())}; or scikit-learn's OneVsRestClassifier "
+                "around this one."
+            )
+        return engine
 
-    def _likelihood(self):
+    def _likelihood(self, engine):
         n_classes = len(self.classes_)
         named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
-        default = "probit" if n_classes == 2 else "softmax"
-        likelihood = _resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
+        likelihood = _resolve(
+            self.likelihood, {**LIKELIHOODS, **named}, default_likelihood(engine, n_classes), "likelihood", "n_latents"
+        )
         wanted = (1, 2) if n_classes == 2 else (n_classes,)
         if likelihood.n_latents not in wanted:
             raise ValueError(
@@ -199,9 +204,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _objective(self, X, codes, distance, rng):
         kernel = self._start_kernel(distance)
-        likelihood = self._likelihood()
+        engine = self._engine()
+        likelihood = self._likelihood(engine)
         y = codes if likelihood.n_latents > 1 else 2.0 * codes - 1.0
-        engine = _resolve(self.inference, {**ENGINES, **SAMPLERS}, "ep", "inference", "fit")
         if isinstance(engine, Sampler):
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
@@ -249,7 +254,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return mean, np.mean(vars_ + between, axis=0)
 
     def predict_log_proba(self, X) -> np.ndarray:
-        """(m, C) log class probabilities, exact far into the tails; columns as `classes_`."""
+        """(m, C) log class probabilities, with one latent function exact far into the tails; columns as `classes_`."""
         logs = list(self._by_member(X, "log_class_probabilities"))
         return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
 
@@ -322,18 +327,33 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self._samples()
+        known = {**ENGINES, **SAMPLERS, "auto": NestedEP}
+        engine = known.get(self.inference, EP)() if isinstance(self.inference, str) else self.inference
+        tags.classifier_tags.multi_class = takes_several(engine)
         return tags
+
+
+def takes_several(engine: Any) -> bool:
+    """Whether an engine can do with more than two classes."""
+    return isinstance(engine, Sampler) or getattr(engine, "latents", "one") != "one"
+
+
+def several_classes() -> list[str]:
+    """Names of the engines that take any number of classes."""
+    return [name for name, make in {**ENGINES, **SAMPLERS}.items() if takes_several(make())]
+
+
+def default_likelihood(engine: Any, n_classes: int) -> str:
+    if n_classes == 2 and getattr(engine, "latents", "one") != "several":
+        return "probit"
+    return "multinomial-probit" if "contrast_factor" in getattr(engine, "needs", ()) else "softmax"
 
 
 def _teacher(likelihood):
     """The engine that learns hyperparameters for a sampler which does not sample them."""
-    if likelihood.n_latents > 1:
-        raise ValueError(
-            "hyperparameters of several classes can be sampled, but not learned yet: set sample_hyper=True in the sampler, "
-            "or optimizer=None to keep the kernel as it is"
-        )
-    return EP()
+    if likelihood.n_latents == 1:
+        return EP()
+    return NestedEP() if hasattr(likelihood, "contrast_factor") else Laplace()
 
 
 def _resolve(given, known, default, what, must_have):

@@ -92,6 +92,12 @@ def test_it_reads_well(of_ep):
     assert list(frame.columns) == ["value", "error", "remark"]
 
 
+def test_points_without_variance():
+    x = np.array([[0.0], [1.0], [-1.0], [0.5], [2.0]])  # a linear kernel says nothing at the origin
+    fit = EP().fit(x @ x.T, np.array([1.0, 1, -1, 1, 1]), Probit())
+    assert all(np.isfinite(value) for _, value, _, _ in audit(fit, sampler=QUICK).rows())
+
+
 def test_errors():
     with pytest.raises(TypeError, match="audit takes"):
         audit("ep")

@@ -81,6 +81,12 @@ def test_annealing_says_when_it_rests_on_few_runs():
         annealed_importance(K, y, Probit(), n_temperatures=5, random_state=0)
 
 
+def test_annealing_says_when_log_weights_are_spread_out():
+    # 7 of 16 runs carry this one: too many to say so for their number alone
+    with pytest.warns(UserWarning, match="carry the estimate"):
+        annealed_importance(1e8 * np.eye(12), np.arange(12) % 3, Softmax(3), n_runs=16, n_temperatures=50, random_state=4)
+
+
 def test_annealing_errors():
     K, y = two_class_problem()
     for bad in ({"n_runs": 1}, {"n_temperatures": 0}):
@@ -130,6 +136,14 @@ def test_importance_several_classes(case, covariance):
     result = importance_sampling(K, y, likelihood, covariance=covariance, n_samples=8000, random_state=0)
     assert agree(result, log_z)
     assert result.mean == pytest.approx(mean, abs=0.1)  # 8000 samples of variance 2
+
+
+def test_importance_from_any_centre():
+    likelihood, K, y = SEVERAL["softmax, two points"]
+    truth = quadrature_truth(K, y, likelihood, nodes=13)[0]
+    assert agree(importance_sampling(K, y, likelihood, np.full((2, 2), 0.3), random_state=0), truth)
+    with pytest.raises(TypeError, match="array of means"):
+        importance_sampling(K, y, likelihood, "ep")
 
 
 def test_importance_predicts():
@@ -222,6 +236,8 @@ def test_orthant_errors():
         orthant_evidence(K, y, Logit())
     with pytest.raises(ValueError, match="power of two"):
         orthant_evidence(K, y, n_samples=1000)
+    with pytest.raises(ValueError, match="labels"):
+        orthant_evidence(K, ["a"] * 15)
     with pytest.raises(ValueError, match="too many"):
         orthant_evidence(np.eye(2000), np.ones(2000))
     assert orthant_evidence(K, y, random_state=5).log_evidence == orthant_evidence(K, y, random_state=5).log_evidence

@@ -92,6 +92,23 @@ def test_draws_are_repeatable_and_shaped():
 
 
 @pytest.mark.usefixtures("_short_chains")
+@pytest.mark.parametrize("likelihood", [Softmax(3), MultinomialProbit(3)], ids=repr)
+def test_far_from_all_data_classes_are_alike(likelihood):
+    # the latent values there are the prior's, whatever the draw: their noise must be averaged over the draws
+    X, y = problem(likelihood).X, problem(likelihood).y
+    clf = GPClassifier(RBF(1.0, 4.0), likelihood, HMC(**FEW, sample_hyper=True)).fit(X, y)
+    far = np.array([[1e3]])
+    assert clf.predict_proba(far)[0] == pytest.approx(np.full(3, 1 / 3), abs=0.05)  # 1000 draws of sd 0.35: errors of 0.01
+    fixed = GPClassifier(clf.kernel_, likelihood, HMC(**FEW), optimizer=None).fit(X, y)
+    assert clf.predict_proba_std(far)[0] == pytest.approx(fixed.predict_proba_std(far)[0], abs=0.1)
+
+
+@pytest.mark.usefixtures("_short_chains")
+def test_gibbs_keeps_no_stale_log_likelihood():
+    assert np.all(np.isnan(Gibbs(**FEW, sample_hyper=True).fit_hyper(problem(Probit())).log_likelihood))
+
+
+@pytest.mark.usefixtures("_short_chains")
 def test_interruption_keeps_the_draws(monkeypatch):
     from gpclass.sampling import hyper
 
@@ -184,15 +201,30 @@ def test_a_sampler_that_leaves_hyperparameters_alone_learns_them_by_ep():
     learned = GPClassifier().fit(X, y)
     assert sampled.kernel_.theta == pytest.approx(learned.kernel_.theta, abs=0.02)
     assert sampled.posterior_.latent.shape == (2, 30, 40)
-    several = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="sample_hyper=True"):
-        GPClassifier(inference=HMC(**FEW)).fit(*several)
+    X, y = load_iris(return_X_y=True)
+    several = GPClassifier(inference=HMC(**FEW)).fit(X[::5], y[::5])
+    taught = GPClassifier(inference="laplace").fit(X[::5], y[::5])
+    assert several.kernel_.theta == pytest.approx(taught.kernel_.theta, abs=0.02)
+
+
+@pytest.mark.usefixtures("_short_chains")
+def test_sampled_hyperparameters_can_be_continued():
+    objective = problem(Probit())
+    whole = HMC(**{**FEW, "n_draws": 25}, sample_hyper=True).fit_hyper(objective)
+    part = HMC(**{**FEW, "n_draws": 10}, sample_hyper=True).fit_hyper(objective)
+    resumed = HMC(**{**FEW, "n_draws": 15}, sample_hyper=True).fit_hyper(objective, start=part)
+    assert np.array_equal(resumed.theta, whole.theta)
+    assert np.array_equal(resumed.latent, whole.latent)
+    with pytest.raises(ValueError, match="other data"):
+        HMC(**FEW, sample_hyper=True).fit_hyper(problem(Probit(), n=11), start=part)
+    with pytest.raises(TypeError, match="earlier draws"):
+        HMC(**FEW, sample_hyper=True).fit_hyper(objective, start="there")
 
 
 def test_estimator_errors():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="inference='mcmc' takes them"):
-        GPClassifier().fit(X, y)
+    with pytest.raises(ValueError, match="Engines for more: laplace, nested-ep"):
+        GPClassifier(inference="kl").fit(X, y)
     with pytest.raises(ValueError, match="does not fit y with its 3 classes"):
         GPClassifier(likelihood="probit", inference="mcmc").fit(X, y)
     with pytest.raises(ValueError, match="does not fit y with its 3 classes"):

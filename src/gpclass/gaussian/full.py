@@ -33,10 +33,24 @@ class FullPosterior:
         self.mean: np.ndarray
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)  # (n,) K⁻¹ mean, and (n,) mean
 
+    @classmethod
+    def without_sites(cls, K: np.ndarray) -> FullPosterior:
+        """The prior."""
+        return cls(K, Sites.zeros(len(K)))
+
+    def renewed(self, sites: Sites, moments=None) -> FullPosterior:
+        """The same prior with other sites; `moments` are (α, mean), where they are known."""
+        return FullPosterior(self.K, sites, moments=moments)
+
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
         """The same τ, with `mean` = K `alpha` added to the mean: no new factorisation."""
         sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
         return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
+
+    @property
+    def prior_var(self) -> np.ndarray:
+        """(n,) marginal variances of the prior."""
+        return np.diagonal(self.K)
 
     @property
     def var(self) -> np.ndarray:
@@ -244,7 +258,7 @@ def rounding_of_B(K: np.ndarray, tau: np.ndarray) -> float:
 
 def too_large(K: np.ndarray) -> str:
     """What to say when rounding of K drowns what the data say."""
-    largest = float(np.max(np.diagonal(K)))
+    largest = float(np.max(np.diagonal(K, axis1=-2, axis2=-1)))
     return (
         f"K has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}, and its rank is too low to "
         "bear that: scale the kernel's variance down."

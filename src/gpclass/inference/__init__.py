@@ -20,7 +20,8 @@ from .iterate import Status
 from .kl import KL
 from .label_regression import LabelRegression
 from .laplace import Laplace
+from .nested_ep import NestedEP
 from .tap import TAP, TAPNaive
 from .vb import VB
 
-__all__ = ["EP", "FV", "KL", "TAP", "VB", "Fit", "LabelRegression", "Laplace", "Status", "TAPNaive"]
+__all__ = ["EP", "FV", "KL", "TAP", "VB", "Fit", "LabelRegression", "Laplace", "NestedEP", "Status", "TAPNaive"]

@@ -52,7 +52,7 @@ class EP:
 
     def _parallel(self, K, y, likelihood, sites):
         try:
-            q, status = iterate(self, K, moment_rule(y, likelihood), sites)
+            q, status = iterate(self, FullPosterior.without_sites(K), moment_rule(y, likelihood), sites)
             settled = status.converged or q.rounding > self.tol  # what rounding hides no schedule finds
             if settled and has_cavities(q):
                 return q, status
@@ -64,7 +64,7 @@ class EP:
         return q, replace(status, n_iter=spent + status.n_iter, message="parallel sweeps did not settle")
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.posterior.gradient()  # type: ignore[union-attr]
+        return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)

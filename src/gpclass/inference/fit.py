@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import likelihoods as _likelihoods
-from ..gaussian import FactorialPosterior, FullPosterior, Sites
+from ..gaussian import Sites
 from ..likelihoods import Likelihood
 from .iterate import Status
 
@@ -18,7 +18,7 @@ class Fit:
     """A Gaussian approximation to the posterior, with its evidence."""
 
     engine: Any
-    posterior: FullPosterior | FactorialPosterior
+    posterior: Any  # of the prior's structure: FullPosterior, FactorialPosterior, CoupledPosterior, ContrastPosterior
     y: np.ndarray  # (n,) targets as the likelihood takes them
     likelihood: Any
     status: Status
@@ -50,7 +50,7 @@ class Fit:
 
     @property
     def sites(self) -> Sites:
-        if not isinstance(self.posterior, FullPosterior):
+        if not hasattr(self.posterior, "sites"):
             raise AttributeError(f"the posterior of {type(self.engine).__name__} is not made of scalar sites")
         return self.posterior.sites
 
@@ -108,6 +108,61 @@ class Fit:
         return np.exp(np.stack([self.likelihood.log_predictive(label, mean, var) for label in (-1.0, 1.0)], axis=1))
 
 
+@dataclass(frozen=True)
+class CoupledFit(Fit):
+    """A Gaussian approximation with one latent function per class. Means are (n, C), covariances (n, C, C)."""
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.posterior.latent.mean
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances at the training points."""
+        return self.posterior.latent.cov
+
+    @property
+    def var(self) -> np.ndarray:
+        """(n, C) their diagonals."""
+        return self.posterior.latent.var
+
+    @property
+    def alpha(self) -> np.ndarray:
+        return self.posterior.latent.alpha
+
+    @property
+    def sites(self) -> Sites:
+        return self.posterior.sites
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m, C) and covariance (m, C, C) from Ks (n, m) or (C, n, m), and kd (m,) or (C, m)."""
+        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
+        n = len(self.y)
+        if Ks.ndim not in (2, 3) or Ks.shape[-2] != n or kd.shape[-1] != Ks.shape[-1]:
+            raise ValueError(f"Ks must be ({n}, m) and kd (m,), or one per class, but they are {Ks.shape} and {kd.shape}")
+        return self.posterior.predict(Ks, kd)
+
+    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, C) log class probabilities at new points."""
+        return np.log(np.maximum(self.likelihood.predictive(*self.predict(Ks, kd)), np.finfo(float).tiny))
+
+    def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        return self.likelihood.predictive_std(*self.predict(Ks, kd))
+
+    def jensen_bound(self) -> float:
+        raise AttributeError(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
+
+    def loo(self) -> np.ndarray:
+        """(n,) log probability of each label given all others, from the cavities; no refits."""
+        p = self.loo_class_probabilities()
+        return np.log(np.maximum(p[np.arange(len(self.y)), self.y], np.finfo(float).tiny))
+
+    def loo_class_probabilities(self) -> np.ndarray:
+        """(n, C) class probabilities given all other data, from the cavities."""
+        return self.likelihood.predictive(*self.posterior.latent.cavity())
+
+
 def jensen_bound(q, y: np.ndarray, likelihood) -> float:
     """Σ E[log p(y_i | f_i)] + ½[n - mᵀK⁻¹m + ln|VK⁻¹| - tr(VK⁻¹)]. [NR] (9)"""
     expected = float(np.sum(likelihood.expected_log_prob(y, q.mean, q.var)[0]))
@@ -128,28 +183,38 @@ def require(likelihood: Likelihood, needs: tuple[str, ...], who: str) -> None:
 def prepare(engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     """K and y as the engines want them, or an error that says what is wrong."""
     check_settings(engine)
+    return check_problem(K, y, likelihood, engine.needs, type(engine).__name__, getattr(engine, "latents", "one"))
+
+
+def check_problem(
+    K, y, likelihood, needs: tuple[str, ...], who: str, latents: str = "any"
+) -> tuple[np.ndarray, np.ndarray]:
+    """K, (n, n) or (C, n, n), and y, after a look at both; `latents` says how many functions per datum `who` can do with."""
     if isinstance(likelihood, type):
         raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
-    if likelihood.n_latents > 1:
-        raise TypeError(
-            f"{type(engine).__name__} is for one latent function per datum, but {type(likelihood).__name__} has "
-            f"{likelihood.n_latents}; the samplers of gpclass.sampling take it"
-        )
-    require(likelihood, engine.needs, type(engine).__name__)
+    C = likelihood.n_latents
+    if (latents == "one" and C > 1) or (latents == "several" and C == 1):
+        kind = "one latent function per datum" if latents == "one" else "several classes"
+        able = "Probit, Logit, …" if latents == "one" else "MultinomialProbit, Softmax"
+        raise TypeError(f"{who} is for {kind} (likelihoods: {able}), but {type(likelihood).__name__} has {C}")
+    require(likelihood, needs, who)
     y = likelihood.check_targets(y)
     K = np.ascontiguousarray(K, dtype=float)
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ValueError(f"K must be a square matrix, but has shape {K.shape}")
-    if len(K) == 0:
+    if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
+        wanted = "a square matrix" if C == 1 else f"a square matrix, shared by all classes, or of shape ({C}, n, n)"
+        raise ValueError(f"K must be {wanted}, but has shape {K.shape}")
+    n = K.shape[-1]
+    if n == 0:
         raise ValueError("K is empty: there must be at least one training point")
-    if len(y) != len(K):
-        raise ValueError(f"K is {len(K)}×{len(K)} but y has {len(y)} labels")
+    if len(y) != n:
+        raise ValueError(f"K is {n}×{n} but y has {len(y)} labels")
     if not np.isfinite(K.sum()):
         raise ValueError("K contains NaN or infinite entries (or its sum overflows)")
-    some = slice(None, None, max(1, len(K) // 32))  # a few rows tell a matrix that is not symmetric
-    if not np.allclose(K[some], K[:, some].T, rtol=1e-8, atol=1e-8 * np.abs(K[some]).max()):
+    some = slice(None, None, max(1, n // 32))  # a few rows tell a matrix that is not symmetric
+    rows, columns = K[..., some, :], np.swapaxes(K[..., some], -1, -2)
+    if not np.allclose(rows, columns, rtol=1e-8, atol=1e-8 * np.abs(rows).max()):
         raise ValueError("K is not symmetric: is it a matrix of covariances between all pairs of training points?")
-    if np.any(np.diagonal(K) < 0):
+    if np.any(np.diagonal(K, axis1=-2, axis2=-1) < 0):
         raise ValueError("K has negative variances on its diagonal")
     return K, y
 

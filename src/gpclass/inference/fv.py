@@ -39,7 +39,7 @@ class FV:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         scale = np.mean(np.diagonal(K)) or TINY  # a prior without spread: f = 0, and any small ridge gives that
-        K = K + self.ridge * scale * np.eye(len(K))
+        given, K = K, K + self.ridge * scale * np.eye(len(K))
         factor = Factor(K.copy(), "K with its ridge")
         conditional = 1 / factor.diag_inverse()
         q, status = solve(self, K, factor_rule(y, likelihood, conditional), self._start(start, K))
@@ -47,7 +47,7 @@ class FV:
         cavity_mean = q.mean - conditional * q.alpha
         log_mass, d1, d2 = likelihood.tilted_moments(y, cavity_mean, conditional)
         posterior = FactorialPosterior(
-            K,
+            given,
             factor,
             alpha=q.alpha,
             mean=cavity_mean + conditional * d1,

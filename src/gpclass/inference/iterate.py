@@ -14,13 +14,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
-from ..gaussian import FullPosterior, Sites, too_large
+from ..gaussian import Sites, too_large
 from ..numerics import NotPositiveDefinite
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
@@ -60,34 +60,37 @@ class Status:
     advice: str = ""  # why it did not converge and what to do about it
 
 
-Rule = Callable[[FullPosterior], Target]
+Posterior = Any  # FullPosterior, or another structure with what the loop asks of it
+Rule = Callable[[Posterior], Target]
 
 
 def iterate(
     engine,
-    K: np.ndarray,
+    prior: Posterior,
     rule: Rule,
     start: Sites | None = None,
-    value: Callable[[FullPosterior], float] | None = None,
-    scale: Callable[[FullPosterior], np.ndarray] = lambda q: q.var,
+    value: Callable[[Posterior], float] | None = None,
+    scale: Callable[[Posterior], np.ndarray] = lambda q: q.var,
     memory: int = MEMORY,
-) -> tuple[FullPosterior, Status]:
+) -> tuple[Posterior, Status]:
     """Repeat `rule` until the posterior stands still to `engine.tol`, at most `engine.max_iter` sweeps.
+
+    `prior` is a posterior without sites, of whatever structure.
 
     `value`, if given, is an objective that must not fall: a sweep that lowers it is taken back and shortened.
     `scale` gives the variances that moves of τ are measured with; an upper bound serves where the true ones are dear.
     `memory` is the number of past sweeps to extrapolate from; 0 suits rules that are Newton steps already.
     """
     if start is None or not np.any(start.tau):
-        target = rule(FullPosterior(K, Sites.zeros(len(K))))  # the prior's marginals need no factorisation
-        q = FullPosterior(K, Sites(target.tau, target.slope + target.tau * target.point))
+        target = rule(prior)  # whose marginals need no factorisation
+        q = prior.renewed(Sites(target.tau, target.slope + target.tau * target.point))
     else:
-        q = FullPosterior(K, start)
+        q = prior.renewed(start)
     path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
         q, target, gap = settle_mean(q, rule, scale, engine.tol, PATIENCE if memory else 0.0)
-        if value is not None and not path.accepts(value(q), len(K) * q.rounding):
+        if value is not None and not path.accepts(value(q), len(q.mean) * q.rounding):
             q = path.step_back()
             continue
         wanted = target.tau
@@ -95,7 +98,7 @@ def iterate(
         if not np.isfinite(change):
             raise FloatingPointError(
                 f"{type(engine).__name__}: what the likelihood says is not finite, or lost in rounding, under prior "
-                f"variances of {np.max(np.diagonal(K)):.0e}: scale the kernel's variance down."
+                f"variances of {np.max(q.prior_var):.0e}: scale the kernel's variance down."
             )
         if stands_still(q, change, engine.tol):
             return q, ending(q, sweep, change, engine.tol)
@@ -104,12 +107,12 @@ def iterate(
     return q, ending(q, sweep, change, engine.tol)
 
 
-def stands_still(q: FullPosterior, change: float, tol: float) -> bool:
+def stands_still(q: Posterior, change: float, tol: float) -> bool:
     """Whether a move is below the tolerance, or lost in the rounding of K."""
     return change < tol or change <= q.rounding
 
 
-def ending(q: FullPosterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
+def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
     """How a run ended; an error where rounding of K leaves no digits."""
     rounding = q.rounding
     if rounding > HOPELESS:
@@ -122,12 +125,12 @@ def ending(q: FullPosterior, n_iter: int, change: float, tol: float = 0.0) -> St
     return Status(False, n_iter, change, advice=NOISIER if negative else "")
 
 
-def with_tau(q: FullPosterior, tau: np.ndarray) -> FullPosterior:
+def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
     """The posterior with the same mean and other site precisions."""
-    return FullPosterior(q.K, Sites(tau, q.alpha + tau * q.mean), moments=(q.alpha, q.mean))
+    return q.renewed(Sites(tau, q.alpha + tau * q.mean), moments=(q.alpha, q.mean))
 
 
-def settle_mean(q: FullPosterior, rule: Rule, scale, tol: float, patience: float) -> tuple[FullPosterior, Target, float]:
+def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, Target, float]:
     """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is.
 
     The mean need not be closer than `patience` times the move that τ wants to make.
@@ -194,7 +197,7 @@ class _Path:
         self.rejected = 0  # steps taken back since the last accepted one
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
         self.value = -np.inf  # of the last accepted posterior
-        self.last: FullPosterior | None = None  # the last accepted, and what the rule wanted there
+        self.last: Posterior | None = None  # the last accepted, and what the rule wanted there
         self.wanted = np.zeros(0)
 
     def accepts(self, value: float, rounding: float) -> bool:
@@ -205,7 +208,7 @@ class _Path:
         self.value = value
         return True
 
-    def step_back(self) -> FullPosterior:
+    def step_back(self) -> Posterior:
         """A shorter step from the last accepted posterior."""
         assert self.last is not None, "the first posterior is always accepted"
         self.seen.clear()
@@ -220,7 +223,7 @@ class _Path:
         # towards the wanted τ in a straight line: the objectives rise that way, if the step is short enough
         return with_tau(self.last, tau + 0.5**self.rejected * (self.wanted - tau))
 
-    def advance(self, q: FullPosterior, wanted: np.ndarray, change: float, var: np.ndarray) -> FullPosterior:
+    def advance(self, q: Posterior, wanted: np.ndarray, change: float, var: np.ndarray) -> Posterior:
         self.last, self.wanted, self.rejected = q, wanted, 0
         grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
         if grown:

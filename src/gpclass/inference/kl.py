@@ -31,12 +31,18 @@ class KL:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         sites = start_sites(start, len(y)) or unit_sites(K, y, likelihood)
-        q, status = iterate(self, K, expectation_rule(y, likelihood), sites, value=lambda q: jensen_bound(q, y, likelihood))
+        q, status = iterate(
+            self,
+            FullPosterior.without_sites(K),
+            expectation_rule(y, likelihood),
+            sites,
+            value=lambda q: jensen_bound(q, y, likelihood),
+        )
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, jensen_bound(q, y, likelihood))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.posterior.gradient()  # type: ignore[union-attr]
+        return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.expected_log_prob_theta(fit.y, fit.mean, fit.var).sum(1)

@@ -51,7 +51,7 @@ class LabelRegression:
         return Fit(self, q, y, likelihood, status, regression_evidence(q, y, noise))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.posterior.gradient()  # type: ignore[union-attr]
+        return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return np.zeros(len(fit.likelihood.theta))  # the regression does not see the likelihood

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..gaussian import FullPosterior
 from ..numerics import symmetric_product
+from .coupled_laplace import coupled_gradient, coupled_mode
 from .fit import Fit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
@@ -26,18 +27,30 @@ class Laplace:
     damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
 
     needs: ClassVar = ("log_prob",)
+    latents: ClassVar = "any"
     gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
-        q, status = iterate(self, K, mode_rule(y, likelihood), start_sites(start, len(y)), scale=variance_bound, memory=0)
+        if likelihood.n_latents > 1:
+            return coupled_mode(self, K, y, likelihood, start)
+        q, status = iterate(
+            self,
+            FullPosterior.without_sites(K),
+            mode_rule(y, likelihood),
+            start_sites(start, len(y)),
+            scale=variance_bound,
+            memory=0,
+        )
         warn_if_unfinished(self, status)
         log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
         evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
         return Fit(self, q, y, likelihood, status, evidence)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.posterior.gradient((self._implicit(fit), fit.alpha))  # type: ignore[union-attr]
+        if fit.likelihood.n_latents > 1:
+            return coupled_gradient(fit)  # type: ignore[arg-type]
+        return fit.posterior.gradient((self._implicit(fit), fit.alpha))
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         q = fit.posterior

@@ -59,7 +59,7 @@ class TAP:
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.posterior.gradient()  # type: ignore[union-attr]
+        return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
@@ -121,4 +121,4 @@ def rule_given_cavities(y, likelihood, var: np.ndarray):
 
 def solve(engine, K, rule, sites: Sites | None):
     """By Newton steps: a rule given cavities has τ that depend on the mean alone."""
-    return iterate(engine, K, rule, sites, scale=variance_bound, memory=0)
+    return iterate(engine, FullPosterior.without_sites(K), rule, sites, scale=variance_bound, memory=0)

@@ -32,13 +32,17 @@ class VB:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         q, status = iterate(
-            self, K, bound_rule(y, likelihood), start_sites(start, len(y)), value=lambda q: bound_evidence(q, y, likelihood)
+            self,
+            FullPosterior.without_sites(K),
+            bound_rule(y, likelihood),
+            start_sites(start, len(y)),
+            value=lambda q: bound_evidence(q, y, likelihood),
         )
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, bound_evidence(q, y, likelihood))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.posterior.gradient()  # type: ignore[union-attr]
+        return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         touch = fit.likelihood.bound_point(fit.y, fit.mean, fit.var)

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from .base import Likelihood, Triple
+
+NODES, STD_NODES = 1024, 128  # points of the quasi-random rule for integrals over C latent values
+BLOCK = 1 << 20  # numbers in an array of them
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,8 @@ class Multiclass(Likelihood):
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
         try:
-            codes = y.astype(int)
+            with np.errstate(invalid="ignore"):  # NaN
+                codes = y.astype(int)
             whole = bool(np.all(codes == y))
         except (ValueError, TypeError, OverflowError):
             whole = False
@@ -52,6 +59,33 @@ class Multiclass(Likelihood):
     def class_probabilities(self, f) -> np.ndarray:
         """p(y = c | f) for every class, (…, C); rows sum to one."""
 
+    def predictive(self, mean, cov) -> np.ndarray:
+        """(m, C) class probabilities when the latent values are N(mean, cov), from mean (m, C) and cov (m, C, C)."""
+        return np.concatenate([self.class_probabilities(f).mean(1) for f in _latent_values(mean, cov, NODES)])
+
+    def predictive_std(self, mean, cov) -> np.ndarray:
+        """(m, C) standard deviations of the class probabilities when the latent values are N(mean, cov)."""
+        return np.concatenate([self.class_probabilities(f).std(1) for f in _latent_values(mean, cov, STD_NODES)])
+
     def _own_class(self, y, f) -> np.ndarray:
         """[y = c] as a boolean array of f's shape."""
         return np.broadcast_to(np.asarray(y)[..., None] == np.arange(self.n_classes), np.shape(f))
+
+
+@lru_cache(maxsize=16)
+def _nodes(count: int, n_latents: int) -> np.ndarray:
+    """(count, C) standard normal points, quasi-random and in pairs ±x: the same for every row, and from run to run."""
+    half = ndtri(qmc.Sobol(n_latents, rng=np.random.default_rng(0)).random(count // 2))
+    return np.concatenate([half, -half])
+
+
+def _latent_values(mean, cov, count):
+    """(rows, count, C) points of N(mean, cov), for a block of rows at a time."""
+    mean, cov = np.asarray(mean, float), np.asarray(cov, float)
+    C = mean.shape[1]
+    nodes = _nodes(count, C)
+    value, vector = np.linalg.eigh(cov)
+    roots = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
+    block = max(1, BLOCK // (count * C))
+    for i in range(0, len(mean), block):
+        yield mean[i : i + block, None] + nodes @ np.swapaxes(roots[i : i + block], 1, 2)

@@ -17,11 +17,13 @@ import numpy as np
 from ..numerics import hazard, hazard_curvature, log_concave, log_ndtr_and_hazard, normal_below
 from .base import Triple
 from .multiclass import Multiclass
+from .probit import Probit
 
 NODES = 32  # log p good to 1e-9 for up to 20 classes, see tests
 REACH = 7.0  # how far the nodes go: standard deviations of the narrow side left of the mode, of N(0, 1) right of it
 HULL = np.array([-2.5, -1.5, -0.8, -0.25, 0.25, 0.8, 1.5, 2.5, 4.0])  # nodes of the envelope, in widths from the mode
 BLOCK = 4096  # rows integrated at a time: arrays of nodes stay within the cache
+INNER_SWEEPS, INNER_TOL = 60, 1e-7  # of the EP for predictions
 SATURATED = 50.0  # log Φ and its hazard vanish here: the place of a factor that is not there
 
 
@@ -38,12 +40,12 @@ class MultinomialProbit(Multiclass):
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
         lead = self.lead(y, f)
         rows = lead.reshape(-1, self.n_classes)
-        value, pull = np.empty(len(rows)), np.empty(rows.shape)
+        value, pulls = np.empty(len(rows)), np.empty(rows.shape)
         for i in range(0, len(rows), BLOCK):
             some = slice(i, i + BLOCK)
             value[some], ratio, weights = self._integral(rows[some])
-            pull[some] = np.einsum("iq,iqc->ic", weights, ratio)
-        pull = pull.reshape(lead.shape)
+            pulls[some] = np.einsum("iq,iqc->ic", weights, ratio)
+        pull = pulls.reshape(lead.shape)
         own = self._own_class(y, f)
         return value.reshape(lead.shape[:-1]), np.where(own, pull.sum(-1, keepdims=True), -pull)
 
@@ -67,6 +69,24 @@ class MultinomialProbit(Multiclass):
         log_p = np.stack([self.log_prob_slope(np.full(f.shape[:-1], c), f)[0] for c in range(self.n_classes)], axis=-1)
         p = np.exp(log_p)
         return p / p.sum(-1, keepdims=True)
+
+    def contrast_factor(self) -> Probit:
+        """What each g = f_y - f_j + u, j ≠ y, u ~ N(0, 1), contributes: p(y | f) = E_u ∏_j Φ(g_j). [RJV] (6)"""
+        return Probit()
+
+    def predictive(self, mean, cov) -> np.ndarray:
+        """(m, C) class probabilities under N(mean, cov), by EP on each class's contrasts, normalised. [RJV] appendix A"""
+        mean, cov = np.asarray(mean, float), np.asarray(cov, float)
+        log_p = np.empty(mean.shape)
+        for c in range(self.n_classes):
+            B = np.delete(np.eye(self.n_classes)[c] - np.eye(self.n_classes), c, axis=0)  # rows e_c - e_j
+            log_p[:, c] = log_probit_product(mean @ B.T, B @ cov @ B.T + 1.0)
+        p = np.exp(log_p - log_p.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True)
+
+    def noisy_probabilities(self, mean, var) -> np.ndarray:
+        """(…, C) class probabilities when each latent value is N(mean, var) by itself, with the same variance for all."""
+        return self.class_probabilities(mean / np.sqrt(1 + var))
 
     def draw_auxiliary(self, y, f, rng: np.random.Generator) -> np.ndarray:
         """v ~ N(f, I) given that v_y is its largest entry, (…, C): an exact draw from the cone. [RJV] (24)"""
@@ -122,3 +142,36 @@ def tilted_mode(lead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             break
     return mode, 1 / np.sqrt(precision)
 
+
+
+def log_probit_product(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """log E[∏_j Φ(g_j)], g ~ N(mean, cov), by expectation propagation; mean (m, q), cov (m, q, q). [RJV] appendix A
+
+    Parallel, damped, for all m at once. Exact for q = 1; for q equal contrasts of exchangeable classes some 0.2 % low at
+    q = 2 and 1 % at q = 9.
+    """
+    factor, eye = Probit(), np.eye(mean.shape[1])
+    tau, nu = np.zeros_like(mean), np.zeros_like(mean)
+    part = 1.0 if mean.shape[1] == 1 else 0.8
+    for _ in range(INNER_SWEEPS):
+        left = np.linalg.inv(eye + cov * tau[:, None, :])  # (I + ST)⁻¹, so that the posterior covariance is left S
+        V = left @ cov
+        m = np.einsum("ijk,ik->ij", left, mean + np.einsum("ijk,ik->ij", cov, nu))
+        var = np.diagonal(V, axis1=1, axis2=2)
+        kept = np.maximum(1 - tau * var, 1e-12)
+        cavity_var, cavity_mean = var / kept, (m - var * nu) / kept
+        value, d1, d2 = factor.tilted_moments(1.0, cavity_mean, cavity_var)
+        shrink = 1 + cavity_var * d2
+        d_tau, d_nu = -d2 / shrink - tau, (d1 - d2 * cavity_mean) / shrink - nu
+        tau, nu = tau + part * d_tau, nu + part * d_nu
+        if np.max(np.abs(d_tau) * var, initial=0.0) < INNER_TOL:
+            break
+    grown = 1 + cavity_var * tau
+    local = -0.5 * np.log(grown) + (nu * cavity_mean + 0.5 * cavity_var * nu**2 - 0.5 * tau * cavity_mean**2) / grown
+    left = np.linalg.inv(eye + cov * tau[:, None, :])
+    pulled = mean + np.einsum("ijk,ik->ij", cov, nu)
+    m = np.einsum("ijk,ik->ij", left, pulled)
+    # log ∫ N(g | mean, S) exp(-½ gᵀTg + νᵀg) dg
+    joint = 0.5 * np.sum(nu * m, axis=1) + 0.5 * np.sum(mean * (nu - tau * m), axis=1)
+    joint -= 0.5 * np.linalg.slogdet(eye + cov * tau[:, None, :])[1]
+    return np.minimum(joint + np.sum(value - local, axis=1), 0.0)

@@ -19,12 +19,14 @@ import numpy as np
 from tqdm import tqdm
 
 from ..gaussian import Prior
+from ..inference.fit import check_problem
 from .reference import Reference
-from .target import Target, generator, prepare
+from .target import Target, generator
 
 LEAPFROGS = 5  # per temperature
 ACCEPTANCE = 0.75  # aimed at by the pilot
 PILOT_MOVES = 4  # per temperature of the pilot
+FAR = 3.0  # nats between log Z and the mean log weight: Gaussian log weights of that spread leave 0.2 % of runs effective
 PILOT_STEPS = 2000  # temperatures of the pilot, at most
 
 
@@ -72,7 +74,7 @@ def annealed_importance(
     for name, value, least in (("n_runs", n_runs, 2), ("n_temperatures", n_temperatures, 1)):
         if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
-    K, y = prepare(K, y, likelihood, ("log_prob",), "annealed_importance")
+    K, y = check_problem(K, y, likelihood, ("log_prob",), "annealed_importance")
     rng, target = generator(random_state), Target(Prior.of(K), y, likelihood)
     path = _Path(Reference.of(target, start), rng)
     schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)
@@ -94,7 +96,8 @@ def _summary(log_weights, temperatures, acceptance, F):
         acceptance=acceptance,
         latent=latent[..., 0] if latent.shape[2] == 1 else latent,
     )
-    if result.effective_runs < min(5, 0.5 * len(w)):
+    spread_out = result.log_evidence - result.thermodynamic > FAR
+    if spread_out or result.effective_runs < min(5, 0.5 * len(w)):
         warnings.warn(
             f"annealed_importance: {result.effective_runs:.1f} of {len(w)} runs carry the estimate of log Z; its error may "
             f"be larger than stated. Raise n_temperatures ({len(temperatures) - 1}) or n_runs, or start from an EP fit.",
@@ -128,7 +131,7 @@ class _Path:
         epsilon = epsilon * self.rng.uniform(0.7, 1.0)  # so that no coordinate turns a full circle every time
         new = state
         momentum = momentum + 0.5 * epsilon * (t * slope - x)
-        with np.errstate(invalid="ignore", over="ignore"):  # a trajectory that ran away is refused
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trajectory that ran away is refused
             for i in range(LEAPFROGS):
                 new = self._state(new[0] + epsilon * scale2 * momentum)
                 momentum = momentum + (1.0 if i < LEAPFROGS - 1 else 0.5) * epsilon * (t * new[2] - new[0])

@@ -147,7 +147,9 @@ def audit(
     p, noise = _sampled_probabilities(draws, Ks, kd)
     gap = np.abs(np.exp(fit.log_class_probabilities(Ks, kd)) - p)
     sd, draws_sd = np.sqrt(fit.var), np.sqrt(draws.var)
-    shift, stretch = np.abs(fit.mean - draws.mean) / draws_sd, np.abs(sd / draws_sd - 1)
+    random = draws_sd > 0  # where the prior has no variance the posterior has none
+    unit = np.where(random, draws_sd, 1.0)
+    shift, stretch = np.abs(fit.mean - draws.mean) / unit, np.where(random, np.abs(sd / unit - 1), 0.0)
     return Audit(
         engine=type(fit.engine).__name__,
         likelihood=type(fit.likelihood).__name__,
@@ -159,7 +161,7 @@ def audit(
         evidence_method=method,
         mean_error_max=float(shift.max()),
         mean_error_mean=float(shift.mean()),
-        mean_noise=float(np.nanmean(1 / np.sqrt(draws.effective_size)) * np.sqrt(2 / np.pi)),
+        mean_noise=float(np.mean(np.nan_to_num(1 / np.sqrt(draws.effective_size))) * np.sqrt(2 / np.pi)),
         sd_error_max=float(stretch.max()),
         sd_error_mean=float(stretch.mean()),
         probability_error_max=float(gap.max()),

@@ -16,9 +16,10 @@ import numpy as np
 from tqdm import tqdm
 
 from ..gaussian import Prior
+from ..inference.fit import check_problem
 from .draws import Draws
 from .reference import Reference
-from .target import Target, generator, prepare
+from .target import Target, generator
 
 
 class Walk(ABC):
@@ -70,7 +71,7 @@ class Sampler(ABC):
         the drawing early with what there is.
         """
         self.check_settings()
-        K, y = prepare(K, y, likelihood, self.needs, type(self).__name__)
+        K, y = check_problem(K, y, likelihood, self.needs, type(self).__name__)
         if isinstance(start, Draws):
             walk, earlier = self._resumed(start, K, y, likelihood), start
         else:
@@ -80,12 +81,15 @@ class Sampler(ABC):
         latent, log_likelihood = self._draw(walk)
         return Draws.made(self, walk, latent, log_likelihood, earlier)
 
-    def fit_hyper(self, objective: Any) -> Draws:
-        """Draw hyperparameters and latent values of `objective` (a `gpclass.learning.Objective`) under its priors."""
+    def fit_hyper(self, objective: Any, start: Any = None) -> Draws:
+        """Draw hyperparameters and latent values of `objective` (a `gpclass.learning.Objective`) under its priors.
+
+        `start`: earlier draws of the same, which are continued.
+        """
         from .hyper import draw_with_hyper  # which needs this class
 
         self.check_settings()
-        return draw_with_hyper(self, objective)
+        return draw_with_hyper(self, objective, start)
 
     def check_settings(self) -> None:
         for name, least in (("n_draws", 1), ("n_warmup", 0), ("n_chains", 1), ("thin", 1)):

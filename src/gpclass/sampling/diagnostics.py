@@ -67,9 +67,10 @@ def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
         if np.isfinite(k):
             order = tail[np.argsort(log_weights[tail])]
             p = (np.arange(len(order)) + 0.5) / len(order)
-            excess = scale * (np.expm1(-k * np.log1p(-p)) / k if abs(k) > 1e-12 else -np.log1p(-p))
             log_weights = log_weights.copy()
-            log_weights[order] = np.minimum(np.log(np.exp(cutoff) + excess), 0.0)
+            with np.errstate(over="ignore", divide="ignore"):  # tails so heavy that one weight is all
+                excess = scale * (np.expm1(-k * np.log1p(-p)) / k if abs(k) > 1e-12 else -np.log1p(-p))
+                log_weights[order] = np.minimum(np.log(np.exp(cutoff) + excess), 0.0)
     return log_weights - np.logaddexp.reduce(log_weights), k
 
 

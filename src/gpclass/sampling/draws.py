@@ -154,7 +154,8 @@ class Draws(Ensemble):
     def loo(self) -> np.ndarray:
         """(n,) log probability of each label given all others, by Pareto smoothed importance sampling."""
         columns = self.y.astype(int) if self.likelihood.n_latents > 1 else (self.y > 0).astype(int)
-        return np.log(self.loo_class_probabilities()[np.arange(len(self.y)), columns])
+        with np.errstate(divide="ignore"):
+            return np.log(self.loo_class_probabilities()[np.arange(len(self.y)), columns])
 
     def loo_class_probabilities(self) -> np.ndarray:
         """(n, C) class probabilities given all other data: draws reweighted by 1/p(y_i | f_i), weights Pareto smoothed."""

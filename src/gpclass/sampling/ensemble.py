@@ -11,7 +11,7 @@ from ..gaussian import Prior
 from .target import by_datum
 
 BLOCK = 1 << 22  # numbers in an array of per-draw predictions
-NOISES = 4000  # draws of several latent values at a new point, for one prediction: some of each latent vector
+NOISES = 1000  # draws of several latent values at a new point, for one prediction: some of each latent vector
 
 
 class Ensemble:
@@ -90,7 +90,10 @@ class Ensemble:
         block = max(1, BLOCK // (S * C * repeats))
         for i in range(0, Ks.shape[-1], block):
             means, var = self._conditional(Ks[..., i : i + block], kd[..., i : i + block])
-            if C == 1:
+            if C > 1 and len(var) == 1 and not spread and hasattr(self.likelihood, "noisy_probabilities"):
+                p = self.likelihood.noisy_probabilities(by_datum(means), var[0][:, None])
+                within = None
+            elif C == 1:
                 p = np.exp([self.likelihood.log_predictive(label, means[0], var[0]) for label in (-1.0, 1.0)])
                 p = np.moveaxis(p, 0, 2)
                 within = self.likelihood.predictive_std(means[0], var[0])[..., None] ** 2 if spread else None

@@ -11,6 +11,7 @@ both are shared by all chains.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -38,8 +39,8 @@ class HMC(Sampler):
         super().check_settings()
         if not 0 < self.target_acceptance < 1:
             raise ValueError(f"target_acceptance must be between 0 and 1, but is {self.target_acceptance}")
-        if self.max_leapfrogs < 1:
-            raise ValueError(f"max_leapfrogs must be at least 1, but is {self.max_leapfrogs}")
+        if not isinstance(self.max_leapfrogs, Integral) or self.max_leapfrogs < 1:
+            raise ValueError(f"max_leapfrogs must be an integer of at least 1, but is {self.max_leapfrogs!r}")
 
     def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
         return _HamiltonianWalk(target, F, rng, self.target_acceptance, self.max_leapfrogs, prior_moves)
@@ -79,7 +80,7 @@ class _HamiltonianWalk(Walk):
         leapfrogs = int(np.clip(np.ceil(length / epsilon), 1, self.max_leapfrogs))
         momentum = self.metric.momentum(self.rng, self.Z.shape)
         before = self._energy(self.Z, self.log_likelihood, momentum)
-        with np.errstate(over="ignore", invalid="ignore"):  # a trajectory that ran away is refused
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trajectory that ran away is refused
             Z, F, value, slope, momentum = self._trajectory(momentum, epsilon, leapfrogs)
             fall = before - self._energy(Z, value, momentum)
         chance = np.exp(np.minimum(np.where(np.isfinite(fall), fall, -np.inf), 0.0))
@@ -164,7 +165,7 @@ class StepSize:
 
     def __init__(self, first: float, wanted: float):
         self.value = first
-        self._wanted, self._centre = wanted, np.log(10 * first)
+        self._wanted, self._centre = wanted, np.log(first)  # not ten times it: a short warm-up would end with that
         self._gap, self._mean, self._t = 0.0, np.log(first), 0
 
     def update(self, acceptance: float) -> None:

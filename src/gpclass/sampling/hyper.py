@@ -13,6 +13,7 @@ Two classes: EP's posterior at each θ. More: sites that the warm-up learns, wit
 
 from __future__ import annotations
 
+import copy
 import warnings
 from functools import cached_property
 from typing import Any
@@ -24,13 +25,14 @@ from tqdm import tqdm
 
 from ..gaussian import Prior, Sites
 from ..inference import EP
+from ..inference.fit import check_problem
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
 from .chains import first_states
 from .draws import Draws
 from .ensemble import Ensemble
 from .reference import Reference
-from .target import Target, contrasts, generator, prepare
+from .target import Target, contrasts, generator
 
 WIDTH = 3.0  # of the first bracket, in standard deviations of θ
 SHRINKS = 100
@@ -41,13 +43,9 @@ GUIDE_TOL = 1e-2  # of EP: a choice of coordinates need not be exact
 FIRST_SD = 1.0  # of θ, before the warm-up knows better
 
 
-def draw_with_hyper(sampler: Any, objective: Any) -> Draws:
+def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
     """Run all chains; see `Sampler.fit_hyper`."""
-    rng = generator(sampler.random_state)
-    chains = [_Chain(sampler, objective, rng) for _ in range(sampler.n_chains)]
-    for i in _bar(sampler, sampler.n_warmup, "warm-up"):
-        for chain in chains:
-            chain.warm_up((i + 1) / sampler.n_warmup)
+    chains = _begun(sampler, objective) if start is None else _resumed(sampler, objective, start)
     kept: list[list[tuple]] = []
     try:
         for _ in _bar(sampler, sampler.n_draws, "drawing"):
@@ -56,20 +54,45 @@ def draw_with_hyper(sampler: Any, objective: Any) -> Draws:
         if not kept:
             raise
         warnings.warn(f"interrupted: {len(kept)} of {sampler.n_draws} draws were made", stacklevel=3)
-    return _collected(sampler, objective, chains, kept)
+    return _collected(sampler, objective, chains, kept, start)
+
+
+def _begun(sampler, objective):
+    rng = generator(sampler.random_state)
+    chains = [_Chain(sampler, objective, rng) for _ in range(sampler.n_chains)]
+    for i in _bar(sampler, sampler.n_warmup, "warm-up"):
+        for chain in chains:
+            chain.warm_up((i + 1) / sampler.n_warmup)
+    return chains
+
+
+def _resumed(sampler, objective, start):
+    if not isinstance(start, HyperDraws):
+        raise TypeError(f"start must be earlier draws of hyperparameters, but is of type {type(start).__name__}")
+    if type(start.sampler) is not type(sampler) or start.n_chains != sampler.n_chains:
+        raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
+    before = start.objective
+    if not (np.array_equal(before.X, objective.X) and np.array_equal(before.y, objective.y)):
+        raise ValueError("start was drawn for other data")
+    if before.names != objective.names or before.likelihood != objective.likelihood:
+        raise ValueError("start was drawn for another kernel or likelihood")
+    return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
 
 
 def _bar(sampler, number, what):
     return tqdm(range(number), desc=f"{type(sampler).__name__} with hyperparameters, {what}", disable=not sampler.verbose)
 
 
-def _collected(sampler, objective, chains, kept):
+def _collected(sampler, objective, chains, kept, earlier):
     theta, latent, value = (np.stack([[draw[k] for draw in row] for row in kept], axis=1) for k in range(3))
+    if earlier is not None:
+        old = earlier.theta, earlier.latent, earlier.log_likelihood
+        theta, latent, value = (np.concatenate(p, axis=1) for p in zip(old, (theta, latent, value), strict=True))
     walks = [chain.walk for chain in chains]
     acceptance = np.array([float(w.moved[0]) / max(w.tried, 1) for w in walks])
     centre = objective.at(theta.mean((0, 1)))
     draws = HyperDraws(
-        sampler, latent, value, acceptance, walks[0].target.y, centre[1], walk=None, theta=theta, objective=objective
+        sampler, latent, value, acceptance, walks[0].target.y, centre[1], walk=chains, theta=theta, objective=objective
     )
     draws.warn()
     return draws
@@ -135,7 +158,8 @@ class _Chain:
         """The problem at θ, or None where there is none."""
         try:
             kernel, likelihood = self.objective.at(theta)
-            K, y = prepare(kernel(self.objective.X), self.objective.y, likelihood, self.sampler.needs, "sampling")
+            who = type(self.sampler).__name__
+            K, y = check_problem(kernel(self.objective.X), self.objective.y, likelihood, self.sampler.needs, who)
             return Target(Prior.cholesky(K), y, likelihood, contrasts(likelihood.n_latents))
         except FAILURES:
             return None

@@ -21,11 +21,11 @@ from tqdm import tqdm
 
 from ..gaussian import Prior
 from ..inference import EP
-from ..inference.fit import start_sites
+from ..inference.fit import check_problem, start_sites
 from ..numerics import LOG_SQRT_2PI, NotPositiveDefinite
 from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble
-from .target import Target, generator, prepare
+from .target import Target, generator
 
 COLUMNS = 2048  # samples weighed at a time
 UPPER = 3.09  # standard errors of the 99.9 % bound. [C] section 9.1
@@ -74,7 +74,8 @@ def importance_sampling(
 ) -> ImportanceEvidence:
     """log Z and weighted posterior samples from a Student-t proposal with `df` degrees of freedom.
 
-    `start`: a fit whose mean is the proposal's centre. None is EP's for two classes, the posterior mode for more.
+    `start`: a fit whose mean is the proposal's centre (for several classes draws, or an array (n, C), will do too). None
+    is EP's for two classes, the posterior mode for more.
     `covariance`: the proposal's scale, "posterior" (that of the fit, or from the curvature at the centre) or "prior".
     Ctrl-C ends it early with the samples that there are.
     """
@@ -84,7 +85,7 @@ def importance_sampling(
         raise ValueError(f"df must be positive, but is {df}")
     if not isinstance(n_samples, Integral) or n_samples < 2:
         raise ValueError(f"n_samples must be an integer of at least 2, but is {n_samples!r}")
-    K, y = prepare(K, y, likelihood, ("log_prob",), "importance_sampling")
+    K, y = check_problem(K, y, likelihood, ("log_prob",), "importance_sampling")
     target, rng = Target(Prior.of(K), y, likelihood), generator(random_state)
     centre, R = _proposal(K, target, start, covariance)
     log_weights, samples = _weighted(target, centre, R, df, n_samples, rng, verbose)
@@ -168,7 +169,10 @@ def _proposal(K, target, start, covariance):
 
 
 def _whitened_mean(target, start):
-    mean = np.asarray(getattr(start, "mean", start), float)
+    try:
+        mean = np.asarray(start if isinstance(start, np.ndarray) else start.mean, float)
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"start must be a fit or an array of means, but is of type {type(start).__name__}") from error
     if mean.shape != (len(target.y), target.likelihood.n_latents):
         raise ValueError(f"start must have a mean of shape {(len(target.y), target.likelihood.n_latents)}")
     return target.prior.whiten(mean.T[:, :, None]).ravel()

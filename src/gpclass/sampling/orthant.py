@@ -16,14 +16,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import LinAlgWarning, solve
 from scipy.special import ndtri_exp
 from scipy.stats import qmc
 from tqdm import tqdm
 
+from ..inference.fit import check_problem
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
-from .target import generator, prepare
+from .target import generator
 
 NEWTON_STEPS = 200  # for the tilt; a dozen is usual
 LARGEST = 1024  # dimensions
@@ -56,14 +57,17 @@ def orthant_evidence(
     `likelihood` is taken from the labels if not given. `n_samples` quasi-random points (a power of two) are used in each of
     `n_repeats` repetitions. Dimensions are n, or n (C - 1); some hundreds are the limit.
     """
-    if n_repeats < 2 or not isinstance(n_samples, Integral) or n_samples < 2 or n_samples & (n_samples - 1):
+    whole = isinstance(n_repeats, Integral) and isinstance(n_samples, Integral)
+    if not whole or n_repeats < 2 or n_samples < 2 or n_samples & (n_samples - 1):
         raise ValueError(f"n_samples must be a power of two and n_repeats at least 2, but they are {n_samples}, {n_repeats}")
     if likelihood is None:
         labels = np.asarray(y)
+        if not (np.issubdtype(labels.dtype, np.number) and np.all(np.isfinite(labels))):
+            raise ValueError("labels must be -1 and +1, or integers from 0; GPClassifier takes labels of any type")
         likelihood = Probit() if np.any(labels < 0) else MultinomialProbit(max(2, int(labels.max(initial=1)) + 1))
     if not isinstance(likelihood, (Probit, MultinomialProbit)):
         raise TypeError(f"orthant_evidence needs Probit or MultinomialProbit, not {type(likelihood).__name__}")
-    K, y = prepare(K, y, likelihood, (), "orthant_evidence")
+    K, y = check_problem(K, y, likelihood, (), "orthant_evidence")
     covariance, lower = _contrasts(K, y, likelihood)
     if len(lower) > LARGEST:
         raise ValueError(f"{len(lower)} dimensions are too many for an orthant probability (at most {LARGEST})")
@@ -162,7 +166,9 @@ def _tilt(ratio, lower):
     for _ in range(NEWTON_STEPS):
         h = hazard(z)
         residual = A @ h - lower - z
-        step = solve(np.eye(n) + A * hazard_curvature(z, h), residual)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)  # whatever the tilt, the weights are right
+            step = solve(np.eye(n) + A * hazard_curvature(z, h), residual)
         share = 1.0
         while objective(z + share * step) > value + 1e-12 * (1 + abs(value)) and share > 1e-8:
             share *= 0.5

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import Prior
-from ..inference.fit import require
 
 
 @dataclass(frozen=True)
@@ -66,26 +65,6 @@ def contrasts(n_latents: int) -> np.ndarray | None:
     if n_latents == 1:
         return None
     return np.linalg.qr(np.column_stack([np.ones(n_latents), np.eye(n_latents)[:, 1:]]))[0].T
-
-
-def prepare(K, y, likelihood, needs: tuple[str, ...], who: str) -> tuple[np.ndarray, np.ndarray]:
-    """K, (n, n) or (C, n, n), and y as samplers want them, or an error that says what is wrong."""
-    if isinstance(likelihood, type):
-        raise TypeError(f"likelihood must be an object; write {likelihood.__name__}(…) instead of {likelihood.__name__}")
-    require(likelihood, needs, who)
-    y = likelihood.check_targets(y)
-    K = np.asarray(K, float)
-    C = likelihood.n_latents
-    if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
-        shapes = "(n, n)" if C == 1 else f"(n, n), shared by all classes, or ({C}, n, n)"
-        raise ValueError(f"K must have shape {shapes}, but has {K.shape}")
-    if K.shape[-1] != len(y) or not len(y):
-        raise ValueError(f"K is {K.shape[-1]}×{K.shape[-1]} but y has {len(y)} labels; there must be one for each row")
-    if not np.all(np.isfinite(K)):
-        raise ValueError("K contains NaN or infinite entries")
-    if not np.allclose(K, np.swapaxes(K, -1, -2), rtol=1e-8, atol=1e-8 * np.abs(K).max()):
-        raise ValueError("K is not symmetric: is it a matrix of covariances between all pairs of training points?")
-    return K, y
 
 
 def generator(random_state: Any) -> np.random.Generator:

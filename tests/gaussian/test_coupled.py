@@ -1,0 +1,113 @@
+"""Coupled sites against dense algebra on all n C latent values and on all n (C - 1) contrasts."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpclass.gaussian import ContrastPosterior, CoupledPosterior, FullPosterior, Sites
+from gpclass.kernels import RBF
+
+CASES = [(2, True), (3, True), (4, False), (6, True)]
+
+
+def problem(C, shared, n=7, variance=3.0, seed=0):
+    rng = np.random.default_rng(seed)
+    X, new = rng.normal(size=(n, 2)), rng.normal(size=(3, 2))
+    k = RBF(1.0, variance)
+    K, Ks, kd = k(X), k(X, new), k.diag(new)
+    scales = np.ones(C) if shared else 1.0 + np.arange(C)
+    full = [s * K for s in scales], [s * Ks for s in scales], [s * kd for s in scales]
+    given = (K, Ks, kd) if shared else tuple(np.stack(part) for part in full)
+    return given, full, rng.integers(C, size=n), rng
+
+
+def block_diagonal(blocks):
+    n = len(blocks[0])
+    out = np.zeros((n * len(blocks), n * len(blocks)))
+    for c, block in enumerate(blocks):
+        out[c * n : (c + 1) * n, c * n : (c + 1) * n] = block
+    return out
+
+
+def marginals(V, n, C):
+    return np.stack([V[np.ix_(np.arange(C) * n + i, np.arange(C) * n + i)] for i in range(n)])
+
+
+@pytest.mark.parametrize(("C", "shared"), CASES)
+@pytest.mark.parametrize("spread", [0.0, 12.0])
+def test_coupled_against_dense(C, shared, spread):
+    """`spread` makes some π tiny, as softmax does."""
+    (K, Ks, kd), (blocks, cross, _), _, rng = problem(C, shared)
+    n = len(blocks[0])
+    pi = np.exp(-spread * rng.random((n, C)))
+    nu = rng.normal(size=(n, C))
+    q = CoupledPosterior(K, pi, nu)
+    prior = block_diagonal(blocks)
+    Pi = np.zeros_like(prior)
+    for i in range(n):
+        at = np.arange(C) * n + i
+        Pi[np.ix_(at, at)] = np.diag(pi[i]) - np.outer(pi[i], pi[i]) / pi[i].sum()
+    V = np.linalg.solve(np.eye(n * C) + prior @ Pi, prior)
+    mean = V @ nu.T.ravel()
+    M = Pi @ np.linalg.inv(np.eye(n * C) + prior @ Pi)
+    tight = {"rtol": 1e-7, "atol": 1e-8}  # π below 1e-10 of the prior's precision are raised to that
+    assert_allclose(q.mean.T.ravel(), mean, **tight)
+    assert_allclose(prior @ q.alpha.T.ravel(), mean, **tight)
+    assert_allclose(q.cov, marginals(V, n, C), **tight)
+    assert_allclose(q.log_det, np.linalg.slogdet(np.eye(n * C) + prior @ Pi)[1], **tight)
+    got_mean, got_cov = q.predict(Ks, kd)
+    for t in range(3):
+        row = np.zeros((C, n * C))
+        for c in range(C):
+            row[c, c * n : (c + 1) * n] = cross[c][:, t]
+        prior_cov = np.diag(np.broadcast_to(kd, (C, 3))[:, t])
+        assert_allclose(got_mean[t], row @ q.alpha.T.ravel(), **tight)
+        assert_allclose(got_cov[t], prior_cov - row @ M @ row.T, **tight)
+    a = q.alpha.T.ravel()
+    G = 0.5 * (np.outer(a, a) - M)
+    G = np.stack([G[c * n : (c + 1) * n, c * n : (c + 1) * n] for c in range(C)])
+    assert_allclose(q.gradient(), G.sum(0) if shared else G, **tight)
+    # without its own site each datum's latent values have the marginals of a fit to the others
+    i = 2
+    pi_without, nu_without = pi.copy(), nu.copy()
+    pi_without[i], nu_without[i] = 1e-14, 0.0
+    without = CoupledPosterior(K, pi_without, nu_without)
+    cavity_mean, cavity_cov = q.cavity()
+    assert_allclose(cavity_mean[i], without.mean[i], rtol=1e-6, atol=1e-6)
+    assert_allclose(cavity_cov[i], without.cov[i], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("C", "shared"), CASES)
+def test_contrasts_against_dense(C, shared):
+    (K, _, _), (blocks, _, _), y, rng = problem(C, shared)
+    n = len(y)
+    sites = Sites(rng.uniform(0.01, 1, n * (C - 1)), rng.normal(size=n * (C - 1)))
+    q = ContrastPosterior(K, y, C, sites)
+    to_contrasts, to_noise = np.zeros((n * (C - 1), n * C)), np.zeros((n * (C - 1), n))
+    r = 0
+    for i in range(n):
+        for j in (c for c in range(C) if c != y[i]):
+            to_contrasts[r, y[i] * n + i], to_contrasts[r, j * n + i], to_noise[r, i] = 1, -1, 1
+            r += 1
+    prior = to_contrasts @ block_diagonal(blocks) @ to_contrasts.T + to_noise @ to_noise.T
+    dense = FullPosterior(prior, sites)
+    tight = {"rtol": 1e-9, "atol": 1e-10}
+    for name in ("mean", "var", "alpha", "log_det", "log_partition", "prior_var"):
+        assert_allclose(getattr(q, name), getattr(dense, name), **tight, err_msg=name)
+    for got, want in zip(q.cavity(), dense.cavity(), strict=True):
+        assert_allclose(got, want, **tight)
+    step = rng.normal(size=n * (C - 1))
+    for got, want in zip(q.covariance_step(step), dense.covariance_step(step), strict=True):
+        assert_allclose(got, want, **tight)
+    moved = q.shifted(*q.covariance_step(step))
+    assert_allclose(moved.mean, ContrastPosterior(K, y, C, moved.sites).mean, **tight)
+    bare = ContrastPosterior(K, y, C, Sites.zeros(n * (C - 1)))
+    assert_allclose(bare.var, np.diagonal(prior), **tight)
+    assert_allclose(bare.covariance_step(step)[1], prior @ step, **tight)
+    assert bare.log_det == 0
+
+
+def test_weak_sites_leave_the_prior():
+    (K, _, _), _, _, _ = problem(3, True)
+    q = CoupledPosterior(K, np.full((7, 3), 1e-300), np.zeros((7, 3)))
+    assert_allclose(q.cov, np.stack([np.eye(3) * 3.0] * 7), rtol=1e-8, atol=1e-9)  # sites are raised to 1e-10
