@@ -27,6 +27,7 @@ lint: $(VENV)/.installed
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/multiclass.py
 	$(BIN)/python benchmarks/sampling.py
 
 papers: $(VENV)/.installed

@@ -66,6 +66,14 @@ def test_goals_are_judged():
     assert {len(text) for text in texts} == {23}  # columns stay aligned
 
 
+def test_multiclass(capsys):
+    multiclass = script("benchmarks/multiclass.py")
+    multiclass.report([30], 1)
+    multiclass.growth(1, n=30, more=4)
+    printed = capsys.readouterr().out
+    assert printed.count("NestedEP") == printed.count("Laplace") == 2
+
+
 def test_sampling(capsys):
     sampling = script("benchmarks/sampling.py")
     sampling.annealing(1, n=30, runs=4, temperatures=10)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from problems import two_class_problem
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -72,6 +73,18 @@ def test_a_classifier_at_new_rows(of_ep):
     assert here.log_evidence == there.log_evidence == clf.log_evidence_
     assert here.probability_error_max != there.probability_error_max
     assert there.probability_error_max < 0.03
+
+
+@pytest.mark.parametrize("inference", ["nested-ep", "laplace"])
+def test_several_classes(inference):
+    X, y = load_iris(return_X_y=True)
+    clf = GPClassifier(RBF(1.5, 20.0), inference=inference, optimizer=None).fit(X[::5], y[::5])
+    report = audit(clf, X[1::10], sampler=HMC(n_draws=400, n_warmup=200, random_state=0), n_temperatures=200)
+    assert report.evidence_method == ("orthant probability" if inference == "nested-ep" else "annealed from the prior")
+    assert report.probability_error_max < (0.05 if inference == "nested-ep" else 0.4)
+    assert report.evidence_error < 0.1  # neither is known to be too high
+    assert report.bound is None
+    assert "Audit of" in repr(report)
 
 
 def test_a_pipeline():

@@ -16,6 +16,7 @@ from ..numerics import symmetric_product
 from .coupled_laplace import coupled_gradient, coupled_mode
 from .fit import Fit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
+from .tierney_kadane import corrected
 
 
 @dataclass(frozen=True)
@@ -25,27 +26,21 @@ class Laplace:
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
     max_iter: int = 100  # Newton steps with a new factorisation
     damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
+    correction: str | None = None  # of class probabilities: "tierney-kadane" takes ratios of evidences, at their price
 
     needs: ClassVar = ("log_prob",)
     latents: ClassVar = "any"
     gaussian: ClassVar = True
 
+    def __post_init__(self):
+        if self.correction not in (None, "tierney-kadane"):
+            raise ValueError(f'correction must be None or "tierney-kadane", but is {self.correction!r}')
+
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
-        if likelihood.n_latents > 1:
-            return coupled_mode(self, K, y, likelihood, start)
-        q, status = iterate(
-            self,
-            FullPosterior.without_sites(K),
-            mode_rule(y, likelihood),
-            start_sites(start, len(y)),
-            scale=variance_bound,
-            memory=0,
-        )
-        warn_if_unfinished(self, status)
-        log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
-        evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
-        return Fit(self, q, y, likelihood, status, evidence)
+        find = coupled_mode if likelihood.n_latents > 1 else scalar_mode
+        fit = find(self, K, y, likelihood, start)
+        return corrected(fit) if self.correction else fit
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         if fit.likelihood.n_latents > 1:
@@ -65,6 +60,22 @@ class Laplace:
         q: Any = fit.posterior
         pull = 0.5 * q.var * fit.likelihood.log_prob_third(fit.y, q.mean)
         return pull - q.apply_residual_precision(symmetric_product(q.K, pull))  # (I + WK)⁻¹ pull
+
+
+def scalar_mode(engine: Laplace, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
+    """The mode of one latent function per datum, and the Gaussian there."""
+    q, status = iterate(
+        engine,
+        FullPosterior.without_sites(K),
+        mode_rule(y, likelihood),
+        start_sites(start, len(y)),
+        scale=variance_bound,
+        memory=0,
+    )
+    warn_if_unfinished(engine, status)
+    log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
+    evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
+    return Fit(engine, q, y, likelihood, status, evidence)
 
 
 def mode_rule(y: np.ndarray, likelihood):
