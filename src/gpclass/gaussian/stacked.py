@@ -1,0 +1,153 @@
+"""One latent function per class, independent of each other: C posteriors with scalar sites, stacked class by class.
+
+To the loop it is one posterior of n C latent values whose sites, means and variances are flat, class after class; `latent`
+shows the same by datum, as the coupled structures do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from .coupled import CoupledSystem
+from .full import FullPosterior
+from .sites import Sites
+
+
+class StackedPosterior:
+    """q(f) = ∏_c q_c(f_c), each a FullPosterior; K is (n, n), shared by all classes, or (C, n, n).
+
+    `coupling` may say by which π (n, C) a posterior of coupled classes would look like this one: Newton steps of the mean
+    then know that the slopes of the classes depend on each other, without which they crawl.
+    """
+
+    def __init__(
+        self,
+        K: np.ndarray,
+        parts: Sequence[FullPosterior],
+        coupling: Callable[[StackedPosterior], np.ndarray] | None = None,
+    ):
+        self.K, self.parts, self.coupling = K, tuple(parts), coupling
+        self.sites = Sites(self._flat("sites.tau"), self._flat("sites.nu"))
+        self.alpha, self.mean = self._flat("alpha"), self._flat("mean")  # (C n,) each
+
+    @classmethod
+    def without_sites(cls, K: np.ndarray, n_classes: int, coupling=None) -> StackedPosterior:
+        """The prior."""
+        return cls(K, [FullPosterior.without_sites(k) for k in _by_class(K, n_classes)], coupling)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.parts)
+
+    def _flat(self, name):
+        parts = self.parts
+        for step in name.split("."):
+            parts = [getattr(p, step) for p in parts]
+        return np.concatenate(parts)
+
+    def table(self, x: np.ndarray) -> np.ndarray:
+        """Flat (C n,) as (n, C)."""
+        return x.reshape(self.n_classes, -1).T
+
+    # what the loop asks for -----------------------------------------------------------------------------------------
+
+    def renewed(self, sites: Sites, moments=None) -> StackedPosterior:
+        """The same prior with other sites."""
+        C = self.n_classes
+        pairs = zip(np.split(sites.tau, C), np.split(sites.nu, C), strict=True)
+        known = [None] * C if moments is None else list(zip(*(np.split(x, C) for x in moments), strict=True))
+        parts = [p.renewed(Sites(*s), m) for p, s, m in zip(self.parts, pairs, known, strict=True)]
+        return StackedPosterior(self.K, parts, self.coupling)
+
+    def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> StackedPosterior:
+        """The same τ, with `mean` = K `alpha` added to the mean: no new factorisation."""
+        C = self.n_classes
+        steps = zip(self.parts, np.split(alpha, C), np.split(mean, C), strict=True)
+        return StackedPosterior(self.K, [p.shifted(a, m) for p, a, m in steps], self.coupling)
+
+    def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(α, mean) that belong to ν under the current τ; under the coupled precision, if there is one."""
+        if self._coupled is not None:
+            alpha, mean = self._coupled.solve(self.table(nu))
+            return alpha.T.ravel(), mean.T.ravel()
+        steps = [p.covariance_step(part) for p, part in zip(self.parts, np.split(nu, self.n_classes), strict=True)]
+        return np.concatenate([a for a, _ in steps]), np.concatenate([m for _, m in steps])
+
+    @cached_property
+    def _coupled(self):
+        return CoupledSystem(self.K, self.coupling(self)) if self.coupling else None
+
+    @property
+    def prior_var(self) -> np.ndarray:
+        return self._flat("prior_var")
+
+    @cached_property
+    def var(self) -> np.ndarray:
+        return self._flat("var")
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each latent value with its own site taken out; flat."""
+        mean, var = zip(*(p.cavity() for p in self.parts), strict=True)
+        return np.concatenate(mean), np.concatenate(var)
+
+    @property
+    def log_det(self) -> float:
+        """log|I + KT|."""
+        return sum(p.log_det for p in self.parts)
+
+    @property
+    def log_partition(self) -> float:
+        return sum(p.log_partition for p in self.parts)
+
+    @property
+    def rounding(self) -> float:
+        return max(p.rounding for p in self.parts)
+
+    # in terms of the classes ----------------------------------------------------------------------------------------
+
+    @property
+    def latent(self) -> IndependentLatents:
+        return IndependentLatents(self)
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m, C) and diagonal covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
+        Ks, kd = _by_class(Ks, self.n_classes), np.broadcast_to(kd, (self.n_classes, Ks.shape[-1]))
+        mean, var = zip(*(p.predict(k, d) for p, k, d in zip(self.parts, Ks, kd, strict=True)), strict=True)
+        return np.stack(mean, axis=1), _diagonal(np.stack(var, axis=1))
+
+    def gradient(self) -> np.ndarray:
+        """½(α αᵀ - (K + T⁻¹)⁻¹) of each class: their sum (n, n) under a shared K, else (C, n, n)."""
+        if self.K.ndim == 3:
+            return np.stack([p.gradient() for p in self.parts])
+        total = self.parts[0].gradient()
+        for p in self.parts[1:]:
+            total += p.gradient()
+        return total
+
+
+class IndependentLatents:
+    """A StackedPosterior by datum: means (n, C), covariances (n, C, C)."""
+
+    def __init__(self, stacked: StackedPosterior):
+        self._stacked = stacked
+        self.mean, self.alpha, self.var = (stacked.table(x) for x in (stacked.mean, stacked.alpha, stacked.var))
+
+    @property
+    def cov(self) -> np.ndarray:
+        return _diagonal(self.var)
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        mean, var = (self._stacked.table(x) for x in self._stacked.cavity())
+        return mean, _diagonal(var)
+
+
+def _by_class(matrix, n_classes):
+    return np.broadcast_to(matrix, (n_classes, *matrix.shape[-2:]))
+
+
+def _diagonal(var):
+    """(m, C, C) with var (m, C) on the diagonals."""
+    return var[:, :, None] * np.eye(var.shape[1])
