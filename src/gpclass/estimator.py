@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, NestedEP, TAPNaive
+from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, MeanFieldProbit, NestedEP, TAPNaive
 from .kernels import RBF, Kernel, as_kernel
 from .learning import (
     Objective,
@@ -37,6 +37,7 @@ ENGINES: dict[str, Any] = {
     "fv": FV,
     "lr": LabelRegression,
     "nested-ep": NestedEP,
+    "mean-field-probit": MeanFieldProbit,
 }
 SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}

@@ -20,8 +20,9 @@ from .iterate import Status
 from .kl import KL
 from .label_regression import LabelRegression
 from .laplace import Laplace
+from .mean_field import MeanFieldProbit
 from .nested_ep import NestedEP
 from .tap import TAP, TAPNaive
 from .vb import VB
 
-__all__ = ["EP", "FV", "KL", "TAP", "VB", "Fit", "LabelRegression", "Laplace", "NestedEP", "Status", "TAPNaive"]
+__all__ = ["EP", "FV", "KL", "TAP", "VB", "Fit", "LabelRegression", "Laplace", "MeanFieldProbit", "NestedEP", "Status", "TAPNaive"]

@@ -1,0 +1,91 @@
+"""What one evaluation of the evidence and its gradient costs with several classes, in Cholesky factorisations: `make bench`.
+
+As in `speed.py`: kernel, cold fit, gradient in K and pullback, one kernel shared by all classes, one BLAS thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+from threadpoolctl import threadpool_limits
+
+from gpclass.estimator import ENGINES, default_likelihood
+from gpclass.inference import Laplace, NestedEP
+from gpclass.kernels import RBF
+from gpclass.likelihoods import MultinomialProbit, Softmax
+
+D = 5
+KERNEL = RBF(lengthscale=np.sqrt(D), variance=4.0)
+LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit}
+# at n = 1000 and C = 3: factorisations per class, and how many classes count (the coupled ones have C + 1 factorisations)
+GOALS = {"Laplace": (30, 1), "NestedEP": (90, 1), "IndependentEP": (60, 0)}
+GROWTH = 1.15  # over linear, from C = 3 to 10 at n = 500
+
+
+def engines():
+    return [make() for make in ENGINES.values() if getattr(make(), "latents", "one") != "one"]
+
+
+def problem(n, C, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    return X, np.argmax(2 * X[:, :3] @ rng.normal(size=(3, C)) + rng.normal(size=(n, C)), axis=1)
+
+
+def seconds(engine, n, C, repeats):
+    """Best of several, in seconds and in factorisations timed beside it; and the sweeps."""
+    X, y = problem(n, C)
+    likelihood = LIKELIHOODS[default_likelihood(engine, max(C, 3))](C)
+    A = KERNEL(X) + np.eye(n)
+    best, unit, sweeps = np.inf, np.inf, 0
+    for _ in range(repeats):
+        began = time.perf_counter()
+        K = KERNEL(X)
+        fit = engine.fit(K, y, likelihood)
+        KERNEL.pullback(X, fit.evidence_gradient(), value=K)
+        best, sweeps = min(best, time.perf_counter() - began), fit.n_iter
+        began = time.perf_counter()
+        dpotrf(A, lower=1)
+        unit = min(unit, time.perf_counter() - began)
+    return best, best / unit, sweeps
+
+
+def report(sizes, repeats):
+    print("One evaluation of evidence and gradient, C = 3, in Cholesky factorisations (goal)")
+    for engine in engines():
+        name, texts = type(engine).__name__, []
+        for n in sizes:
+            spent, units, sweeps = seconds(engine, n, 3, repeats)
+            per_class, extra = GOALS.get(name, (0, 0))
+            goal = per_class * (3 + extra)
+            judged = n >= 1000 and goal
+            missed = ", MISSED" if judged and units > goal else ""
+            wanted = f" (≤ {goal}{missed})" if judged else ""
+            texts.append(f"n = {n}: {units:6.0f}{wanted} {spent:6.2f} s {sweeps:3d} sweeps")
+        print(f"{name:16s} " + "   ".join(texts))
+
+
+def growth(repeats, n=500, fewer=3, more=10):
+    print(f"Growth of a sweep's cost in the number of classes, C = {fewer} to {more} at n = {n}, over linear")
+    for engine in (Laplace(), NestedEP()):
+        few, many = (seconds(engine, n, C, repeats) for C in (fewer, more))
+        ratio = (many[0] / many[2]) / (few[0] / few[2]) / ((more + 1) / (fewer + 1))
+        print(f"{type(engine).__name__:16s} {ratio:.2f} (≤ {GROWTH}{', MISSED' if ratio > GROWTH else ''})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1000])
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    with threadpool_limits(args.threads, "blas"):
+        report(args.sizes, args.repeats)
+        growth(args.repeats)
+
+
+if __name__ == "__main__":
+    main()

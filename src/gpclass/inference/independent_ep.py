@@ -1,0 +1,175 @@
+"""Expectation propagation for multinomial probit with a posterior that is independent between classes (IEP).
+
+A datum's likelihood is P(x_y > x_j for all j ≠ y), x = f + standard Gaussian noise. Under a cavity that is independent
+between classes the x are too, and x_y is the hub that all else depends on: the tilted moments are integrals over x_y, or
+come from an inner EP whose sites send scalar messages to the hub.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, sections 3.1 and 3.2, appendix A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..gaussian import Sites, StackedPosterior, log_partition_1d
+from .fit import CoupledFit, prepare, start_sites
+from .iterate import Target, iterate, warn_if_unfinished
+
+INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, site by site: some ten suffice
+
+
+class Tilted(NamedTuple):
+    """What cavity × likelihood says about each datum, own class first."""
+
+    log_mass: np.ndarray  # (n,)
+    slope: np.ndarray  # (n, C) of the log mass in the cavity means
+    tau: np.ndarray  # (n, C) precisions of the sites that give each class its tilted variance
+    pi: np.ndarray  # (n, C) nearly the tilted precision is the cavity's plus diag(π) - π πᵀ/(1ᵀπ). [RJV] (12)
+
+
+Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # of cavity means and variances, own class first: (n, C) each
+
+
+@dataclass(frozen=True)
+class IndependentEP:
+    """Sites for each class by itself, matched to the mean and variances of cavity × likelihood as an inner EP has them."""
+
+    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 400  # sweeps, C factorisations each; more than NestedEP takes where classes depend on each other
+
+    needs: ClassVar = ("contrast_factor",)
+    latents: ClassVar = "several"
+    gaussian: ClassVar = True
+
+    def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
+        K, y = prepare(self, K, y, likelihood)
+        factor = likelihood.contrast_factor()
+        return fit_independent(self, K, y, likelihood, start, lambda mean, var: inner_ep(mean, var, factor))
+
+    def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
+        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
+        return np.zeros(0)
+
+
+def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> CoupledFit:
+    """What class-independent EP does, whatever the tilted moments come from."""
+    data = _Data(own_first(y, likelihood.n_classes), moments)
+    prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
+    sites = start_sites(start, data.order.size) or data.first_sites(prior)
+    q, status = iterate(engine, prior, data.rule, sites)
+    warn_if_unfinished(engine, status)
+    return CoupledFit(engine, q, y, likelihood, status, data.evidence(q))
+
+
+def own_first(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n, C) classes of each datum, its own before the others."""
+    return np.array([[label, *(c for c in range(n_classes) if c != label)] for label in y])
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The likelihood of all data, as the loop sees it."""
+
+    order: np.ndarray  # see `own_first`
+    moments: Moments
+
+    def rule(self, q: StackedPosterior) -> Target:
+        """Sites that give each class its tilted mean and variance.
+
+        The cavity moves along when the mean is moved towards the tilted one, in all classes of a datum: what ν lacks is
+        (I + Π S)(slope - α), S the cavity variances, and Newton's step is that of the coupled precision Π.
+        """
+        _, var = (self._by_datum(q, x) for x in q.cavity())
+        tilted = self._tilted(q)
+        lacking = tilted.slope - self._by_datum(q, q.alpha)
+        pulled = tilted.pi * var * lacking
+        lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
+        return Target(q.mean, q.alpha + self._flat(lacking), -self._flat(tilted.tau))
+
+    def first_sites(self, prior: StackedPosterior) -> Sites:
+        """Matched to the prior as the cavity."""
+        tilted = self._tilted(prior)
+        tau, slope = self._flat(tilted.tau), self._flat(tilted.slope)
+        return Sites(tau, slope * (1 + tau * prior.var))
+
+    def coupling(self, q: StackedPosterior) -> np.ndarray:
+        return self._flat(self._tilted(q).pi).reshape(q.n_classes, -1).T
+
+    def evidence(self, q: StackedPosterior) -> float:
+        """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28), independent between classes"""
+        local = log_partition_1d(*q.cavity(), q.sites)
+        return q.log_partition + float(np.sum(self._tilted(q).log_mass)) - float(np.sum(local))
+
+    def _tilted(self, q):
+        return self.moments(*(self._by_datum(q, x) for x in q.cavity()))
+
+    def _by_datum(self, q, x):
+        """Flat, class by class, as (n, C), own class first."""
+        return np.take_along_axis(q.table(x), self.order, axis=1)
+
+    def _flat(self, x):
+        """The way back."""
+        out = np.empty_like(x)
+        np.put_along_axis(out, self.order, x, axis=1)
+        return out.T.ravel()
+
+
+def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
+    """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j. [RJV] appendix A
+
+    Contrasts meet in x_y only, so an inner site is a message exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all is scalar.
+    """
+    lead, wrong_var = mean[:, :1] - mean[:, 1:], var[:, 1:]
+    sites, cavity = _settled_inner_sites(lead, wrong_var, 1 + var[:, 0], factor)
+    log_mass, slope, _ = factor.tilted_moments(1.0, *cavity)
+    rho, lam, constant = _messages(lead, wrong_var, sites)
+    total, pull = rho.sum(1), lam.sum(1)
+    grown = 1 + (1 + var[:, 0]) * total
+    joint = constant.sum(1) - 0.5 * np.log(grown) + 0.5 * pull**2 * (1 + var[:, 0]) / grown
+    value = joint + np.sum(log_mass - log_partition_1d(*cavity, sites), axis=1)
+    # what each class sees of the others: f_j through the hub's cavity, f_y through the noise of x_y
+    tau = np.column_stack([total / (1 + total), sites.tau / (1 + sites.tau * (cavity[1] - wrong_var))])
+    pi = np.column_stack([np.ones(len(mean)), sites.tau])
+    return Tilted(np.minimum(value, 0.0), np.column_stack([slope.sum(1), -slope]), tau, pi)
+
+
+def _messages(lead, var, sites):
+    """Precision and location of each inner site's message to ξ, and its value at ξ = 0: f_j integrated out."""
+    grown = 1 + var * sites.tau
+    rho = sites.tau / grown
+    return rho, sites.nu / grown - rho * lead, log_partition_1d(lead, var, sites)
+
+
+def _settled_inner_sites(lead, var, hub_var, factor) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
+    """Inner sites and their cavities, updated one class after the other for all data at once."""
+    tau, nu = np.zeros_like(lead), np.zeros_like(lead)
+    rho, lam = np.zeros_like(lead), np.zeros_like(lead)
+    cavity_mean, cavity_var = np.empty_like(lead), np.empty_like(lead)
+    for _ in range(INNER_SWEEPS):
+        change = 0.0
+        for j in range(lead.shape[1]):
+            others = np.arange(lead.shape[1]) != j
+            spread = hub_var / (1 + hub_var * rho[:, others].sum(1))  # of the hub without message j
+            cavity_mean[:, j] = lead[:, j] + spread * lam[:, others].sum(1)
+            cavity_var[:, j] = var[:, j] + spread
+            _, d1, d2 = factor.tilted_moments(1.0, cavity_mean[:, j], cavity_var[:, j])
+            left = 1 + cavity_var[:, j] * d2
+            before = tau[:, j].copy(), nu[:, j].copy()
+            tau[:, j], nu[:, j] = -d2 / left, (d1 - d2 * cavity_mean[:, j]) / left
+            now = Sites(tau[:, j], nu[:, j])
+            rho[:, j], lam[:, j], _ = _messages(lead[:, j], var[:, j], now)
+            # in units of the tilted contrast
+            scale = cavity_var[:, j] * left
+            shift = np.abs(nu[:, j] - before[1] - (tau[:, j] - before[0]) * (cavity_mean[:, j] + cavity_var[:, j] * d1))
+            change = max(change, np.max(np.abs(tau[:, j] - before[0]) * scale), np.max(shift * np.sqrt(scale)))
+        if change < INNER_TOL:
+            break
+    return Sites(tau, nu), (cavity_mean, cavity_var)
