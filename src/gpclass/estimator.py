@@ -12,7 +12,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, MeanFieldProbit, NestedEP, TAPNaive
+from .inference import (
+    EP,
+    FV,
+    KL,
+    TAP,
+    VB,
+    IndependentEP,
+    LabelRegression,
+    Laplace,
+    MeanFieldProbit,
+    NestedEP,
+    QuadratureEP,
+    TAPNaive,
+)
 from .kernels import RBF, Kernel, as_kernel
 from .learning import (
     Objective,
@@ -37,6 +50,8 @@ ENGINES: dict[str, Any] = {
     "fv": FV,
     "lr": LabelRegression,
     "nested-ep": NestedEP,
+    "independent-ep": IndependentEP,
+    "quadrature-ep": QuadratureEP,
     "mean-field-probit": MeanFieldProbit,
 }
 SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
@@ -56,11 +71,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit"
         p(label | latent value). "auto" is probit; for more than two classes multinomial probit with nested EP and softmax
         with all else.
-    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep", "mcmc"
-        The approximation. "auto" is EP for two classes and nested EP for more; "laplace" takes any number of classes too,
-        the others but "mcmc" take two. "mcmc" samples, hyperparameters included (unless `optimizer` is None), and
-        predictions average over the draws; a sampler object without `sample_hyper` draws at hyperparameters that EP
-        (nested EP, or Laplace for softmax) has learned.
+    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
+        "independent-ep", "quadrature-ep", "mean-field-probit", "mcmc"
+        The approximation. "auto" is EP for two classes and nested EP for more. "laplace", "mcmc" and the last four before
+        it take any number of classes, the others two. "mcmc" samples, hyperparameters included (unless `optimizer` is
+        None), and predictions average over the draws; a sampler object without `sample_hyper` draws at hyperparameters
+        that EP (nested EP, or Laplace for softmax) has learned.
     priors : "weak", None, prior object, function or dict
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : "lbfgs" or None

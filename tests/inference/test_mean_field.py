@@ -147,7 +147,9 @@ def test_warm_start():
     assert warm.n_iter == 1 < cold.n_iter
     assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-8)
     near = MeanFieldProbit().fit(1.05 * K, y, MultinomialProbit(3), start=cold)
-    assert near.log_evidence == pytest.approx(MeanFieldProbit().fit(1.05 * K, y, MultinomialProbit(3)).log_evidence, abs=1e-7)
+    assert near.log_evidence == pytest.approx(
+        MeanFieldProbit().fit(1.05 * K, y, MultinomialProbit(3)).log_evidence, abs=1e-7
+    )
     with pytest.raises(ValueError, match="start must be an earlier fit"):
         MeanFieldProbit().fit(K[:5, :5], y[:5], MultinomialProbit(3), start=cold)
 

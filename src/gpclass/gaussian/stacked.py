@@ -30,7 +30,7 @@ class StackedPosterior:
         coupling: Callable[[StackedPosterior], np.ndarray] | None = None,
     ):
         self.K, self.parts, self.coupling = K, tuple(parts), coupling
-        self.sites = Sites(self._flat("sites.tau"), self._flat("sites.nu"))
+        self.sites = Sites(*(np.concatenate([getattr(p.sites, name) for p in self.parts]) for name in ("tau", "nu")))
         self.alpha, self.mean = self._flat("alpha"), self._flat("mean")  # (C n,) each
 
     @classmethod
@@ -42,11 +42,8 @@ class StackedPosterior:
     def n_classes(self) -> int:
         return len(self.parts)
 
-    def _flat(self, name):
-        parts = self.parts
-        for step in name.split("."):
-            parts = [getattr(p, step) for p in parts]
-        return np.concatenate(parts)
+    def _flat(self, name: str) -> np.ndarray:
+        return np.concatenate([getattr(p, name) for p in self.parts])
 
     def table(self, x: np.ndarray) -> np.ndarray:
         """Flat (C n,) as (n, C)."""

@@ -11,18 +11,43 @@ likelihood. It gives a rule (how sites follow from the current marginals), an ev
     VB               quadratic lower bounds of log p(y | f)
     FV               the best factorial distribution in KL(q‖p)
     LabelRegression  labels as noisy function values
+
+and with one latent function per class:
+
+    Laplace          also for Softmax; correction="tierney-kadane" makes its class probabilities ratios of evidences
+    NestedEP         EP on the contrasts of multinomial probit, classes fully coupled
+    IndependentEP    EP with classes independent a posteriori
+    QuadratureEP     either of the two, tilted moments by quadrature
+    MeanFieldProbit  latent functions independent of multinomial probit's auxiliary variables: a lower bound
 """
 
 from .ep import EP
 from .fit import Fit
 from .fv import FV
+from .independent_ep import IndependentEP
 from .iterate import Status
 from .kl import KL
 from .label_regression import LabelRegression
 from .laplace import Laplace
 from .mean_field import MeanFieldProbit
 from .nested_ep import NestedEP
+from .quadrature_ep import QuadratureEP
 from .tap import TAP, TAPNaive
 from .vb import VB
 
-__all__ = ["EP", "FV", "KL", "TAP", "VB", "Fit", "LabelRegression", "Laplace", "MeanFieldProbit", "NestedEP", "Status", "TAPNaive"]
+__all__ = [
+    "EP",
+    "FV",
+    "KL",
+    "TAP",
+    "VB",
+    "Fit",
+    "IndependentEP",
+    "LabelRegression",
+    "Laplace",
+    "MeanFieldProbit",
+    "NestedEP",
+    "QuadratureEP",
+    "Status",
+    "TAPNaive",
+]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..gaussian import CoupledPosterior, CoupledSystem
 from .fit import CoupledFit, require
-from .iterate import Status, warn_if_unfinished
+from .iterate import Status
 
 CHORDS = 8  # steps per factorisation
 PAYING = 0.5  # a step that leaves more than this part of the gap asks for new curvature
@@ -39,7 +39,6 @@ def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, sta
     nu = path.slope + system.times_Pi(path.f)
     q = CoupledPosterior(K, pi, nu, system, (path.alpha, path.f))
     status = Status(gap < engine.tol, sweep, gap)
-    warn_if_unfinished(engine, status)
     return CoupledFit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
 
 

@@ -40,7 +40,7 @@ class IndependentEP:
 
     damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
-    max_iter: int = 400  # sweeps, C factorisations each; more than NestedEP takes where classes depend on each other
+    max_iter: int = 200  # sweeps, 2 C + 1 factorisations each
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
@@ -66,6 +66,7 @@ def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Couple
     sites = start_sites(start, data.order.size) or data.first_sites(prior)
     q, status = iterate(engine, prior, data.rule, sites)
     warn_if_unfinished(engine, status)
+    q = StackedPosterior(K, q.parts)  # the coupling was for the loop, and functions cannot be pickled
     return CoupledFit(engine, q, y, likelihood, status, data.evidence(q))
 
 
@@ -128,7 +129,7 @@ def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
     Contrasts meet in x_y only, so an inner site is a message exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all is scalar.
     """
     lead, wrong_var = mean[:, :1] - mean[:, 1:], var[:, 1:]
-    sites, cavity = _settled_inner_sites(lead, wrong_var, 1 + var[:, 0], factor)
+    sites, cavity = inner_sites(lead, wrong_var, 1 + var[:, 0], factor)
     log_mass, slope, _ = factor.tilted_moments(1.0, *cavity)
     rho, lam, constant = _messages(lead, wrong_var, sites)
     total, pull = rho.sum(1), lam.sum(1)
@@ -148,12 +149,12 @@ def _messages(lead, var, sites):
     return rho, sites.nu / grown - rho * lead, log_partition_1d(lead, var, sites)
 
 
-def _settled_inner_sites(lead, var, hub_var, factor) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
-    """Inner sites and their cavities, updated one class after the other for all data at once."""
+def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
+    """Sites on the contrasts of mean `lead` and their cavities, updated one class after the other for all data at once."""
     tau, nu = np.zeros_like(lead), np.zeros_like(lead)
     rho, lam = np.zeros_like(lead), np.zeros_like(lead)
     cavity_mean, cavity_var = np.empty_like(lead), np.empty_like(lead)
-    for _ in range(INNER_SWEEPS):
+    for _ in range(sweeps):
         change = 0.0
         for j in range(lead.shape[1]):
             others = np.arange(lead.shape[1]) != j

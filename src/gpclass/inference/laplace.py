@@ -40,6 +40,7 @@ class Laplace:
         K, y = prepare(self, K, y, likelihood)
         find = coupled_mode if likelihood.n_latents > 1 else scalar_mode
         fit = find(self, K, y, likelihood, start)
+        warn_if_unfinished(self, fit.status)
         return corrected(fit) if self.correction else fit
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
@@ -72,7 +73,6 @@ def scalar_mode(engine: Laplace, K: np.ndarray, y: np.ndarray, likelihood: Any, 
         scale=variance_bound,
         memory=0,
     )
-    warn_if_unfinished(engine, status)
     log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
     evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
     return Fit(engine, q, y, likelihood, status, evidence)

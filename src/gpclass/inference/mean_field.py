@@ -28,7 +28,7 @@ class MeanFieldProbit:
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
     max_iter: int = 100  # renewals of the curvature, C + 1 factorisations each
 
-    needs: ClassVar = ("contrast_factor", "log_prob", "log_prob_slope")
+    needs: ClassVar = ("contrast_factor", "log_prob", "log_prob_slope")  # the first: what E[v] = f + slope rests on
     latents: ClassVar = "several"
     gaussian: ClassVar = True
 

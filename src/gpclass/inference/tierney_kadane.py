@@ -22,10 +22,8 @@ import numpy as np
 from ..gaussian import Sites
 from .fit import CoupledFit, Fit
 
-STEPS = 40  # with the training system, each a few matrix products
-STALLED = 0.7  # a step that leaves more than this part of the gap asks for new curvature, after some to find its feet
-FEET = 5
-SHORTEST = 2.0**-10  # of a line search
+STEPS = 30  # with the training system, each a few matrix products
+HALVINGS = 10  # of a line search
 BLOCK = 1 << 20  # latent values at a time
 
 
@@ -35,7 +33,7 @@ class CorrectedFit(Fit):
 
     def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """(m, 2) log probabilities of the labels -1 and +1 at new points, as ratios of evidences."""
-        self.predict(Ks[:, :0], kd[:0])  # for its checks
+        self.predict(Ks, kd)  # for its checks
         return evidence_ratios(self, _OneLatent(self), np.asarray(Ks, float)[None], np.asarray(kd, float)[None])
 
 
@@ -46,7 +44,7 @@ class CorrectedCoupledFit(CoupledFit):
     def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """(m, C) log class probabilities at new points, as ratios of evidences."""
         Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
-        self.predict(Ks[..., :0], kd[..., :0])
+        self.predict(Ks, kd)  # for its checks
         C = self.likelihood.n_latents
         Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, kd.shape[-1]))
         return evidence_ratios(self, _Several(self), Ks, kd)
@@ -74,7 +72,8 @@ def evidence_ratios(fit: Fit, view: _OneLatent | _Several, Ks: np.ndarray, kd: n
 class _Climb:
     """(f, f*) = K (α, α*) on its way to the extended mode; a row for each (new point, label).
 
-    α, f (rows, n, C); those of the new point (rows, C). k (rows, n, C) are cross covariances, kd (rows, C) variances.
+    A state, or a step, is [α, f, α*, f*]: (rows, n, C) twice and (rows, C) twice. k (rows, n, C) are cross covariances,
+    kd (rows, C) variances. Newton steps with held curvature are made conjugate, and so do well where that is wrong too.
     """
 
     def __init__(self, view, y, k, kd, labels):
@@ -84,66 +83,77 @@ class _Climb:
         Mk = np.stack([view.times_M(k * np.eye(C)[c]) for c in range(C)], axis=3)  # (m, n, C, C) column by column
         S = kd[:, :, None] * np.eye(C) - np.einsum("rnc,rncd->rcd", k, Mk)  # covariance of f* given the training sites
         self.k, self.kd, self.Mk, self.S = (np.repeat(x, times, axis=0) for x in (k, kd, Mk, S))
-        self.alpha = np.broadcast_to(view.alpha, self.k.shape).copy()
-        self.f = np.broadcast_to(view.f, self.k.shape).copy()
-        self.alpha_new = np.zeros(self.kd.shape)
-        self.f_new = np.einsum("rnc,rnc->rc", self.k, self.alpha)
+        alpha, f = (np.broadcast_to(x, self.k.shape).copy() for x in (view.alpha, view.f))
+        self.state = [alpha, f, np.zeros(self.kd.shape), np.einsum("rnc,rnc->rc", self.k, alpha)]
 
     def climb(self, tol: float) -> None:
-        active, before = np.arange(len(self.k)), np.full(len(self.k), np.inf)
-        for step in range(STEPS):
-            value, missing, missing_new, W_new = self._derivatives(active)
-            move = self._newton(active, missing, missing_new, W_new)
-            gap = np.sqrt(np.maximum(_inner(missing, move[1]) + np.sum(missing_new * move[3], axis=1), 0.0))
-            on = (gap > 0.1 * tol) & ((step < FEET) | (gap < STALLED * before[active]))
+        rows = np.arange(len(self.k))
+        past: Any = None  # (what the last steps gained, what was missing there, the steps)
+        for _ in range(STEPS):
+            state = [x[rows] for x in self.state]
+            missing, W_new = self._missing(rows, state)
+            step = self._newton(rows, missing, W_new)
+            size = _pair(missing, step)
+            on = size > (0.1 * tol) ** 2
             if not np.any(on):
                 return
-            before[active] = gap
-            self._step(active[on], [x[on] for x in move], value[on], gap[on])
-            active = active[on]
+            rows, size = rows[on], size[on]
+            state, missing, step = ([x[on] for x in parts] for parts in (state, missing, step))
+            if past is not None:
+                past = past[0][on], [x[on] for x in past[1]], [x[on] for x in past[2]]
+                step = _conjugate(missing, step, size, *past)
+            self._advance(rows, state, step, _pair(missing, step))
+            past = size, missing, step
 
     def _value(self, rows, alpha, f, alpha_new, f_new):
         log_p = self.view.value(self.y, f).sum(1) + self.view.value(self.labels[rows], f_new)
         return log_p - 0.5 * _inner(alpha, f) - 0.5 * np.sum(alpha_new * f_new, axis=1)
 
-    def _derivatives(self, rows):
-        state = self.alpha[rows], self.f[rows], self.alpha_new[rows], self.f_new[rows]
-        slope = self.view.slope(self.y, state[1])
+    def _missing(self, rows, state):
+        """The gradient in f and in f*, and the curvature at f*."""
         slope_new, W_new = self.view.slope_and_curvature(self.labels[rows], state[3])
-        return self._value(rows, *state), slope - state[0], slope_new - state[2], W_new
+        return [self.view.slope(self.y, state[1]) - state[0], slope_new - state[2]], W_new
 
-    def _newton(self, rows, missing, missing_new, W_new):
-        """The step (dα, df, dα*, df*) with dα + W df = missing, W of the training points as it was in the fit."""
+    def _newton(self, rows, missing, W_new):
+        """The step with dα + W df = missing, W of the training points as it was in the fit."""
         k, Mk = self.k[rows], self.Mk[rows]
-        K_missing = self.view.times_K(missing)
+        K_missing = self.view.times_K(missing[0])
         # f* with the training points eliminated: (I + W* S) dα* = missing* - W* kᵀ(I - MK) missing
-        pulled = np.einsum("rnc,rnc->rc", k, missing) - np.einsum("rncd,rnc->rd", Mk, K_missing)
+        pulled = np.einsum("rnc,rnc->rc", k, missing[0]) - np.einsum("rncd,rnc->rd", Mk, K_missing)
         left = np.eye(k.shape[2]) + W_new @ self.S[rows]
-        right = missing_new - np.einsum("rcd,rd->rc", W_new, pulled)
+        right = missing[1] - np.einsum("rcd,rd->rc", W_new, pulled)
         d_new = np.linalg.solve(left, right[:, :, None])[:, :, 0]
-        d_alpha = missing - self.view.times_M(K_missing) - np.einsum("rncd,rd->rnc", Mk, d_new)
+        d_alpha = missing[0] - self.view.times_M(K_missing) - np.einsum("rncd,rd->rnc", Mk, d_new)
         d_f = self.view.times_K(d_alpha) + k * d_new[:, None, :]
-        return d_alpha, d_f, d_new, np.einsum("rnc,rnc->rc", k, d_alpha) + self.kd[rows] * d_new
+        return [d_alpha, d_f, d_new, np.einsum("rnc,rnc->rc", k, d_alpha) + self.kd[rows] * d_new]
 
-    def _step(self, rows, move, value, gap):
-        """Each row's step, halved until it pays."""
-        state = [x[rows] for x in (self.alpha, self.f, self.alpha_new, self.f_new)]
-        share, short = np.ones(len(rows)), np.ones(len(rows), bool)
-        while np.any(short):
-            trial = [x[short] + _columns(share[short], x) * d[short] for x, d in zip(state, move, strict=True)]
-            wanted = value[short] + 0.1 * share[short] * gap[short] ** 2 - 1e-12 * np.abs(value[short])
-            poor = self._value(rows[short], *trial) < wanted
-            short[np.flatnonzero(short)] = poor & (share[short] > SHORTEST)
-            share[short] *= 0.5
-        for x, d in zip((self.alpha, self.f, self.alpha_new, self.f_new), move, strict=True):
-            x[rows] += _columns(share, d) * d
+    def _advance(self, rows, state, step, along):
+        """Each row's step: its length by the secant, halved until it pays."""
+        value = self._value(rows, *state)
+        left = _pair(self._missing(rows, _moved(state, step, np.ones(len(rows))))[0], step)
+        share = np.clip(along / np.maximum(along - left, 0.25 * along), 0.05, 4.0)
+        for _ in range(HALVINGS):
+            paid = self._value(rows, *_moved(state, step, share)) - value
+            poor = paid < 0.1 * share * along - 1e-12 * np.abs(value)
+            if not np.any(poor):
+                break
+            share = np.where(poor, 0.5 * share, share)
+        for x, moved in zip(self.state, _moved(state, step, share), strict=True):
+            x[rows] = moved
 
     def extended(self) -> Iterator[tuple[np.ndarray, ...]]:
         """For each row: its label, cross covariances, variances, and (α, f) of training points and new point."""
-        both = [
-            np.concatenate([x, new[:, None]], axis=1) for x, new in ((self.alpha, self.alpha_new), (self.f, self.f_new))
-        ]
+        alpha, f, alpha_new, f_new = self.state
+        both = [np.concatenate([x, new[:, None]], axis=1) for x, new in ((alpha, alpha_new), (f, f_new))]
         yield from zip(self.labels, self.k, self.kd, *both, strict=True)
+
+
+def _conjugate(missing, step, size, last_size, last_missing, last_step):
+    """The step turned away from the last one (Polak and Ribière), where that leads uphill."""
+    turn = np.maximum(size - _pair(last_missing, step), 0.0) / last_size
+    turned = _moved(step, last_step, turn)
+    uphill = _pair(missing, turned) > 0.1 * size
+    return [np.where(_columns(uphill, x), t, x) for x, t in zip(step, turned, strict=True)]
 
 
 class _Several:
@@ -231,5 +241,14 @@ def _columns(share: np.ndarray, like: np.ndarray) -> np.ndarray:
     return share.reshape(-1, *[1] * (like.ndim - 1))
 
 
+def _moved(state: list[np.ndarray], step: list[np.ndarray], share: np.ndarray) -> list[np.ndarray]:
+    return [x + _columns(share, x) * d for x, d in zip(state, step, strict=True)]
+
+
 def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("rnc,rnc->r", a, b)
+
+
+def _pair(missing: list[np.ndarray], step: list[np.ndarray]) -> np.ndarray:
+    """What a step gains to first order: gradient times (df, df*)."""
+    return _inner(missing[0], step[1]) + np.sum(missing[1] * step[3], axis=1)

@@ -109,7 +109,7 @@ class Audit:
         lines = [f"Audit of {self.engine} with {self.likelihood} on {self.n_points} points: {self.verdict}."]
         for quantity, value, error, remark in self.rows():
             shown = "–" if value is None else f"{value:.4g}" if abs(value) < 100 else f"{value:.2f}"
-            spread = "" if error is None else f" ± {error:.2g}"
+            spread = "" if error is None or value is None else f" ± {error:.2g}"
             lines.append(f"  {quantity:<28}{shown + spread:<22}{remark}".rstrip())
         return "\n".join(lines)
 
@@ -138,7 +138,9 @@ def audit(
     K = fit.posterior.K
     rng = generator(random_state)
     Ks, kd = _where(K, kernel, inputs, X)
-    sampler = HMC(random_state=rng, verbose=verbose) if sampler is None else sampler
+    if sampler is None:
+        fewer = 1 if fit.likelihood.n_latents == 1 else 2  # a step takes as many times longer as there are classes
+        sampler = HMC(n_draws=1000 // fewer, n_warmup=500 // fewer, random_state=rng, verbose=verbose)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict says so
         draws = sampler.fit(K, fit.y, fit.likelihood)
