@@ -204,7 +204,8 @@ class ContrastPosterior:
 
     def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, sites: Sites, system=None, moments=None):
         self.K, self.y, self.n_classes, self.sites = K, y, n_classes, sites
-        self.others = np.array([[c for c in range(n_classes) if c != label] for label in y])  # (n, C - 1)
+        rivals = np.arange(n_classes - 1)
+        self.others = rivals + (rivals >= y[:, None])  # (n, C - 1) all classes but the own one
         self._rows = np.arange(len(y))[:, None]
         self._system = system or (CoupledSystem(K, self._pi()) if np.any(sites.tau) else None)
         self.alpha: np.ndarray

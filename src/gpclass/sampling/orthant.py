@@ -86,7 +86,8 @@ def _contrasts(K, y, likelihood):
         return y[:, None] * (K + np.eye(n)) * y, -y * likelihood.bias
     C = likelihood.n_classes
     K = np.broadcast_to(K, (C, n, n)) if K.ndim == 2 else K
-    others = np.array([[c for c in range(C) if c != label] for label in y])  # (n, C-1)
+    rivals = np.arange(C - 1)
+    others = rivals + (rivals >= y[:, None])  # (n, C-1) all classes but the own one
     datum, rival = np.repeat(np.arange(n), C - 1), others.ravel()
     own = y[datum]
     # g = f_y + ε_y - f_j - ε_j, ε independent: each pair of g shares what refers to the same class (and datum)
