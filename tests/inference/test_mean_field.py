@@ -58,7 +58,7 @@ def test_the_mean_is_girolami_and_rogers_fixed_point_and_a_mode(variance):
     S = K - K @ np.linalg.solve(K + np.eye(len(y)), K)
     v = fit.mean + MultinomialProbit(3).log_prob_slope(y, fit.mean)[1]
     assert_allclose(S @ v, fit.mean, atol=1e-7 * np.abs(fit.mean).max())
-    assert_allclose(fit.sites.nu, v, atol=1e-7)
+    assert_allclose(fit.posterior.table(fit.sites.nu), v, atol=1e-7)
     assert_allclose(fit.var, np.diag(S)[:, None] * np.ones(3), rtol=1e-9)
     # their iteration from zero comes to the same place, later
     m = np.zeros_like(fit.mean)
@@ -118,10 +118,10 @@ def test_predictions_and_cavities():
     assert_allclose(p, q, atol=0.15)  # the method's own error: variances that do not know the labels
     assert np.all(np.argmax(p, axis=1) == np.argmax(q, axis=1))
     # the cavity is regression on the other E[v], noise one
-    mean, cov = fit.posterior.cavity()
+    mean, cov = fit.posterior.latent.cavity()
     rest = np.arange(1, 30)
     solve = np.linalg.solve(K[np.ix_(rest, rest)] + np.eye(29), K[rest, 0])
-    assert_allclose(mean[0], solve @ fit.sites.nu[rest], atol=1e-8)
+    assert_allclose(mean[0], solve @ fit.posterior.table(fit.sites.nu)[rest], atol=1e-8)
     assert_allclose(cov[0], (K[0, 0] - solve @ K[rest, 0]) * np.eye(3), atol=1e-8)
     assert_allclose(fit.loo_class_probabilities().sum(1), 1, atol=1e-12)
 

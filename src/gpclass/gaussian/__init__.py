@@ -10,7 +10,7 @@ prior      N(0, K) alone, in whitened coordinates, for samplers
 A posterior offers: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_ratio (tr VK⁻¹), cavity(), predict(Ks, kd).
 """
 
-from .coupled import ContrastPosterior, CoupledPosterior, CoupledSystem
+from .coupled import ContrastPosterior, CoupledPosterior, CoupledSystem, other_classes
 from .factorial import FactorialPosterior
 from .full import FullPosterior, too_large
 from .prior import Prior
@@ -28,5 +28,6 @@ __all__ = [
     "StackedPosterior",
     "log_partition_1d",
     "newton_sites",
+    "other_classes",
     "too_large",
 ]

@@ -22,6 +22,12 @@ STRONG = 1e-3  # the same product above which variances are read off A⁻¹
 REFINEMENTS = 3  # of the linear solve for the mean
 
 
+def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n, C - 1) all classes but the own one, in order."""
+    rest = np.arange(n_classes - 1)
+    return rest + (rest >= y[:, None])
+
+
 class CoupledSystem:
     """The linear algebra of one set of π (n, C) under K (n, n), shared by all classes, or (C, n, n)."""
 
@@ -94,13 +100,7 @@ class CoupledSystem:
             weak = self.prior_var[:, c] - np.einsum("ji,ij->i", Ht, self.K[c])
             out[:, c, c] = np.where(strength > STRONG, read, weak)
             halves.append(self.P.whiten(Ht))
-        for a in range(C):
-            for b in range(a + 1):
-                shared = np.einsum("ki,ki->i", halves[a], halves[b])
-                out[:, a, b] += shared
-                if a != b:
-                    out[:, b, a] += shared
-        return out
+        return _add_products(out, halves)
 
     def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """(m, C, C) covariances at new points, from Ks (C, n, m) and kd (C, m). [RJV] (27)"""
@@ -111,13 +111,7 @@ class CoupledSystem:
             Y = self.root[:, c, None] * (self.inverse[c] @ (self.root[:, c, None] * Ks[c]))  # B Ks
             out[:, c, c] = np.maximum(kd[c] - np.einsum("nm,nm->m", Ks[c], Y), 1e-14 * kd[c])
             halves.append(self.P.whiten(Y))
-        for a in range(C):
-            for b in range(a + 1):
-                shared = np.einsum("km,km->m", halves[a], halves[b])
-                out[:, a, b] += shared
-                if a != b:
-                    out[:, b, a] += shared
-        return out
+        return _add_products(out, halves)
 
     def gradient(self, alpha: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, the blocks of each class: their sum (n, n), or (C, n, n)."""
@@ -133,6 +127,17 @@ class CoupledSystem:
             for u, w in pairs:
                 G += 0.5 * (np.outer(u[:, c], w[:, c]) + np.outer(w[:, c], u[:, c]))
         return out[0] if self.shared else out
+
+
+def _add_products(out, halves):
+    """out (m, C, C) plus the inner products of the columns of `halves`, C matrices (n, m)."""
+    for a in range(len(halves)):
+        for b in range(a + 1):
+            shared = np.einsum("km,km->m", halves[a], halves[b])
+            out[:, a, b] += shared
+            if a != b:
+                out[:, b, a] += shared
+    return out
 
 
 class CoupledPosterior:
@@ -204,8 +209,7 @@ class ContrastPosterior:
 
     def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, sites: Sites, system=None, moments=None):
         self.K, self.y, self.n_classes, self.sites = K, y, n_classes, sites
-        rivals = np.arange(n_classes - 1)
-        self.others = rivals + (rivals >= y[:, None])  # (n, C - 1) all classes but the own one
+        self.others = other_classes(y, n_classes)
         self._rows = np.arange(len(y))[:, None]
         self._system = system or (CoupledSystem(K, self._pi()) if np.any(sites.tau) else None)
         self.alpha: np.ndarray

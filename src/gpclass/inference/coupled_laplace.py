@@ -24,7 +24,7 @@ SHORTEST = 2.0**-20  # of a line search
 def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> CoupledFit:
     """The mode, and the Gaussian there."""
     require(likelihood, ("class_probabilities",), "Laplace for several classes")
-    path = _Climb(K, y, likelihood, start)
+    path = Climb(K, y, likelihood, start)
     gap, sweep = np.inf, 0
     while sweep < engine.max_iter:
         sweep += 1
@@ -42,7 +42,7 @@ def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, sta
     return CoupledFit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
 
 
-class _Climb:
+class Climb:
     """f = Kα on its way to the mode of log p(y | f) - ½ αᵀf."""
 
     def __init__(self, K, y, likelihood, start):

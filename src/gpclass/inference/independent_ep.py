@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..gaussian import Sites, StackedPosterior, log_partition_1d
+from ..gaussian import Sites, StackedPosterior, log_partition_1d, other_classes
 from .fit import CoupledFit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
@@ -72,7 +72,7 @@ def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Couple
 
 def own_first(y: np.ndarray, n_classes: int) -> np.ndarray:
     """(n, C) classes of each datum, its own before the others."""
-    return np.array([[label, *(c for c in range(n_classes) if c != label)] for label in y])
+    return np.column_stack([y, other_classes(y, n_classes)])
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ log p(y | f) - ½ fᵀK⁻¹f. It is climbed to by Newton steps with a curvature
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..gaussian import CoupledSystem, FullPosterior, Sites
-from .coupled_laplace import _Climb
+from ..gaussian import CoupledSystem, FullPosterior, Sites, StackedPosterior
+from .coupled_laplace import Climb
 from .fit import CoupledFit, prepare
 from .iterate import Status, warn_if_unfinished
 
@@ -34,12 +33,12 @@ class MeanFieldProbit:
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)
-        path = _Climb(K, y, likelihood, start)
+        path = Climb(K, y, likelihood, start)
         gap, sweep = np.inf, 0
         while gap >= self.tol and sweep < self.max_iter:
             sweep += 1
             gap = path.settle(CoupledSystem(K, star_curvature(y, likelihood, path.f)), self.tol)
-        q = UnitPosterior(K, path.alpha, path.f)
+        q = unit_posterior(K, path.alpha, path.f)
         converged = gap < self.tol
         status = Status(converged, sweep, gap, advice="" if converged else f"Raise max_iter (tol={self.tol:g}).")
         warn_if_unfinished(self, status)
@@ -67,61 +66,13 @@ def star_curvature(y: np.ndarray, likelihood: Any, f: np.ndarray) -> np.ndarray:
     return pi
 
 
-class UnitPosterior:
-    """q(f) = ∏_c N(f_c | m_c, (K_c⁻¹ + I)⁻¹): classes are independent and every site has precision one."""
-
-    def __init__(self, K: np.ndarray, alpha: np.ndarray, mean: np.ndarray):
-        self.K, self.alpha, self.mean = K, alpha, mean  # α, mean (n, C)
-        one, nu = np.ones(len(mean)), self.sites.nu
-        self.classes: list[FullPosterior] = []
-        for c in range(mean.shape[1]):
-            shared = self.classes[0]._system if c and K.ndim == 2 else None  # one factorisation for all
-            k = K if K.ndim == 2 else K[c]
-            self.classes.append(FullPosterior(k, Sites(one, nu[:, c]), shared, (alpha[:, c], mean[:, c])))
-
-    @property
-    def latent(self) -> UnitPosterior:
-        return self
-
-    @property
-    def sites(self) -> Sites:
-        """τ = 1, ν = E[v]: (n, C) each."""
-        return Sites(np.ones_like(self.mean), self.alpha + self.mean)
-
-    @property
-    def log_det(self) -> float:
-        """Σ_c log|I + K_c|."""
-        return sum(q.log_det for q in self.classes)
-
-    @cached_property
-    def var(self) -> np.ndarray:
-        """(n, C) marginal variances."""
-        return np.stack([q.var for q in self.classes], axis=1)
-
-    @property
-    def cov(self) -> np.ndarray:
-        """(n, C, C) marginal covariances, diagonal."""
-        return _diagonal(self.var)
-
-    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site taken out."""
-        mean, var = (np.stack(x, axis=1) for x in zip(*(q.cavity() for q in self.classes), strict=True))
-        return mean, _diagonal(var)
-
-    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
-        C = len(self.classes)
-        Ks = np.broadcast_to(Ks, (C, *Ks.shape)) if Ks.ndim == 2 else Ks
-        kd = np.broadcast_to(kd, (C, len(kd))) if kd.ndim == 1 else kd
-        each = [q.predict(Ks[c], kd[c]) for c, q in enumerate(self.classes)]
-        mean, var = (np.stack(x, axis=1) for x in zip(*each, strict=True))
-        return mean, _diagonal(var)
-
-    def gradient(self) -> np.ndarray:
-        """½(α αᵀ - (K + I)⁻¹) of each class: their sum (n, n) if K is shared, or (C, n, n)."""
-        each = [q.gradient() for q in self.classes]
-        return np.sum(each, axis=0) if self.K.ndim == 2 else np.stack(each)
-
-
-def _diagonal(var: np.ndarray) -> np.ndarray:
-    return var[:, :, None] * np.eye(var.shape[1])
+def unit_posterior(K: np.ndarray, alpha: np.ndarray, mean: np.ndarray) -> StackedPosterior:
+    """q(f) = ∏_c N(f_c | m_c, (K_c⁻¹ + I)⁻¹), every site of precision one; α and mean are (n, C)."""
+    one, nu = np.ones(len(mean)), alpha + mean
+    if K.ndim == 3:
+        parts = [FullPosterior(k, Sites(one, nu[:, c]), moments=(alpha[:, c], mean[:, c])) for c, k in enumerate(K)]
+        return StackedPosterior(K, parts)
+    first = FullPosterior(K, Sites(one, nu[:, 0]), moments=(alpha[:, 0], mean[:, 0]))
+    # one factorisation for all classes
+    others = [first.shifted(alpha[:, c] - alpha[:, 0], mean[:, c] - mean[:, 0]) for c in range(1, mean.shape[1])]
+    return StackedPosterior(K, [first, *others])

@@ -165,7 +165,7 @@ class _Several:
         self.labels = np.arange(fit.likelihood.n_latents)
 
     def value(self, y, f):
-        return self.likelihood.log_prob_slope(y, f)[0]
+        return self.likelihood.log_prob_value(y, f)
 
     def slope(self, y, f):
         return self.likelihood.log_prob_slope(y, f)[1]
@@ -205,10 +205,10 @@ class _OneLatent:
         self.alpha, self.f = fit.alpha[:, None], fit.mean[:, None]
 
     def value(self, y, f):
-        return self.likelihood.log_prob(y, f[..., 0])[0]
+        return self.likelihood.log_prob_value(y, f[..., 0])
 
     def slope(self, y, f):
-        return self.likelihood.log_prob(y, f[..., 0])[1][..., None]
+        return self.likelihood.log_prob_slope(y, f[..., 0])[1][..., None]
 
     def slope_and_curvature(self, y, f):
         _, slope, curvature = self.likelihood.log_prob(y, f[..., 0])

@@ -17,6 +17,7 @@ from ..gaussian import Prior
 from ..likelihoods import MultinomialProbit, Probit
 from .annealing import annealed_importance
 from .diagnostics import HIGH_K, pareto_k
+from .draws import HIGH_R_HAT
 from .hmc import HMC
 from .orthant import orthant_evidence
 from .reference import Reference
@@ -63,7 +64,7 @@ class Audit:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        if not self.r_hat < 1.05:
+        if not self.r_hat < HIGH_R_HAT:
             return "the sampler itself has not converged: give it more draws before judging"
         worst = self.probability_error_max
         if worst <= GOOD + 2 * self.probability_noise:
@@ -93,7 +94,7 @@ class Audit:
             ("probability error, largest", self.probability_error_max, self.probability_noise, ""),
             ("probability error, average", self.probability_error_mean, self.probability_noise, ""),
             ("Pareto k", self.pareto_k, None, "below 0.5 close, above 0.7 far from the posterior"),
-            ("sampler's R-hat", self.r_hat, None, "should be below 1.05"),
+            ("sampler's R-hat", self.r_hat, None, f"should be below {HIGH_R_HAT}"),
             ("sampler's effective draws", self.effective_draws, None, ""),
         ]
 

@@ -97,11 +97,15 @@ class Sampler(ABC):
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
 
+    def check_same(self, start: Draws) -> None:
+        """Whether earlier draws are this sampler's to continue."""
+        if type(start.sampler) is not type(self) or start.n_chains != self.n_chains:
+            raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
+
     def _resumed(self, start, K, y, likelihood):
         if start.walk is None or start.theta is not None:
             raise TypeError("only draws of latent values alone can be continued; these have no state to go on from")
-        if type(start.sampler) is not type(self) or start.sampler.n_chains != self.n_chains:
-            raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
+        self.check_same(start)
         if not np.array_equal(start.y, y):
             raise ValueError("start was drawn for other labels")
         if start.likelihood != likelihood:

@@ -153,17 +153,20 @@ class Draws(Ensemble):
 
     def loo(self) -> np.ndarray:
         """(n,) log probability of each label given all others, by Pareto smoothed importance sampling."""
-        columns = self.y.astype(int) if self.likelihood.n_latents > 1 else (self.y > 0).astype(int)
         with np.errstate(divide="ignore"):
-            return np.log(self.loo_class_probabilities()[np.arange(len(self.y)), columns])
+            return np.log(self.loo_class_probabilities()[np.arange(len(self.y)), self._own_columns])
+
+    @property
+    def _own_columns(self):
+        """(n,) columns of the labels among the class probabilities."""
+        return self.y.astype(int) if self.likelihood.n_latents > 1 else (self.y > 0).astype(int)
 
     def loo_class_probabilities(self) -> np.ndarray:
         """(n, C) class probabilities given all other data: draws reweighted by 1/p(y_i | f_i), weights Pareto smoothed."""
         p = self._class_probabilities_of_draws()  # (S, n, C)
-        columns = self.y.astype(int) if self.likelihood.n_latents > 1 else (self.y > 0).astype(int)
         out, shapes = np.empty(p.shape[1:]), np.empty(p.shape[1])
         with np.errstate(divide="ignore"):
-            log_own = np.maximum(np.log(p[:, np.arange(p.shape[1]), columns]), -700.0)
+            log_own = np.maximum(np.log(p[:, np.arange(p.shape[1]), self._own_columns]), -700.0)
         for i in range(len(out)):  # each row's weights are smoothed by themselves
             log_weights, shapes[i] = smooth_weights(-log_own[:, i])
             out[i] = np.exp(log_weights) @ p[:, i]
@@ -193,7 +196,7 @@ def class_probabilities(likelihood: Any, f: np.ndarray) -> np.ndarray:
     """(…, C) class probabilities given latent values (…) or (…, C)."""
     if likelihood.n_latents > 1:
         return likelihood.class_probabilities(f)
-    return np.exp(np.stack([likelihood.log_prob_slope(label, f)[0] for label in (-1.0, 1.0)], axis=-1))
+    return np.exp(np.stack([likelihood.log_prob_value(label, f) for label in (-1.0, 1.0)], axis=-1))
 
 
 def _unmoved(values: np.ndarray) -> np.ndarray:

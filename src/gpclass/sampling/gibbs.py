@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 from .chains import Sampler, Walk
+from .reference import posterior_roots, root_precisions
 from .target import Target
 
 
@@ -50,8 +50,4 @@ class _GibbsWalk(Walk):
 
 def _posterior_roots(roots):
     """M with M Mᵀ = K (K + I)⁻¹ for each K = root rootᵀ."""
-    halves = []
-    for L in roots:
-        R = cholesky(np.eye(L.shape[1]) + L.T @ L, overwrite_a=True)
-        halves.append(solve_triangular(R, L.T, trans=1).T)
-    return np.stack(halves)
+    return posterior_roots(roots, root_precisions(roots, np.ones(roots.shape[:2])))

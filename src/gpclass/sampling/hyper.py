@@ -69,8 +69,7 @@ def _begun(sampler, objective):
 def _resumed(sampler, objective, start):
     if not isinstance(start, HyperDraws):
         raise TypeError(f"start must be earlier draws of hyperparameters, but is of type {type(start).__name__}")
-    if type(start.sampler) is not type(sampler) or start.n_chains != sampler.n_chains:
-        raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
+    sampler.check_same(start)
     before = start.objective
     if not (np.array_equal(before.X, objective.X) and np.array_equal(before.y, objective.y)):
         raise ValueError("start was drawn for other data")

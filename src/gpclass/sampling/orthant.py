@@ -21,6 +21,7 @@ from scipy.special import ndtri_exp
 from scipy.stats import qmc
 from tqdm import tqdm
 
+from ..gaussian import other_classes
 from ..inference.fit import check_problem
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
@@ -86,8 +87,7 @@ def _contrasts(K, y, likelihood):
         return y[:, None] * (K + np.eye(n)) * y, -y * likelihood.bias
     C = likelihood.n_classes
     K = np.broadcast_to(K, (C, n, n)) if K.ndim == 2 else K
-    rivals = np.arange(C - 1)
-    others = rivals + (rivals >= y[:, None])  # (n, C-1) all classes but the own one
+    others = other_classes(y, C)
     datum, rival = np.repeat(np.arange(n), C - 1), others.ravel()
     own = y[datum]
     # g = f_y + ε_y - f_j - ε_j, ε independent: each pair of g shares what refers to the same class (and datum)

@@ -26,11 +26,8 @@ class Reference:
         self.log_partition = 0.0  # log Z_q
         if sites is not None:
             self.tau, self.nu = np.atleast_2d(sites.tau)[:, :, None], np.atleast_2d(sites.nu)[:, :, None]
-            prior_roots = np.broadcast_to(self.root, (len(self.tau), *self.root.shape[1:]))
             self._R = root_precisions(self.root, self.tau[:, :, 0])
-            # L R⁻¹, whose square is the posterior covariance
-            halves = [solve_triangular(R, L.T, trans=1).T for R, L in zip(self._R, prior_roots, strict=True)]
-            self.root = np.stack(halves)
+            self.root = posterior_roots(self.root, self._R)
             self._pull = np.matmul(np.swapaxes(self.root, 1, 2), self.nu)  # R⁻ᵀ Lᵀ ν
             self.mean = np.matmul(self.root, self._pull)
             log_det = 2 * float(np.sum(np.log(np.diagonal(self._R, axis1=1, axis2=2))))
@@ -78,3 +75,9 @@ def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:
         except LinAlgError as error:
             raise NotPositiveDefinite("sites of negative precision outweigh the prior: no proper posterior") from error
     return np.stack(out)
+
+
+def posterior_roots(roots: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """(C, n, r) root R⁻¹, whose squares are the posterior covariances; R as `root_precisions` gives them."""
+    roots = np.broadcast_to(roots, (len(R), *roots.shape[1:]))
+    return np.stack([solve_triangular(r, L.T, trans=1).T for r, L in zip(R, roots, strict=True)])
