@@ -14,13 +14,14 @@ MAY_IMPORT = {
     "likelihoods": {"numerics"},
     "gaussian": {"numerics"},
     "inference": {"numerics", "likelihoods", "gaussian"},
-    "learning": {"numerics", "kernels", "likelihoods", "gaussian", "inference"},
+    "sparse": {"numerics", "likelihoods", "gaussian", "inference"},
+    "learning": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse"},
     "sampling": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "datasets": set(),
     "_version": set(),
-    "estimator": {"kernels", "likelihoods", "inference", "learning", "sampling"},
+    "estimator": {"kernels", "likelihoods", "inference", "sparse", "learning", "sampling"},
 }
 
 
