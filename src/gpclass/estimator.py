@@ -37,7 +37,7 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
-from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, Softmax
+from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from .sampling import HMC, Draws, Sampler
 
 ENGINES: dict[str, Any] = {
@@ -56,7 +56,7 @@ ENGINES: dict[str, Any] = {
 }
 SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
-MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit}
+MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit, "robust-max": RobustMax}
 BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
 
 
@@ -68,12 +68,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     kernel : Kernel, scikit-learn kernel or None
         Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
         median distance between rows, and variance 4.
-    likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit"
-        p(label | latent value). "auto" is probit; for more than two classes multinomial probit with nested EP and softmax
-        with all else.
+    likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit", "robust-max"
+        p(label | latent value). "auto" is probit; for more than two classes multinomial probit where the engine can use it,
+        else softmax.
     inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
         "independent-ep", "quadrature-ep", "mean-field-probit", "mcmc"
-        The approximation. "auto" is EP for two classes and nested EP for more. "laplace", "mcmc" and the last four before
+        The approximation. "auto" is EP for two classes and nested EP for more; with softmax it is Laplace, with robust-max
+        quadrature EP with independent classes. "laplace", "mcmc" and the last four before
         it take any number of classes, the others two. "mcmc" samples, hyperparameters included (unless `optimizer` is
         None), and predictions average over the draws; a sampler object without `sample_hyper` draws at hyperparameters
         that EP (nested EP, or Laplace for softmax) has learned.
@@ -193,8 +194,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return X, codes
 
     def _engine(self):
-        default = "ep" if len(self.classes_) == 2 else "nested-ep"
-        engine = _resolve(self.inference, {**ENGINES, **SAMPLERS}, default, "inference", "fit")
+        if isinstance(self.inference, str) and self.inference == "auto":
+            auto = "probit" if len(self.classes_) == 2 else "multinomial-probit"
+            return engine_for(self._likelihood_or(auto))
+        engine = _resolve(self.inference, {**ENGINES, **SAMPLERS}, "ep", "inference", "fit")
         if len(self.classes_) > 2 and not takes_several(engine):
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
             raise ValueError(
@@ -204,12 +207,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         return engine
 
-    def _likelihood(self, engine):
+    def _likelihood_or(self, default: str):
+        """The likelihood as an object, `default` if it is "auto"."""
         n_classes = len(self.classes_)
         named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
-        likelihood = _resolve(
-            self.likelihood, {**LIKELIHOODS, **named}, default_likelihood(engine, n_classes), "likelihood", "n_latents"
-        )
+        likelihood = _resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
         wanted = (1, 2) if n_classes == 2 else (n_classes,)
         if likelihood.n_latents not in wanted:
             raise ValueError(
@@ -222,7 +224,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _objective(self, X, codes, distance, rng):
         kernel = self._start_kernel(distance)
         engine = self._engine()
-        likelihood = self._likelihood(engine)
+        likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)))
         y = codes if likelihood.n_latents > 1 else 2.0 * codes - 1.0
         if isinstance(engine, Sampler):
             own = engine.random_state if engine.random_state is not None else rng
@@ -254,8 +256,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         spread = column_spread(objective.X)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if isinstance(objective.engine, Sampler):
-            objective = replace(objective, engine=_teacher(objective.likelihood))
-        return maximise(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
+            objective = replace(objective, engine=engine_for(objective.likelihood))
+        starts = [objective.theta, *restarts]
+        return maximise(objective, starts, self.max_iter, self.verbose, objective.of_fewer_rows())
 
     # predicting ---------------------------------------------------------------------------------------------------
 
@@ -366,11 +369,13 @@ def default_likelihood(engine: Any, n_classes: int) -> str:
     return "multinomial-probit" if "contrast_factor" in getattr(engine, "needs", ()) else "softmax"
 
 
-def _teacher(likelihood):
-    """The engine that learns hyperparameters for a sampler which does not sample them."""
+def engine_for(likelihood: Any) -> Any:
+    """The engine that "auto" is, and that learns hyperparameters for a sampler which does not sample them."""
     if likelihood.n_latents == 1:
         return EP()
-    return NestedEP() if hasattr(likelihood, "contrast_factor") else Laplace()
+    if hasattr(likelihood, "contrast_factor"):
+        return NestedEP()
+    return QuadratureEP(coupled=False) if hasattr(likelihood, "tilted_moments") else Laplace()
 
 
 def _resolve(given, known, default, what, must_have):

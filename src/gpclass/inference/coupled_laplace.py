@@ -88,10 +88,19 @@ class Climb:
 
 def coupled_gradient(fit: CoupledFit) -> np.ndarray:
     """d log Z / dK with the implicit terms. [RW] (5.23), with third derivatives of softmax"""
+    return fit.posterior.gradient((_implicit(fit), fit.alpha))
+
+
+def coupled_theta_gradient(fit: CoupledFit) -> np.ndarray:
+    """d log Z / dθ: a bias shifts the latent values of its class, and the mode gives way by (I + KW)⁻¹."""
+    return fit.likelihood.theta_gradient((fit.alpha + _implicit(fit)).sum(0))
+
+
+def _implicit(fit):
+    """(n, C) u with d log Z = uᵀ dK α by way of the mode."""
     q = fit.posterior
     p, cov = q.pi, q.cov
     # -½ tr(Σ dW/df_c) = -½ Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and dp/df is W itself
     v = np.diagonal(cov, axis1=1, axis2=2) - 2 * np.einsum("icd,id->ic", cov, p)
     pull = -0.5 * q.system.times_Pi(v)
-    implicit = pull - q.system.apply_M(q.system.times_K(pull))  # (I + WK)⁻¹ pull
-    return q.gradient((implicit, fit.alpha))
+    return pull - q.system.apply_M(q.system.times_K(pull))  # (I + WK)⁻¹ pull

@@ -173,7 +173,7 @@ def require(likelihood: Likelihood, needs: tuple[str, ...], who: str) -> None:
     """Raise a TypeError that names the likelihoods which would serve, if this one does not."""
     for name in needs:
         if not hasattr(likelihood, name):
-            known = ("Logit", "Probit", "Heaviside", "Gaussian", "Softmax", "MultinomialProbit")
+            known = ("Logit", "Probit", "Heaviside", "Gaussian", "Softmax", "MultinomialProbit", "RobustMax")
             classes = [getattr(_likelihoods, c) for c in known]
             able = ", ".join(c.__name__ for c in classes if hasattr(c, name))
             offered = type(likelihood).__name__ if not isinstance(likelihood, type) else f"the class {likelihood.__name__}"

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..gaussian import Sites, StackedPosterior, log_partition_1d, other_classes
+from ..gaussian import Sites, StackedPosterior, log_partition_1d
+from ..likelihoods.multiclass import own_first, restore_order
 from .fit import CoupledFit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
@@ -23,7 +24,7 @@ INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, site by site: some ten 
 
 
 class Tilted(NamedTuple):
-    """What cavity × likelihood says about each datum, own class first."""
+    """What cavity × likelihood says about each datum."""
 
     log_mass: np.ndarray  # (n,)
     slope: np.ndarray  # (n, C) of the log mass in the cavity means
@@ -31,7 +32,7 @@ class Tilted(NamedTuple):
     pi: np.ndarray  # (n, C) nearly the tilted precision is the cavity's plus diag(π) - π πᵀ/(1ᵀπ). [RJV] (12)
 
 
-Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # of cavity means and variances, own class first: (n, C) each
+Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # of cavity means and variances, (n, C) each
 
 
 @dataclass(frozen=True)
@@ -48,38 +49,37 @@ class IndependentEP:
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)
-        factor = likelihood.contrast_factor()
-        return fit_independent(self, K, y, likelihood, start, lambda mean, var: inner_ep(mean, var, factor))
+        factor, offset = likelihood.contrast_factor(), likelihood.offset
+
+        def moments(mean, var):
+            tilted = inner_ep(own_first(y, mean + offset), own_first(y, var), factor)
+            return Tilted(tilted.log_mass, *(restore_order(y, part) for part in tilted[1:]))
+
+        return fit_independent(self, K, y, likelihood, start, moments)
 
     def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
-        return np.zeros(0)
+        return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 
 def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> CoupledFit:
     """What class-independent EP does, whatever the tilted moments come from."""
-    data = _Data(own_first(y, likelihood.n_classes), moments)
+    data = _Data(moments)
     prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
-    sites = start_sites(start, data.order.size) or data.first_sites(prior)
+    sites = start_sites(start, prior.mean.size) or data.first_sites(prior)
     q, status = iterate(engine, prior, data.rule, sites)
     warn_if_unfinished(engine, status)
     q = StackedPosterior(K, q.parts)  # the coupling was for the loop, and functions cannot be pickled
     return CoupledFit(engine, q, y, likelihood, status, data.evidence(q))
 
 
-def own_first(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n, C) classes of each datum, its own before the others."""
-    return np.column_stack([y, other_classes(y, n_classes)])
-
-
 @dataclass(frozen=True)
 class _Data:
     """The likelihood of all data, as the loop sees it."""
 
-    order: np.ndarray  # see `own_first`
     moments: Moments
 
     def rule(self, q: StackedPosterior) -> Target:
@@ -88,21 +88,21 @@ class _Data:
         The cavity moves along when the mean is moved towards the tilted one, in all classes of a datum: what ν lacks is
         (I + Π S)(slope - α), S the cavity variances, and Newton's step is that of the coupled precision Π.
         """
-        _, var = (self._by_datum(q, x) for x in q.cavity())
+        var = q.table(q.cavity()[1])
         tilted = self._tilted(q)
-        lacking = tilted.slope - self._by_datum(q, q.alpha)
+        lacking = tilted.slope - q.table(q.alpha)
         pulled = tilted.pi * var * lacking
         lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
-        return Target(q.mean, q.alpha + self._flat(lacking), -self._flat(tilted.tau))
+        return Target(q.mean, q.alpha + _flat(lacking), -_flat(tilted.tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
         """Matched to the prior as the cavity."""
         tilted = self._tilted(prior)
-        tau, slope = self._flat(tilted.tau), self._flat(tilted.slope)
+        tau, slope = _flat(tilted.tau), _flat(tilted.slope)
         return Sites(tau, slope * (1 + tau * prior.var))
 
     def coupling(self, q: StackedPosterior) -> np.ndarray:
-        return self._flat(self._tilted(q).pi).reshape(q.n_classes, -1).T
+        return self._tilted(q).pi
 
     def evidence(self, q: StackedPosterior) -> float:
         """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28), independent between classes"""
@@ -110,23 +110,19 @@ class _Data:
         return q.log_partition + float(np.sum(self._tilted(q).log_mass)) - float(np.sum(local))
 
     def _tilted(self, q):
-        return self.moments(*(self._by_datum(q, x) for x in q.cavity()))
+        return self.moments(*(q.table(x) for x in q.cavity()))
 
-    def _by_datum(self, q, x):
-        """Flat, class by class, as (n, C), own class first."""
-        return np.take_along_axis(q.table(x), self.order, axis=1)
 
-    def _flat(self, x):
-        """The way back."""
-        out = np.empty_like(x)
-        np.put_along_axis(out, self.order, x, axis=1)
-        return out.T.ravel()
+def _flat(x):
+    """(n, C) class by class."""
+    return x.T.ravel()
 
 
 def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
     """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j. [RJV] appendix A
 
-    Contrasts meet in x_y only, so an inner site is a message exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all is scalar.
+    Mean and var (n, C) have the own class first. Contrasts meet in x_y only, so an inner site is a message
+    exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all is scalar.
     """
     lead, wrong_var = mean[:, :1] - mean[:, 1:], var[:, 1:]
     sites, cavity = inner_sites(lead, wrong_var, 1 + var[:, 0], factor)

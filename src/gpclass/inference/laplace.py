@@ -13,7 +13,7 @@ import numpy as np
 
 from ..gaussian import FullPosterior
 from ..numerics import symmetric_product
-from .coupled_laplace import coupled_gradient, coupled_mode
+from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
 from .fit import Fit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 from .tierney_kadane import corrected
@@ -49,6 +49,8 @@ class Laplace:
         return fit.posterior.gradient((self._implicit(fit), fit.alpha))
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        if fit.likelihood.n_latents > 1:
+            return coupled_theta_gradient(fit)  # type: ignore[arg-type]
         q = fit.posterior
         value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
         explicit = value.sum(1) + 0.5 * curvature @ q.var

@@ -50,7 +50,7 @@ class MeanFieldProbit:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
-        return np.zeros(0)
+        return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 
 def star_curvature(y: np.ndarray, likelihood: Any, f: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ class NestedEP:
         K, y = prepare(self, K, y, likelihood)
         size = len(y) * (likelihood.n_classes - 1)
         prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
-        factor, right = likelihood.contrast_factor(), np.ones(size)
+        factor, right = Shifted(likelihood.contrast_factor(), likelihood.contrast_offset(y).ravel()), np.ones(size)
         rule = moment_rule(right, factor, ContrastPosterior.cavity)
         q, status = iterate(self, prior, rule, start_sites(start, size))
         warn_if_unfinished(self, status)
@@ -47,4 +47,15 @@ class NestedEP:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
-        return np.zeros(0)
+        return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A likelihood that sees each latent value with an offset of its own: what class biases are to contrasts."""
+
+    likelihood: Any
+    offset: np.ndarray
+
+    def tilted_moments(self, y, mean, var):
+        return self.likelihood.tilted_moments(y, mean + self.offset, var)

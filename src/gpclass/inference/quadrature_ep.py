@@ -11,19 +11,21 @@ themselves, whose nodes miss what is narrower than the cavity, but the numbers t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtri_exp
 
 from ..gaussian import ContrastPosterior, Sites
-from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard
+from ..likelihoods.multiclass import own_first, restore_order
+from ..numerics import hazard, hazard_curvature, log_ndtr
 from .fit import CoupledFit, prepare, start_sites
-from .independent_ep import Tilted, fit_independent, inner_sites
+from .independent_ep import Tilted, fit_independent
 from .iterate import Target, iterate, warn_if_unfinished
 
-HUB_NODES = 96  # of the rule over the winner
-REACH = 8.5  # standard deviations: how far its nodes go
+TINY = 1e-12  # least site precision that a direction is derived from
+NO_NOISE = 0.01  # for the same purpose
 MOST_NODES = 20_000  # of a product rule, per datum: six classes with the default
 BLOCK = 1 << 21  # numbers in an array of nodes
 
@@ -38,16 +40,18 @@ class QuadratureEP:
     coupled: bool = True
     nodes: int = 10  # in each of C - 2 dimensions, if coupled; the last contrast needs none
 
-    needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
     gaussian: ClassVar = True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("contrast_factor",) if self.coupled else ("tilted_moments",)
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)
         if not self.coupled:
-            factor = likelihood.contrast_factor()
-            return fit_independent(self, K, y, likelihood, start, lambda mean, var: hub_moments(mean, var, factor))
-        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2))
+            return fit_independent(self, K, y, likelihood, start, partial(quadrature_moments, y, likelihood))
+        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(y))
         size = len(y) * (likelihood.n_classes - 1)
         prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
         q, status = iterate(self, prior, rule.target, start_sites(start, size))
@@ -63,85 +67,39 @@ class QuadratureEP:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
-        return np.zeros(0)
+        if self.coupled:
+            return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+        mean, var = (fit.posterior.table(x) for x in fit.posterior.cavity())
+        return fit.likelihood.tilted_theta(fit.y, mean, var).sum(1)
 
 
 # independent between classes -----------------------------------------------------------------------------------------
 
 
-def hub_moments(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
-    """Tilted moments from integrals over x_y = mean_y + s_y t: N(t) ∏_j Φ((x_y - mean_j)/s_j), s² = 1 + var."""
-    lead, wide = mean[:, :1] - mean[:, 1:], 1 + var
-    scale = np.sqrt(wide)
-    shift, rate = lead / scale[:, 1:], scale[:, :1] / scale[:, 1:]  # the arguments of Φ are shift + rate t
-    log_mass, t, weights, z, ratio = hub_integral(shift, rate)
-    bend = np.einsum("iq,iqj->ij", weights, hazard_curvature(z, ratio))
-    pull, spread = _moments(ratio, weights[..., None])  # of what each Φ says, in units of its s
-    _, t_var = _moments(t, weights)
-    said, said_var = _moments(np.einsum("iqj,ij->iq", ratio, rate), weights)
-    # 1 - (tilted variance of x)/s², by the form that does not cancel; tilted variances of f follow
-    own = np.where(t_var < 0.5, 1 - t_var, np.einsum("ij,ij->i", bend, rate**2) - said_var)
-    known = np.clip(np.column_stack([own, bend - spread]), 0.0, 1.0)
-    tau = known / (1 + var * (1 - known))  # left = (1 + var (1 - known))/s²
-    slope = np.column_stack([said, -pull]) / scale
-    inner, _ = inner_sites(lead, var[:, 1:], wide[:, 0], factor, sweeps=3)  # only to know which way to go
-    return Tilted(log_mass, slope, tau, np.column_stack([np.ones(len(mean)), inner.tau]))
+def quadrature_moments(y: np.ndarray, likelihood, mean: np.ndarray, var: np.ndarray) -> Tilted:
+    """What the likelihood's own integral says of cavity × likelihood."""
+    log_mass, slope, curvature = likelihood.tilted_moments(y, mean, var)
+    left = 1 + var * curvature  # tilted variance over the cavity's
+    tau = -curvature / np.where(left > 0, left, np.nan)
+    pi = inner_precision(own_first(y, tau), own_first(y, var), likelihood.noise)
+    return Tilted(log_mass, slope, tau, restore_order(y, pi))
 
 
-def hub_integral(shift: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, ...]:
-    """log ∫ N(t) ∏_j Φ(shift_j + rate_j t) dt (n,); nodes and normalised weights (n, q); arguments, hazards (n, q, C - 1).
+def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarray:
+    """(n, C) π of inner sites that would leave each class its τ; own class first. Only to know which way to go.
 
-    Trapezoid rule in u, t = centre + width sinh u: fine where the integrand has its steepest edge, coarse where it is as
-    wide as N(t).
+    Rival j sends the hub x_y a message of precision ρ_j = π_j/(1 + var_j π_j), and sees it through π_j/(1 + h_j π_j), where
+    h_j is the variance that all other messages leave to the hub; the own class sees the sum of the ρ through the noise.
     """
-    low, high, centre, width = _hub_range(shift, rate)
-    u_low, u_high = np.arcsinh((low - centre) / width), np.arcsinh((high - centre) / width)
-    u = u_low[:, None] + (u_high - u_low)[:, None] * np.linspace(0, 1, HUB_NODES)
-    t = centre[:, None] + width[:, None] * np.sinh(u)
-    z = shift[:, None] + rate[:, None] * t[..., None]
-    log_cdf, ratio = log_ndtr_and_hazard(z)
-    log_density = log_cdf.sum(-1) - 0.5 * t * t + np.log(np.cosh(u))
-    top = log_density.max(1, keepdims=True)
-    weights = np.exp(log_density - top)
-    total = weights.sum(1)
-    step = width * (u_high - u_low) / (HUB_NODES - 1)
-    log_mass = np.minimum(top[:, 0] + np.log(total * step) - LOG_SQRT_2PI, 0.0)
-    return log_mass, t, weights / total[:, None], z, ratio
-
-
-def _hub_range(shift, rate):
-    """Where the integrand lives, and the place and width of its steepest edge."""
-    mode, width = _hub_mode(shift, rate)
-    z = shift + rate * mode[:, None]
-    edge = -shift / rate
-    # log-concave: to the left it falls faster than its parabola at the mode, and a factor at -9 has fallen for good
-    fallen = np.max(edge + (np.minimum(z, 0.0) - 9) / rate, axis=1)
-    low, high = np.maximum(mode - REACH * width, fallen), mode + REACH
-    alive = edge + 9 / rate > low[:, None]
-    steepest = np.argmax(np.where(alive, rate, 0.0), axis=1)[:, None]
-    r = np.take_along_axis(np.where(alive, rate, 0.0), steepest, axis=1)[:, 0]
-    at = np.where(r > 0, np.take_along_axis(edge, steepest, axis=1)[:, 0], mode)
-    return low, high, np.minimum(mode, at), np.minimum(width, 1 / np.sqrt(1 + r**2))
-
-
-def _hub_mode(shift, rate):
-    """Mode of the integrand, and the width of its parabola there. Newton's method climbs to it from the left."""
-    mode = np.zeros(len(shift))
-    for _ in range(100):  # a dozen suffice
-        z = shift + rate * mode[:, None]
-        ratio = hazard(z)
-        precision = 1 + np.sum(rate**2 * hazard_curvature(z, ratio), axis=1)
-        move = (np.sum(rate * ratio, axis=1) - mode) / precision
-        mode = mode + move
-        if np.all(np.abs(move) * np.sqrt(precision) <= 1e-2):  # a place for the nodes, no more
-            break
-    return mode, 1 / np.sqrt(precision)
-
-
-def _moments(x, weights):
-    """Mean and variance over axis 1."""
-    mean = np.sum(weights * x, axis=1)
-    return mean, np.sum(weights * (x - mean[:, None]) ** 2, axis=1)
+    tau = np.clip(tau, TINY, 1 / TINY)
+    own, rivals, var_rivals = tau[:, :1], tau[:, 1:], var[:, 1:]
+    total = own / np.maximum(1 - noise * own, 0.01)
+    rho = np.zeros_like(rivals)
+    for _ in range(3):
+        left = 1 / (noise + var[:, :1]) + np.maximum(total - rho, 0.0)
+        pi = rivals / np.maximum(1 - rivals / left, 0.01)
+        rho = pi / (1 + var_rivals * pi)
+    return np.column_stack([np.full(len(tau), 1 / max(noise, NO_NOISE)), pi])
 
 
 # coupled -------------------------------------------------------------------------------------------------------------
@@ -167,11 +125,12 @@ class _Contrasts:
 
     points: np.ndarray  # (q, C - 2) of the product rule
     log_weights: np.ndarray
+    offset: np.ndarray | float = 0.0  # (n, C - 1) bias of the own class less that of each other
 
     def target(self, q: ContrastPosterior) -> Target:
         """[RJV] (18)-(21), with Σ_g for the Σ_w that (19) has in print."""
         mean, cov = contrast_cavity(q)
-        _, slope, lost = self.tilted(mean, cov)
+        _, slope, lost = self.tilted(mean + self.offset, cov)
         g_cov = cov - cov @ lost @ cov
         try:
             tau = np.diagonal(np.linalg.solve(g_cov, cov @ lost), axis1=1, axis2=2)  # Λ̃: Σ̂⁻¹ - Σ_g⁻¹ = Σ̂⁻¹ Σ_g D
@@ -187,7 +146,7 @@ class _Contrasts:
         grown = np.eye(mean.shape[1]) + cov * tau[:, None, :]  # I + Σ_g Λ̃
         settled = np.linalg.solve(grown, (mean + np.einsum("ijk,ik->ij", cov, nu))[..., None])[..., 0]
         local = 0.5 * np.sum(nu * settled + mean * (nu - tau * settled), axis=1) - 0.5 * np.linalg.slogdet(grown)[1]
-        return q.log_partition + float(np.sum(self.tilted(mean, cov)[0] - local))
+        return q.log_partition + float(np.sum(self.tilted(mean + self.offset, cov)[0] - local))
 
     def tilted(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of N(g | mean, S) ∏_j Φ(g_j): log mass (n,), slope s (n, d) and loss D (n, d, d).

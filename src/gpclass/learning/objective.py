@@ -19,6 +19,9 @@ from .priors import log_prior
 LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
 
 
+MANY, FEW = 1000, 400  # rows from which on a search is first made among fewer, and how many those are
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The objective at one θ."""
@@ -58,6 +61,14 @@ class Objective:
         """Kernel and likelihood with these hyperparameters."""
         p = len(self.kernel.theta)
         return self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
+
+    def of_fewer_rows(self) -> Objective | None:
+        """The same of a few rows, spread evenly over the labels and the order of the data; None if there are not many."""
+        if len(self.y) < MANY:
+            return None
+        by_label = np.argsort(self.y, kind="stable")
+        rows = np.sort(by_label[np.linspace(0, len(by_label) - 1, FEW).astype(int)])
+        return replace(self, X=self.X[rows], y=self.y[rows])
 
     def fit(self, theta: np.ndarray, start: Any = None) -> tuple[Fit, Kernel, Any, np.ndarray]:
         kernel, likelihood = self.at(theta)

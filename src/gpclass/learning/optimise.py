@@ -2,6 +2,9 @@
 
 An evaluation that fails (a kernel that overflows, a factorisation that breaks down) is reported to the line search as a
 low value, so that it steps back. The best point ever evaluated is returned: restarts can only improve on it.
+
+Where there are many rows, a run may begin where the same search among a few of them ended: that costs next to nothing and
+saves about half of the evaluations.
 """
 
 from __future__ import annotations
@@ -50,16 +53,29 @@ SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 STEEP = 0.03  # a slope that is worth a word at the end: at a curvature of one, 5e-4 nats are to be had
 ROUGH = 1e-4  # engine tolerance at slopes of one and above; it falls with the slope, down to LOOSE
 MAX_LINE = 30  # evaluations per line search
+NEARBY = 0.1  # length of the first step after a search among fewer rows; it is one otherwise
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
 
-def maximise(objective: Objective, starts: Sequence[np.ndarray], max_iter: int = 100, verbose: int = 0) -> Search:
-    """Run L-BFGS-B from each of `starts`. Raises only if the objective cannot be evaluated at any of them."""
+def maximise(
+    objective: Objective,
+    starts: Sequence[np.ndarray],
+    max_iter: int = 100,
+    verbose: int = 0,
+    fewer: Objective | None = None,
+) -> Search:
+    """Run L-BFGS-B from each of `starts`, or from where the search of an objective of `fewer` rows ends.
+
+    Raises only if the objective cannot be evaluated at any of them.
+    """
     search = Search()
     errors = []
     for number, start in enumerate(starts):
+        start, reach = np.asarray(start, float), 1.0
+        if fewer is not None:
+            start, reach = _improved(fewer, start, max_iter), NEARBY
         try:
-            _Run(objective, number, search, verbose).go(np.asarray(start, float), max_iter)
+            _Run(objective, number, search, verbose).go(start, max_iter, reach)
         except _NoStart as failure:
             errors.append(failure.error)
     if verbose:
@@ -67,6 +83,16 @@ def maximise(objective: Objective, starts: Sequence[np.ndarray], max_iter: int =
     if search.best is None:
         _raise_first(errors)
     return search
+
+
+def _improved(fewer: Objective, start: np.ndarray, max_iter: int) -> np.ndarray:
+    """Where a search among fewer rows ends; the start itself if it fails."""
+    search = Search()
+    try:
+        _Run(fewer, 0, search, verbose=0).go(start, max_iter)
+    except _NoStart:
+        return start
+    return start if search.best is None else search.best.theta
 
 
 def warn_if_unfinished(search: Search) -> None:
@@ -107,15 +133,16 @@ class _Run:
         self.point: _Point  # the last one that was evaluated
         self.iterate: _Point  # the last one that L-BFGS-B accepted
 
-    def go(self, start: np.ndarray, max_iter: int) -> None:
+    def go(self, start: np.ndarray, max_iter: int, reach: float = 1.0) -> None:
+        """From `start`, with a first step no longer than `reach`."""
         start = np.clip(start, *self.bounds.T)
         try:
             first = self._evaluate(start)
         except FAILURES as error:
             raise _NoStart(error) from error
         self._accept(first)
-        # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it has length one
-        unit = max(1.0, float(np.linalg.norm(first.gradient)))
+        # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it is as long as wanted
+        unit = max(1.0, float(np.linalg.norm(first.gradient)) / reach)
 
         def scaled(theta):
             _, value, gradient = first if np.array_equal(theta, start) else self._evaluate_or_step_back(theta)

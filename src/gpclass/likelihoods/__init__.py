@@ -6,6 +6,7 @@ A likelihood answers each question with value, slope and curvature in the latent
     expected_log_prob(y, mean, var)   E[log p(y | f)], f ~ N(mean, var)    (KL, Jensen bound)
     tilted_moments(y, mean, var)      log E[p(y | f)], f ~ N(mean, var)    (EP, TAP, FV, leave-one-out)
     bound(y, touch)                   quadratic lower bound of log p(y | f): constant, ν, τ   (VB; with bound_point)
+    expected_log_prob_bound(mean, cov)  Chai's lower bound of E[log p(y | f)]   (VariationalMNL; mnl_bound.py has its kin)
     predictive(mean, var)             p(y = +1); log_predictive, predictive_std beside it
 
 and, where it has free parameters θ, the derivatives in them (`log_prob_theta`, `expected_log_prob_theta`,
@@ -20,6 +21,7 @@ and for several classes, with one latent function each and the class on the last
 
     Softmax            multinomial logit
     MultinomialProbit  the largest latent value wins after standard Gaussian noise on each
+    RobustMax          the largest latent value wins, but for labels that are wrong at random
 """
 
 from .base import Likelihood, Sigmoid
@@ -29,6 +31,7 @@ from .logit import Logit
 from .multiclass import Multiclass
 from .multinomial_probit import MultinomialProbit
 from .probit import Probit
+from .robust_max import RobustMax
 from .softmax import Softmax
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "Multiclass",
     "MultinomialProbit",
     "Probit",
+    "RobustMax",
     "Sigmoid",
     "Softmax",
 ]

@@ -1,19 +1,20 @@
-"""What likelihoods of several classes share: one latent function per class, labels 0 … C-1.
+"""What likelihoods of several classes share: one latent function per class, labels 0 … C-1, a bias for each class.
 
-Latent values carry the class on their last axis, f (…, C); labels y have the shape of the axes before it.
+Latent values carry the class on their last axis, f (…, C); labels y have the shape of the axes before it. A bias is added
+to its class's latent value before all else. Only differences of biases matter: that of class 0 is not free.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from .base import Likelihood, Triple
+from .base import Likelihood
 
 NODES, STD_NODES = 1024, 128  # points of the quasi-random rule for integrals over C latent values
 BLOCK = 1 << 20  # numbers in an array of them
@@ -21,17 +22,58 @@ BLOCK = 1 << 20  # numbers in an array of them
 
 @dataclass(frozen=True)
 class Multiclass(Likelihood):
-    """p(y | f) for y in 0 … n_classes - 1 and one latent value per class."""
+    """p(y | f) for y in 0 … n_classes - 1 and one latent value per class.
+
+    Where it has derivatives in f, `log_prob(y, f)` gives log p(y | f) (…), its gradient (…, C) and its Hessian (…, C, C).
+    """
 
     n_classes: int
+    bias: tuple[float, ...] | None = None  # one for each class, added to its latent function; None is zero
+    learn_bias: bool = False  # whether a fit may change them (but for that of class 0)
 
     def __post_init__(self):
         if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 2:
             raise ValueError(f"n_classes must be an integer of at least 2, but is {self.n_classes!r}")
+        if self.bias is not None:
+            bias = np.asarray(self.bias, float)
+            if bias.shape != (self.n_classes,) or not np.all(np.isfinite(bias)):
+                raise ValueError(f"bias must be {self.n_classes} finite numbers, one for each class, but is {self.bias!r}")
+            object.__setattr__(self, "bias", tuple(bias.tolist()))
 
     @property
     def n_latents(self) -> int:
         return int(self.n_classes)
+
+    @property
+    def offset(self) -> np.ndarray:
+        """(C,) the biases."""
+        return np.zeros(self.n_classes) if self.bias is None else np.array(self.bias)
+
+    # parameters ---------------------------------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.offset[1:] if self.learn_bias else np.zeros(0)
+
+    @property
+    def names(self) -> list[str]:
+        return [f"bias[{c}]" for c in range(1, self.n_classes)] if self.learn_bias else []
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.tile([-100.0, 100.0], (len(self.theta), 1))
+
+    def with_theta(self, theta) -> Multiclass:
+        theta = np.asarray(theta, float).ravel()
+        if len(theta) != len(self.theta):
+            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {len(theta)}")
+        return replace(self, bias=(float(self.offset[0]), *theta.tolist())) if self.learn_bias else self
+
+    def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
+        """What a gradient in the biases, (C, …), is in theta; a shift of all latent values of a class is one of its bias."""
+        return bias_gradient[1:] if self.learn_bias else bias_gradient[:0]
+
+    # questions ----------------------------------------------------------------------------------------------------
 
     def check_targets(self, y) -> np.ndarray:
         """y as integers; any integer-valued array of labels within range will do."""
@@ -52,15 +94,14 @@ class Multiclass(Likelihood):
         return codes
 
     @abstractmethod
-    def log_prob(self, y, f) -> Triple:
-        """log p(y | f) (…), its gradient (…, C) and its Hessian (…, C, C)."""
-
-    @abstractmethod
     def class_probabilities(self, f) -> np.ndarray:
         """p(y = c | f) for every class, (…, C); rows sum to one."""
 
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities when the latent values are N(mean, cov), from mean (m, C) and cov (m, C, C)."""
+        """(m, C) class probabilities when the latent values are N(mean, cov), from mean (m, C) and cov (m, C, C).
+
+        Variances (m, C) may stand for a diagonal cov.
+        """
         return np.concatenate([self.class_probabilities(f).mean(1) for f in _latent_values(mean, cov, NODES)])
 
     def predictive_std(self, mean, cov) -> np.ndarray:
@@ -84,8 +125,35 @@ def _latent_values(mean, cov, count):
     mean, cov = np.asarray(mean, float), np.asarray(cov, float)
     C = mean.shape[1]
     nodes = _nodes(count, C)
+    if cov.ndim == 2:
+        cov = cov[:, :, None] * np.eye(C)
     value, vector = np.linalg.eigh(cov)
     roots = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
     block = max(1, BLOCK // (count * C))
     for i in range(0, len(mean), block):
         yield mean[i : i + block, None] + nodes @ np.swapaxes(roots[i : i + block], 1, 2)
+
+
+def own_first(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """(n, C) x with the entry of the own class before the others."""
+    return np.take_along_axis(x, _order(y, x.shape[1]), axis=1)
+
+
+def restore_order(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The way back."""
+    out = np.empty_like(x)
+    np.put_along_axis(out, _order(y, x.shape[1]), x, axis=1)
+    return out
+
+
+def _order(y, n_classes):
+    rest = np.arange(n_classes - 1)
+    return np.column_stack([y, rest + (rest >= y[:, None])])
+
+
+def independent_variances(cov: np.ndarray) -> np.ndarray | None:
+    """(m, C) variances if the latent values of each row are independent, given as such or as diagonal covariances."""
+    if cov.ndim == 2:
+        return cov
+    var = np.diagonal(cov, axis1=1, axis2=2)
+    return var if np.count_nonzero(cov) == np.count_nonzero(var) else None

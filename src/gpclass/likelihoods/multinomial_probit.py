@@ -10,13 +10,22 @@ narrower than N(0, 1/C): the trapezoid rule between limits set from the mode con
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from ..numerics import hazard, hazard_curvature, log_concave, log_ndtr_and_hazard, normal_below
+from ..numerics import (
+    hazard,
+    hazard_curvature,
+    largest,
+    log_concave,
+    log_largest,
+    log_ndtr_and_hazard,
+    normal_below,
+)
 from .base import Triple
-from .multiclass import Multiclass
+from .multiclass import Multiclass, independent_variances, own_first, restore_order
 from .probit import Probit
 
 FEW = 5  # classes up to which the rule of fewer nodes is as good
@@ -31,11 +40,14 @@ SATURATED = 50.0  # log Φ and its hazard vanish here: the place of a factor tha
 
 @dataclass(frozen=True)
 class MultinomialProbit(Multiclass):
-    """p(y | f) = P(f_y + ε_y > f_j + ε_j for all j ≠ y), ε standard Gaussian; y in 0 … n_classes - 1."""
+    """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise; y in 0 … n_classes - 1."""
+
+    noise: ClassVar[float] = 1.0  # variance of the noise on each latent value
 
     def lead(self, y, f) -> np.ndarray:
-        """f_y - f_j (…, C); the entry of y itself is as good as infinite."""
+        """f_y - f_j (…, C), biases added; the entry of y itself is as good as infinite."""
         own = self._own_class(y, f)
+        f = f + self.offset
         ahead = np.sum(f, axis=-1, where=own)[..., None] - f
         return np.where(own, SATURATED, np.clip(ahead, -1e100, 1e100))
 
@@ -73,31 +85,60 @@ class MultinomialProbit(Multiclass):
         return p / p.sum(-1, keepdims=True)
 
     def contrast_factor(self) -> Probit:
-        """What each g = f_y - f_j + u, j ≠ y, u ~ N(0, 1), contributes: p(y | f) = E_u ∏_j Φ(g_j). [RJV] (6)"""
+        """What each g = f_y - f_j + u, j ≠ y, u ~ N(0, 1), contributes: p(y | f) = E_u ∏_j Φ(g_j). [RJV] (6)
+
+        Biases are not in it: they shift the g.
+        """
         return Probit()
 
+    def contrast_offset(self, y) -> np.ndarray:
+        """(n, C - 1) bias of the own class less that of each other, in order."""
+        bias = own_first(y, np.tile(self.offset, (len(y), 1)))
+        return bias[:, :1] - bias[:, 1:]
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        wide = 1 + own_first(y, var)
+        at = largest(own_first(y, mean + self.offset), wide)
+        return at.log_mass, restore_order(y, at.slope), restore_order(y, -at.known / wide)
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        """(p, n) derivatives of that log expectation in theta."""
+        return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
+
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities under N(mean, cov), by EP on each class's contrasts, normalised. [RJV] appendix A"""
-        mean, cov = np.asarray(mean, float), np.asarray(cov, float)
+        """(m, C) class probabilities under N(mean, cov), normalised.
+
+        By EP on each class's contrasts ([RJV] appendix A); by a one-dimensional integral if cov is diagonal (or variances
+        (m, C)).
+        """
+        mean, cov = np.asarray(mean, float) + self.offset, np.asarray(cov, float)
+        var = independent_variances(cov)
+        log_p = log_largest(mean, 1 + var) if var is not None else self._by_contrasts(mean, cov)
+        p = np.exp(log_p - log_p.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True)
+
+    def _by_contrasts(self, mean, cov):
         log_p = np.empty(mean.shape)
         for c in range(self.n_classes):
             B = np.delete(np.eye(self.n_classes)[c] - np.eye(self.n_classes), c, axis=0)  # rows e_c - e_j
             log_p[:, c] = log_probit_product(mean @ B.T, B @ cov @ B.T + 1.0)
-        p = np.exp(log_p - log_p.max(1, keepdims=True))
-        return p / p.sum(1, keepdims=True)
+        return log_p
 
     def noisy_probabilities(self, mean, var) -> np.ndarray:
         """(…, C) class probabilities when each latent value is N(mean, var) by itself, with the same variance for all."""
-        return self.class_probabilities(mean / np.sqrt(1 + var))
+        shrunk = (mean + self.offset) / np.sqrt(1 + var)
+        return replace(self, bias=None).class_probabilities(shrunk)
 
     def draw_auxiliary(self, y, f, rng: np.random.Generator) -> np.ndarray:
-        """v ~ N(f, I) given that v_y is its largest entry, (…, C): an exact draw from the cone. [RJV] (24)"""
+        """v ~ N(f, I) given that entry y of v + bias is the largest, (…, C): an exact draw from the cone. [RJV] (24)"""
         f = np.asarray(f, float)
         own = self._own_class(y, f)
-        lead = self.lead(y, f)
-        best = np.sum(f, axis=-1, where=own) + _draw_winner(lead.reshape(-1, self.n_classes), rng).reshape(f.shape[:-1])
+        centre = f + self.offset
+        ahead = _draw_winner(self.lead(y, f).reshape(-1, self.n_classes), rng).reshape(f.shape[:-1])
+        best = np.sum(centre, axis=-1, where=own) + ahead
         # given the winner the others are independent and below it
-        return np.where(own, best[..., None], f + normal_below(best[..., None] - f, rng))
+        return np.where(own, best[..., None], centre + normal_below(best[..., None] - centre, rng)) - self.offset
 
     def _integral(self, lead):
         """log p, and hazards (…, Q, C) with normalised weights (…, Q) of the integrand at the nodes."""
@@ -145,7 +186,6 @@ def tilted_mode(lead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if np.all(np.abs(move) <= 1e-3 * (1 + np.abs(mode))):  # a place for the nodes, no more
             break
     return mode, 1 / np.sqrt(precision)
-
 
 
 def log_probit_product(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from .base import Triple
-from .multiclass import Multiclass
+from .mnl_bound import STILL, BoundOptimum, maximise_bound
+from .multiclass import Multiclass, _latent_values
+
+MEAN_NODES = 8192  # of the rule for E[log p]
 
 
 @dataclass(frozen=True)
 class Softmax(Multiclass):
-    """p(y | f) = exp(f_y) / Σ_c exp(f_c), y in 0 … n_classes - 1."""
+    """p(y | f) = exp(f_y + bias_y) / Σ_c exp(f_c + bias_c), y in 0 … n_classes - 1."""
 
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
         own = self._own_class(y, f)
-        log_p = _log_softmax(f)
+        log_p = _log_softmax(f + self.offset)
         return np.sum(log_p, axis=-1, where=own), own - np.exp(log_p)
 
     def log_prob(self, y, f) -> Triple:
@@ -25,7 +29,18 @@ class Softmax(Multiclass):
         return value, slope, p[..., :, None] * p[..., None, :] - p[..., None] * np.eye(self.n_classes)
 
     def class_probabilities(self, f) -> np.ndarray:
-        return np.exp(_log_softmax(f))
+        return np.exp(_log_softmax(f + self.offset))
+
+    def mean_log_prob(self, y, mean, cov) -> np.ndarray:
+        """(n,) E[log p(y | f)], f ~ N(mean (n, C), cov (n, C, C)), by a quasi-random rule on all but the linear part."""
+        mean = np.asarray(mean, float)
+        own = self._own_class(y, mean)
+        parts = [logsumexp(f + self.offset, axis=-1).mean(1) for f in _latent_values(mean, cov, MEAN_NODES)]
+        return np.sum(mean + self.offset, axis=1, where=own) - np.concatenate(parts)
+
+    def expected_log_prob_bound(self, mean, cov, start: np.ndarray | None = None, tol: float = STILL) -> BoundOptimum:
+        """Chai's lower bound of E[log p(y | f)] for every y, f ~ N(mean, cov): (n, C), (n, C, C); see `maximise_bound`."""
+        return maximise_bound(mean + self.offset, cov, start, tol=tol)
 
 
 def _log_softmax(f):

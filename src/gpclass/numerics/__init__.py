@@ -2,6 +2,7 @@
 
 linalg      Cholesky factor of I + √τ K √τ that turns itself into its inverse in place; symmetric helpers
 normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the logistic function as a mixture of probits
+winner      the probability that one of several Gaussian variables is the largest, and what knowing it tells
 truncated   exact draws from truncated and tilted Gaussians
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
 """
@@ -18,6 +19,7 @@ from .normal import (
 )
 from .quadrature import gaussian_nodes
 from .truncated import log_concave, normal_below
+from .winner import hub_integral, largest, log_largest, log_positive
 
 __all__ = [
     "LOGISTIC_SCALES2",
@@ -28,9 +30,13 @@ __all__ = [
     "gaussian_nodes",
     "hazard",
     "hazard_curvature",
+    "hub_integral",
+    "largest",
     "log_concave",
+    "log_largest",
     "log_ndtr",
     "log_ndtr_and_hazard",
+    "log_positive",
     "mirror_lower",
     "normal_below",
     "scaled_plus_identity",

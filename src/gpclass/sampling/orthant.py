@@ -97,7 +97,7 @@ def _contrasts(K, y, likelihood):
         for right, sign_right in ((own, 1.0), (rival, -1.0)):
             same = left[:, None] == right
             covariance += np.where(same, sign_left * sign_right * noisy[left[:, None], datum[:, None], datum], 0.0)
-    return covariance, np.zeros(len(datum))
+    return covariance, -likelihood.contrast_offset(y).ravel()
 
 
 def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tuple[float, float]:

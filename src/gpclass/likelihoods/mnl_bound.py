@@ -1,0 +1,311 @@
+"""Bounds of E[log softmax(f)_y] under f ~ N(mean, cov), and the one of Chai that is tight at any variance.
+
+Theorem 6 bounds it from below by h(y; q, b, S) = m_y + u(b, S), u concave in b (C) and S (C × C) and the same for all y.
+Written with log Σ_c exp x_c = max_p Σ_c p_c x_c + entropy(p), and with max and min exchanged, b = p and S follow from p in
+closed form, and max u is the minimum of a convex function of one point p of the simplex:
+
+    u* = min_p  ½ Σ_j [log s_j - 2(s_j - 1)] - mᵀp + Σ_c p_c log p_c,   s = ½ + √(¼ + λ),  λ the eigenvalues of LᵀA(p)L
+
+with V = LLᵀ and A(p) = diag(p) - p pᵀ. So Newton's method has C - 1 dimensions instead of C + C(C + 1)/2, nothing is
+inverted, and each p comes with a certificate: u(b = p, S(p)) is short of u* by no more than KL(p ‖ ḡ). At the end b = ḡ = p.
+
+W = S - V⁻¹ is -2 dh*/dV, the site precision: W + WVW = A. With A = R Rᵀ and RᵀVR = Q diag(λ) Qᵀ it is R Q diag(1/s) Qᵀ Rᵀ.
+
+[C] Chai 2012, sections 2.3.1, 3.1, 3.2; lemmas 25-29.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..numerics.separable import contrasts
+
+MAX_STEPS = 200
+STILL = 1e-9  # a Newton step in log p below which the next one would be lost in rounding
+FAINT = -30.0  # log p of a class that has no say; no step jumps past it, since the way back is hard to find
+SHORTEST = 2.0**-40  # of a line search
+BLOCK = 1 << 21  # numbers in a temporary array
+
+
+@dataclass(frozen=True)
+class BoundOptimum:
+    """The largest h(y; q, b, S) over b and S, for each of n Gaussians."""
+
+    mean: np.ndarray  # (n, C) of the Gaussians
+    cov: np.ndarray  # (n, C, C)
+    value: np.ndarray  # (n,) u(b, S): h less the mean of the own class; a lower bound whatever the gap
+    log_b: np.ndarray  # (n, C) log b; also the start of a search nearby
+    precision: np.ndarray  # (n, C, C) W = S - V⁻¹ = -2 dh/dcov, psd with W 1 = 0
+    root: np.ndarray  # (n, C, C-1) with W = root rootᵀ
+    curvature: np.ndarray  # (n, C, C) -d²h/dmean² = db/dmean, psd and at most W
+    gap: np.ndarray  # (n,) how much higher the maximum may be
+    n_steps: int
+
+    @property
+    def b(self) -> np.ndarray:
+        """(n, C) on the simplex; the slope of h in the mean is y - b."""
+        return np.exp(self.log_b)
+
+    @property
+    def s_inverse(self) -> np.ndarray:
+        """(n, C, C) S⁻¹ = (V⁻¹ + W)⁻¹, without the inverse of V."""
+        right = np.swapaxes(self.root, 1, 2) @ self.cov
+        inner = np.eye(self.root.shape[2]) + right @ self.root
+        return self.cov - np.swapaxes(right, 1, 2) @ np.linalg.solve(inner, right)
+
+    def of_class(self, y: np.ndarray) -> np.ndarray:
+        """(n,) h for labels y (n,) in 0 … C-1."""
+        return self.value + _own(y, self.mean)
+
+    @property
+    def of_classes(self) -> np.ndarray:
+        """(n, C) h for every label. [C] (24)"""
+        return self.value[:, None] + self.mean
+
+
+def maximise_bound(
+    mean: np.ndarray,
+    cov: np.ndarray,
+    start: np.ndarray | None = None,
+    *,
+    tol: float = STILL,
+    tied: bool = False,
+) -> BoundOptimum:
+    """Maximise h over b and S at each N(mean (n, C), cov (n, C, C)); cov may be singular. `start` is an earlier log_b.
+
+    The search ends with a Newton step in log b shorter than `tol`: log b is then good to about tol².
+    `tied=True` keeps S = V⁻¹ and maximises over b alone: a looser bound, W = 0.
+    """
+    mean, cov = np.asarray(mean, float), np.asarray(cov, float)
+    n, C = mean.shape
+    rows = max(1, BLOCK // (C * C))
+    if n > rows:
+        parts = [slice(i, i + rows) for i in range(0, n, rows)]
+        starts = [None if start is None else start[k] for k in parts]
+        return _joined([maximise_bound(mean[k], cov[k], s, tol=tol, tied=tied) for k, s in zip(parts, starts, strict=True)])
+    search = _Search(mean, cov, tol, tied)
+    return search.optimum(*search.run(np.maximum(_start(mean, cov) if start is None else start, FAINT)))
+
+
+def expected_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray, S: np.ndarray) -> np.ndarray:
+    """(n,) h(y; q, b, S) at any b (n, C) and positive definite S (n, C, C): below E[log p(y | f)] always. [C] (19)"""
+    mean, cov, b, S = (np.asarray(x, float) for x in (mean, cov, b, S))
+    C = mean.shape[1]
+    SV = S @ cov
+    apart = b[:, :, None] - np.eye(C)  # columns b - e_c
+    log_g = mean + 0.5 * np.einsum("iac,iac->ic", apart, np.linalg.solve(S, apart))  # [C] (16)
+    trace = np.trace(SV, axis1=1, axis2=2)
+    own = _own(y, mean)
+    return 0.5 * (C + np.linalg.slogdet(SV)[1] - trace) + own - _log_sum_exp(log_g)
+
+
+def tied_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(n,) h(y; q, b, V⁻¹): looser, closed form, cov may be singular."""
+    mean, cov, b = (np.asarray(x, float) for x in (mean, cov, b))
+    apart = b[:, :, None] - np.eye(mean.shape[1])
+    log_g = mean + 0.5 * np.einsum("iac,iab,ibc->ic", apart, cov, apart)
+    return _own(y, mean) - _log_sum_exp(log_g)
+
+
+def jensen_bounds(y: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two bounds, (n,) each, that Jensen's inequality gives at once: with b = y, and with b = 0. [C] (9), (10)"""
+    own = np.eye(np.shape(mean)[1])[np.asarray(y)]
+    return tied_bound(y, mean, cov, own), tied_bound(y, mean, cov, np.zeros_like(own))
+
+
+def upper_bound(y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """(n,) log p(y | mean), above E[log p(y | f)]. [C] lemma 7"""
+    mean = np.asarray(mean, float)
+    return _own(y, mean) - _log_sum_exp(mean)
+
+
+def isotropic_bound(variance: float, n_classes: int) -> float:
+    """max h at mean 0 and cov = variance × identity, in closed form. [C] lemma 29"""
+    spread = np.sqrt(variance / n_classes + 0.25)
+    excess = 2 * variance / n_classes / (spread + 0.5)  # 2 spread - 1
+    return float(-0.5 * (n_classes - 1) * (excess - np.log1p(0.5 * excess)) - np.log(n_classes))
+
+
+def multinomial_root(log_p: np.ndarray) -> np.ndarray:
+    """R (…, C, C-1) with R Rᵀ = diag(p) - p pᵀ, its columns summing to zero; no entry is a difference.
+
+    The Cholesky factor of a multinomial covariance in closed form: with t_k the sum of the p after k,
+    R_kk = √(p_k t_k / t_{k-1}) and R_jk = -p_j √(p_k / (t_k t_{k-1})) for j > k.
+    """
+    p = np.exp(np.maximum(log_p, -600.0))
+    tail = np.cumsum(p[..., ::-1], axis=-1)[..., ::-1]  # p_k and all after it
+    before, after = np.sqrt(tail[..., :-1]), np.sqrt(tail[..., 1:])
+    root = np.sqrt(p[..., :-1])
+    C = p.shape[-1]
+    below = -p[..., :, None] * (root / (after * before))[..., None, :] * np.tri(C, C - 1, -1)
+    rows = np.arange(C - 1)
+    below[..., rows, rows] = root * after / before
+    return below
+
+
+def _own(y, mean):
+    return np.take_along_axis(mean, np.asarray(y)[:, None], axis=1)[:, 0]
+
+
+def _log_sum_exp(x):
+    top = np.max(x, axis=1)
+    return top + np.log(np.sum(np.exp(x - top[:, None]), axis=1))
+
+
+def _start(mean, cov):
+    """Softmax of the means drawn together by their spread, as the logistic-probit rule has it."""
+    C = mean.shape[1]
+    total = np.trace(cov, axis1=1, axis2=2) - np.sum(cov, axis=(1, 2)) / C  # variance of f less its mean over classes
+    pull = 1 / np.sqrt(1 + np.pi / 4 * np.maximum(total, 0.0) / (C - 1))
+    eta = mean * pull[:, None]
+    return eta - _log_sum_exp(eta)[:, None]
+
+
+@dataclass
+class _State:
+    """All that p determines, at some of the data."""
+
+    log_p: np.ndarray  # (n, C)
+    excess: np.ndarray  # (n, C-1) s - 1 for each eigenvalue
+    half: np.ndarray  # (n, C, C-1) rows Y_c with (e_c - p)ᵀ S⁻¹ (e_d - p) = Σ_j Y_cj Y_dj / s_j
+    log_g: np.ndarray  # (n,) log Σ_c g_c at b = p. [C] (16)
+    wanted: np.ndarray  # (n, C) log ḡ: where log p should be
+    objective: np.ndarray  # (n,) of the minimisation over p
+
+    def some(self, rows):
+        return _State(*(x[rows] for x in vars(self).values()))
+
+    def merge(self, rows, other, chosen):
+        for name, mine in vars(self).items():
+            mine[rows] = getattr(other, name)[chosen]
+
+
+class _Search:
+    """Newton's method for log p, at all data together; those that stand still drop out."""
+
+    def __init__(self, mean, cov, tol, tied):
+        self.mean, self.cov, self.tol, self.tied = mean, cov, tol, tied
+        # what all classes share has no say: L = H root(HᵀVH), with V = LLᵀ as far as differences go
+        H = contrasts(mean.shape[1])
+        self.root = H @ _roots(H.T @ cov @ H)
+
+    def run(self, log_p):
+        n = len(log_p)
+        at = self.state(np.arange(n), log_p - _log_sum_exp(log_p)[:, None])
+        active, steps, idle = np.arange(n), 0, np.zeros(n, dtype=int)
+        while len(active) and steps < MAX_STEPS:
+            steps += 1
+            self.lift(at, active)
+            here = at.some(active)
+            step, slope = self.newton_step(here)
+            share = self.line_search(at, active, here, step, slope)
+            # classes that have no say are told by the others, so their own moves count for little
+            moved = np.max(np.abs(step) * np.exp(0.5 * np.maximum(here.log_p, here.wanted)), axis=1)
+            gained = here.objective - at.objective[active] > 1e-15 * (1 + np.abs(here.objective))
+            idle[active] = np.where(gained, 0, idle[active] + 1)  # steps lost in the rounding of the objective
+            active = active[(moved > self.tol) & (share > 0) & (idle[active] < 2)]
+        return at, steps
+
+    def lift(self, at, active):
+        """Classes that lost their say and should have it again begin from FAINT."""
+        faint = (at.log_p[active] < FAINT) & (at.wanted[active] > FAINT)
+        rows = active[faint.any(axis=1)]
+        if len(rows):
+            log_p = np.where(faint, FAINT, at.log_p[active])[faint.any(axis=1)]
+            at.merge(rows, self.state(rows, log_p - _log_sum_exp(log_p)[:, None]), slice(None))
+
+    def state(self, rows, log_p):
+        p = np.exp(log_p)
+        root, mean = self.root[rows], self.mean[rows]
+        half = root - (p[:, None, :] @ root)  # (I - 1pᵀ) L
+        excess = np.zeros(half.shape[::2])
+        if not self.tied:
+            lam, P = np.linalg.eigh(np.swapaxes(half * p[:, :, None], 1, 2) @ half)  # LᵀAL
+            lam = np.maximum(lam, 0.0)
+            excess, half = lam / (np.sqrt(lam + 0.25) + 0.5), half @ P
+        distance = (half * half @ (1 / (1 + excess))[:, :, None])[:, :, 0]  # (e_c - p)ᵀ S⁻¹ (e_c - p)
+        wanted = mean + 0.5 * distance
+        log_g = _log_sum_exp(wanted)
+        wanted -= log_g[:, None]
+        objective = np.sum(p * (log_p - mean), axis=1)
+        objective += -0.5 * np.sum(p * distance, axis=1) if self.tied else np.sum(0.5 * np.log1p(excess) - excess, axis=1)
+        return _State(log_p, excess, half, log_g, wanted, objective)
+
+    def newton_step(self, at):
+        """The step (n, C) in log p, and the slope (n,) of the objective along it."""
+        p = np.exp(at.log_p)
+        missing = at.wanted - at.log_p
+        K = self.stiffness(at)
+        KA = (K - (K @ p[:, :, None])) * p[:, None, :]
+        step = np.linalg.solve(KA + np.eye(p.shape[1]), missing[:, :, None])[:, :, 0]
+        step -= np.sum(p * step, axis=1)[:, None]
+        return step, -np.sum(p * (missing - np.sum(p * missing, axis=1)[:, None]) * step, axis=1)
+
+    def stiffness(self, at):
+        """(n, C, C) second derivative of the objective in p, its entropy apart, along the simplex."""
+        scaled = at.half / (1 + at.excess)[:, None, :]
+        K = scaled @ np.swapaxes(at.half, 1, 2)
+        if self.tied:
+            return K
+        s = 1 + at.excess
+        for j in range(s.shape[1]):  # how S gives way: divided differences of 1/s(λ)
+            w = 0.5 / (s[:, j, None] * s * (s[:, j, None] + at.excess))
+            side = (at.half * w[:, None, :]) @ np.swapaxes(at.half, 1, 2)
+            own = at.half[:, :, j]
+            K += own[:, :, None] * own[:, None, :] * side
+        return K
+
+    def line_search(self, at, active, here, step, slope):
+        """Take the steps, shortened where the objective does not fall; the part (n,) of each that was taken."""
+        share, done = np.ones(len(active)), np.zeros(len(active), dtype=bool)
+        slack = 1e-14 * (1 + np.abs(here.objective))
+        while not done.all():
+            todo = np.flatnonzero(~done)
+            log_p = here.log_p[todo] + share[todo, None] * step[todo]
+            log_p -= _log_sum_exp(log_p)[:, None]
+            log_p = np.where(here.log_p[todo] > FAINT, np.maximum(log_p, FAINT), log_p)
+            trial = self.state(active[todo], log_p)
+            better = trial.objective <= here.objective[todo] + 1e-4 * share[todo] * slope[todo] + slack[todo]
+            at.merge(active[todo[better]], trial, better)
+            done[todo[better]] = True
+            share[todo[~better]] *= 0.5
+            hopeless = todo[share[todo] < SHORTEST]
+            share[hopeless], done[hopeless] = 0.0, True
+        return share
+
+    def optimum(self, at, steps):
+        faint = at.log_p < FAINT + 5
+        if faint.any():
+            log_p = np.where(faint, at.wanted, at.log_p)  # b = ḡ, safe where it tells nobody
+            at = self.state(np.arange(len(log_p)), log_p - _log_sum_exp(log_p)[:, None])
+        value = 0.5 * np.sum(np.log1p(at.excess) - at.excess, axis=1) - at.log_g  # [C] (19) at b = p, S(p)
+        gap = np.maximum(np.sum(np.exp(at.log_p) * (at.log_p - at.wanted), axis=1), 0.0)  # KL(p ‖ ḡ)
+        R = multinomial_root(at.log_p)
+        Rt = np.swapaxes(R, 1, 2)
+        identity = np.eye(R.shape[2])
+        curvature = R @ np.linalg.solve(identity + Rt @ self.stiffness(at) @ R, Rt)
+        curvature = 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
+        root = np.zeros_like(R)
+        if not self.tied:
+            lam, Q = np.linalg.eigh(Rt @ self.cov @ R)
+            root = R @ (Q / np.sqrt(0.5 + np.sqrt(0.25 + np.maximum(lam, 0.0)))[:, None, :])
+        precision = root @ np.swapaxes(root, 1, 2)
+        return BoundOptimum(self.mean, self.cov, value, at.log_p, precision, root, curvature, gap, steps)
+
+
+def _roots(V):
+    """L with L Lᵀ = V, for psd V (n, q, q)."""
+    try:
+        return np.linalg.cholesky(V)
+    except np.linalg.LinAlgError:  # singular ones among them
+        value, vector = np.linalg.eigh(V)
+        return vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
+
+
+def _joined(parts):
+    arrays = ("mean", "cov", "value", "log_b", "precision", "root", "curvature", "gap")
+    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
+    return BoundOptimum(**joined, n_steps=max(part.n_steps for part in parts))

@@ -1,0 +1,146 @@
+"""Robust-max: the class with the largest latent value, or, with probability ε, any of the others.
+
+    p(y | f) = 1 - ε if f_y is the largest, else ε / (C - 1)
+
+A label on the wrong side costs no more than log(ε/(C - 1)), however far off it is. Not log-concave: EP sites may have
+negative precision. It has no derivative in f: engines that live on cavity integrals can use it.
+
+[VC] Villacampa-Calvo 2017, eq. 2.22.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..numerics import largest, log_largest, log_positive
+from .base import Triple
+from .multiclass import Multiclass, independent_variances, own_first, restore_order
+
+SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as none
+
+
+@dataclass(frozen=True)
+class RobustMax(Multiclass):
+    """p(y | f) = 1 - ε if f_y + bias_y is the largest, else ε / (C - 1); y in 0 … n_classes - 1."""
+
+    epsilon: float = 0.001  # probability that the label is not that of the largest latent value
+    learn_epsilon: bool = False  # whether a fit may change it
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 < self.epsilon < 1 - 1 / self.n_classes:
+            raise ValueError(
+                f"epsilon must be above 0 and below {1 - 1 / self.n_classes:.3g}, where labels say nothing, "
+                f"but is {self.epsilon}"
+            )
+
+    noise: ClassVar[float] = 0.0  # variance of the noise on each latent value
+
+    # parameters: the biases, then log ε ---------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.append(super().theta, np.log(self.epsilon)) if self.learn_epsilon else super().theta
+
+    @property
+    def names(self) -> list[str]:
+        return [*super().names, "epsilon"] if self.learn_epsilon else super().names
+
+    @property
+    def bounds(self) -> np.ndarray:
+        highest = np.log(0.99 * (1 - 1 / self.n_classes))
+        biases = super().bounds[: len(super().theta)]
+        return np.vstack([biases, [[np.log(1e-8), highest]]]) if self.learn_epsilon else biases
+
+    def with_theta(self, theta) -> RobustMax:
+        theta = np.asarray(theta, float).ravel()
+        if len(theta) != len(self.theta):
+            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {len(theta)}")
+        biases = theta[: len(theta) - self.learn_epsilon]
+        bias = (float(self.offset[0]), *biases.tolist()) if self.learn_bias else self.bias
+        epsilon = float(np.exp(theta[-1])) if self.learn_epsilon else self.epsilon
+        return replace(self, bias=bias, epsilon=epsilon)
+
+    # questions ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _wrong(self) -> float:
+        """Probability of each class but the best."""
+        return self.epsilon / (self.n_classes - 1)
+
+    @property
+    def _gain(self) -> float:
+        """What being the largest adds to it."""
+        return 1 - self.epsilon - self._wrong
+
+    def class_probabilities(self, f) -> np.ndarray:
+        f = f + self.offset
+        best = f == f.max(-1, keepdims=True)
+        return self._wrong + self._gain * best / best.sum(-1, keepdims=True)
+
+    def log_prob_value(self, y, f) -> np.ndarray:
+        return np.log(np.sum(self.class_probabilities(f), axis=-1, where=self._own_class(y, f)))
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        value, won, at = self._tilted(y, mean, var)
+        slope = won[:, None] * at.slope
+        curvature = won[:, None] * (at.slope * (at.slope - slope) - at.known / self._positive(var, y))
+        return value, restore_order(y, slope), restore_order(y, curvature)
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        """(p, n) derivatives of that log expectation in theta."""
+        value, won, at = self._tilted(y, mean, var)
+        slopes = self.theta_gradient(restore_order(y, won[:, None] * at.slope).T)
+        if not self.learn_epsilon:
+            return slopes
+        # Z = ε/(C-1) + (1 - ε C/(C-1)) P
+        C = self.n_classes
+        d_log_epsilon = self.epsilon * (1 - C * np.exp(at.log_mass)) / (C - 1) * np.exp(-value)
+        return np.vstack([slopes, d_log_epsilon])
+
+    def _tilted(self, y, mean, var):
+        """log E[p], the part of it that f_y being the largest gives, and what is known of that event; own class first."""
+        at = largest(own_first(y, mean + self.offset), self._positive(var, y))
+        value = np.logaddexp(np.log(self._wrong), np.log(self._gain) + at.log_mass)
+        return value, np.exp(np.log(self._gain) + at.log_mass - value), at
+
+    @staticmethod
+    def _positive(var, y):
+        return positive(own_first(y, var))
+
+    def predictive(self, mean, cov) -> np.ndarray:
+        """(m, C) class probabilities under N(mean, cov): by a one-dimensional integral if cov is diagonal (or variances
+        (m, C)), else by sequential conditioning with quasi-random points, normalised."""
+        return self._wrong + self._gain * self._winners(mean, cov)
+
+    def predictive_std(self, mean, cov) -> np.ndarray:
+        """(m, C) standard deviations of the class probabilities, which take two values only."""
+        p = self._winners(mean, cov)
+        return self._gain * np.sqrt(p * (1 - p))
+
+    def _winners(self, mean, cov):
+        """(m, C) probabilities that each latent value is the largest."""
+        mean, cov = np.asarray(mean, float) + self.offset, np.asarray(cov, float)
+        var = independent_variances(cov)
+        log_p = log_largest(mean, positive(var)) if var is not None else self._dependent(mean, cov)
+        p = np.exp(log_p - log_p.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True)
+
+    def _dependent(self, mean, cov):
+        C = self.n_classes
+        cov = cov + SMALLEST * np.max(np.diagonal(cov, axis1=1, axis2=2), axis=1)[:, None, None] * np.eye(C)
+        log_p = np.empty(mean.shape)
+        for c in range(C):
+            B = np.delete(np.eye(C)[c] - np.eye(C), c, axis=0)  # rows e_c - e_j
+            log_p[:, c] = log_positive(mean @ B.T, B @ cov @ B.T)
+        return log_p
+
+
+def positive(var: np.ndarray) -> np.ndarray:
+    """Variances (n, C) without zeros: too small to matter, large enough to divide by."""
+    widest = np.max(var, axis=1, keepdims=True)
+    return np.maximum(var, np.maximum(SMALLEST * widest, 1e-200))
