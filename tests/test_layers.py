@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "datasets": set(),
     "_version": set(),
+    "regressor": {"kernels", "likelihoods", "inference", "sparse", "learning"},
     "estimator": {"kernels", "likelihoods", "inference", "sparse", "learning", "sampling"},
 }
 

@@ -9,5 +9,6 @@ Below the estimator: kernels, likelihoods, inference (engines on a covariance ma
 
 from ._version import __version__
 from .estimator import GPClassifier
+from .regressor import GPRegressor
 
-__all__ = ["GPClassifier", "__version__"]
+__all__ = ["GPClassifier", "GPRegressor", "__version__"]

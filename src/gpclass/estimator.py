@@ -25,20 +25,22 @@ from .inference import (
     NestedEP,
     QuadratureEP,
     TAPNaive,
+    VariationalMNL,
 )
 from .kernels import RBF, Kernel, as_kernel
 from .learning import (
+    Learned,
     Objective,
     column_spread,
-    maximise,
+    learn,
     random_start,
     resolve_priors,
     typical_distance,
     warn_if_too_large,
-    warn_if_unfinished,
 )
 from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from .sampling import HMC, Draws, Sampler
+from .sparse import IVM, SparseVariationalMNL
 
 ENGINES: dict[str, Any] = {
     "laplace": Laplace,
@@ -53,7 +55,11 @@ ENGINES: dict[str, Any] = {
     "independent-ep": IndependentEP,
     "quadrature-ep": QuadratureEP,
     "mean-field-probit": MeanFieldProbit,
+    "variational-mnl": VariationalMNL,
+    "ivm": IVM,
+    "sparse-mnl": SparseVariationalMNL,
 }
+SPARSE = (IVM, SparseVariationalMNL)  # whose posteriors do not rest on all training rows
 SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
 MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit, "robust-max": RobustMax}
@@ -72,12 +78,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         p(label | latent value). "auto" is probit; for more than two classes multinomial probit where the engine can use it,
         else softmax.
     inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
-        "independent-ep", "quadrature-ep", "mean-field-probit", "mcmc"
+        "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "mcmc"
         The approximation. "auto" is EP for two classes and nested EP for more; with softmax it is Laplace, with robust-max
-        quadrature EP with independent classes. "laplace", "mcmc" and the last four before
-        it take any number of classes, the others two. "mcmc" samples, hyperparameters included (unless `optimizer` is
-        None), and predictions average over the draws; a sampler object without `sample_hyper` draws at hyperparameters
-        that EP (nested EP, or Laplace for softmax) has learned.
+        quadrature EP with independent classes. "laplace", "nested-ep" and all after it take any number of classes, the
+        others two. "ivm" and "sparse-mnl" rest on a few rows of many. "mcmc" samples, hyperparameters included (unless
+        `optimizer` is None), and predictions average over the draws; a sampler object without `sample_hyper` draws at
+        hyperparameters that EP (nested EP, or Laplace for softmax) has learned.
     priors : "weak", None, prior object, function or dict
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : "lbfgs" or None
@@ -101,7 +107,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     log_evidence_ : log p(y | X, hyperparameters), approximated by the engine; samplers have none
     n_iter_ : iterations of the optimiser
     history_ : a list of `gpclass.learning.Step`, one per evaluation
-    X_train_ : the training inputs, as float64
+    inputs_ : the inputs that predictions rest on: the training rows, or the active or inducing ones
+    active_indices_ : which training rows these are, where an engine has chosen some
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -150,24 +157,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, distance, rng)
-        if self.optimizer is None or not len(objective.theta):
-            self.posterior_, self.kernel_, self.likelihood_, _ = objective.fit(objective.theta)
-            self.history_: list[Any] = []
-            self.n_iter_ = 1
-        elif getattr(objective.engine, "sample_hyper", False):
-            self.posterior_ = objective.engine.fit_hyper(objective)
-            self.kernel_, self.likelihood_ = objective.at(self.posterior_.theta.mean((0, 1)))
-            self.history_, self.n_iter_ = [], self.posterior_.n_iter
-        else:
-            search = self._search(objective, distance, rng)
-            warn_if_unfinished(search)
-            taught = isinstance(objective.engine, Sampler)  # what was learned is not what is to be drawn
-            self.posterior_ = objective.fit(search.best.theta)[0] if taught else objective.finish(search.best)
-            self.kernel_, self.likelihood_ = search.best.kernel, search.best.likelihood
-            self.history_, self.n_iter_ = search.history, max(1, search.n_iter)
+        learned = self._learn(objective, distance, rng)
+        self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
+        self.history_, self.n_iter_ = learned.history, learned.n_iter
+        self.inputs_ = learned.inputs
+        self.__dict__.pop("active_indices_", None)
+        if learned.rows is not None:
+            self.active_indices_ = learned.rows
         self.inference_ = objective.engine
         self._fitted_with = {"kernel": self.kernel, "likelihood": self.likelihood}
-        self.X_train_ = X
         if isinstance(self.posterior_, Draws):
             self.__dict__.pop("log_evidence_", None)  # of an earlier fit by another engine
         else:
@@ -252,13 +250,21 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         # latent values of ±2 give the probabilities of an ordinary, learnable problem
         return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
 
-    def _search(self, objective, distance, rng):
+    def _learn(self, objective, distance, rng) -> Learned:
+        if self.optimizer is None or not len(objective.theta):
+            return learn(objective, [], self.max_iter, self.verbose)
+        if getattr(objective.engine, "sample_hyper", False):
+            draws = objective.engine.fit_hyper(objective)
+            kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
+            return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
         spread = column_spread(objective.X)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
-        if isinstance(objective.engine, Sampler):
-            objective = replace(objective, engine=engine_for(objective.likelihood))
-        starts = [objective.theta, *restarts]
-        return maximise(objective, starts, self.max_iter, self.verbose, objective.of_fewer_rows())
+        if not isinstance(objective.engine, Sampler):
+            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
+        teacher = replace(objective, engine=engine_for(objective.likelihood))
+        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
+        theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
+        return replace(taught, posterior=objective.fit(theta)[0])
 
     # predicting ---------------------------------------------------------------------------------------------------
 
@@ -290,6 +296,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         p = np.exp(list(self._by_member(X, "log_class_probabilities")))
         return np.sqrt(np.mean(np.square(spreads) + (p - p.mean(0)) ** 2, axis=0))
 
+    def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds (m, C) of the class probabilities under the latent posterior (variational MNL engines)."""
+        check_is_fitted(self)
+        if not hasattr(self.posterior_, "predictive_bounds"):
+            raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; VariationalMNL and its sparse kin do")
+        return next(self._by_member(X, "predictive_bounds"))
+
     def _by_member(self, X, question: str):
         """Answers of each posterior that predictions average over: one, or as many as there are draws of the kernel."""
         check_is_fitted(self)
@@ -297,7 +310,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         for kernel, posterior in self.posterior_.members(self.kernel_):
             ask = getattr(posterior, question)
             batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
-            parts = [ask(kernel(self.X_train_, rows), kernel.diag(rows)) for rows in batches]
+            parts = [ask(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]
             tuples = isinstance(parts[0], tuple)
             yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
 
@@ -317,14 +330,19 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self._needs_an_engine("log_evidence")
         if theta is None and not eval_gradient:
             return self.log_evidence_
-        objective = Objective(self.X_train_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[])
+        if isinstance(self.inference_, SPARSE):
+            raise AttributeError(
+                "log_evidence at other hyperparameters needs the training rows, which "
+                f"{type(self.inference_).__name__} does not keep; log_evidence_ is that at the learned ones"
+            )
+        objective = Objective(self.inputs_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[])
         theta = objective.theta if theta is None else np.asarray(theta, float)
         if theta.shape != objective.theta.shape:
             raise ValueError(f"theta needs {len(objective.theta)} entries ({', '.join(objective.names)})")
         fit, kernel, _, K = objective.fit(theta, start=self.posterior_)
         if not eval_gradient:
             return fit.log_evidence
-        slope = kernel.pullback(self.X_train_, fit.evidence_gradient(), value=K)
+        slope = kernel.pullback(self.inputs_, fit.evidence_gradient(), value=K)
         return fit.log_evidence, np.concatenate([slope, fit.likelihood_gradient()])
 
     def jensen_bound(self) -> float:
@@ -366,7 +384,8 @@ def several_classes() -> list[str]:
 def default_likelihood(engine: Any, n_classes: int) -> str:
     if n_classes == 2 and getattr(engine, "latents", "one") != "several":
         return "probit"
-    return "multinomial-probit" if "contrast_factor" in getattr(engine, "needs", ()) else "softmax"
+    integrals = {"contrast_factor", "tilted_moments"} & set(getattr(engine, "needs", ()))
+    return "multinomial-probit" if integrals else "softmax"
 
 
 def engine_for(likelihood: Any) -> Any:
@@ -375,7 +394,7 @@ def engine_for(likelihood: Any) -> Any:
         return EP()
     if hasattr(likelihood, "contrast_factor"):
         return NestedEP()
-    return QuadratureEP(coupled=False) if hasattr(likelihood, "tilted_moments") else Laplace()
+    return Laplace() if hasattr(likelihood, "log_prob") else QuadratureEP(coupled=False)
 
 
 def _resolve(given, known, default, what, must_have):

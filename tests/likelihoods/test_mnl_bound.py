@@ -258,7 +258,8 @@ def test_root_of_a_multinomial_covariance():
 def test_rows_in_blocks(monkeypatch):
     mean, cov, _ = gaussians(50, 3, 2.0, 1.0, seed=13)
     whole = maximise_bound(mean, cov)
-    monkeypatch.setattr(mnl_bound, "BLOCK", 100)
+    monkeypatch.setattr(mnl_bound, "BLOCK", 200)
     parts = maximise_bound(mean, cov, whole.log_b)
     assert parts.value == pytest.approx(whole.value, abs=1e-13)
     assert parts.precision == pytest.approx(whole.precision, abs=1e-9)
+    assert parts.curvature == pytest.approx(whole.curvature, abs=1e-9)

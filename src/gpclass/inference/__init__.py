@@ -19,6 +19,7 @@ and with one latent function per class:
     IndependentEP    EP with classes independent a posteriori
     QuadratureEP     either of the two, tilted moments by quadrature
     MeanFieldProbit  latent functions independent of multinomial probit's auxiliary variables: a lower bound
+    VariationalMNL   the best Gaussian under Chai's bound of the expected log softmax; classes may be correlated
 """
 
 from .ep import EP
@@ -33,6 +34,7 @@ from .mean_field import MeanFieldProbit
 from .nested_ep import NestedEP
 from .quadrature_ep import QuadratureEP
 from .tap import TAP, TAPNaive
+from .variational_mnl import VariationalMNL, isotropic_evidence_bound, prior_evidence_bound
 from .vb import VB
 
 __all__ = [
@@ -50,4 +52,7 @@ __all__ = [
     "QuadratureEP",
     "Status",
     "TAPNaive",
+    "VariationalMNL",
+    "isotropic_evidence_bound",
+    "prior_evidence_bound",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from .. import likelihoods as _likelihoods
 from ..gaussian import Sites
 from ..likelihoods import Likelihood
+from ..numerics.separable import Separable
 from .iterate import Status
 
 
@@ -199,6 +200,8 @@ def check_problem(
         raise TypeError(f"{who} is for {kind} (likelihoods: {able}), but {type(likelihood).__name__} has {C}")
     require(likelihood, needs, who)
     y = likelihood.check_targets(y)
+    if isinstance(K, Separable):
+        raise TypeError(f"{who} cannot do with correlated classes (kernels.Correlated); VariationalMNL and its kin can")
     K = np.ascontiguousarray(K, dtype=float)
     if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
         wanted = "a square matrix" if C == 1 else f"a square matrix, shared by all classes, or of shape ({C}, n, n)"

@@ -45,7 +45,7 @@ class QuadratureEP:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("contrast_factor",) if self.coupled else ("tilted_moments",)
+        return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)

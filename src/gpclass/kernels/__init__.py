@@ -20,15 +20,19 @@ run `gpclass.testing.kernels.check_kernel` on it.
     NeuralNetwork       arcsine kernel of a wide layer
     Constant, White     an offset; independent noise
     Sum, Product        of kernels
+    Correlated          a kernel times a ClassCovariance, for latent functions of several classes that are correlated
+    PerClass            a kernel for each class
     from_sklearn        the twin of a scikit-learn kernel; as_kernel also lets ours pass
 """
 
 from .base import Kernel
+from .class_covariance import ClassCovariance, Correlated
 from .composite import Product, Sum
 from .constant import Constant
 from .linear import Linear
 from .matern import Matern32, Matern52
 from .neural_network import NeuralNetwork
+from .per_class import PerClass
 from .periodic import Periodic
 from .polynomial import Polynomial
 from .rational_quadratic import RationalQuadratic
@@ -38,12 +42,15 @@ from .white import White
 
 __all__ = [
     "RBF",
+    "ClassCovariance",
     "Constant",
+    "Correlated",
     "Kernel",
     "Linear",
     "Matern32",
     "Matern52",
     "NeuralNetwork",
+    "PerClass",
     "Periodic",
     "Polynomial",
     "Product",

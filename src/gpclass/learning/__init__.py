@@ -4,31 +4,82 @@ objective   log evidence + log prior at θ, with gradient, warm-started
 optimise    L-BFGS-B with restarts that never end worse than the single run; keeps a history
 priors      half Student-t ("weak"), normal, gamma, flat, or the user's own
 starts      starting points that fit the data
+active_set  the search with an active set that is chosen anew on the way: major and minor steps
+augment     virtual informative vectors: copies of active rows, as image shifts
+columns     a kernel's covariances as sparse engines take them
+inducing    engines on inducing points: Adam on minibatches along with sites, or L-BFGS-B on settled ones; checkpoints
+inducing_mnl  the same search with inducing variables that are chosen, or moved, on the way
+learn       where the searches of all kinds of engines meet
+streams     where rows come from: arrays, memory maps, sequences of batches, files
 memory      a word before a fit that will not fit in memory
 """
 
+from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
+from .augment import Augmented, ImageShifts, fit_augmented
+from .columns import KernelColumns, KernelGradient
+from .inducing import (
+    InducingModel,
+    LowRankObjective,
+    Trainer,
+    Training,
+    maximise_low_rank,
+    start_inputs,
+    train_inducing,
+)
+from .inducing_mnl import InducingInputs, InducingObjective, InducingSearch, k_means, maximise_inducing
+from .learn import Learned, learn
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
+from .streams import Arrays, Batches, as_source, csv_file, parquet_file
 
 __all__ = [
+    "Arrays",
+    "Augmented",
+    "Batches",
     "Custom",
     "Evaluation",
     "Flat",
     "Gamma",
     "HalfStudentT",
+    "ImageShifts",
+    "InducingInputs",
+    "InducingModel",
+    "InducingObjective",
+    "InducingSearch",
+    "KernelColumns",
+    "KernelGradient",
+    "Learned",
+    "LowRankObjective",
     "Normal",
     "Objective",
     "Search",
     "Step",
+    "Trainer",
+    "Training",
+    "as_source",
     "column_spread",
+    "csv_file",
+    "fit_active",
+    "fit_augmented",
+    "held_objective",
+    "k_means",
+    "learn",
     "log_prior",
     "maximise",
+    "maximise_active",
+    "maximise_inducing",
+    "maximise_low_rank",
+    "paper_priors",
+    "parquet_file",
     "random_start",
     "resolve_priors",
+    "start_inputs",
+    "train_inducing",
     "typical_distance",
+    "update_active",
     "warn_if_too_large",
     "warn_if_unfinished",
 ]

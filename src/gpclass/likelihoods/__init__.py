@@ -16,12 +16,15 @@ and, where it has free parameters θ, the derivatives in them (`log_prob_theta`,
     Probit     cumulative Gaussian, with bias
     Heaviside  step function with label noise: the binary robust likelihood
     Gaussian   real-valued targets; makes every engine exact regression
+    Ordinal    ordered categories between thresholds
+    Poisson    counts
 
 and for several classes, with one latent function each and the class on the last axis of f:
 
     Softmax            multinomial logit
     MultinomialProbit  the largest latent value wins after standard Gaussian noise on each
     RobustMax          the largest latent value wins, but for labels that are wrong at random
+    OneAgainstRest     a binary likelihood for each class by itself
 """
 
 from .base import Likelihood, Sigmoid
@@ -30,6 +33,9 @@ from .heaviside import Heaviside
 from .logit import Logit
 from .multiclass import Multiclass
 from .multinomial_probit import MultinomialProbit
+from .one_against_rest import OneAgainstRest
+from .ordinal import Ordinal
+from .poisson import Poisson
 from .probit import Probit
 from .robust_max import RobustMax
 from .softmax import Softmax
@@ -41,6 +47,9 @@ __all__ = [
     "Logit",
     "Multiclass",
     "MultinomialProbit",
+    "OneAgainstRest",
+    "Ordinal",
+    "Poisson",
     "Probit",
     "RobustMax",
     "Sigmoid",

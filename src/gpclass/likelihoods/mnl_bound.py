@@ -9,7 +9,7 @@ closed form, and max u is the minimum of a convex function of one point p of the
 with V = LLᵀ and A(p) = diag(p) - p pᵀ. So Newton's method has C - 1 dimensions instead of C + C(C + 1)/2, nothing is
 inverted, and each p comes with a certificate: u(b = p, S(p)) is short of u* by no more than KL(p ‖ ḡ). At the end b = ḡ = p.
 
-W = S - V⁻¹ is -2 dh*/dV, the site precision: W + WVW = A. With A = R Rᵀ and RᵀVR = Q diag(λ) Qᵀ it is R Q diag(1/s) Qᵀ Rᵀ.
+W = S - V⁻¹ is -2 dh*/dV, the site precision: W + WVW = A. With A = R Rᵀ it is R s(RᵀVR)⁻¹ Rᵀ, s applied to the eigenvalues.
 
 [C] Chai 2012, sections 2.3.1, 3.1, 3.2; lemmas 25-29.
 """
@@ -17,6 +17,7 @@ W = S - V⁻¹ is -2 dh*/dV, the site precision: W + WVW = A. With A = R Rᵀ an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ MAX_STEPS = 200
 STILL = 1e-9  # a Newton step in log p below which the next one would be lost in rounding
 FAINT = -30.0  # log p of a class that has no say; no step jumps past it, since the way back is hard to find
 SHORTEST = 2.0**-40  # of a line search
+WIDE = 30.0  # s - 1 above which digits of W would be lost
 BLOCK = 1 << 21  # numbers in a temporary array
 
 
@@ -40,14 +42,22 @@ class BoundOptimum:
     log_b: np.ndarray  # (n, C) log b; also the start of a search nearby
     precision: np.ndarray  # (n, C, C) W = S - V⁻¹ = -2 dh/dcov, psd with W 1 = 0
     root: np.ndarray  # (n, C, C-1) with W = root rootᵀ
-    curvature: np.ndarray  # (n, C, C) -d²h/dmean² = db/dmean, psd and at most W
     gap: np.ndarray  # (n,) how much higher the maximum may be
+    spread: tuple[np.ndarray, np.ndarray, bool]  # what the curvature comes from, see `_stiffness`
     n_steps: int
 
     @property
     def b(self) -> np.ndarray:
         """(n, C) on the simplex; the slope of h in the mean is y - b."""
         return np.exp(self.log_b)
+
+    @cached_property
+    def curvature(self) -> np.ndarray:
+        """(n, C, C) -d²h/dmean² = db/dmean, psd and at most W."""
+        R = multinomial_root(self.log_b)
+        Rt = np.swapaxes(R, 1, 2)
+        curvature = R @ np.linalg.solve(np.eye(R.shape[2]) + Rt @ _stiffness(*self.spread) @ R, Rt)
+        return 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
 
     @property
     def s_inverse(self) -> np.ndarray:
@@ -81,7 +91,7 @@ def maximise_bound(
     """
     mean, cov = np.asarray(mean, float), np.asarray(cov, float)
     n, C = mean.shape
-    rows = max(1, BLOCK // (C * C))
+    rows = max(1, BLOCK // C**3)
     if n > rows:
         parts = [slice(i, i + rows) for i in range(0, n, rows)]
         starts = [None if start is None else start[k] for k in parts]
@@ -238,25 +248,11 @@ class _Search:
         """The step (n, C) in log p, and the slope (n,) of the objective along it."""
         p = np.exp(at.log_p)
         missing = at.wanted - at.log_p
-        K = self.stiffness(at)
+        K = _stiffness(at.half, at.excess, self.tied)
         KA = (K - (K @ p[:, :, None])) * p[:, None, :]
         step = np.linalg.solve(KA + np.eye(p.shape[1]), missing[:, :, None])[:, :, 0]
         step -= np.sum(p * step, axis=1)[:, None]
         return step, -np.sum(p * (missing - np.sum(p * missing, axis=1)[:, None]) * step, axis=1)
-
-    def stiffness(self, at):
-        """(n, C, C) second derivative of the objective in p, its entropy apart, along the simplex."""
-        scaled = at.half / (1 + at.excess)[:, None, :]
-        K = scaled @ np.swapaxes(at.half, 1, 2)
-        if self.tied:
-            return K
-        s = 1 + at.excess
-        for j in range(s.shape[1]):  # how S gives way: divided differences of 1/s(λ)
-            w = 0.5 / (s[:, j, None] * s * (s[:, j, None] + at.excess))
-            side = (at.half * w[:, None, :]) @ np.swapaxes(at.half, 1, 2)
-            own = at.half[:, :, j]
-            K += own[:, :, None] * own[:, None, :] * side
-        return K
 
     def line_search(self, at, active, here, step, slope):
         """Take the steps, shortened where the objective does not fall; the part (n,) of each that was taken."""
@@ -284,16 +280,36 @@ class _Search:
         value = 0.5 * np.sum(np.log1p(at.excess) - at.excess, axis=1) - at.log_g  # [C] (19) at b = p, S(p)
         gap = np.maximum(np.sum(np.exp(at.log_p) * (at.log_p - at.wanted), axis=1), 0.0)  # KL(p ‖ ḡ)
         R = multinomial_root(at.log_p)
-        Rt = np.swapaxes(R, 1, 2)
-        identity = np.eye(R.shape[2])
-        curvature = R @ np.linalg.solve(identity + Rt @ self.stiffness(at) @ R, Rt)
-        curvature = 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
-        root = np.zeros_like(R)
-        if not self.tied:
-            lam, Q = np.linalg.eigh(Rt @ self.cov @ R)
-            root = R @ (Q / np.sqrt(0.5 + np.sqrt(0.25 + np.maximum(lam, 0.0)))[:, None, :])
+        root = np.zeros_like(R) if self.tied else self.precision_root(at, R)
         precision = root @ np.swapaxes(root, 1, 2)
-        return BoundOptimum(self.mean, self.cov, value, at.log_p, precision, root, curvature, gap, steps)
+        spread = at.half, at.excess, self.tied
+        return BoundOptimum(self.mean, self.cov, value, at.log_p, precision, root, gap, spread, steps)
+
+    def precision_root(self, at, R):
+        """(n, C, C-1) root of W = R s(RᵀVR)⁻¹ Rᵀ."""
+        root = np.empty_like(R)
+        wide = at.excess[:, -1] > WIDE
+        if wide.any():
+            lam, Q = np.linalg.eigh(np.swapaxes(R[wide], 1, 2) @ self.cov[wide] @ R[wide])
+            root[wide] = R[wide] @ (Q / np.sqrt(0.5 + np.sqrt(0.25 + np.maximum(lam, 0.0)))[:, None, :])
+        if not wide.all():  # s⁻¹ = I - Xᵀ s⁻² X with X = PᵀLᵀR: cheaper, and loses no more than the digits of s
+            R, half, s = R[~wide], at.half[~wide], 1 + at.excess[~wide]
+            X = np.swapaxes(half, 1, 2) @ R / s[:, :, None]
+            root[~wide] = R @ np.linalg.cholesky(np.eye(R.shape[2]) - np.swapaxes(X, 1, 2) @ X)
+        return root
+
+
+def _stiffness(half, excess, tied=False):
+    """(n, C, C) second derivative of the objective in p, its entropy apart, along the simplex."""
+    s = 1 + excess
+    K = (half / s[:, None, :]) @ np.swapaxes(half, 1, 2)
+    if tied:
+        return K
+    # how S gives way: divided differences of 1/s(λ)
+    weight = 0.5 / (s[:, :, None] * s[:, None, :] * (s[:, :, None] + excess[:, None, :]))
+    n, C, size = half.shape
+    pairs = (half[:, :, None, :] * half[:, None, :, :]).reshape(n, C * C, size)
+    return K + np.einsum("ipj,ipj->ip", pairs @ weight, pairs).reshape(n, C, C)
 
 
 def _roots(V):
@@ -306,6 +322,8 @@ def _roots(V):
 
 
 def _joined(parts):
-    arrays = ("mean", "cov", "value", "log_b", "precision", "root", "curvature", "gap")
+    arrays = ("mean", "cov", "value", "log_b", "precision", "root", "gap")
     joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
-    return BoundOptimum(**joined, n_steps=max(part.n_steps for part in parts))
+    half, excess = (np.concatenate([part.spread[k] for part in parts]) for k in (0, 1))
+    spread = (half, excess, parts[0].spread[2])
+    return BoundOptimum(**joined, spread=spread, n_steps=max(part.n_steps for part in parts))

@@ -179,7 +179,12 @@ def audit(
 def _subject(posterior):
     """Fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
-        fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.X_train_
+        fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
+        if hasattr(posterior, "active_indices_") or len(inputs) != len(fit.y):
+            raise TypeError(
+                "audit compares posteriors of all latent values, but that of "
+                f"{type(posterior.inference_).__name__} rests on {len(inputs)} of {len(fit.y)} training rows"
+            )
     else:
         fit, kernel, inputs = posterior, None, None
     if not (hasattr(fit, "posterior") and hasattr(fit, "log_class_probabilities")):

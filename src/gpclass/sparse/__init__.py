@@ -1,1 +1,44 @@
-"""Engines that do not see every pair of data: inducing points and active sets."""
+"""Engines that do not see every pair of data: inducing points and active sets.
+
+An active set's engine takes covariances whose columns are computed when asked for (`gaussian.columns`).
+
+ivm        IVM, the informative vector machine: EP on an active set that is chosen greedily
+selection  that choice: scores, ties, a bound on memory
+criterion  the evidence of an active set, and its derivatives with sites held
+sparse_mnl     SparseVariationalMNL: variational multinomial logit through inducing variables
+mnl_selection  their choice by what they would add to the bound
+low_rank       what the engines on inducing points with independent classes share: sweeps, minibatches, the fit
+scalable_ep    ScalableEP: EP with sites of rank one, all data or a minibatch at a time
+stochastic_ep  StochasticEP: the same with tied sites, memory independent of the number of rows
+svgp           SVGP: variational, natural gradients
+expected       E[log p] of several classes, for it
+gfitc          GFITC: EP with FITC's prior, all data at once
+"""
+
+from .criterion import log_evidence
+from .gfitc import GFITC
+from .ivm import IVM, ActiveFit
+from .low_rank import InducingFit, LowRankEngine, State
+from .mnl_selection import InducingSet, RowCovariance, scores
+from .scalable_ep import ScalableEP
+from .sparse_mnl import SparseFit, SparseVariationalMNL
+from .stochastic_ep import StochasticEP
+from .svgp import SVGP
+
+__all__ = [
+    "GFITC",
+    "IVM",
+    "SVGP",
+    "ActiveFit",
+    "InducingFit",
+    "InducingSet",
+    "LowRankEngine",
+    "RowCovariance",
+    "ScalableEP",
+    "SparseFit",
+    "SparseVariationalMNL",
+    "State",
+    "StochasticEP",
+    "log_evidence",
+    "scores",
+]

@@ -1,0 +1,272 @@
+"""A prior whose sites stand on an active set only: q(f) ∝ N(f | 0, K) ∏_{i in I} exp(-½ τ_i f_i² + ν_i f_i).
+
+Its restriction to I is a `FullPosterior` of d rows, and all else follows from that by covariances with these rows. While
+the set grows, `Stubs` keeps the marginals of all candidates at the price of one column and a matrix-vector product for each
+inclusion: of M = K_.I √Π L⁻ᵀ one column more, which is √ν (K_.i - M M_iᵀ).
+
+[SLH] Seeger, Lawrence & Herbrich, sections 3.1, 3.2; appendix C. Its b is our ν (`nu`), its Π our τ (`tau`), its h and a are
+`mean` and `var`. Departs from C.1: h and a move by α_i A_i and -ν_i A_i² with A_i = K_.i - M M_iᵀ, ν_i = -curvature,
+so that nothing is divided by Π^½; and L, β are not kept, since a new factorisation of d rows is cheap at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dgemm, dgemv
+
+from ..numerics import mirror_lower
+from .columns import Columns, cross, gram, take
+from .full import FullPosterior
+from .sites import Sites
+
+PIECE = 16  # stubs that memory is taken for at a time
+SMALLEST = 1e-14  # variance, relative to the prior's, below which rounding may have pushed one
+
+
+class Stubs:
+    """Marginals of candidates while sites are added one by one; `rows` are the candidates among all rows."""
+
+    def __init__(self, covariance: Columns, rows: np.ndarray | None = None):
+        self.covariance = covariance
+        self.rows = np.arange(len(covariance)) if rows is None else rows
+        self.prior_var = np.array(covariance.diag, dtype=float)
+        self._least = SMALLEST * self.prior_var
+        self.mean, self.var = np.zeros(len(self.rows)), self.prior_var.copy()
+        self.count = 0
+        self._pieces: list[np.ndarray] = []  # of M transposed, PIECE rows each
+
+    def include(self, i: int, slope: float, curvature: float) -> None:
+        """Add the site that candidate i asks for, given slope and curvature of log Z_i in its mean. C.1"""
+        A = np.ascontiguousarray(self.covariance.columns(np.array([i]))[:, 0])
+        for piece, used in self._filled():
+            dgemv(-1.0, piece[:used].T, piece[:used, i], 1.0, A, overwrite_y=1)
+        A[i] = self.var[i]  # the same but for rounding
+        self.mean += slope * A
+        self._stub(A)[:] = A = np.sqrt(-curvature) * A
+        self.var -= np.square(A, out=A)
+        np.maximum(self.var, self._least, out=self.var)
+        self.count += 1
+
+    def _filled(self):
+        """Pieces, each with the number of stubs in it."""
+        used = (self.count - PIECE * j for j in range(len(self._pieces)))
+        return ((piece, min(PIECE, left)) for piece, left in zip(self._pieces, used, strict=True) if left > 0)
+
+    def _stub(self, like: np.ndarray) -> np.ndarray:
+        """Room for the next column of M."""
+        if self.count == PIECE * len(self._pieces):
+            self._pieces.append(np.empty((PIECE, len(like))))
+        return self._pieces[-1][self.count % PIECE]
+
+    def keep(self, which: np.ndarray) -> None:
+        """Forget all candidates but these; one piece after the other, so that no more memory is needed than before."""
+        for j in range(len(self._pieces)):
+            self._pieces[j] = self._pieces[j][:, which]
+        self.covariance = take(self.covariance, which)
+        self.rows, self.prior_var, self._least = self.rows[which], self.prior_var[which], self._least[which]
+        self.mean, self.var = self.mean[which], self.var[which]
+
+    @property
+    def allocated(self) -> int:
+        """Numbers in all stubs."""
+        return sum(piece.size for piece in self._pieces)
+
+
+@dataclass(frozen=True)
+class ActiveSites:
+    """Sites in the order of their inclusion; a row may have one for each of several latent functions."""
+
+    rows: np.ndarray  # (d,) rows that they stand on
+    latents: np.ndarray  # (d,) functions that they belong to; all zero if there is but one
+    sites: Sites
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of(self, latent: int) -> tuple[np.ndarray, Sites]:
+        """Rows and sites of one function."""
+        mine = self.latents == latent
+        return self.rows[mine], Sites(self.sites.tau[mine], self.sites.nu[mine])
+
+    def with_sites(self, sites: Sites) -> ActiveSites:
+        return ActiveSites(self.rows, self.latents, sites)
+
+    def renumbered(self, rows: np.ndarray) -> ActiveSites:
+        """The same sites, their rows as places in `rows`."""
+        order = np.argsort(rows)
+        return ActiveSites(order[np.searchsorted(rows, self.rows, sorter=order)], self.latents, self.sites)
+
+    @property
+    def union(self) -> np.ndarray:
+        """All rows with a site, in the order of their first inclusion."""
+        rows, first = np.unique(self.rows, return_index=True)
+        return rows[np.argsort(first)]
+
+
+class ActivePosterior:
+    """Independent latent functions, each with sites on an active set of its own.
+
+    `rows` (u,) are the rows that predictions need: those of all active sets. `active` names each function's, `parts` are
+    their posteriors there.
+    """
+
+    def __init__(self, covariances: Sequence[Columns], at: ActiveSites):
+        self.at, self.rows = at, at.union
+        self.active: list[np.ndarray] = []
+        self.parts: list[Any] = []  # FullPosterior each, or Bare
+        for c, covariance in enumerate(covariances):
+            rows, sites = at.of(c)
+            self.active.append(rows)
+            self.parts.append(FullPosterior(gram(covariance, rows), sites) if len(rows) else Bare())
+        local = at.renumbered(self.rows)
+        self.places = [local.of(c)[0] for c in range(len(covariances))]
+
+    @property
+    def n_latents(self) -> int:
+        return len(self.parts)
+
+    @property
+    def log_det(self) -> float:
+        return sum(p.log_det for p in self.parts)
+
+    @property
+    def log_partition(self) -> float:
+        """log ∫ N(f | 0, K) ∏ exp(-½ τ f² + ν f) df."""
+        return sum(p.log_partition for p in self.parts)
+
+    @property
+    def divergence(self) -> float:
+        """KL(q ‖ prior): given the active rows, all others are as under the prior."""
+        return 0.5 * sum(p.log_det + p.trace_ratio + float(p.alpha @ p.mean) - len(p.alpha) for p in self.parts)
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (m, C) at points with cross covariances Ks (u, m) or (C, u, m), prior variances kd (m,) or
+        (C, m)."""
+        C, m = self.n_latents, Ks.shape[-1]
+        Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m))
+        moments = [p.predict(Ks[c][at], kd[c]) for c, (p, at) in enumerate(zip(self.parts, self.places, strict=True))]
+        return np.stack([mean for mean, _ in moments], axis=1), np.stack([var for _, var in moments], axis=1)
+
+
+class Bare:
+    """The posterior of a function without sites, which is its prior."""
+
+    sites = Sites.zeros(0)
+    mean = var = alpha = np.zeros(0)
+    log_det = log_partition = trace_ratio = 0.0
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.mean, self.var
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(kd)), np.array(kd)
+
+
+# derivatives of the evidence with the sites held ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of m rows as the active rows of one function see them."""
+
+    K: np.ndarray  # (d, m) cross covariances
+    stubs: np.ndarray  # (d, m) M transposed
+    mean: np.ndarray  # (m,)
+    var: np.ndarray  # (m,)
+
+
+def block(part: Any, covariance: Columns, active: np.ndarray, rows: np.ndarray, prior_var: np.ndarray) -> Block:
+    """A block of rows without sites, from the posterior of the active ones."""
+    K = cross(covariance, active, rows)
+    if not np.any(part.sites.tau) or not len(rows):
+        return Block(K, np.zeros_like(K), K.T @ part.alpha, prior_var.copy())
+    system = part._system
+    stubs = system.factor.whiten(system.root[:, None] * K)
+    var = prior_var - np.einsum("ij,ij->j", stubs, stubs)
+    return Block(K, stubs, K.T @ part.alpha, np.maximum(var, SMALLEST * prior_var))
+
+
+class EvidenceGradient:
+    """d/dK of log_partition + Σ_i g_i(mean_i, var_i) for one function, its sites held. [SLH] (14)
+
+    The g_i are given by their derivatives: `slope` in the mean, `growth` in the variance. With R = (K_I + Π⁻¹)⁻¹,
+    v = K_I⁻¹ mean_I and E_j = R K_Ij of a row j that has no site,
+
+        d mean_j = v·dK_Ij - E_jᵀ dK_I v        d var_j = dk_jj - 2 E_j·dK_Ij + E_jᵀ dK_I E_j
+
+    and for an active row the same with U_i = (I - R K_I) e_i: d mean_i = U_iᵀ dK_I v, d var_i = U_iᵀ dK_I U_i. Sites that
+    move instead move the marginals by V_Ij = Π⁻¹ E_j: `in_tau` and `in_nu` are the derivatives of Σ g_i.
+    """
+
+    def __init__(self, part: Any, slope: np.ndarray, growth: np.ndarray):
+        self._part = part
+        self._tau = part.sites.tau
+        self._silent = not np.any(self._tau)
+        self._in_mean, self._in_var = np.zeros(len(self._tau)), np.zeros(len(self._tau))  # of Σ g by V_I· and its squares
+        if isinstance(part, Bare):
+            self.gram = np.zeros((0, 0))
+            return
+        self.gram = part.gradient()
+        if np.any(slope) or np.any(growth):
+            U = _unseen(part)
+            self.gram += _scaled_square(U, growth) + _symmetric(U @ slope, part.alpha)
+            V = part.K @ U
+            self._in_mean += V @ slope
+            self._in_var += V**2 @ growth
+
+    @property
+    def in_nu(self) -> np.ndarray:
+        """(d,)"""
+        return self._in_mean
+
+    @property
+    def in_tau(self) -> np.ndarray:
+        """(d,)"""
+        return -self._part.mean * self._in_mean - self._in_var
+
+    def add(self, seen: Block, slope: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take in rows without sites; their derivatives in K_Ij (d, m) and k_jj (m,) come back."""
+        v = self._part.alpha
+        if self._silent:
+            return v[:, None] * slope, growth
+        system = self._part._system
+        E = system.factor.unwhiten(seen.stubs)
+        E *= system.root[:, None]
+        summed = E @ slope
+        squares = _scaled_square(E, growth)
+        tau = np.where(self._tau > 0, self._tau, np.inf)  # a site without precision is moved by nothing
+        self._in_mean += summed / tau
+        self._in_var += np.diagonal(squares) / tau**2
+        self.gram += squares - _symmetric(summed, v)
+        E *= -2 * growth
+        E += v[:, None] * slope
+        return E, growth
+
+
+def _unseen(part: FullPosterior) -> np.ndarray:
+    """U = I - R K_I = √τ B⁻¹ / √τ (d, d)."""
+    system, tau = part._system, part.sites.tau
+    if system.factor is None:
+        return np.eye(len(tau))
+    U = mirror_lower(system.factor.inverse_lower())
+    U *= system.root[:, None]
+    U /= np.where(tau > 0, system.root, 1.0)
+    silent = tau == 0  # their columns are e_i - R K_i
+    if np.any(silent):
+        U[:, silent] = -system.root[:, None] * system.factor.solve(system.root[:, None] * part.K[:, silent])
+        U[silent, silent] += 1.0
+    return U
+
+
+def _scaled_square(E: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """E diag(weights) Eᵀ."""
+    return dgemm(1.0, E * weights, E, trans_b=1)
+
+
+def _symmetric(u: np.ndarray, w: np.ndarray) -> np.ndarray:
+    product = np.multiply.outer(u, w)
+    return 0.5 * (product + product.T)

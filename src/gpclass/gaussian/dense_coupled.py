@@ -1,0 +1,345 @@
+"""One latent function per class, coupled at each datum by sites of any precision W_i (C × C) that ignore what all share.
+
+Under softmax only differences of a datum's latent values matter, W_i 1 = 0, so W_i = R_i R_iᵀ with R_i (C, C - 1), and all
+comes from B = I + RᵀKR of size n (C - 1), R block diagonal: K is never inverted, nor W. The classes may be correlated: K is
+(n, n) for all classes alike, (C, n, n), or Separable, and either way a sum of products
+
+    K = Σ_r K_r ⊗ F_r F_rᵀ        K_r (n, n), F_r (C, q)
+
+Rows and columns of B go class by class, data within: entry (a n + i, b n + j).
+
+[C] Chai 2012, appendix E.2.1.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dgemm
+
+from ..numerics import Factor, NotPositiveDefinite, mirror_lower
+from ..numerics.separable import Separable, contrasts
+from .full import too_large
+from .sites import Sites
+
+EPS = np.finfo(float).eps
+REFINEMENTS = 3  # of the linear solve for the mean
+WEAK = 1e-9  # W times prior variance below which marginal covariances are not read off B⁻¹
+
+Covariance = np.ndarray | Separable
+
+
+def class_factor(classes: np.ndarray) -> np.ndarray:
+    """F (C, C) with F Fᵀ = classes, which may be singular."""
+    value, vector = np.linalg.eigh(classes)
+    if value[0] < -1e-10 * max(value[-1], 0.0) or not value[-1] > 0:
+        raise NotPositiveDefinite(
+            f"the covariance between the classes has eigenvalues from {value[0]:.3g} to {value[-1]:.3g}: "
+            "it may be singular, but not negative or zero"
+        )
+    return vector * np.sqrt(np.maximum(value, 0.0))
+
+
+def products(K: Covariance, n_classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The pairs (K_r, F_r) of K."""
+    if isinstance(K, Separable):
+        return [(K.inputs, class_factor(K.classes))]
+    each = np.eye(n_classes)
+    return [(K, each)] if K.ndim == 2 else [(k, each[:, [c]]) for c, k in enumerate(K)]
+
+
+class _BlockFactor(Factor):
+    def inverse_blocks(self, n: int) -> np.ndarray:
+        """(n, q, q) from a matrix of q × q blocks of size n: entries (a n + i, b n + i) of its inverse."""
+        self._invert()
+        L = self._lower
+        size = len(L) // n
+        out = np.empty((n, size, size))
+        for b in range(size):
+            own, below = slice(b * n, (b + 1) * n), slice((b + 1) * n, None)
+            right = np.tril(L[own, own]), L[below, own]
+            for a in range(b + 1):
+                other = slice(a * n, (a + 1) * n)
+                left = right if a == b else (L[own, other], L[below, other])
+                out[:, a, b] = sum(np.einsum("ki,ki->i", x, y) for x, y in zip(left, right, strict=True))
+                out[:, b, a] = out[:, a, b]
+        return out
+
+
+class DenseSystem:
+    """The linear algebra of one set of roots R (n, C, C - 1) under K."""
+
+    def __init__(self, K: Covariance, root: np.ndarray):
+        self.root = root
+        n, C, size = root.shape
+        self.products = products(K, C)
+        # rows R_i ᵀF_r, class by class: (C - 1, n, q)
+        self.loads = [np.ascontiguousarray(np.transpose(root, (2, 0, 1)) @ F) for _, F in self.products]
+        B = np.empty((size * n, size * n))
+        for a in range(size):
+            for b in range(a + 1):
+                B[a * n : (a + 1) * n, b * n : (b + 1) * n] = self._block(a, b)
+        B.ravel()[:: size * n + 1] += 1.0
+        self.factor = self._factorised(B)
+
+    def _factorised(self, B):
+        try:
+            return _BlockFactor(B, "I + RᵀKR")
+        except NotPositiveDefinite as error:
+            if self.rounding < 1e-3:
+                raise
+            raise NotPositiveDefinite(too_large(self.products[0][0])) from error
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far rounding moves marginals, in standard deviations: eps × condition of B."""
+        strength = np.einsum("ica,ica->i", self.root, self.prior_cov @ self.root)  # tr(W K) at each datum
+        return 8 * EPS * (1 + len(self.root) * float(np.max(strength)))
+
+    def _block(self, a, b):
+        """RᵀKR between the a-th and b-th column of all roots, (n, n)."""
+        pairs = zip(self.products, self.loads, strict=True)
+        return sum(k * dgemm(1.0, load[a].T, load[b].T, trans_a=1) for (k, _), load in pairs)
+
+    @property
+    def log_det(self) -> float:
+        """log|I + KW|."""
+        return self.factor.log_det
+
+    @cached_property
+    def explained(self) -> np.ndarray:
+        """(n, C-1, C-1) RᵀVR at each datum: the diagonal blocks of I - B⁻¹."""
+        return np.eye(self.root.shape[2]) - self.factor.inverse_blocks(len(self.root))
+
+    @cached_property
+    def prior_cov(self) -> np.ndarray:
+        """(n, C, C) prior covariances at each datum."""
+        return _diagonal_blocks((np.diagonal(k), F) for k, F in self.products)
+
+    @cached_property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) posterior covariances at each datum."""
+        return self.covariances([k for k, _ in self.products], self.prior_cov)
+
+    @cached_property
+    def contrast_cov(self) -> np.ndarray:
+        """(n, C, C) the same of the latent values less their mean: (I - B⁻¹)/W."""
+        C = self.root.shape[1]
+        H = contrasts(C)
+        inner = H.T @ self.root  # R = H E
+        back = _inverses(inner)
+        # 1/|E⁻¹|² is about the smallest eigenvalue of W
+        weak = np.einsum("icc->i", self.prior_cov) < WEAK * np.einsum("iab,iab->i", back, back)
+        D = np.swapaxes(back, 1, 2) @ self.explained @ back
+        if weak.any():  # the quotient would lose all digits
+            rows = np.flatnonzero(weak)
+            D[rows] = H.T @ self.covariances([k[:, rows] for k, _ in self.products], self.prior_cov[rows]) @ H
+        cov = H @ D @ H.T
+        return 0.5 * (cov + np.swapaxes(cov, 1, 2))
+
+    def times_K(self, X: np.ndarray) -> np.ndarray:
+        """K x for X (n, C)."""
+        return sum(dgemm(1.0, k.T, dgemm(1.0, X, F)).dot(F.T) for k, F in self.products)
+
+    def times_W(self, X: np.ndarray) -> np.ndarray:
+        return np.einsum("ica,ia->ic", self.root, np.einsum("ica,ic->ia", self.root, X))
+
+    def apply_M(self, X: np.ndarray) -> np.ndarray:
+        """W (I + KW)⁻¹ x = R B⁻¹ Rᵀ x for X (n, C)."""
+        inner = np.einsum("ica,ic->ai", self.root, X)
+        solved = self.factor.solve(inner.ravel()).reshape(inner.shape)
+        return np.einsum("ica,ai->ic", self.root, solved)
+
+    def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """α with α + WKα = ν, and the mean Kα, each (n, C)."""
+        alpha = nu - self.apply_M(self.times_K(nu))
+        mean = self.times_K(alpha)
+        for _ in range(REFINEMENTS):
+            missing = nu - alpha - self.times_W(mean)
+            if np.max(np.abs(missing), initial=0.0) <= 1e-9 * np.max(np.abs(nu), initial=0.0):
+                break
+            alpha = alpha + missing - self.apply_M(self.times_K(missing))
+            mean = self.times_K(alpha)
+        return alpha, mean
+
+    def split(self, K: Any, rank: int) -> list[np.ndarray]:
+        """The K_r of cross covariances, of `rank` 2, or of variances, of rank 1."""
+        if isinstance(K, Separable):
+            return [K.inputs]
+        return [K] * len(self.products) if K.ndim == rank else list(K)
+
+    def covariances(self, cross: list[np.ndarray], prior: np.ndarray) -> np.ndarray:
+        """(m, C, C) at points with covariances `cross` (n, m) with the data, for each K_r, and `prior` (m, C, C)."""
+        halves = []  # L⁻¹RᵀK for each column of the F_r
+        for k, load in zip(cross, self.loads, strict=True):
+            columns = ((load[:, :, p, None] * k).reshape(-1, k.shape[1]) for p in range(load.shape[2]))
+            halves += [self.factor.whiten(c) for c in columns]
+        P = len(halves)
+        known = np.empty((len(prior), P, P))
+        for a in range(P):
+            for b in range(a + 1):
+                known[:, a, b] = known[:, b, a] = np.einsum("km,km->m", halves[a], halves[b])
+        F = np.concatenate([F for _, F in self.products], axis=1)
+        cov = prior - F @ known @ F.T
+        cov = 0.5 * (cov + np.swapaxes(cov, 1, 2))
+        # rounding can push the variance of a point that coincides with data below zero
+        each = np.arange(cov.shape[1])
+        cov[:, each, each] = np.maximum(cov[:, each, each], 1e-14 * prior[:, each, each])
+        return cov
+
+    def inverse(self) -> np.ndarray:
+        """B⁻¹, symmetric."""
+        return mirror_lower(self.factor.inverse_lower())
+
+
+class DenseCoupledPosterior:
+    """q(f) = N(f | Kα, (K⁻¹ + W)⁻¹) with W_i = R_i R_iᵀ, from roots R (n, C, C - 1) and α (n, C)."""
+
+    def __init__(
+        self, K: Covariance, root: np.ndarray, alpha: np.ndarray, system: DenseSystem | None = None, mean=None
+    ):
+        self.K, self.alpha = K, alpha
+        self.system = system or DenseSystem(K, root)
+        self.mean: np.ndarray = self.system.times_K(alpha) if mean is None else mean  # (n, C)
+
+    @classmethod
+    def from_sites(cls, K: Covariance, sites: Sites) -> DenseCoupledPosterior:
+        """From precisions τ (n, C, C) and ν (n, C)."""
+        system = DenseSystem(K, precision_root(sites.tau))
+        alpha, mean = system.solve(sites.nu)
+        return cls(K, system.root, alpha, system, mean)
+
+    def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> DenseCoupledPosterior:
+        """The same precisions, with `mean` = K `alpha` added to the mean: no new factorisation."""
+        return DenseCoupledPosterior(self.K, self.root, self.alpha + alpha, self.system, self.mean + mean)
+
+    @property
+    def root(self) -> np.ndarray:
+        return self.system.root
+
+    @property
+    def latent(self) -> DenseCoupledPosterior:
+        return self
+
+    @cached_property
+    def precision(self) -> np.ndarray:
+        """(n, C, C) W."""
+        return self.root @ np.swapaxes(self.root, 1, 2)
+
+    @property
+    def sites(self) -> Sites:
+        """(W, ν), for a warm start."""
+        return Sites(self.precision, self.alpha + self.system.times_W(self.mean))
+
+    @property
+    def log_det(self) -> float:
+        """log|I + KW|."""
+        return self.system.log_det
+
+    @property
+    def trace_ratio(self) -> float:
+        """tr(V K⁻¹)."""
+        return self.alpha.size - float(np.einsum("iaa->", self.system.explained))
+
+    @property
+    def divergence(self) -> float:
+        """KL(q ‖ prior)."""
+        return 0.5 * (self.trace_ratio - self.alpha.size + float(np.sum(self.alpha * self.mean)) + self.log_det)
+
+    @property
+    def prior_cov(self) -> np.ndarray:
+        """(n, C, C) prior covariances at each datum."""
+        return self.system.prior_cov
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding moves marginals, in standard deviations."""
+        return self.system.rounding
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances."""
+        return self.system.cov
+
+    @property
+    def contrast_cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances of each datum's latent values less their mean; cheaper than `cov`."""
+        return self.system.contrast_cov
+
+    @property
+    def var(self) -> np.ndarray:
+        """(n, C) marginal variances."""
+        return np.diagonal(self.cov, axis1=1, axis2=2)
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site taken out."""
+        left = np.eye(self.alpha.shape[1]) - self.cov @ self.precision
+        mean = self.mean - np.einsum("icd,id->ic", self.cov, self.sites.nu)
+        return np.linalg.solve(left, mean[:, :, None])[:, :, 0], _symmetric(np.linalg.solve(left, self.cov))
+
+    def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m, C) and covariance (m, C, C) at new points; Ks and kd of the structure of K, n × m and m."""
+        loadings = [F for _, F in self.system.products]
+        cross, variances = self.system.split(Ks, 2), self.system.split(kd, 1)
+        mean = sum(k.T @ (self.alpha @ F) @ F.T for k, F in zip(cross, loadings, strict=True))
+        return mean, self.system.covariances(cross, _diagonal_blocks(zip(variances, loadings, strict=True)))
+
+    def gradient(self) -> Any:
+        """½(α αᵀ - W(I + KW)⁻¹) contracted to what K is made of: (n, n), (C, n, n) or Separable."""
+        inverse = self.system.inverse()
+        out = [self._in_inputs(r, inverse) for r in range(len(self.system.products))]
+        if isinstance(self.K, Separable):
+            return Separable(out[0], self._in_classes(inverse))
+        return out[0] if len(out) == 1 else np.stack(out)
+
+    def _in_inputs(self, r, inverse):
+        """Σ_cd (F Fᵀ)_cd G_(ic)(jd)."""
+        n, size = len(self.alpha), self.root.shape[2]
+        load = self.system.loads[r]
+        pull = dgemm(1.0, self.alpha, self.system.products[r][1])
+        G = 0.5 * dgemm(1.0, pull, pull, trans_b=1)
+        for a in range(size):
+            for b in range(size):
+                block = inverse[a * n : (a + 1) * n, b * n : (b + 1) * n]
+                G -= 0.5 * block * dgemm(1.0, load[a].T, load[b].T, trans_a=1)
+        return G
+
+    def _in_classes(self, inverse):
+        """Σ_ij K_ij G_(ic)(jd)."""
+        n, _, size = self.root.shape
+        k = self.system.products[0][0]
+        G = 0.5 * self.alpha.T @ dgemm(1.0, k.T, self.alpha)
+        for a in range(size):
+            for b in range(size):
+                block = inverse[a * n : (a + 1) * n, b * n : (b + 1) * n] * k
+                G -= 0.5 * self.root[:, :, a].T @ dgemm(1.0, block.T, self.root[:, :, b], trans_a=1)
+        return 0.5 * (G + G.T)
+
+
+def _inverses(E):
+    """Those that do not exist are very large."""
+    try:
+        return np.linalg.inv(E)
+    except np.linalg.LinAlgError:
+        out = np.tile(1e100 * np.eye(E.shape[1]), (len(E), 1, 1))
+        exists = np.linalg.cond(E) < 1e300
+        out[exists] = np.linalg.inv(E[exists])
+        return out
+
+
+def precision_root(W: np.ndarray) -> np.ndarray:
+    """R (n, C, C - 1) with R Rᵀ = W, for psd W (n, C, C) with W 1 = 0."""
+    H = contrasts(W.shape[1])
+    value, vector = np.linalg.eigh(H.T @ W @ H)
+    return H @ (vector * np.sqrt(np.maximum(value, 0.0))[:, None, :])
+
+
+def _diagonal_blocks(variances):
+    """(m, C, C) Σ_r k_r F_r F_rᵀ from pairs (k_r (m,), F_r)."""
+    return sum(k[:, None, None] * (F @ F.T) for k, F in variances)
+
+
+def _symmetric(A):
+    return 0.5 * (A + np.swapaxes(A, 1, 2))

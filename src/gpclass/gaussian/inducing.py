@@ -1,0 +1,273 @@
+"""Latent functions known through M inducing variables each, independent between functions: low-rank prior × sites.
+
+    f_i = g_i + e_i,   g_i = w_iᵀ u = φ_iᵀ v,   u = L v,   L Lᵀ = K_uu,   φ_i = L⁻¹ k_i,   e_i ~ N(0, k_ii - φ_iᵀ φ_i)
+
+A datum speaks of u through the scalar g_i only: its site is exp(-½ τ_i g_i² + ν_i g_i), of rank one. With Φ the rows φ_i
+the posterior is q(v) = N(μ, A⁻¹), A = I + Φᵀ T Φ, μ = A⁻¹ Φᵀ ν. What changes with hyperparameters is kept as natural
+parameters of u, P = Σ τ_i w_i w_iᵀ and h = Σ ν_i w_i: what was learned of u stays learned when the prior moves.
+
+Each inducing variable carries noise of `jitter` times its variance, so that K_uu has a factor whatever the inputs: two
+equal inducing inputs are one, no obstacle.
+
+Arrays carry the latent functions on the first axis, (C, …); those of covariances may be (1, …), shared by all.
+
+[VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg.blas import dgemm
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+
+from ..numerics import NotPositiveDefinite
+
+ROUNDING = 1e-15  # of a pivot, relative to the variance that it is left of: smaller ones are noise
+LEAST = 1e-12  # residual variance, relative to the prior's, that rounding cannot tell from none
+
+
+@dataclass(frozen=True)
+class LowRankMatrices:
+    """Prior covariances, shared by all latent functions or with a leading axis of them."""
+
+    K_uu: np.ndarray  # (M, M) or (C, M, M) of the inducing variables
+    K_fu: np.ndarray  # (n, M) or (C, n, M) of data and inducing variables
+    k_diag: np.ndarray  # (n,) or (C, n) prior variances of the data
+
+    def checked(self, n: int, n_latents: int) -> LowRankMatrices:
+        """The same as float arrays with an axis of latent functions, (1, …) or (C, …), after a look at all."""
+        K_uu, K_fu, k_diag = (np.asarray(part, float) for part in (self.K_uu, self.K_fu, self.k_diag))
+        parts = [part[None] if part.ndim == rank else part for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1))]
+        names = ("K_uu", "K_fu", "k_diag")
+        for part, name, rank in zip(parts, names, (3, 3, 2), strict=True):
+            if part.ndim != rank or len(part) not in (1, n_latents):
+                raise ValueError(
+                    f"{name} must have {rank - 1} axes, or one of {n_latents} latent functions before them, but has shape "
+                    f"{part.shape}"
+                )
+            if not np.isfinite(part.sum()):
+                raise ValueError(f"{name} contains NaN or infinite entries (or its sum overflows)")
+        M = parts[0].shape[-1]
+        shapes = ((M, M), (n, M), (n,))
+        for part, name, shape in zip(parts, names, shapes, strict=True):
+            if part.shape[1:] != shape:
+                raise ValueError(f"{name} must be {shape} for {n} data and {M} inducing variables, but is {part.shape[1:]}")
+        if M == 0 or n == 0:
+            raise ValueError("there must be at least one datum and one inducing variable")
+        if np.any(parts[2] < 0):
+            raise ValueError("k_diag has negative variances")
+        groups = max(len(part) for part in parts)
+        return LowRankMatrices(*(np.ascontiguousarray(np.broadcast_to(p, (groups, *p.shape[1:]))) for p in parts))
+
+
+@dataclass(frozen=True)
+class LowRankGradient:
+    """Derivatives in each of the matrices, in the same form: d(value) = Σ uu dK_uu + Σ fu dK_fu + Σ diag dk_diag."""
+
+    uu: np.ndarray  # symmetric
+    fu: np.ndarray
+    diag: np.ndarray
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some data as the inducing variables see them."""
+
+    phi: np.ndarray  # (1 or C, m, M) L⁻¹ k_i
+    residual: np.ndarray  # (m, C) variances that no inducing variable tells
+
+    def some(self, rows: slice) -> Rows:
+        return Rows(self.phi[:, rows], self.residual[rows])
+
+    def part(self, c: int) -> np.ndarray:
+        """(m, M) φ for latent function c."""
+        return self.phi[c if len(self.phi) > 1 else 0]
+
+
+class LowRankPrior:
+    """N(0, K_uu) of the inducing variables, one factor for all latent functions or one each."""
+
+    def __init__(self, K_uu: np.ndarray, n_latents: int, jitter: float):
+        K_uu = np.asarray(K_uu, float)
+        K_uu = K_uu[None] if K_uu.ndim == 2 else K_uu
+        self.n_latents, self.jitter, self.M = n_latents, jitter, K_uu.shape[-1]
+        self.L = np.stack([_lower_factor(K, jitter) for K in K_uu])  # (1 or C, M, M)
+        self.L_inv = np.stack([dtrtri(L.T, lower=0)[0].T for L in self.L])
+
+    @property
+    def n_groups(self) -> int:
+        """Factors: 1, or one for each latent function."""
+        return len(self.L)
+
+    def rows(self, K_fu: np.ndarray, k_diag: np.ndarray) -> Rows:
+        """From K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
+        phi = np.stack([times(part, L_inv.T) for part, L_inv in zip(K_fu, self.L_inv, strict=True)])
+        known = np.einsum("cij,cij->ci", phi, phi)
+        left = np.maximum(k_diag - known, LEAST * k_diag)
+        return Rows(phi, np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T))
+
+    def whitened(self, P: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Natural parameters (C, M, M), (C, M) of u as those of v."""
+        S = np.stack([transposed_times(_of(self.L, c), times(P[c], _of(self.L, c))) for c in range(self.n_latents)])
+        return S, np.stack([h[c] @ _of(self.L, c) for c in range(self.n_latents)])
+
+    def coloured(self, S: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Natural parameters of v as those of u."""
+        inverse = self.L_inv
+        P = np.stack([transposed_times(_of(inverse, c), times(S[c], _of(inverse, c))) for c in range(self.n_latents)])
+        return P, np.stack([pull[c] @ _of(inverse, c) for c in range(self.n_latents)])
+
+    def weights(self, rows: Rows) -> np.ndarray:
+        """(1 or C, m, M) w_i = K_uu⁻¹ k_i."""
+        return np.stack([times(part, _of(self.L_inv, c)) for c, part in enumerate(rows.phi)])
+
+
+def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ τ_i x_i x_iᵀ (C, M, M) and Σ ν_i x_i (C, M) for rows x (1 or C, m, M), τ and ν (m, C)."""
+    C = tau.shape[1]
+    return (
+        np.stack([transposed_times(_of(rows, c), tau[:, c, None] * _of(rows, c)) for c in range(C)]),
+        np.stack([nu[:, c] @ _of(rows, c) for c in range(C)]),
+    )
+
+
+class LowRankPosterior:
+    """q(v) = N(μ, A⁻¹), A = I + S, for natural parameters S (C, M, M), `pull` (C, M) of the sites."""
+
+    def __init__(self, prior: LowRankPrior, S: np.ndarray, pull: np.ndarray):
+        self.prior, self.S, self.pull = prior, S, pull
+        parts = [_inverse_plus_identity(part) for part in S]
+        self.A_inv = np.stack([inverse for inverse, _ in parts])  # (C, M, M)
+        self.log_det = np.array([log_det for _, log_det in parts])  # (C,) log|A|
+        self.mu = np.einsum("cij,cj->ci", self.A_inv, pull)  # (C, M)
+
+    @cached_property
+    def log_partition(self) -> float:
+        """log ∫ N(v | 0, I) exp(-½ vᵀSv + pullᵀv) dv, summed over latent functions."""
+        return 0.5 * float(np.sum(self.pull * self.mu) - np.sum(self.log_det))
+
+    def marginals(self, rows: Rows) -> Marginals:
+        C = self.prior.n_latents
+        psi = np.stack([times(rows.part(c), self.A_inv[c]) for c in range(C)])
+        mean = np.stack([rows.part(c) @ self.mu[c] for c in range(C)], axis=1)
+        var = np.stack([np.einsum("ij,ij->i", psi[c], rows.part(c)) for c in range(C)], axis=1)
+        return Marginals(rows, self.mu, psi, mean, np.maximum(var, 0.0))
+
+    def divergence(self) -> float:
+        """KL(q(u) ‖ p(u)), summed over latent functions."""
+        trace = np.einsum("cii->", self.A_inv)
+        return 0.5 * float(trace + np.sum(self.mu**2) - self.mu.size + np.sum(self.log_det))
+
+    def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """(m, C) means and variances of f."""
+        at = self.marginals(rows)
+        return at.mean, at.var + rows.residual
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """Of g_i, what the inducing variables tell of f_i."""
+
+    rows: Rows
+    mu: np.ndarray  # (C, M) of the posterior that they come from
+    psi: np.ndarray  # (C, m, M) φ_iᵀ A⁻¹
+    mean: np.ndarray  # (m, C)
+    var: np.ndarray  # (m, C)
+
+
+class GradientSum:
+    """Derivatives of log ∫ N(u | 0, K_uu) exp(sites) du + Σ_i log Z_i in the prior's matrices, sites held, block by block.
+
+    log Z_i depends on a = w_iᵀ m and b = k_ii - k_iᵀ w_i + w_iᵀ V w_i, with m, V of a cavity that is held. The same sum
+    serves Σ_i E[log p(y_i | f_i)] - KL(q(u) ‖ p(u)) with q(u) held. [VC] (5.19), (5.22), (B.52)
+    """
+
+    def __init__(self, q: LowRankPosterior):
+        self.prior = q.prior
+        own = 0.5 * (np.einsum("ci,cj->cij", q.mu, q.mu) + q.A_inv - np.eye(q.prior.M))
+        self.inner = own if q.prior.n_groups > 1 else own.sum(0, keepdims=True)
+
+    def add(self, at: Marginals, slope: np.ndarray, spread: np.ndarray, excess: np.ndarray, share: float = 1.0):
+        """Takes in rows: `slope` is d log Z/da, `excess` d log Z/db, and `spread` what multiplies V w_i in d log Z/dw_i, V
+        of the posterior that `at` comes from; (m, C) each. Gives their derivatives in K_fu and k_diag."""
+        groups = self.prior.n_groups
+        fu = np.zeros(at.rows.phi.shape)
+        for c in range(self.prior.n_latents):
+            group, phi = c if groups > 1 else 0, at.rows.part(c)
+            p, r, e = (share * part[:, c, None] for part in (slope, spread, excess))
+            known = e * phi
+            outward = p * at.mu[c] + r * at.psi[c]
+            outward -= known
+            self.inner[group] -= transposed_times(outward, phi)
+            outward -= known
+            fu[group] += outward
+        fu = np.stack([times(part, L_inv) for part, L_inv in zip(fu, self.prior.L_inv, strict=True)])
+        return fu, share * (excess.T if groups > 1 else excess.sum(1)[None])
+
+    def uu(self) -> np.ndarray:
+        """(1 or C, M, M) the derivative in K_uu, of all rows taken in."""
+        inner = 0.5 * (self.inner + np.swapaxes(self.inner, 1, 2))
+        uu = np.stack([transposed_times(L, times(part, L)) for part, L in zip(inner, self.prior.L_inv, strict=True)])
+        return uu + self.prior.jitter * np.einsum("cii->ci", uu)[:, :, None] * np.eye(self.prior.M)  # noise is a part of it
+
+
+# matrices -------------------------------------------------------------------------------------------------------------
+# products of C-ordered arrays by SciPy's BLAS, which sees their transposes; see numerics.linalg
+
+
+def times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """X Y; Y may be a transposed view."""
+    if Y.flags.c_contiguous:
+        return dgemm(1.0, Y.T, X.T).T
+    return dgemm(1.0, Y, X.T, trans_a=1).T
+
+
+def transposed_times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Xᵀ Y."""
+    return dgemm(1.0, Y.T, X.T, trans_b=1).T
+
+
+def _of(parts, c):
+    return parts[c if len(parts) > 1 else 0]
+
+
+def _lower_factor(K, jitter):
+    A = K.copy()
+    A[np.diag_indices_from(A)] *= 1 + jitter
+    upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=1)
+    pivots = np.diagonal(upper) ** 2
+    if info != 0 or not np.all(pivots > ROUNDING * np.diagonal(K)):
+        raise NotPositiveDefinite(
+            f"the covariance of {len(K)} inducing variables is not positive definite with noise of {jitter:g} times their "
+            "variances. Are several of them at one place? Raise jitter, or take fewer."
+        )
+    return upper.T
+
+
+def _inverse_plus_identity(S):
+    """(I + S)⁻¹, symmetric, and log|I + S|."""
+    A = 0.5 * (S + S.T)
+    A[np.diag_indices_from(A)] += 1.0
+    upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=1)
+    log_det = 2.0 * float(np.sum(np.log(np.maximum(np.diagonal(upper), 0.0)))) if info == 0 else np.nan
+    if not np.isfinite(log_det):
+        raise NotPositiveDefinite(
+            "the posterior of the inducing variables is not a distribution: sites of negative precision outweigh the prior"
+        )
+    inverse, _ = dpotri(upper, lower=0, overwrite_c=1)
+    return np.triu(inverse) + np.triu(inverse, 1).T, log_det
+
+
+__all__ = [
+    "GradientSum",
+    "LowRankGradient",
+    "LowRankMatrices",
+    "LowRankPosterior",
+    "LowRankPrior",
+    "Marginals",
+    "Rows",
+    "site_sums",
+]

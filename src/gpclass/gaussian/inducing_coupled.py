@@ -1,0 +1,490 @@
+"""One latent function per class, known through inducing variables: the latent values z of chosen (input, class) pairs.
+
+    q(f) = ∫ p(f | z) q(z) dz,    z = L u,   L Lᵀ = K_uu,    q(u) = N(a, A),   A = (I + M)⁻¹
+
+With Φ = K_fu L⁻ᵀ the marginals of datum i are N(Φ_i a, D_i + Φ_i A Φ_iᵀ), where D_i = K_ii - Φ_i Φ_iᵀ is what no inducing
+variable tells. Sites of precision W_i (C × C) at the data give M = Φᵀ W Φ. All work is linear in n.
+
+Each z carries noise of variance `jitter` times its own ([C] remark 13), so that K_uu has a factor whatever the set: two
+equal inputs or a singular covariance between classes are no obstacle, and what is a lower bound without the noise is one
+with it. Classes that are independent a priori do not see each other's variables: Φ is kept class by class.
+
+[C] Chai 2012, sections 4 and 6, appendices C.4 and E.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dgemm, dgemv
+from scipy.linalg.lapack import dtrtrs
+from scipy.sparse.csgraph import connected_components
+
+from ..numerics import Factor, NotPositiveDefinite, mirror_lower
+from ..numerics.separable import Separable
+from .dense_coupled import Covariance, class_factor
+
+NUMBERS = 1 << 18  # in a temporary array: rows are taken block by block
+
+
+@dataclass(frozen=True)
+class InducingCovariance:
+    """Prior covariances of t inducing inputs and n data, and which (input, class) pairs are the inducing variables.
+
+    Each of `uu`, `fu` and `diag` is an array shared by all classes, one with a leading axis of classes, or Separable.
+    """
+
+    uu: Covariance  # (t, t) among the inducing inputs
+    fu: Covariance  # (n, t) of data and inducing inputs
+    diag: Covariance  # (n,) prior variances of the data
+    inputs: np.ndarray  # (s,) which of the t inputs a variable is at
+    classes: np.ndarray  # (s,) which class's function it is a value of
+
+    @classmethod
+    def of_all_classes(cls, uu: Covariance, fu: Covariance, diag: Covariance, n_classes: int) -> InducingCovariance:
+        """All classes' values at each of the inducing inputs."""
+        t = np.shape(uu.inputs if isinstance(uu, Separable) else uu)[-1]
+        return cls(uu, fu, diag, np.repeat(np.arange(t), n_classes), np.tile(np.arange(n_classes), t))
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.inputs)
+
+    def checked(self, n: int, n_classes: int) -> InducingCovariance:
+        """The same as arrays of floats, after a look at all."""
+        if not type(self.uu) is type(self.fu) is type(self.diag) and Separable in map(type, (self.uu, self.fu, self.diag)):
+            raise TypeError("uu, fu and diag must be of one kind: arrays, or Separable all three")
+        uu, fu, diag = (_as_floats(part, n_classes, rank, name) for part, rank, name in self._parts())
+        t = _inputs(uu).shape[-1]
+        for part, shape, name in ((uu, (t, t), "uu"), (fu, (n, t), "fu"), (diag, (n,), "diag")):
+            if _inputs(part).shape[-len(shape) :] != shape:
+                came = _inputs(part).shape
+                raise ValueError(f"{name} must be {shape} for {n} data and {t} inducing inputs, but is {came}")
+        inputs, classes = (np.asarray(part, int) for part in (self.inputs, self.classes))
+        s = len(inputs)
+        if inputs.ndim != 1 or classes.shape != (s,) or not s:
+            raise ValueError("inputs and classes must be as long as each other, an entry for each inducing variable")
+        if s > n * n_classes:
+            raise ValueError(
+                f"{s} inducing variables are more than the {n} × {n_classes} latent values that they stand for: take fewer"
+            )
+        if inputs.min() < 0 or inputs.max() >= t or classes.min() < 0 or classes.max() >= n_classes:
+            raise ValueError(f"inducing variables must be at inputs 0 … {t - 1} and of classes 0 … {n_classes - 1}")
+        pairs, counts = np.unique(np.column_stack([inputs, classes]), axis=0, return_counts=True)
+        if len(pairs) < s:
+            twice = tuple(pairs[np.argmax(counts)].tolist())
+            raise ValueError(f"the inducing variable (input, class) = {twice} is there {counts.max()} times: once will do")
+        return InducingCovariance(uu, fu, diag, inputs, classes)
+
+    def _parts(self):
+        return (self.uu, 2, "uu"), (self.fu, 2, "fu"), (self.diag, 1, "diag")
+
+
+@dataclass(frozen=True)
+class InducingGradient:
+    """Derivatives in each of the covariances of an InducingCovariance, in the same form."""
+
+    uu: Covariance
+    fu: Covariance
+    diag: Covariance
+
+
+def _inputs(part):
+    return part.inputs if isinstance(part, Separable) else part
+
+
+def _as_floats(part, n_classes, rank, name):
+    inputs = np.asarray(_inputs(part), float)
+    own = inputs.ndim == rank + 1 and len(inputs) == n_classes and not isinstance(part, Separable)
+    if inputs.ndim != rank and not own:
+        wanted = f"{rank} axes, or one of {n_classes} classes before them"
+        raise ValueError(f"{name} must have {wanted}, but has shape {inputs.shape}")
+    if not np.isfinite(inputs.sum()):
+        raise ValueError(f"{name} contains NaN or infinite entries (or its sum overflows)")
+    if not isinstance(part, Separable):
+        return inputs
+    classes = np.asarray(part.classes, float)
+    if classes.shape != (n_classes, n_classes) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
+        raise ValueError(f"the covariances between classes must be a symmetric ({n_classes}, {n_classes}) matrix")
+    class_factor(classes)  # raises if it is no covariance
+    return Separable(inputs, classes)
+
+
+class _Group:
+    """Classes that are correlated with each other, and the inducing variables of these classes."""
+
+    def __init__(self, classes: np.ndarray, variables: np.ndarray, gram: np.ndarray):
+        self.classes, self.variables = classes, variables
+        self.factor = Factor(gram, "the covariance of the inducing variables") if len(variables) else None
+
+    def whiten(self, X: np.ndarray) -> np.ndarray:
+        return self.factor.whiten(X) if self.factor else X
+
+    def unwhiten(self, X: np.ndarray) -> np.ndarray:
+        return self.factor.unwhiten(X) if self.factor else X
+
+
+class InducingPrior:
+    """N(0, K) of inducing variables and data in whitened coordinates: Φ, D, and products with them."""
+
+    def __init__(self, K: InducingCovariance, n_classes: int, jitter: float = 0.0):
+        self.K, self.n_classes, self.jitter = K, n_classes, jitter
+        self.between = K.uu.classes if isinstance(K.uu, Separable) else np.eye(n_classes)
+        _, group = connected_components(self.between != 0, directed=False)
+        self.groups = []
+        for g in range(group.max() + 1):
+            variables = np.flatnonzero(group[K.classes] == g)
+            try:
+                self.groups.append(_Group(np.flatnonzero(group == g), variables, self.gram_of(variables)))
+            except NotPositiveDefinite as error:
+                raise NotPositiveDefinite(
+                    f"{error} There are {len(variables)} inducing variables, noise {jitter:g} times their variances. "
+                    "Raise jitter, or take fewer."
+                ) from error
+        self.group_of = [self.groups[g] for g in group]  # of each class
+        self.features = self.whitened(K.fu)
+        self.prior_cov = self.variances(K.diag)
+        self.residual = self.prior_cov - self._known()
+
+    def __len__(self) -> int:
+        """Inducing variables."""
+        return self.K.n_variables
+
+    @property
+    def n_data(self) -> int:
+        return len(self.prior_cov)
+
+    @cached_property
+    def independent(self) -> bool:
+        """Whether no two classes are correlated a priori."""
+        return len(self.groups) == self.n_classes
+
+    @cached_property
+    def columns(self) -> list[np.ndarray]:
+        """The variables that each class's values depend on."""
+        return [group.variables for group in self.group_of]
+
+    # covariances --------------------------------------------------------------------------------------------------
+
+    def gram_of(self, variables):
+        """K_uu of some variables, with their noise."""
+        inputs, classes = self.K.inputs[variables], self.K.classes[variables]
+        whole = _inputs(self.K.uu)
+        if whole.ndim == 3:
+            whole = whole[classes[0]] if len(classes) else whole[0]
+        gram = whole[np.ix_(inputs, inputs)] * self.between[np.ix_(classes, classes)]
+        gram = 0.5 * (gram + gram.T)
+        gram[np.diag_indices_from(gram)] *= 1 + self.jitter
+        return gram
+
+    def cross(self, fu: Covariance, c: int) -> np.ndarray:
+        """(m, |columns[c]|) covariances of class c's values at m points, `fu` (m, t), with the variables in `columns[c]`."""
+        variables = self.columns[c]
+        whole = _inputs(fu)
+        taken = (whole[c] if whole.ndim == 3 else whole)[:, self.K.inputs[variables]]
+        return taken if self.independent and self.between[c, c] == 1 else taken * self.between[c, self.K.classes[variables]]
+
+    def whitened(self, fu: Covariance) -> list[np.ndarray]:
+        """Φ at m points: for each class an (m, |columns[c]|) array."""
+        parts = (self.cross(fu, c) for c in range(self.n_classes))
+        return [np.ascontiguousarray(group.whiten(part.T).T) for group, part in zip(self.group_of, parts, strict=True)]
+
+    def variances(self, diag: Covariance) -> np.ndarray:
+        """(m, C, C) prior covariances at m points of variances `diag`."""
+        if isinstance(diag, Separable):
+            return diag.inputs[:, None, None] * diag.classes
+        return np.eye(self.n_classes) * (diag[:, None, None] if diag.ndim == 1 else diag.T[:, :, None])
+
+    def _known(self):
+        """(n, C, C) Φ_i Φ_iᵀ."""
+        return _inner(self.features, self.group_of)
+
+    # products -----------------------------------------------------------------------------------------------------
+
+    def blocks(self) -> Iterator[slice]:
+        rows = max(16, NUMBERS // max(1, len(self)))
+        return (slice(i, min(i + rows, self.n_data)) for i in range(0, self.n_data, rows))
+
+    def times(self, a: np.ndarray) -> np.ndarray:
+        """(n, C) Φ a."""
+        return _products(self.features, self.columns, a)
+
+    def transposed(self, X: np.ndarray) -> np.ndarray:
+        """(s,) Φᵀ x for X (n, C)."""
+        out = np.zeros(len(self))
+        for c, columns in enumerate(self.columns):
+            if len(columns):
+                out[columns] += dgemv(1.0, self.features[c].T, X[:, c])
+        return out
+
+    def gram(self, W: np.ndarray, root: np.ndarray) -> np.ndarray:
+        """(s, s) Φᵀ W Φ for W (n, C, C) = root rootᵀ."""
+        out = np.zeros((len(self), len(self)))
+        for rows in self.blocks():
+            if self.independent:
+                self._add_by_class(out, W[rows], [part[rows] for part in self.features])
+            else:
+                self._add_by_root(out, root[rows], [part[rows] for part in self.features])
+        return mirror_lower(out)
+
+    def _add_by_class(self, out, W, features):
+        for c, left in enumerate(features):
+            for d in range(c + 1):
+                if left.shape[1] and features[d].shape[1]:
+                    block = dgemm(1.0, left.T, (W[:, c, d, None] * features[d]).T, trans_b=1)
+                    out[np.ix_(self.columns[c], self.columns[d])] += block
+                    if c != d:  # variables come in any order: either triangle may be the lower one
+                        out[np.ix_(self.columns[d], self.columns[c])] += block.T
+
+    def _add_by_root(self, out, root, features):
+        for k in range(root.shape[2]):
+            load = np.zeros((len(root), len(self)))
+            for c, columns in enumerate(self.columns):
+                load[:, columns] += root[:, c, k, None] * features[c]
+            out += dgemm(1.0, load.T, load.T, trans_b=1)
+
+    def whiten_all(self, X: np.ndarray) -> np.ndarray:
+        """L⁻¹ X for X (s,) or (s, m)."""
+        return self._by_group(X, "whiten")
+
+    def unwhiten_all(self, X: np.ndarray) -> np.ndarray:
+        """L⁻ᵀ X for X (s,) or (s, m)."""
+        return self._by_group(X, "unwhiten")
+
+    def _by_group(self, X, how):
+        out = np.empty_like(X)
+        for group in self.groups:
+            out[group.variables] = getattr(group, how)(X[group.variables])
+        return out
+
+
+def _products(features, columns, a):
+    """(m, C) Φ a."""
+    out = np.zeros((len(features[0]), len(features)))
+    for c, (part, own) in enumerate(zip(features, columns, strict=True)):
+        if part.size:
+            out[:, c] = dgemv(1.0, part.T, a[own], trans=1)
+    return out
+
+
+def _inner(features, group_of=None):
+    """(m, C, C) inner products of rows of each two classes' arrays; zero where they belong to different groups."""
+    C = len(features)
+    out = np.zeros((len(features[0]), C, C))
+    for c in range(C):
+        for d in range(c + 1):
+            if group_of is None or group_of[c] is group_of[d]:
+                out[:, c, d] = out[:, d, c] = np.einsum("ij,ij->i", features[c], features[d])
+    return out
+
+
+class InducingPosterior:
+    """q(u) = N(a, (I + M)⁻¹), and what it says of the data."""
+
+    def __init__(self, prior: InducingPrior, a: np.ndarray, M: np.ndarray, like: InducingPosterior | None = None):
+        self.prior, self.a, self.M = prior, a, M
+        self.mean: np.ndarray = prior.times(a)  # (n, C)
+        self.log_det: float  # log|I + M|
+        self.cov: np.ndarray  # (n, C, C)
+        self._half: np.ndarray  # R with RᵀR = A, lower triangular
+        if like is not None:  # of the same M
+            self._half, self.log_det, self.cov = like._half, like.log_det, like.cov
+            return
+        factor = Factor(M + np.eye(len(a)), "I + M")
+        self.log_det = factor.log_det
+        self._half = np.asfortranarray(factor.whiten(np.eye(len(a))))
+        self.cov = prior.residual + self._spread(prior.features)
+
+    def shifted(self, step: np.ndarray) -> InducingPosterior:
+        """The same covariance with another mean."""
+        return InducingPosterior(self.prior, self.a + step, self.M, like=self)
+
+    def extended(self, prior: InducingPrior) -> InducingPosterior:
+        """The same posterior of the data with more inducing variables, known only through these. [C] lemma 16"""
+        s, more = len(self.a), len(prior) - len(self.a)
+        M = np.zeros((s + more, s + more))
+        M[:s, :s] = self.M
+        return InducingPosterior(prior, np.concatenate([self.a, np.zeros(more)]), M)
+
+    def _spread(self, features):
+        """(m, C, C) Φ A Φᵀ at each point."""
+        m = len(features[0])
+        out = np.empty((m, len(features), len(features)))
+        halves = [np.asfortranarray(self._half[:, columns]) for columns in self.prior.columns]
+        rows = max(16, NUMBERS // len(self.a))
+        for i in range(0, m, rows):
+            parts = zip(halves, features, strict=True)
+            out[i : i + rows] = _inner([dgemm(1.0, half, part[i : i + rows].T).T for half, part in parts])
+        return out
+
+    # in whitened coordinates --------------------------------------------------------------------------------------
+
+    @cached_property
+    def A(self) -> np.ndarray:
+        """(s, s) covariance of u."""
+        return dgemm(1.0, self._half, self._half, trans_a=1)
+
+    def times_A(self, x: np.ndarray) -> np.ndarray:
+        return dgemv(1.0, self._half, dgemv(1.0, self._half, x), trans=1)
+
+    def length(self, step: np.ndarray) -> np.ndarray:
+        """(I + M)^½ step for a step of a: its entries are posterior standard deviations."""
+        return dtrtrs(self._half, step, lower=1, trans=1)[0]
+
+    def in_units(self, dM: np.ndarray) -> np.ndarray:
+        """R dM Rᵀ: a change of M relative to I + M."""
+        return dgemm(1.0, dgemm(1.0, self._half, dM), self._half, trans_b=1)
+
+    # as all posteriors --------------------------------------------------------------------------------------------
+
+    @property
+    def latent(self) -> InducingPosterior:
+        return self
+
+    @property
+    def var(self) -> np.ndarray:
+        """(n, C) marginal variances."""
+        return np.diagonal(self.cov, axis1=1, axis2=2)
+
+    @cached_property
+    def alpha(self) -> np.ndarray:
+        """(s,) weights of the inducing variables in the mean, K_uu⁻¹ E[z]."""
+        return self.prior.unwhiten_all(self.a)
+
+    @property
+    def inducing_mean(self) -> np.ndarray:
+        """(s,) posterior means of the inducing variables, m of [C]."""
+        return self._coloured(self.a)
+
+    @property
+    def inducing_cov(self) -> np.ndarray:
+        """(s, s) their posterior covariance, V of [C]."""
+        half = self._coloured(self._half.T)
+        return half @ half.T
+
+    def _coloured(self, X):
+        """L X = K_uu L⁻ᵀ X."""
+        out = self.prior.unwhiten_all(X)
+        for group in self.prior.groups:
+            out[group.variables] = self.prior.gram_of(group.variables) @ out[group.variables]
+        return out
+
+    @property
+    def trace_ratio(self) -> float:
+        """tr(V K_uu⁻¹) of the inducing variables."""
+        return float(np.sum(self._half**2))
+
+    @property
+    def divergence(self) -> float:
+        """KL(q ‖ prior) of the inducing variables, which is that of all latent values."""
+        return 0.5 * (self.trace_ratio - len(self.a) + float(self.a @ self.a) + self.log_det)
+
+    def predict(self, Ks: Covariance, kd: Covariance) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m, C) and covariance (m, C, C) at new points; Ks (t, m) and kd (m,) of the structure of K_uu."""
+        features = self.prior.whitened(_transposed(Ks))
+        mean = _products(features, self.prior.columns, self.a)
+        residual = self.prior.variances(kd) - _inner(features, self.prior.group_of)
+        return mean, residual + self._spread(features)
+
+    def cavity(self, slope: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (n, C) and covariance (n, C, C) at each datum without its site, of precision W and gradient `slope` here."""
+        told = self.cov - self.prior.residual  # of Φ_i u
+        nu = slope + np.einsum("icd,id->ic", W, self.mean)
+        left = np.eye(self.prior.n_classes) - told @ W
+        mean = self.mean - np.einsum("icd,id->ic", told, nu)
+        rest = np.linalg.solve(left, told)
+        cov = self.prior.residual + 0.5 * (rest + np.swapaxes(rest, 1, 2))
+        return np.linalg.solve(left, mean[:, :, None])[:, :, 0], cov
+
+    # derivatives --------------------------------------------------------------------------------------------------
+
+    def gradient(self, slope: np.ndarray, W: np.ndarray, wanted: np.ndarray) -> InducingGradient:
+        """Of Σ_i h_i - KL in the prior covariances, where h_i has slopes `slope` in its mean and -½ W in its covariance.
+
+        `wanted` is ΦᵀWΦ. E[z] and its covariance are held, as they may be at the top. [C] C.4, the form before its
+        simplifications, which hold at the top only.
+        """
+        prior, gap = self.prior, np.eye(len(self.a)) - self.A  # L⁻ᵀ gap L⁻¹ is T of [C] (66)
+        core = 0.5 * (np.outer(self.a, self.a) - gap + wanted) - np.outer(self.a, prior.transposed(slope)) - gap @ wanted
+        core = 0.5 * (core + core.T)
+        G_uu = prior.unwhiten_all(prior.unwhiten_all(core).T)
+        G_uu[np.diag_indices_from(G_uu)] *= 1 + prior.jitter
+        sums = _Sums(prior)
+        sums.add_uu(G_uu)
+        sums.add_fu(self.alpha, prior.unwhiten_all(gap), slope, W)
+        sums.add_diag(-0.5 * W)
+        return sums.gradient()
+
+
+def _transposed(Ks):
+    if isinstance(Ks, Separable):
+        return Separable(Ks.inputs.T, Ks.classes)
+    return np.swapaxes(Ks, -1, -2)
+
+
+class _Sums:
+    """Derivatives in covariances of pairs, summed into the form that these covariances have."""
+
+    def __init__(self, prior: InducingPrior):
+        self.prior, K = prior, prior.K
+        self.uu, self.fu, self.diag = (np.zeros_like(_inputs(part)) for part in (K.uu, K.fu, K.diag))
+        C = prior.n_classes
+        self.classes = {name: np.zeros((C, C)) for name in ("uu", "fu", "diag")}
+        self.per_class = self.fu.ndim == 3
+
+    def add_uu(self, G):
+        K = self.prior.K
+        inputs = _inputs(K.uu)
+        if self.per_class:
+            for c, variables in enumerate(self.prior.columns):
+                at = np.ix_(K.inputs[variables], K.inputs[variables])
+                self.uu[c][at] += G[np.ix_(variables, variables)]
+            return
+        here = np.ix_(K.inputs, K.inputs)
+        np.add.at(self.uu, here, G * self.prior.between[np.ix_(K.classes, K.classes)])
+        if isinstance(K.uu, Separable):
+            np.add.at(self.classes["uu"], np.ix_(K.classes, K.classes), G * inputs[here])
+
+    def add_fu(self, alpha, half, slope, W):
+        """α slopeᵀ + T K_uf W, T = half L⁻¹."""
+        prior = self.prior
+        halves = [np.asfortranarray(half[:, columns]) for columns in prior.columns]
+        for rows in prior.blocks():
+            told = [dgemm(1.0, h, part[rows].T).T for h, part in zip(halves, prior.features, strict=True)]  # (b, s) each
+            for c, columns in enumerate(prior.columns):
+                G = slope[rows, c, None] * alpha[columns]
+                for d, part in enumerate(told):
+                    G += W[rows, d, c, None] * part[:, columns]
+                self._add_rows(rows, c, columns, G)
+
+    def _add_rows(self, rows, c, columns, G):
+        prior, K = self.prior, self.prior.K
+        inputs, classes = K.inputs[columns], K.classes[columns]
+        if self.per_class:
+            self.fu[c, rows, inputs] += G.T
+            return
+        weighted = G * prior.between[c, classes]
+        for d in np.unique(classes):  # an input is at most once among the variables of a class
+            own = classes == d
+            self.fu[rows][:, inputs[own]] += weighted[:, own]
+            if isinstance(K.fu, Separable):
+                self.classes["fu"][c, d] += np.einsum("ij,ij->", G[:, own], K.fu.inputs[rows][:, inputs[own]])
+
+    def add_diag(self, G):
+        K = self.prior.K
+        if self.per_class:
+            self.diag += np.einsum("icc->ci", G)
+            return
+        self.diag += np.einsum("icd,cd->i", G, self.prior.between)
+        if isinstance(K.diag, Separable):
+            self.classes["diag"] += np.einsum("i,icd->cd", K.diag.inputs, G)
+
+    def gradient(self) -> InducingGradient:
+        parts: dict[str, Any] = {name: getattr(self, name) for name in ("uu", "fu", "diag")}
+        if isinstance(self.prior.K.uu, Separable):
+            parts = {name: Separable(G, 0.5 * (self.classes[name] + self.classes[name].T)) for name, G in parts.items()}
+        return InducingGradient(**parts)

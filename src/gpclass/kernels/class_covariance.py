@@ -1,0 +1,294 @@
+"""Latent functions of several classes that are correlated: cov(f_c(x), f_d(z)) = k(x, z) K^c_cd.
+
+    Correlated(RBF(), ClassCovariance(3, "free"))
+
+takes the place of a kernel; its values are `Separable`: k(X) and K^c unmultiplied. VariationalMNL and its kin take them. K^c
+always has trace C, so that the kernel's variance stays the mean prior variance of the latent functions. The forms are the
+five models of the paper:
+
+    identity              M1   latent functions independent and alike
+    diagonal              M2   independent, with variances of their own
+    sum-to-zero-diagonal  M3   M - M11ᵀM/(1ᵀM1) + I with a diagonal M. (46)
+    sum-to-zero           M4   the same with any M
+    free                  M5   any covariance of the differences between classes
+
+Only differences between latent functions matter to softmax. So M4 is H P Hᵀ + I and M5 is H P Hᵀ + 11ᵀ/C, scaled, where the
+columns of H span the differences and P = U diag(d) Uᵀ is any covariance of them, U unit lower triangular. M itself, or all
+of K^c, would have directions along which nothing changes. One is left: the scale of P and the kernel's variance do the same
+in M4 and M5 (in M3, too, with three classes). The paper learns the kernel with M1, then K^c alone: `fix("variance")`.
+
+[C] Chai 2012, section 9.2.2. In all forms but the diagonal one 1 is an eigenvector of K^c, so that posterior means sum to
+zero over the classes (section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..numerics.separable import Separable, contrasts
+from .base import Array, Kernel, checked_shape
+
+FORMS = ("identity", "diagonal", "sum-to-zero-diagonal", "sum-to-zero", "free")
+LOG_REACH = np.log(1e4)  # default bounds of logs, to either side of zero
+REACH = 30.0  # and of entries of U
+
+
+@dataclass(frozen=True)
+class ClassCovariance:
+    """K^c (C, C) of trace C, in one of the forms above; `parameters` are logs, but for the entries of U."""
+
+    n_classes: int
+    form: str = "free"
+    parameters: tuple[float, ...] | None = None  # None starts at the identity, or at 2I - 11ᵀ/C scaled (M3, M4)
+    held: tuple[bool, ...] | None = None  # which of them are not free
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 2:
+            raise ValueError(f"n_classes must be an integer of at least 2, but is {self.n_classes!r}")
+        if self.form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(map(repr, FORMS))}, but is {self.form!r}")
+        size = len(self.all_names)
+        values = np.zeros(size) if self.parameters is None else np.asarray(self.parameters, float)
+        if values.shape != (size,) or not np.all(np.isfinite(values)):
+            raise ValueError(f"{self.form!r} for {self.n_classes} classes has {size} parameters; got {self.parameters!r}")
+        object.__setattr__(self, "parameters", tuple(values.tolist()))
+        if self.held is None or len(self.held) != size:
+            object.__setattr__(self, "held", (False,) * size)
+
+    # parameters -----------------------------------------------------------------------------------------------------
+
+    @property
+    def all_names(self) -> list[str]:
+        C = self.n_classes
+        if self.form == "identity":
+            return []
+        if self.form == "diagonal":
+            return [f"classes.ratio[{c}]" for c in range(1, C)]  # of the variances of class c and class 0
+        if self.form == "sum-to-zero-diagonal":
+            return [f"classes.weight[{c}]" for c in range(C)]  # diagonal of M
+        pairs = zip(*np.tril_indices(C - 1), strict=True)  # entries of U, and d in the place of its ones
+        return [f"classes.d[{i}]" if i == j else f"classes.u[{i},{j}]" for i, j in pairs]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, held in zip(self.all_names, self._held, strict=True) if not held]
+
+    @property
+    def theta(self) -> Array:
+        return self._values[self._free]
+
+    @property
+    def bounds(self) -> Array:
+        reach = np.full(len(self._held), LOG_REACH)
+        reach[~self._logs] = REACH
+        return np.stack([-reach, reach], axis=1)[self._free]
+
+    def with_theta(self, theta: ArrayLike) -> ClassCovariance:
+        values, free = self._values, self._free
+        theta = np.asarray(theta, float)
+        if theta.shape != (free.sum(),):
+            raise ValueError(f"theta needs {free.sum()} values, one for each of {self.names}; got shape {theta.shape}")
+        values[free] = theta
+        moved = replace(self, parameters=tuple(values.tolist()))
+        if np.any(np.abs(values[self._logs]) > 300) or not np.all(np.isfinite(moved.matrix)):
+            raise ValueError(f"theta holds logs; {theta.tolist()} gives covariances that are not finite")
+        return moved
+
+    def marked(self, name: str, held: bool) -> ClassCovariance:
+        """One parameter, or all ("classes"), held or freed."""
+        if name not in ("classes", *self.all_names):
+            raise ValueError(f"no parameter {name!r} in {self!r}; it has {self.all_names}")
+        each = zip(self.all_names, self._held, strict=True)
+        return replace(self, held=tuple(held if name in ("classes", own) else old for own, old in each))
+
+    @property
+    def _values(self) -> Array:
+        return np.array(self.parameters, float)
+
+    @property
+    def _held(self) -> tuple[bool, ...]:
+        assert self.held is not None
+        return self.held
+
+    @property
+    def _free(self) -> NDArray[np.bool_]:
+        return ~np.array(self._held, dtype=bool)
+
+    @property
+    def _logs(self) -> NDArray[np.bool_]:
+        """Which parameters are logs."""
+        if self.form in ("sum-to-zero", "free"):
+            rows, columns = np.tril_indices(self.n_classes - 1)
+            return rows == columns
+        return np.ones(len(self.all_names), dtype=bool)
+
+    # values and derivatives -------------------------------------------------------------------------------------------
+
+    @property
+    def matrix(self) -> Array:
+        """K^c."""
+        raw = self._unscaled()
+        return raw * (self.n_classes / np.trace(raw))
+
+    @property
+    def correlation(self) -> Array:
+        """(C, C) prior correlations of the latent functions."""
+        scale = np.sqrt(np.diagonal(self.matrix))
+        return self.matrix / np.outer(scale, scale)
+
+    def pullback(self, G: ArrayLike) -> Array:
+        """Gradient (p,) of Σ G_cd K^c_cd in theta."""
+        given = checked_shape(G, (self.n_classes, self.n_classes), "G")
+        raw = self._unscaled()
+        trace = np.trace(raw)
+        slope = 0.5 * (given + given.T) * (self.n_classes / trace)
+        slope -= np.eye(self.n_classes) * (np.sum(slope * raw) / trace)  # by way of the scale
+        return self._slopes(slope)[self._free]
+
+    def _unscaled(self) -> Array:
+        C = self.n_classes
+        if self.form == "identity":
+            return np.eye(C)
+        if self.form == "diagonal":
+            return np.diag(np.exp([0.0, *self._values]))
+        if self.form == "sum-to-zero-diagonal":
+            m = np.exp(self._values)
+            return np.diag(m) - np.outer(m, m) / m.sum() + np.eye(C)  # (46)
+        U, d = self._factors()
+        HU = contrasts(C) @ U
+        return (HU * d) @ HU.T + (np.eye(C) if self.form == "sum-to-zero" else np.full((C, C), 1 / C))
+
+    def _slopes(self, G: Array) -> Array:
+        """Gradient of Σ G_cd (unscaled)_cd in all parameters, for symmetric G."""
+        C = self.n_classes
+        if self.form == "identity":
+            return np.zeros(0)
+        if self.form == "diagonal":
+            return np.diagonal(G)[1:] * np.exp(self._values)
+        if self.form == "sum-to-zero-diagonal":
+            m = np.exp(self._values)
+            total, pulled = m.sum(), G @ m
+            return m * (np.diagonal(G) - 2 * pulled / total + m @ pulled / total**2)
+        H, (U, d) = contrasts(C), self._factors()
+        inner = H.T @ G @ H @ U
+        slopes = 2 * inner * d
+        np.fill_diagonal(slopes, np.sum(U * inner, axis=0) * d)
+        return slopes[np.tril_indices(C - 1)]
+
+    def _factors(self) -> tuple[Array, Array]:
+        """U and d."""
+        U = np.zeros((self.n_classes - 1,) * 2)
+        U[np.tril_indices(self.n_classes - 1)] = self._values
+        d = np.exp(np.diagonal(U))
+        np.fill_diagonal(U, 1.0)
+        return U, d
+
+
+class Correlated(Kernel):
+    """A kernel on the inputs times a covariance between classes; calls give `Separable`."""
+
+    kernel: Kernel
+    classes: ClassCovariance
+
+    def __init__(self, kernel: Kernel, classes: ClassCovariance) -> None:
+        if not isinstance(kernel, Kernel) or isinstance(kernel, Correlated):
+            raise TypeError(f"Correlated takes a kernel on the inputs, but got {kernel!r}")
+        if not isinstance(classes, ClassCovariance):
+            raise TypeError(f"classes must be a ClassCovariance, but is {classes!r}")
+        self.__dict__.update(kernel=kernel, classes=classes)
+
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Separable:  # type: ignore[override]
+        return Separable(self.kernel(X, Z), self.classes.matrix)
+
+    def diag(self, X: ArrayLike) -> Separable:  # type: ignore[override]
+        return Separable(self.kernel.diag(X), self.classes.matrix)
+
+    def pullback(self, X, Z=None, G=None, *, inputs: bool = False, value: Any = None) -> Any:
+        """As for every kernel, with G a Separable of derivatives, one in k(X) or k(X, Z) and one in K^c."""
+        if G is None:
+            Z, G = None, Z
+        _require_separable(G, "pullback")
+        args = (X, G.inputs) if Z is None else (X, Z, G.inputs)
+        found = self.kernel.pullback(*args, inputs=inputs, value=None if value is None else value.inputs)
+        return self._joined(found, G, inputs)
+
+    def pullback_diag(self, X, g, *, inputs: bool = False) -> Any:
+        _require_separable(g, "pullback_diag")
+        return self._joined(self.kernel.pullback_diag(X, g.inputs, inputs=inputs), g, inputs)
+
+    def _joined(self, found, G, inputs):
+        dtheta, dX = found if inputs else (found, None)
+        dtheta = np.concatenate([dtheta, self.classes.pullback(G.classes)])
+        return (dtheta, dX) if inputs else dtheta
+
+    # parameters -----------------------------------------------------------------------------------------------------
+
+    @property
+    def theta(self) -> Array:
+        return np.concatenate([self.kernel.theta, self.classes.theta])
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.kernel.names, *self.classes.names]
+
+    @property
+    def bounds(self) -> Array:
+        return np.concatenate([self.kernel.bounds.reshape(-1, 2), self.classes.bounds])
+
+    def with_theta(self, theta: ArrayLike) -> Correlated:
+        theta = np.asarray(theta, float)
+        if theta.shape != self.theta.shape:
+            raise ValueError(f"theta needs {len(self.theta)} values, one for each of {self.names}; got shape {theta.shape}")
+        p = len(self.kernel.theta)
+        return Correlated(self.kernel.with_theta(theta[:p]), self.classes.with_theta(theta[p:]))
+
+    def fix(self, *names: str) -> Correlated:
+        return self._marked(names, True)
+
+    def free(self, *names: str) -> Correlated:
+        return self._marked(names, False)
+
+    def _marked(self, names: tuple[str, ...], held: bool) -> Correlated:
+        kernel, classes = self.kernel, self.classes
+        for name in names:
+            if name.partition(".")[0] == "classes":
+                classes = classes.marked(name, held)
+            else:
+                kernel = kernel.fix(name) if held else kernel.free(name)
+        return Correlated(kernel, classes)
+
+    # what sums and products would ask for ---------------------------------------------------------------------------
+
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        raise TypeError("Correlated is no part of sums and products; put them inside: Correlated(k1 + k2, classes)")
+
+    def _diagonal(self, X: Array) -> Array:
+        return self._matrix(X, None)
+
+    def _pullback(self, X, Z, G, inputs, value):
+        return self._matrix(X, None)
+
+    def _pullback_diagonal(self, X, g):
+        return self._matrix(X, None)
+
+    def _leaves(self) -> tuple[Kernel, ...]:
+        raise TypeError("Correlated is no part of sums and products; put them inside: Correlated(k1 + k2, classes)")
+
+    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
+        return self._leaves()[0]
+
+    def __hash__(self) -> int:
+        return hash((Correlated, self.kernel, self.classes))
+
+    def __repr__(self) -> str:
+        return f"Correlated({self.kernel!r}, {self.classes!r})"
+
+
+def _require_separable(G, who):
+    if not isinstance(G, Separable):
+        raise TypeError(f"{who} of Correlated takes derivatives as Separable(inputs=…, classes=…), not {type(G).__name__}")

@@ -1,0 +1,53 @@
+"""Covariances of a kernel between rows of X as sparse engines take them, and the way back from their derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels import Kernel, PerClass
+from ..kernels.bound import BoundKernel
+
+
+class KernelColumns(BoundKernel):
+    """k(X) of which columns are computed when asked for: `diag`, `columns(indices, rows=None)`, `take(rows)`."""
+
+    def take(self, rows: np.ndarray) -> KernelColumns:
+        return KernelColumns(self.kernel, self.X[rows])
+
+
+class KernelGradient:
+    """Collects derivatives in covariances as a gradient in the kernel's log parameters."""
+
+    def __init__(self, kernel: Kernel, X: np.ndarray):
+        self._kernel, self._X = kernel, X
+        self.total = np.zeros(len(kernel.theta))
+
+    def gram(self, active: np.ndarray, G: np.ndarray) -> None:
+        self.total += self._kernel.pullback(self._X[active], G)
+
+    def cross(self, active: np.ndarray, rows: np.ndarray, G: np.ndarray, value: np.ndarray) -> None:
+        self.total += self._kernel.pullback(self._X[rows], self._X[active], G.T, value=value.T)
+
+    def diag(self, rows: np.ndarray, g: np.ndarray) -> None:
+        self.total += self._kernel.pullback_diag(self._X[rows], g)
+
+
+def covariances(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelColumns]:
+    """Covariances of each latent function; the same object for all where they share a kernel."""
+    if not isinstance(kernel, PerClass):
+        return [KernelColumns(kernel, X)] * n_latents
+    if len(kernel) != n_latents:
+        raise ValueError(f"there are kernels for {len(kernel)} classes, but {n_latents} latent functions")
+    return [KernelColumns(k, X) for k in kernel.kernels]
+
+
+def gradients(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelGradient]:
+    """A sink of derivatives for each latent function; the same object for all where they share a kernel."""
+    if not isinstance(kernel, PerClass):
+        return [KernelGradient(kernel, X)] * n_latents
+    return [KernelGradient(k, X) for k in kernel.kernels]
+
+
+def gathered(sinks: list[KernelGradient]) -> np.ndarray:
+    """What has come together in them, in the order of the kernel's theta."""
+    return sinks[0].total if all(s is sinks[0] for s in sinks) else np.concatenate([s.total for s in sinks])

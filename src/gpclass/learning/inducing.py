@@ -1,0 +1,561 @@
+"""Training of engines on inducing points: kernel, likelihood and inducing inputs by the gradient of the evidence.
+
+Two ways. *Together*: one step of Adam for each minibatch (or for all rows at once), along with new sites for its rows; the
+posterior need not have converged ([VC] 5.2.2, "inner"). *After convergence*: L-BFGS-B on the evidence of all rows, the
+engine settled for each evaluation ("outer").
+
+A run of the first kind is a `Trainer`: it holds the whole state, can be saved after any minibatch, and goes on from there as
+if nothing had been.
+
+[VC] Villacampa-Calvo 2017, section 5.2.2 and chapter 6.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
+
+from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
+from ..kernels import Kernel
+from ..kernels.cross import covariance, pullback
+from ..sparse.low_rank import InducingFit, State, log_class_probabilities, repaired, squeezed
+from .objective import LOOSE, Evaluation
+from .optimise import Search, maximise
+from .priors import log_prior
+from .streams import Arrays, Source, Summary, codes, look
+
+BATCH = 1024  # rows predicted at a time
+VALIDATED = 5000  # rows at most that are held out to stop by
+SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
+FORMAT = 1  # of checkpoints
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train."""
+
+    n_inducing: int = 100
+    per_class: bool = False  # whether each class has inducing inputs of its own
+    inputs: str = "k-means++"  # where inducing inputs begin: "k-means++" or "random" rows
+    learn_inputs: bool = True
+    batch_size: int | None = 200  # rows of a minibatch; None takes all at once
+    epochs: int = 20  # passes over the data
+    learning_rate: float = 1e-3  # Adam's constants are those of [VC] 6.4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    adam_epsilon: float = 1e-8
+    validation: float = 0.0  # part of the rows held out to stop by; 0 never stops early
+    patience: int = 5  # passes without a better one on the held-out rows
+    warm_up: int = 0  # minibatches at the beginning that set sites only
+
+    def __post_init__(self):
+        if self.n_inducing < 1 or self.epochs < 0 or (self.batch_size is not None and self.batch_size < 1):
+            raise ValueError("n_inducing and batch_size must be at least 1, epochs at least 0")
+        if self.inputs not in ("k-means++", "random"):
+            raise ValueError(f"inputs must be 'k-means++' or 'random', but is {self.inputs!r}")
+        if not 0 <= self.validation < 1 or self.patience < 1:
+            raise ValueError("validation must be in [0, 1) and patience at least 1")
+        if not (self.learning_rate > 0 and 0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.adam_epsilon > 0):
+            raise ValueError("learning_rate and adam_epsilon must be positive, beta1 and beta2 in [0, 1)")
+
+
+def start_inputs(summary: Summary, training: Training, n_rows: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """(1 or C, M, D) inducing inputs among the rows, no two of them alike as long as there are enough different rows."""
+    M = training.n_inducing
+    if n_rows < M:
+        raise ValueError(f"n_inducing={M} is more than the {n_rows} rows: take fewer inducing points")
+    different = np.unique(summary.X, axis=0)
+    sets = []
+    for _ in range(n_classes if training.per_class else 1):
+        if len(different) <= M:  # all there are, and copies: jitter makes them harmless, learning moves them apart
+            chosen = different[np.arange(M) % len(different)]
+        elif training.inputs == "random":
+            chosen = different[rng.choice(len(different), M, replace=False)]
+        else:
+            # k-means++ measures columns in their own units
+            scaled = different / summary.spread
+            chosen = different[kmeans_plusplus(scaled, M, random_state=int(rng.integers(2**31)))[1]]
+        sets.append(chosen)
+    return np.stack(sets).astype(float)
+
+
+# covariances ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InducingKernel:
+    """A kernel with inducing inputs: the matrices that engines see, and the way back."""
+
+    kernel: Kernel
+    Z: np.ndarray  # (1 or C, M, D)
+
+    def matrices(self, X: np.ndarray) -> LowRankMatrices:
+        return LowRankMatrices(self.gram(), *self.cross(X))
+
+    def cross(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
+        cross = np.stack([covariance(self.kernel, X, Z) for Z in self.Z])
+        return cross, np.broadcast_to(self.kernel.diag(X), (len(self.Z), len(X)))
+
+    def gram(self) -> np.ndarray:
+        return np.stack([covariance(self.kernel, Z) for Z in self.Z])
+
+    def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:
+        """Derivatives in the kernel's θ, and in Z."""
+        theta, dZ = self.kernel.pullback_diag(X, G.diag.sum(0)), []
+        for g, Z in enumerate(self.Z):
+            of_cross, moved = pullback(self.kernel, X, Z, G.fu[g], K.K_fu[g])
+            of_gram, moved_too = pullback(self.kernel, Z, None, G.uu[g], K.K_uu[g])
+            theta = theta + of_cross + of_gram
+            dZ.append(moved + moved_too)
+        return theta, np.stack(dZ)
+
+
+# what comes out -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InducingModel:
+    """Kernel, inducing inputs and posterior: all that predictions need, whatever the number of rows it was trained on."""
+
+    engine: Any
+    kernel: Kernel
+    likelihood: Any
+    Z: np.ndarray  # (1 or C, M, D)
+    posterior: LowRankPosterior
+
+    def latent(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of the latent functions, (m,) or (m, C)."""
+        parts = [self._moments(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
+        mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return squeezed(self.likelihood, mean), squeezed(self.likelihood, var)
+
+    def _moments(self, X):
+        cross, diag = InducingKernel(self.kernel, self.Z).cross(np.asarray(X, float))
+        return self.posterior.predict(self.posterior.prior.rows(cross, diag))
+
+    def log_class_probabilities(self, X: np.ndarray) -> np.ndarray:
+        """(m, C) log class probabilities."""
+        return log_class_probabilities(self.likelihood, *self.latent(X))
+
+    def class_probability_std(self, X: np.ndarray) -> np.ndarray:
+        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        spread = self.likelihood.predictive_std(*self.latent(X))
+        return spread if self.likelihood.n_latents > 1 else np.stack([spread, spread], axis=1)
+
+
+# together: Adam and sites -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over the data, as kept in the history."""
+
+    epoch: int
+    log_evidence: float  # mean of the estimates of its minibatches
+    seconds: float  # since training began
+    validation: float  # mean negative log probability of the held-out labels; NaN if there are none
+
+
+@dataclass
+class Adam:
+    """Kingma & Ba 2014, uphill."""
+
+    m: np.ndarray
+    v: np.ndarray
+    t: int = 0
+
+    def step(self, gradient: np.ndarray, rate: float, training: Training) -> np.ndarray:
+        b1, b2 = training.beta1, training.beta2
+        self.t += 1
+        self.m = b1 * self.m + (1 - b1) * gradient
+        self.v = b2 * self.v + (1 - b2) * gradient**2
+        return rate * (self.m / (1 - b1**self.t)) / (np.sqrt(self.v / (1 - b2**self.t)) + training.adam_epsilon)
+
+
+@dataclass
+class Trainer:
+    """A run in progress. Make one with `Trainer.begin`, or take one up with `Trainer.resume`."""
+
+    engine: Any
+    kernel: Kernel
+    likelihood: Any
+    Z: np.ndarray  # (1 or C, M, D)
+    training: Training
+    labels: np.ndarray  # of the classes
+    unit: np.ndarray  # (D,) in which inducing inputs are moved
+    priors: list  # one for each entry of θ
+    state: State
+    adam: Adam
+    seed: int
+    n_rows: int
+    epoch: int = 0  # passes completed
+    place: int = 0  # minibatches of this pass that are done
+    total: float = 0.0  # of the estimates of this pass
+    seconds: float = 0.0
+    history: list[Pass] = field(default_factory=list)
+    best: dict[str, Any] | None = None  # what did best on the held-out rows
+    held: tuple[np.ndarray, np.ndarray] | None = None  # X and y of those
+
+    @staticmethod
+    def begin(
+        source: Source,
+        kernel: Kernel,
+        likelihood: Any,
+        engine: Any,
+        training: Training,
+        priors: list | None = None,
+        random_state: int = 0,
+        Z: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
+    ) -> tuple[Trainer, Source]:
+        """A run that has not done anything yet, and the source without the rows that are held out."""
+        if not getattr(engine, "minibatches", False):
+            raise TypeError(f"{type(engine).__name__} takes all rows at once, settled: use `maximise_low_rank`")
+        summary = look(source, (random_state, 2**32 - 1))
+        labels = summary.labels if labels is None else np.asarray(labels)
+        codes(summary.labels, labels, 2)
+        held = None
+        if training.validation:
+            source, held = _hold_out(source, training, random_state)
+        rng = np.random.default_rng([random_state, 2**32 - 2])
+        C = likelihood.n_latents
+        if Z is None:
+            Z = start_inputs(summary, training, source.n_rows, C, rng)
+        Z = np.asarray(Z, float)
+        Z = Z[None] if Z.ndim == 2 else Z
+        if Z.shape[1] > source.n_rows:
+            raise ValueError(f"{Z.shape[1]} inducing points are more than the {source.n_rows} rows: take fewer")
+        size = len(kernel.theta) + len(likelihood.theta) + Z.size * training.learn_inputs
+        priors = priors or []
+        trainer = Trainer(
+            engine, kernel, likelihood, Z, training, labels, summary.spread, priors,
+            engine.begin(source.n_rows, Z.shape[1], likelihood), Adam(np.zeros(size), np.zeros(size)),
+            random_state, source.n_rows,
+        )  # fmt: skip
+        trainer.held = None if held is None else (held[0], codes(held[1], labels, C))
+        return trainer, source
+
+    # one minibatch --------------------------------------------------------------------------------------------------
+
+    def step(self, X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> float:
+        """Sites of these rows and hyperparameters, moved together; gives the estimate of the evidence. [VC] (5.22)
+
+        If anything is wrong with the rows, an error is raised and nothing has changed.
+        """
+        y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
+        bound = InducingKernel(self.kernel, self.Z)
+        K = bound.matrices(X)
+        before = {name: part[rows] for name, part in self.state.memory.items()}
+        done = self.engine.batch(self.state, K, y, rows, self.n_rows, self.likelihood)
+        gradient, inputs = bound.pullback(X, K, done.gradient)
+        gradient = np.concatenate([gradient, done.theta])
+        value = done.log_evidence
+        if self.priors:
+            more, slope = log_prior(self._theta, self.priors)
+            value, gradient = value + more, gradient + slope
+        if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(inputs))):
+            for name, part in before.items():
+                self.state.memory[name][rows] = part
+            raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
+        self.state = done.state
+        if self.state.steps > self.training.warm_up:
+            self._climb(gradient, inputs)
+        return value
+
+    def grow(self, n_rows: int) -> None:
+        """More rows after those there are, of which nothing is known yet: for data that come later."""
+        if n_rows < self.n_rows or self.place:
+            raise ValueError(f"rows can be added, between two passes; there are {self.n_rows} now, {n_rows} were asked for")
+        added = {
+            name: np.concatenate([part, np.zeros((n_rows - self.n_rows, *part.shape[1:]))])
+            for name, part in self.state.memory.items()
+        }
+        self.state = replace(self.state, memory=added, seen=n_rows if self.state.seen else 0)
+        self.n_rows = n_rows
+
+    @property
+    def _theta(self) -> np.ndarray:
+        return np.concatenate([self.kernel.theta, self.likelihood.theta])
+
+    def _climb(self, gradient, inputs):
+        p, few = len(self.kernel.theta), len(gradient)
+        if self.training.learn_inputs:
+            gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
+        move = self.adam.step(gradient, self.training.learning_rate, self.training)
+        bounds = np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
+        theta = np.clip(self._theta + move[:few], bounds[:, 0], bounds[:, 1])
+        self.kernel, self.likelihood = self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
+        if self.training.learn_inputs:
+            self.Z = self.Z + move[few:].reshape(self.Z.shape) * self.unit
+
+    # passes ---------------------------------------------------------------------------------------------------------
+
+    def run(self, source: Source, epochs: int | None = None, checkpoint: Any = None, verbose: int = 0) -> Trainer:
+        """Passes over the data, as many as `training` says or `epochs` more; saved to `checkpoint` on the way."""
+        if source.n_rows != self.n_rows:
+            raise ValueError(f"the source has {source.n_rows} rows, but training began with {self.n_rows}")
+        until = self.training.epochs if epochs is None else self.epoch + epochs
+        saver = Saver(self, checkpoint)
+        try:
+            while self.epoch < until and not self._stopped():
+                self._pass(source, until, saver, verbose)
+        finally:
+            saver.save(force=True)
+        return self
+
+    def _pass(self, source, until, saver, verbose):
+        size = self.training.batch_size or self.n_rows
+        count = -(-self.n_rows // size)
+        bar = tqdm(
+            total=count, initial=self.place, disable=not verbose, desc=f"pass {self.epoch + 1}/{until}", leave=verbose > 1
+        )
+        with bar:
+            for number, batch in enumerate(source.batches(size, (self.seed, self.epoch))):
+                if number < self.place:
+                    continue
+                began = time.perf_counter()
+                self.total += self.step(*batch)
+                self.place = number + 1
+                self.seconds += time.perf_counter() - began
+                saver.save()
+                bar.update()
+                bar.set_postfix_str(self._shown(until, count))
+        self._end_pass()
+
+    def _shown(self, until, count):
+        """The evidence, and what is left of all passes."""
+        done = self.epoch * count + self.place
+        left = self.seconds / max(1, done) * (until * count - done)
+        return f"log evidence {self.total / self.place:.1f}, {left / 60:.1f} min left"
+
+    def _end_pass(self):
+        score = np.nan
+        if self.held is not None:
+            score = self._score()
+            if self.best is None or score < self.best["score"]:
+                self.best = {"score": score, "epoch": self.epoch, **self._parameters()}
+        self.history.append(Pass(self.epoch, self.total / max(1, self.place), self.seconds, score))
+        self.epoch, self.place, self.total = self.epoch + 1, 0, 0.0
+
+    def _score(self) -> float:
+        """Mean negative log probability of the held-out labels."""
+        X, y = self.held  # type: ignore[misc]
+        log_p = self.current().log_class_probabilities(X)
+        at = (y > 0).astype(int) if self.likelihood.n_latents == 1 else y.astype(int)
+        return -float(np.mean(log_p[np.arange(len(y)), at]))
+
+    def _stopped(self) -> bool:
+        return self.best is not None and self.epoch - 1 - self.best["epoch"] >= self.training.patience
+
+    def _parameters(self):
+        return {"theta": self._theta, "Z": self.Z.copy(), "P": self.state.P.copy(), "h": self.state.h.copy()}
+
+    # results --------------------------------------------------------------------------------------------------------
+
+    def current(self) -> InducingModel:
+        """The model as it is."""
+        return self._model(self._parameters())
+
+    def model(self) -> InducingModel:
+        """The model that did best on the held-out rows; without such rows, the model as it is."""
+        return self.current() if self.best is None else self._model(self.best)
+
+    def _model(self, at):
+        p = len(self.kernel.theta)
+        kernel, likelihood = self.kernel.with_theta(at["theta"][:p]), self.likelihood.with_theta(at["theta"][p:])
+        prior = LowRankPrior(InducingKernel(kernel, at["Z"]).gram(), likelihood.n_latents, self.engine.jitter)
+        return InducingModel(self.engine, kernel, likelihood, at["Z"], repaired(prior, *prior.whitened(at["P"], at["h"])))
+
+    # checkpoints ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """All of it in one file, written beside the old one and then put in its place."""
+        s, a = self.state, self.adam
+        arrays: dict[str, Any] = {
+            "format": FORMAT, "what": self._identity(), "theta": self._theta, "Z": self.Z, "labels": self.labels,
+            "P": s.P, "h": s.h, "fresh_P": s.fresh_P, "fresh_h": s.fresh_h, "counts": [s.seen, s.passed, s.steps],
+            "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
+            "place": [self.epoch, self.place], "sums": [self.total, self.seconds],
+            "history": np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history]).reshape(-1, 4),
+            **{f"memory_{name}": part for name, part in s.memory.items()},
+            **({} if self.best is None else {f"best_{name}": part for name, part in self.best.items()}),
+        }  # fmt: skip
+        path = Path(path)
+        beside = path.with_name(path.name + ".part")
+        with open(beside, "wb") as file:
+            np.savez(file, **{name: np.asarray(part) for name, part in arrays.items()})  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+
+    def _identity(self) -> str:
+        """What a checkpoint must have in common with the run that takes it up."""
+        what = {"engine": repr(self.engine), "training": repr(replace(self.training, epochs=0)), "n_rows": self.n_rows}
+        return json.dumps({**what, "seed": self.seed, "names": [*self.kernel.names, *self.likelihood.names]})
+
+    def resume(self, path: Any) -> Trainer:
+        """Go on where the run that wrote `path` was; everything but the state must be as it was then."""
+        with np.load(path, allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+        if int(found["format"]) != FORMAT or str(found["what"]) != self._identity():
+            raise ValueError(
+                f"the checkpoint {path} belongs to another run: it has {found.get('what')}, this one {self._identity()}. "
+                "Use another path, or remove it."
+            )
+        p = len(self.kernel.theta)
+        self.kernel = self.kernel.with_theta(found["theta"][:p])
+        self.likelihood = self.likelihood.with_theta(found["theta"][p:])
+        self.Z = found["Z"]
+        seen, passed, steps = (int(x) for x in found["counts"])
+        memory = {name: found[f"memory_{name}"] for name in self.state.memory}
+        self.state = State(found["P"], found["h"], memory, found["fresh_P"], found["fresh_h"], seen, passed, steps)
+        self.adam = Adam(found["adam_m"], found["adam_v"], int(found["adam_t"]))
+        self.epoch, self.place = (int(x) for x in found["place"])
+        self.total, self.seconds = (float(x) for x in found["sums"])
+        self.history = [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"]]
+        if "best_score" in found:
+            best = {name[5:]: part for name, part in found.items() if name.startswith("best_")}
+            self.best = {**best, "score": float(best["score"]), "epoch": int(best["epoch"])}
+        return self
+
+
+class Saver:
+    """Saves after every minibatch, or less often where that would take more than a part of the time."""
+
+    def __init__(self, trainer: Trainer, path: Any):
+        self.trainer, self.path = trainer, path
+        self.cost, self.last = 0.0, -np.inf
+
+    def save(self, force: bool = False) -> None:
+        if self.path is None:
+            return
+        began = time.monotonic()
+        if force or began - self.last > self.cost / SAVING:
+            self.trainer.save(self.path)
+            self.last = time.monotonic()
+            self.cost = self.last - began
+
+
+def _hold_out(source, training, seed):
+    """Rows to stop by, and the source without them."""
+    if not isinstance(source, Arrays):
+        raise TypeError("rows can be held out of arrays and memory maps; for a stream set validation=0")
+    order = np.random.default_rng([seed, 2**32 - 3]).permutation(source.n_rows)
+    count = min(VALIDATED, max(1, round(training.validation * source.n_rows)))
+    held, kept = np.sort(order[:count]), np.sort(order[count:])
+    if not len(kept):
+        raise ValueError(f"validation={training.validation} leaves no row to train on")
+    X, y, _ = next(source.some(held).batches(count, (seed, 0)))
+    return source.some(kept), (X, y)
+
+
+def train_inducing(
+    source: Source,
+    kernel: Kernel,
+    likelihood: Any,
+    engine: Any,
+    training: Training,
+    *,
+    priors: list | None = None,
+    random_state: int = 0,
+    checkpoint: Any = None,
+    verbose: int = 0,
+    Z: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+) -> Trainer:
+    """Train on minibatches, taking up the run that `checkpoint` was written by if there is such a file."""
+    trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
+    if checkpoint is not None and Path(checkpoint).exists():
+        trainer.resume(checkpoint)
+    return trainer.run(source, checkpoint=checkpoint, verbose=verbose)
+
+
+# after convergence --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LowRankObjective:
+    """Log evidence of settled sites plus log prior, over θ and inducing inputs; for `learning.maximise`."""
+
+    X: np.ndarray
+    y: np.ndarray
+    kernel: Kernel
+    likelihood: Any
+    engine: Any
+    priors: list
+    Z: np.ndarray  # (1 or C, M, D)
+    unit: np.ndarray  # (D,)
+    learn_inputs: bool = True
+
+    @property
+    def theta(self) -> np.ndarray:
+        parts = [self.kernel.theta, self.likelihood.theta]
+        return np.concatenate([*parts, (self.Z / self.unit).ravel()] if self.learn_inputs else parts)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        free = np.tile([-np.inf, np.inf], (self.Z.size if self.learn_inputs else 0, 1))
+        return np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2), free])
+
+    @property
+    def names(self) -> list[str]:
+        inputs = [f"input[{i}]" for i in range(self.Z.size if self.learn_inputs else 0)]
+        return [*self.kernel.names, *self.likelihood.names, *inputs]
+
+    def at(self, theta: np.ndarray) -> tuple[Kernel, Any, np.ndarray]:
+        p, r = len(self.kernel.theta), len(self.likelihood.theta)
+        Z = theta[p + r :].reshape(self.Z.shape) * self.unit if self.learn_inputs else self.Z
+        return self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p : p + r]), Z
+
+    def fit(self, theta: np.ndarray, start: Any = None) -> tuple[InducingFit, InducingKernel, LowRankMatrices]:
+        kernel, likelihood, Z = self.at(theta)
+        bound = InducingKernel(kernel, Z)
+        K = bound.matrices(self.X)
+        return self.engine.fit(K.K_uu, K.K_fu, K.k_diag, self.y, likelihood, start=start), bound, K
+
+    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
+        few = len(self.kernel.theta) + len(self.likelihood.theta)
+        prior, slope = log_prior(theta[:few], self.priors) if self.priors else (0.0, np.zeros(few))
+        loose = replace(self, engine=replace(self.engine, tol=max(tol, self.engine.tol)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit will say so
+            fit, bound, K = loose.fit(theta, start)
+        gradient, inputs = bound.pullback(self.X, K, fit.gradient())
+        gradient = np.concatenate([gradient, fit.likelihood_gradient()]) + slope
+        if self.learn_inputs:
+            gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
+        value = fit.log_evidence + prior
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            raise FloatingPointError("the evidence or its gradient is not finite")
+        return Evaluation(theta.copy(), value, gradient, fit, bound.kernel, fit.likelihood)  # type: ignore[arg-type]
+
+    def model(self, theta: np.ndarray, fit: InducingFit) -> InducingModel:
+        kernel, likelihood, Z = self.at(theta)
+        posterior = fit.posterior
+        return InducingModel(self.engine, kernel, likelihood, Z, posterior)
+
+
+def maximise_low_rank(objective: LowRankObjective, max_iter: int = 100, verbose: int = 0) -> tuple[InducingModel, Search]:
+    """L-BFGS-B on the evidence of settled sites ("outer")."""
+    search = maximise(objective, [objective.theta], max_iter, verbose)  # type: ignore[arg-type]
+    assert search.best is not None, "a search ends with an evaluation or an error"
+    fit = objective.fit(search.best.theta, search.best.fit)[0]
+    return objective.model(search.best.theta, fit), search
+
+
+def each_pass(trainer: Trainer, source: Source, epochs: int) -> Iterator[Trainer]:
+    """The run after each of some more passes, for curves."""
+    for _ in range(epochs):
+        yield trainer.run(source, epochs=1)

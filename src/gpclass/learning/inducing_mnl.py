@@ -1,0 +1,254 @@
+"""Learning with inducing variables: hyperparameters, which variables, and on demand where they are.
+
+The set grows batch by batch at the current hyperparameters, and after each batch a few steps of the optimiser follow
+(`steps`; the paper has one line search). Variables never leave, and adding one never lowers the bound, so that the objective
+climbs throughout. Then the hyperparameters are searched to the end, with `move=True` together with the inducing inputs,
+which are no longer rows of X from then on.
+
+Alternatives that fix the set at once: "random" rows, and "k-means", all classes' values at the centres of clusters.
+
+[C] Chai 2012, sections 6, 6.1 and 9.4.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient
+from ..kernels import Correlated, Kernel
+from ..numerics.separable import Separable
+from ..sparse.mnl_selection import InducingSet, RowCovariance, choose
+from ..sparse.sparse_mnl import SparseFit, batches
+from .columns import KernelColumns, PerClass
+from .objective import LOOSE, Evaluation, Objective
+from .optimise import Search, Step, maximise
+from .priors import log_prior
+
+
+@dataclass(frozen=True)
+class InducingInputs:
+    """Where the inducing variables are."""
+
+    Z: np.ndarray  # (t, D) inputs
+    inputs: np.ndarray  # (s,) which of these a variable is at
+    classes: np.ndarray  # (s,) which class's function it is a value of
+    chosen: InducingSet | None = None  # which rows of X they are; None if they are elsewhere
+
+    @classmethod
+    def at_rows(cls, X: np.ndarray, chosen: InducingSet) -> InducingInputs:
+        return cls(X[chosen.rows], chosen.inputs, chosen.classes, chosen)
+
+    @classmethod
+    def of_all_classes(cls, Z: np.ndarray, n_classes: int) -> InducingInputs:
+        """All classes' values at each row of Z."""
+        Z = np.asarray(Z, float)
+        return cls(Z, np.repeat(np.arange(len(Z)), n_classes), np.tile(np.arange(n_classes), len(Z)))
+
+    def moved(self, Z: np.ndarray) -> InducingInputs:
+        return InducingInputs(Z, self.inputs, self.classes)
+
+
+def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0) -> InducingInputs:
+    """All classes' values at the centres of as many clusters as `inducing` variables allow for."""
+    count = inducing // n_classes
+    if count < 1:
+        raise ValueError(f"inducing={inducing} is less than the {n_classes} classes of one centre")
+    distinct = len(np.unique(X, axis=0))
+    if count > distinct:
+        raise ValueError(f"inducing={inducing} asks for {count} centres, but there are only {distinct} distinct rows")
+    found = KMeans(count, n_init=1, random_state=random_state).fit(X)
+    return InducingInputs.of_all_classes(found.cluster_centers_, n_classes)
+
+
+# covariances and the way back from their derivatives --------------------------------------------------------------------
+
+
+def row_covariance(kernel: Kernel | PerClass, X: np.ndarray, n_classes: int) -> RowCovariance:
+    """Covariances of all latent values at rows of X, of which columns are computed when asked for."""
+    if isinstance(kernel, PerClass):
+        return RowCovariance.of([KernelColumns(k, X) for k in kernel.kernels], n_classes)
+    if isinstance(kernel, Correlated):
+        return RowCovariance([KernelColumns(kernel.kernel, X)], n_classes, kernel.classes.matrix)
+    return RowCovariance.of(KernelColumns(kernel, X), n_classes)
+
+
+def inducing_covariance(kernel: Kernel | PerClass, X: np.ndarray, at: InducingInputs) -> InducingCovariance:
+    """What the engine takes."""
+    if isinstance(kernel, PerClass):
+        each = [inducing_covariance(k, X, at) for k in kernel.kernels]
+        uu, fu, diag = (np.stack([getattr(K, name) for K in each]) for name in ("uu", "fu", "diag"))
+        return InducingCovariance(uu, fu, diag, at.inputs, at.classes)
+    uu, fu, diag = kernel(at.Z), kernel(X, at.Z), kernel.diag(X)
+    if at.chosen is not None:  # a row with itself: noise of the kernel (White) is there too
+        _plain(fu)[at.chosen.rows, np.arange(len(at.Z))] = _plain(diag)[at.chosen.rows]
+    return InducingCovariance(uu, fu, diag, at.inputs, at.classes)
+
+
+def pulled_back(
+    kernel: Any, X: np.ndarray, at: InducingInputs, K: InducingCovariance, G: InducingGradient, move: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient (p,) in the kernel's theta, and with `move` that (t, D) in the inducing inputs, else zero."""
+    if isinstance(kernel, PerClass):
+        each = [pulled_back(k, X, at, _of_class(K, c), _of_class(G, c), move) for c, k in enumerate(kernel.kernels)]
+        return np.concatenate([theta for theta, _ in each]), sum((Z for _, Z in each), np.zeros_like(at.Z))
+    fu, own = G.fu, 0.0
+    if at.chosen is not None:
+        same = at.chosen.rows, np.arange(len(at.Z))
+        on_diagonal = _plain(fu)[same]
+        fu = _with_inputs(fu, _plain(fu).copy())
+        _plain(fu)[same] = 0.0
+        own = kernel.pullback_diag(at.Z, _with_inputs(G.diag, on_diagonal, blank=True))
+    parts = [
+        kernel.pullback(at.Z, G.uu, inputs=move, value=K.uu),
+        kernel.pullback(X, at.Z, fu, inputs=move, value=K.fu),
+    ]
+    moves = sum((part[1] for part in parts), np.zeros_like(at.Z)) if move else np.zeros_like(at.Z)
+    return sum(part[0] if move else part for part in parts) + own + kernel.pullback_diag(X, G.diag), moves
+
+
+def _plain(part):
+    return part.inputs if isinstance(part, Separable) else part
+
+
+def _with_inputs(part, inputs, blank=False):
+    if not isinstance(part, Separable):
+        return inputs
+    return Separable(inputs, np.zeros_like(part.classes) if blank else part.classes)
+
+
+def _of_class(parts: Any, c: int) -> Any:
+    return replace(parts, uu=parts.uu[c], fu=parts.fu[c], diag=parts.diag[c])
+
+
+# the objective ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InducingObjective:
+    """log Z̃_h + log prior as a function of θ, with a given inducing set; with `move` θ ends in the inducing inputs."""
+
+    base: Objective  # its engine is a SparseVariationalMNL
+    at: InducingInputs
+    move: bool = False
+    start: SparseFit | None = None  # an earlier fit for the first evaluation
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.concatenate([self.base.theta, self.at.Z.ravel() if self.move else []])
+
+    @property
+    def bounds(self) -> np.ndarray:
+        free = self.at.Z.size if self.move else 0
+        return np.concatenate([self.base.bounds, np.tile([-np.inf, np.inf], (free, 1))])
+
+    @property
+    def names(self) -> list[str]:
+        t, D = self.at.Z.shape
+        return [*self.base.names, *(f"Z[{j},{d}]" for j in range(t if self.move else 0) for d in range(D))]
+
+    def split(self, theta: np.ndarray) -> tuple[np.ndarray, InducingInputs]:
+        """Hyperparameters, and the inducing inputs."""
+        p = len(self.base.theta)
+        return theta[:p], self.at.moved(theta[p:].reshape(self.at.Z.shape)) if self.move else self.at
+
+    def fit(self, theta: np.ndarray, start: Any = None, tol: float = 0.0) -> tuple[SparseFit, Any, Any, InducingCovariance]:
+        hyper, at = self.split(theta)
+        kernel, likelihood = self.base.at(hyper)
+        K = inducing_covariance(kernel, self.base.X, at)
+        engine = replace(self.base.engine, tol=max(self.base.engine.tol, tol))
+        return replace(engine.fit(K, self.base.y, likelihood, start=start), chosen=at.chosen), kernel, likelihood, K
+
+    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
+        """Value and gradient at θ, from a posterior good to `tol`."""
+        hyper, at = self.split(np.asarray(theta, float))
+        prior, prior_gradient = log_prior(hyper, self.base.priors)
+        if prior == -np.inf:
+            raise FloatingPointError("a prior has no density here: start the kernel where its priors allow it to be")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit will say so
+            fit, kernel, likelihood, K = self.fit(theta, self.start if start is None else start, tol)
+        G: Any = fit.evidence_gradient()
+        slopes, moves = pulled_back(kernel, self.base.X, at, K, G, self.move)
+        gradient = np.concatenate([slopes, fit.likelihood_gradient()]) + prior_gradient
+        gradient = np.concatenate([gradient, moves.ravel() if self.move else []])
+        value = fit.log_evidence + prior
+        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
+            raise FloatingPointError("the bound is not finite")
+        return Evaluation(np.array(theta, float), value, gradient, fit, kernel, likelihood)
+
+    def finish(self, evaluation: Evaluation) -> SparseFit:
+        """The posterior of an evaluation, with all the digits that the engine's own tolerance asks for."""
+        return self.fit(evaluation.theta, evaluation.fit)[0]
+
+
+# the search ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class InducingSearch(Search):
+    """As every search, with `best.theta` the hyperparameters alone; besides, where the inducing variables are."""
+
+    at: InducingInputs | None = None
+    fit: SparseFit | None = None  # to the engine's own tolerance
+
+
+def maximise_inducing(
+    objective: Objective, start: np.ndarray | None = None, max_iter: int = 100, verbose: int = 0
+) -> InducingSearch:
+    """Choose inducing variables and search for hyperparameters; `objective.engine` is a SparseVariationalMNL.
+
+    With max_iter=0 the hyperparameters stay as they are, and the inducing inputs where they were chosen.
+    """
+    engine, search = objective.engine, InducingSearch()
+    theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
+    if engine.selection == "k-means":
+        at = k_means(objective.X, objective.likelihood.n_classes, engine.inducing, engine.random_state)
+        best = None
+    else:
+        at, best = _chosen(objective, theta, max_iter, search, verbose)
+    final = InducingObjective(objective, at, engine.move and max_iter > 0, None if best is None else best.fit)
+    theta = np.concatenate([theta if best is None else best.theta, at.Z.ravel() if final.move else []])
+    best = _climb(final, theta, max_iter, search, verbose)
+    hyper, search.at = final.split(best.theta)
+    search.fit = final.finish(best)
+    search.best = replace(best, theta=hyper, gradient=best.gradient[: len(hyper)], fit=search.fit)
+    return search
+
+
+def _chosen(objective, theta, max_iter, search, verbose):
+    """An inducing set among the rows, and the last evaluation on the way to it."""
+    engine, C = objective.engine, objective.likelihood.n_classes
+    rng = np.random.default_rng(engine.random_state)
+    chosen, best = InducingSet.empty(), None
+    *sizes, last = batches(engine, len(objective.y), C)
+    for size in [*sizes, last]:
+        covariance = row_covariance(objective.at(theta)[0], objective.X, C)
+        fit = None if best is None else best.fit
+        chosen = choose(engine, fit, covariance, chosen, size, rng)
+        if size == last:  # whose turn is the search to the end
+            break
+        step = InducingObjective(objective, InducingInputs.at_rows(objective.X, chosen), start=fit)
+        best = _climb(step, theta, min(engine.steps, max_iter), search, verbose)
+        theta = best.theta
+    return InducingInputs.at_rows(objective.X, chosen), best
+
+
+def _climb(objective: InducingObjective, theta, max_iter, search, verbose) -> Evaluation:
+    """The best evaluation of a few steps of the optimiser from θ, noted in `search` as a run of its own."""
+    number = search.history[-1].run + 1 if search.history else 0
+    if max_iter < 1:
+        found = objective.evaluate(theta)
+        search.history.append(Step(number, 0, theta, found.value, found.fit.log_evidence, found.fit.n_iter))
+        return found
+    run = maximise(objective, [theta], max_iter, verbose)  # type: ignore[arg-type]
+    search.history += [step._replace(run=number) for step in run.history]
+    search.n_iter += run.n_iter
+    search.message, search.problem = run.message, run.problem
+    assert run.best is not None, "a search that could not begin has raised"
+    return run.best

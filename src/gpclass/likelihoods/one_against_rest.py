@@ -1,0 +1,81 @@
+"""One against the rest: each class has a binary likelihood of its own, that a datum is of this class or of any other.
+
+    p(y | f) ∝ ∏_c sig(s_c (f_c + bias_c)),    s_c = +1 if y = c, else -1
+
+As functions of f the factors are independent, so that C binary problems fall apart; class probabilities are those of the
+binary problems, normalised. What it calls log p(y | f) is the sum of C binary ones, and evidences are sums likewise: they
+compare with each other, not with those of a likelihood of classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from .base import Sigmoid, Triple
+from .multiclass import Multiclass, independent_variances
+from .probit import Probit
+
+
+@dataclass(frozen=True)
+class OneAgainstRest(Multiclass):
+    """C binary likelihoods side by side, y in 0 … n_classes - 1; `binary` is the sigmoid of all of them."""
+
+    binary: Sigmoid = field(default_factory=Probit)
+
+    # parameters: all biases are free, since no shift of all latent values leaves the likelihood as it is ----------------
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.offset if self.learn_bias else np.zeros(0)
+
+    @property
+    def names(self) -> list[str]:
+        return [f"bias[{c}]" for c in range(self.n_classes)] if self.learn_bias else []
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.tile([-100.0, 100.0], (len(self.theta), 1))
+
+    def with_theta(self, theta) -> OneAgainstRest:
+        theta = np.asarray(theta, float).ravel()
+        if len(theta) != len(self.theta):
+            raise ValueError(f"OneAgainstRest has {len(self.theta)} free parameters, but got {len(theta)}")
+        return replace(self, bias=tuple(theta.tolist())) if self.learn_bias else self
+
+    def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
+        return bias_gradient if self.learn_bias else bias_gradient[:0]
+
+    # questions ----------------------------------------------------------------------------------------------------
+
+    def _signs(self, y, f) -> np.ndarray:
+        return np.where(self._own_class(y, f), 1.0, -1.0)
+
+    def log_prob(self, y, f) -> Triple:
+        value, slope, curvature = self.binary.log_prob(self._signs(y, f), f + self.offset)
+        return value.sum(-1), slope, curvature[..., None] * np.eye(self.n_classes)
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        value, slope, curvature = self.binary.tilted_moments(self._signs(y, mean), mean + self.offset, var)
+        return value.sum(1), slope, curvature
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        """(p, n) derivatives of that log expectation in theta."""
+        return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
+
+    def class_probabilities(self, f) -> np.ndarray:
+        return _normalised(self.binary.log_prob(1.0, f + self.offset)[0])
+
+    def predictive(self, mean, cov) -> np.ndarray:
+        """(m, C) class probabilities under N(mean, cov): of each class against the rest, normalised."""
+        mean, cov = np.asarray(mean, float), np.asarray(cov, float)
+        var = independent_variances(cov)
+        var = np.diagonal(cov, axis1=1, axis2=2) if var is None else var
+        return _normalised(self.binary.log_predictive(np.ones_like(mean), mean + self.offset, var))
+
+
+def _normalised(log_p):
+    p = np.exp(log_p - log_p.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)

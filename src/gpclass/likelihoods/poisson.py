@@ -1,0 +1,169 @@
+"""Counts: p(y | f) = Poisson(y | exp(f + bias)).
+
+Under a Gaussian there is no closed form. The integrand in f is log-concave: a plateau as wide as the Gaussian on the left,
+an edge of unit width or less on the right. The trapezoid rule is taken in u, f = centre + width sinh u, with the edge at the
+centre, between the points where the integrand has fallen to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..numerics import LOG_SQRT_2PI
+from .base import Likelihood, Triple
+from .ordinal import check_whole
+
+NODES = 160
+FALLEN = 38.0  # nats: e⁻³⁸ is 3e-17
+HIGHEST = 700.0  # exponent that floats can hold
+BLOCK = 1 << 20  # numbers in an array of nodes
+
+
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """p(y | f) = exp(y g - exp g)/y!, g = f + bias; y in 0, 1, 2, …"""
+
+    bias: float = 0.0  # log rate where the latent function is zero
+    learn_bias: bool = False  # whether a fit may change it
+
+    def __post_init__(self):
+        if not np.isfinite(self.bias):
+            raise ValueError(f"bias must be a finite number, but is {self.bias}")
+
+    @property
+    def theta(self) -> np.ndarray:
+        return np.array([self.bias]) if self.learn_bias else np.zeros(0)
+
+    @property
+    def names(self) -> list[str]:
+        return ["bias"] if self.learn_bias else []
+
+    @property
+    def bounds(self) -> np.ndarray:
+        return np.array([[-100.0, 100.0]] if self.learn_bias else []).reshape(-1, 2)
+
+    def with_theta(self, theta) -> Poisson:
+        if np.size(theta) != len(self.theta):
+            raise ValueError(f"Poisson has {len(self.theta)} free parameters, but got {np.size(theta)}")
+        return replace(self, bias=float(np.ravel(theta)[0])) if self.learn_bias else self
+
+    def check_targets(self, y) -> np.ndarray:
+        """y as floats that are whole numbers from 0 on."""
+        return check_whole(y)
+
+    def log_prob(self, y, f) -> Triple:
+        g = f + self.bias
+        rate = np.exp(np.minimum(g, HIGHEST))
+        return y * g - rate - gammaln(np.asarray(y) + 1.0), y - rate, -rate
+
+    def log_prob_third(self, y, f) -> np.ndarray:
+        return -np.exp(np.minimum(f + self.bias, HIGHEST))
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        """E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
+        g = mean + self.bias
+        rate = np.exp(np.minimum(g + 0.5 * var, HIGHEST))
+        return y * g - rate - gammaln(np.asarray(y) + 1.0), y - rate, -rate
+
+    def tilted_moments(self, y, mean, var) -> Triple:
+        """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
+        y, mean, var = np.broadcast_arrays(np.asarray(y, float), np.asarray(mean, float), np.asarray(var, float))
+        value, d1, d2 = (np.empty(y.shape) for _ in range(3))
+        flat = [x.reshape(-1) for x in (y, mean, var)]
+        rows = BLOCK // NODES
+        blocks = (slice(i, i + rows) for i in range(0, y.size, rows))
+        parts = [_tilted(flat[0][some], flat[1][some], flat[2][some], self.bias) for some in blocks]
+        for out, part in zip((value, d1, d2), zip(*parts, strict=True), strict=True):
+            out.reshape(-1)[:] = np.concatenate(part)
+        return value, d1, d2
+
+    def tilted_theta(self, y, mean, var) -> np.ndarray:
+        return np.atleast_2d(self.tilted_moments(y, mean, var)[1])[: len(self.theta)]
+
+    def log_prob_theta(self, y, f) -> Triple:
+        _, slope, curvature = self.log_prob(y, f)
+        p = len(self.theta)
+        return tuple(np.atleast_2d(x)[:p] for x in (slope, curvature, self.log_prob_third(y, f)))  # type: ignore[return-value]
+
+    def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
+        return np.atleast_2d(self.expected_log_prob(y, mean, var)[1])[: len(self.theta)]
+
+    def log_predictive(self, y, mean, var) -> np.ndarray:
+        """log p(y) when the latent value is N(mean, var)."""
+        return self.tilted_moments(y, mean, var)[0]
+
+    def predictive(self, mean, var) -> np.ndarray:
+        """Expected count when the latent value is N(mean, var)."""
+        return np.exp(np.asarray(mean) + 0.5 * np.asarray(var) + self.bias)
+
+
+def _tilted(y, mean, var, bias):
+    """In units of sd: f = mean + sd x, g = y (f + bias) - exp(f + bias)."""
+    sd = np.sqrt(var)
+    mode = _mode(y, mean + bias, var)  # of f + bias
+    rate = np.exp(np.minimum(mode, HIGHEST))
+    width = 1 / np.sqrt(rate + 1 / np.maximum(var, 1e-300))
+    # left of the mode the integrand falls at least like N(var), right of it like N too, and no further than a few units
+    left = mode - np.sqrt(2 * FALLEN) * sd
+    steep = np.log1p(FALLEN / np.maximum(rate, 1e-300))  # exp(g) - exp(mode) = FALLEN
+    right = mode + np.minimum(np.sqrt(2 * FALLEN) * sd, steep + np.sqrt(2 * FALLEN) * width)
+    centre = np.clip(np.maximum(mode, 0.0), left, right)
+    unit = np.minimum(width, 1.0)
+    unit = np.where(unit > 0, unit, 1.0)
+    u_left, u_right = np.arcsinh((left - centre) / unit), np.arcsinh((right - centre) / unit)
+    u = u_left[:, None] + (u_right - u_left)[:, None] * np.linspace(0, 1, NODES)
+    from_mode = (centre - mode)[:, None] + unit[:, None] * np.sinh(u)
+    # log integrand relative to the mode, in terms that do not cancel there
+    g = mode[:, None] + from_mode
+    pull = (mode - mean - bias) / np.maximum(var, 1e-300)  # equals y - rate
+    fall = -rate[:, None] * _exp_rest(from_mode) - 0.5 * from_mode**2 / np.maximum(var, 1e-300)[:, None]
+    fall += (y - rate - pull)[:, None] * from_mode  # zero at the mode exactly
+    log_weights = fall + np.log(np.cosh(u))
+    top = log_weights.max(1, keepdims=True)
+    weights = np.exp(log_weights - top)
+    total = weights.sum(1)
+    step = unit * (u_right - u_left) / (NODES - 1)
+    known = sd > 0
+    safe = np.where(known, sd, 1.0)
+    at_mode = y * mode - rate - gammaln(y + 1) - 0.5 * ((mode - mean - bias) / safe) ** 2
+    value = at_mode + top[:, 0] + np.log(total * np.where(known, step, 1.0) / safe) - LOG_SQRT_2PI
+    weights /= total[:, None]
+    rates = np.exp(np.minimum(g, HIGHEST))
+    slope = y[:, None] - rates
+    d1 = np.einsum("ij,ij->i", weights, slope)
+    d2 = np.einsum("ij,ij->i", weights, (slope - d1[:, None]) ** 2 - rates)
+    # where the count says more than the Gaussian, these are differences of large numbers, and moments of f are not
+    moved = np.einsum("ij,ij->i", weights, from_mode)
+    spread = np.einsum("ij,ij->i", weights, (from_mode - moved[:, None]) ** 2)
+    strong = spread < 0.5 * var
+    safe_var = np.where(known, var, 1.0)
+    d1 = np.where(strong, (mode - mean - bias + moved) / safe_var, d1)
+    d2 = np.where(strong, (spread / safe_var - 1) / safe_var, d2)
+    plain = y * (mean + bias) - np.exp(np.minimum(mean + bias, HIGHEST)) - gammaln(y + 1)
+    point = np.exp(np.minimum(mean + bias, HIGHEST))
+    return np.where(known, value, plain), np.where(known, d1, y - point), np.where(known, d2, -point)
+
+
+def _mode(y, mean, var):
+    """g that maximises y g - exp g - (g - mean)²/2 var: Newton's method on g - mean = var (y - exp g), from the right."""
+    # log y and mean + var y are on either side of it, and the slope is convex: from the right Newton does not overshoot
+    g = np.minimum(mean + var * y, np.maximum(mean, np.log(np.maximum(y, 1e-300))) + 1.0)
+    g = np.minimum(g, HIGHEST)
+    for _ in range(200):  # from far right steps are of unit length; a dozen suffice elsewhere
+        rate = np.exp(g)
+        move = (g - mean - var * (y - rate)) / (1 + var * rate)
+        g = g - move
+        if np.all(np.abs(move) <= 1e-12 * (1 + np.abs(g))):
+            break
+    return g
+
+
+def _exp_rest(x):
+    """exp(x) - 1 - x without loss near zero."""
+    small = np.abs(x) < 1e-2
+    near = np.where(small, x, 0.0)
+    series = near**2 / 2 * (1 + near / 3 * (1 + near / 4 * (1 + near / 5 * (1 + near / 6))))
+    return np.where(small, series, np.expm1(np.minimum(x, HIGHEST)) - x)

@@ -1,0 +1,255 @@
+"""Scalable expectation propagation: EP on inducing variables with the posterior independent between classes.
+
+Multinomial probit is P(x_y > x_c for all c ≠ y), x = f + noise. Given u the product of P(x_y > x_c) stands for it: a factor
+Φ((a_y - a_c)/√(b_y + b_c)) for each datum and wrong class, whose site is two scalars along w_i for either class. No
+quadrature; but the product is no larger than what it stands for and does not sum to one over classes, so its evidence is
+biased low and not comparable with that of other engines (`evidence_is_comparable`). With `factors="joint"` a datum's
+likelihood is one factor, its moments under independent latent values by quadrature: exact for any likelihood with
+`tilted_moments`, robust-max and the binary ones included. (With one latent function that is the generalised FITC.)
+
+[VC] Villacampa-Calvo 2017, chapter 5 and appendix B, the signs of B.10 corrected: what pulls the own class up pushes
+the other down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..gaussian.inducing import Marginals, site_sums
+from ..gaussian.sites import Sites, log_partition_1d
+from ..numerics import hazard, hazard_curvature, log_ndtr
+from .low_rank import LowRankEngine, Memory, Message, Rule, State, several, squeezed
+
+FACTORS = ("auto", "pairwise", "joint")
+# part of a marginal's precision that a cavity keeps at least: exact sweeps need it against rounding only; on minibatches a
+# site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
+LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
+FEW = 25  # minibatches in a pass
+AT_ONCE, HALF = 0.25, 0.5  # part of all rows that may take whole steps together; with more, undamped sites may circle for ever
+
+
+@dataclass(frozen=True)
+class ScalableEP(LowRankEngine):
+    """Sites of rank one for each datum, matched to moments; all or a minibatch at a time."""
+
+    factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise where there is no ε
+    damping: float = 1.0  # part of each step that is taken; lowered by itself where sweeps do not settle
+    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 500  # sweeps
+    jitter: float = 1e-6  # noise on inducing variables, relative to their variance
+
+    keeps_rows: ClassVar = True
+
+    def __post_init__(self):
+        if self.factors not in FACTORS:
+            raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
+
+    def pairwise(self, likelihood) -> bool:
+        return self.factors == "pairwise" or (self.factors == "auto" and hasattr(likelihood, "contrast_factor"))
+
+    def needed(self, likelihood) -> tuple[str, ...]:
+        return ("contrast_factor",) if self.pairwise(likelihood) else ("tilted_moments",)
+
+    def evidence_is_comparable(self, likelihood) -> bool:
+        return not self.pairwise(likelihood)
+
+    def memory(self, n: int, likelihood) -> Memory:
+        names = PAIRWISE_SITES if self.pairwise(likelihood) else JOINT_SITES
+        return {name: np.zeros((n, likelihood.n_latents)) for name in names}
+
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+        least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
+        return PairwiseRule(likelihood, least) if self.pairwise(likelihood) else JointRule(likelihood, least)
+
+    def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (memory["tau"], memory["nu"]) if "tau" in memory else pairwise_totals(memory, y)
+
+    def absorb(self, state: State, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+        """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
+        log-concave: a few rows are not to be so sure).
+
+        P and h are those of this pass and of what is left of the last one. With few minibatches a pass, each row's old site
+        is taken out by itself, as it would be now; when hyperparameters do not move, that is EP. With many, hyperparameters
+        move far in a pass, and such differences might be of either sign: rows come in random order, so what is left goes in
+        proportion.
+        """
+        part = step_part(self.damping, len(y), n_total)
+        for name, fresh in message.memory.items():
+            state.memory[name][rows] = memory[name] + part * (fresh - memory[name])
+        P, h = site_sums(W, *self.totals({name: part[rows] for name, part in state.memory.items()}, y, np.zeros(0)))
+        P, h, passed = state.fresh_P + P, state.fresh_h + h, state.passed + len(y)
+        seen = min(n_total, state.seen + len(y))
+        if passed >= n_total:
+            none = np.zeros_like(P), np.zeros_like(h)
+            return replace(state, P=P, h=h, fresh_P=none[0], fresh_h=none[1], passed=0, seen=seen)
+        now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
+        if state.seen < n_total:
+            scale = n_total / passed if log_concave(likelihood) else 1.0
+            return replace(now, P=scale * P, h=scale * h)
+        if n_total <= FEW * len(y):
+            old = site_sums(W, *self.totals(memory, y, np.zeros(0)))
+            return replace(now, P=state.P + (P - state.fresh_P) - old[0], h=state.h + (h - state.fresh_h) - old[1])
+        left = (n_total - passed) / (n_total - state.passed)
+        return replace(now, P=P + left * (state.P - state.fresh_P), h=h + left * (state.h - state.fresh_h))
+
+
+def step_part(damping: float, m: int, n_total: int) -> float:
+    """Part of their step that m rows take together during training, where no sweep looks at what became of the last one."""
+    return min(damping, HALF) if m > AT_ONCE * n_total else damping
+
+
+def log_concave(likelihood) -> bool:
+    return not hasattr(likelihood, "epsilon")
+
+
+# one factor for each datum ------------------------------------------------------------------------------------------------
+
+JOINT_SITES = ("tau", "nu")
+PAIRWISE_SITES = ("own_tau", "own_nu", "other_tau", "other_nu")
+
+
+@dataclass(frozen=True)
+class Cavity:
+    """Scalars g without some sites, elementwise."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    kept: np.ndarray  # part of the precision that is left
+    tilt: np.ndarray  # what the cavity's mean of u is off that of the posterior, in units of V w
+    log_partition: np.ndarray  # of the sites that were taken out, under the cavity
+
+
+def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
+    """(B.17)-(B.20) as scalars; of a site that leaves less than a part `least` of the marginal, less is taken."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
+    tau, nu = room * tau, room * nu
+    kept = 1 - tau * var
+    cavity_var, cavity_mean = var / kept, (mean - nu * var) / kept
+    local = log_partition_1d(cavity_mean, cavity_var, Sites(tau, nu))
+    return Cavity(cavity_mean, cavity_var, kept, (tau * mean - nu) / kept, local)
+
+
+def matched(at: Cavity, d1: np.ndarray, d2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """τ and ν that give cavity × site the moments of cavity × factor, from derivatives of log Z in the cavity mean.
+
+    (B.7)-(B.10) without the reciprocal of a curvature that may vanish.
+    """
+    left = 1 + at.var * d2
+    return -d2 / left, (d1 - d2 * at.mean) / left
+
+
+def spread_of(at: Cavity, d1: np.ndarray, excess: np.ndarray) -> np.ndarray:
+    """What multiplies V w in d log Z/dw: the cavity's mean and covariance of u both differ from the posterior's by V w."""
+    return d1 * at.tilt + 2 * excess / at.kept
+
+
+@dataclass(frozen=True)
+class JointRule:
+    """A datum's likelihood as one factor, its moments under independent latent values as the likelihood has them."""
+
+    likelihood: Any
+    least: float = LEAST_KEPT
+
+    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
+        without = cavity(at.mean, at.var, memory["tau"], memory["nu"], self.least)
+        f_mean, f_var = (squeezed(self.likelihood, x) for x in (without.mean, without.var + at.rows.residual))
+        value, d1, d2 = self.likelihood.tilted_moments(y, f_mean, f_var)
+        d1, d2 = several(d1), several(d2)
+        tau, nu = matched(without, d1, d2)
+        excess = 0.5 * (d2 + d1**2)
+        return Message(
+            value - without.log_partition.sum(1),
+            tau,
+            nu,
+            d1,
+            spread_of(without, d1, excess),
+            excess,
+            theta_sum(self.likelihood, y, f_mean, f_var),
+            {"tau": tau, "nu": nu},
+        )
+
+
+def theta_sum(likelihood, y, mean, var) -> np.ndarray:
+    """(p,) derivatives of Σ log Z_i in the likelihood's parameters."""
+    return likelihood.tilted_theta(y, mean, var).sum(1) if len(likelihood.theta) else np.zeros(0)
+
+
+# a factor for each datum and wrong class --------------------------------------------------------------------------------
+
+
+def own_class(y: np.ndarray, n_classes: int) -> np.ndarray:
+    return y[:, None] == np.arange(n_classes)
+
+
+def pairwise_totals(memory: Memory, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(B.14), (B.15)"""
+    own = own_class(y, memory["own_tau"].shape[1])
+    return tuple(
+        np.where(own, memory[f"own_{name}"].sum(1, keepdims=True), memory[f"other_{name}"]) for name in ("tau", "nu")
+    )  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Factors Φ(β) of x_y > x_c, one for each row and class c; nothing where c = y."""
+
+    log_mass: np.ndarray  # (m, C)
+    pull: np.ndarray  # (m, C) derivative of log Z in the mean of the own class; minus that in the mean of the other
+    bend: np.ndarray  # (m, C) minus the second derivative in either
+
+    @staticmethod
+    def of(lead: np.ndarray, var: np.ndarray, own: np.ndarray) -> Contrast:
+        """From means and variances of x_y - x_c. (B.22)-(B.32)"""
+        root = np.sqrt(np.where(own, 1.0, var))
+        beta = np.where(own, 0.0, lead) / root
+        alpha = hazard(beta)
+        parts = log_ndtr(beta), alpha / root, hazard_curvature(beta, alpha) / root**2
+        return Contrast(*(np.where(own, 0.0, part) for part in parts))
+
+    @property
+    def excess(self) -> np.ndarray:
+        """Derivative of log Z in the variance."""
+        return 0.5 * (self.pull**2 - self.bend)
+
+
+@dataclass(frozen=True)
+class PairwiseRule:
+    """Factors P(x_y > x_c), each with a site for y and one for c."""
+
+    likelihood: Any
+    least: float = LEAST_KEPT
+
+    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
+        own = own_class(y, at.mean.shape[1])
+        mine, mine_var = (np.sum(x, axis=1, keepdims=True, where=own) for x in (at.mean, at.var))
+        first = cavity(mine, mine_var, memory["own_tau"], memory["own_nu"], self.least)
+        second = cavity(at.mean, at.var, memory["other_tau"], memory["other_nu"], self.least)
+        lead, lead_var = self._contrast(at, own, first, second)
+        factor = Contrast.of(lead, lead_var, own)
+        own_tau, own_nu = matched(first, factor.pull, -factor.bend)
+        other_tau, other_nu = matched(second, -factor.pull, -factor.bend)
+        new = {"own_tau": own_tau, "own_nu": own_nu, "other_tau": other_tau, "other_nu": other_nu}
+        new = {name: np.where(own, 0.0, part) for name, part in new.items()}
+        tau, nu = pairwise_totals(new, y)
+        local = np.where(own, 0.0, first.log_partition + second.log_partition)
+        slope, spread, excess = (
+            np.where(own, a.sum(1, keepdims=True), b)
+            for a, b in (
+                (factor.pull, -factor.pull),
+                (spread_of(first, factor.pull, factor.excess), spread_of(second, -factor.pull, factor.excess)),
+                (factor.excess, factor.excess),
+            )
+        )
+        theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts its class's mean
+        return Message(np.sum(factor.log_mass - local, axis=1), tau, nu, slope, spread, excess, theta, new)
+
+    def _contrast(self, at, own, first, second):
+        """Means and variances of x_y - x_c under the cavities. (B.23)-(B.26)"""
+        offset = self.likelihood.offset
+        rest = at.rows.residual + self.likelihood.noise
+        lead = first.mean + np.sum(np.where(own, offset, 0.0), axis=1, keepdims=True) - second.mean - offset
+        return lead, first.var + second.var + np.sum(rest, axis=1, keepdims=True, where=own) + rest

@@ -1,0 +1,83 @@
+"""Low-rank prior × sites against explicit inverses and determinants."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpclass.gaussian import LowRankMatrices, LowRankPosterior, LowRankPrior
+from gpclass.gaussian.inducing import site_sums
+from gpclass.kernels import RBF
+from gpclass.numerics import NotPositiveDefinite
+
+JITTER = 1e-6
+
+
+def problem(groups, C=2, n=9, M=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(n, 2)), rng.normal(size=(groups, M, 2))
+    kernels = [RBF(1.0 + 0.3 * g, 2.0) for g in range(groups)]
+    K = LowRankMatrices(
+        np.stack([k(z) for k, z in zip(kernels, Z, strict=True)]),
+        np.stack([k(X, z) for k, z in zip(kernels, Z, strict=True)]),
+        np.stack([k.diag(X) for k in kernels]),
+    )
+    return K.checked(n, C), rng.random((n, C)) * 2, rng.normal(size=(n, C))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_posterior_against_dense(groups):
+    C = 2
+    K, tau, nu = problem(groups)
+    prior = LowRankPrior(K.K_uu, C, JITTER)
+    rows = prior.rows(K.K_fu, K.k_diag)
+    q = LowRankPosterior(prior, *site_sums(rows.phi, tau, nu))
+    at, (mean, var) = q.marginals(rows), q.predict(rows)
+    partition, divergence = 0.0, 0.0
+    for c in range(C):
+        g = c if groups > 1 else 0
+        Kuu = K.K_uu[g] + JITTER * np.diag(np.diag(K.K_uu[g]))
+        W = K.K_fu[g] @ np.linalg.inv(Kuu)
+        P, h = W.T @ np.diag(tau[:, c]) @ W, W.T @ nu[:, c]  # (B.12), (B.13)
+        V = np.linalg.inv(np.linalg.inv(Kuu) + P)
+        residual = K.k_diag[g] - np.einsum("ij,ij->i", W, K.K_fu[g])
+        # explicit inverses of K_uu lose its condition times eps, 1e-11 here
+        assert_allclose(at.mean[:, c], W @ V @ h, atol=1e-9)
+        assert_allclose(at.var[:, c], np.einsum("ij,jk,ik->i", W, V, W), atol=1e-9)
+        assert_allclose(mean[:, c], at.mean[:, c])
+        assert_allclose(var[:, c], at.var[:, c] + residual, atol=1e-9)
+        partition += 0.5 * h @ V @ h + 0.5 * np.linalg.slogdet(V)[1] - 0.5 * np.linalg.slogdet(Kuu)[1]
+        ratio = np.linalg.solve(Kuu, V)
+        m = V @ h
+        divergence += 0.5 * (np.trace(ratio) + m @ np.linalg.solve(Kuu, m) - len(m) - np.linalg.slogdet(ratio)[1])
+        there, back = prior.coloured(q.S, q.pull)
+        assert_allclose(there[c], P, rtol=1e-7, atol=1e-8)
+        assert_allclose(back[c], h, rtol=1e-7, atol=1e-8)
+    assert_allclose(q.log_partition, partition, atol=1e-9)
+    assert_allclose(q.divergence(), divergence, atol=1e-8)
+    S, pull = prior.whitened(*prior.coloured(q.S, q.pull))
+    assert_allclose(S, q.S, atol=1e-9)
+    assert_allclose(pull, q.pull, atol=1e-9)
+
+
+def test_negative_sites_that_outweigh_the_prior_raise():
+    K, tau, nu = problem(1)
+    prior = LowRankPrior(K.K_uu, 2, JITTER)
+    rows = prior.rows(K.K_fu, K.k_diag)
+    with pytest.raises(NotPositiveDefinite, match="negative precision outweigh"):
+        LowRankPosterior(prior, *site_sums(rows.phi, -10 * tau, nu))
+
+
+def test_equal_inducing_points_need_jitter():
+    K = np.full((3, 3), 2.0)
+    assert LowRankPrior(K, 1, 1e-6).M == 3
+    with pytest.raises(NotPositiveDefinite, match="Raise jitter"):
+        LowRankPrior(K, 1, 0.0)
+
+
+def test_shapes_are_checked():
+    with pytest.raises(ValueError, match="k_diag must be"):
+        LowRankMatrices(np.eye(2), np.ones((5, 2)), np.ones(4)).checked(5, 1)
+    with pytest.raises(ValueError, match="negative variances"):
+        LowRankMatrices(np.eye(2), np.ones((5, 2)), -np.ones(5)).checked(5, 1)
+    with pytest.raises(ValueError, match="one of 3 latent functions"):
+        LowRankMatrices(np.ones((2, 4, 4)), np.ones((5, 4)), np.ones(5)).checked(5, 3)

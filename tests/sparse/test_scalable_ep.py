@@ -1,0 +1,329 @@
+"""Engines on inducing points at fixed hyperparameters: against dense EP, full engines, central differences."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+from gpclass.gaussian import LowRankMatrices
+from gpclass.inference import EP, KL, IndependentEP, QuadratureEP
+from gpclass.kernels import RBF
+from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
+from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
+
+C = 3
+KERNEL = RBF(lengthscale=1.0, variance=4.0)
+
+
+def problem(n, C=C, seed=0, noise=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    centres = rng.normal(size=(20, 2))
+    f = 2 * RBF(1.0, 1.0)(X, centres) @ rng.normal(size=(20, C)) + noise * rng.normal(size=(n, C))
+    return X, f.argmax(1) if C > 1 else np.where(f[:, 0] > 0, 1.0, -1.0)
+
+
+def matrices(kernel, X, Z):
+    return kernel(Z), kernel(X, Z), kernel.diag(X)
+
+
+class Largest(MultinomialProbit):
+    """The likelihood of the thesis: the largest latent value wins, no noise."""
+
+    noise = 0.0
+
+
+def dense_pairwise_ep(K, y, noise, sweeps=400):
+    """EP on f itself with explicit matrices: a factor Φ((f_y - f_c)/√(2 noise)) or step for each wrong class, q independent
+    between classes, sites as natural parameters of scalars f_i, one factor after the other."""
+    n, C = len(y), y.max() + 1
+    tau, nu = np.zeros((2, n, C, C)), np.zeros((2, n, C, C))  # [i, c, k]: what factor (i, c) says of class k
+    tau, nu = tau[0], nu[0]
+    for _ in range(sweeps):
+        before = tau.copy()
+        for i in range(n):
+            for c in range(C):
+                if c == y[i]:
+                    continue
+                cav = {}
+                for k in (y[i], c):
+                    T, N = tau[:, :, k].sum(1), nu[:, :, k].sum(1)
+                    V = np.linalg.inv(np.linalg.inv(K) + np.diag(T))
+                    precision, pull = 1 / V[i, i] - tau[i, c, k], (V @ N)[i] / V[i, i] - nu[i, c, k]
+                    cav[k] = pull / precision, 1 / precision
+                (my, vy), (mc, vc) = cav[y[i]], cav[c]
+                B = vy + vc + 2 * noise
+                beta = (my - mc) / np.sqrt(B)
+                alpha = np.exp(norm.logpdf(beta) - log_ndtr(beta))
+                for k, sign in ((y[i], 1), (c, -1)):
+                    m, v = cav[k]
+                    new_m, new_v = m + sign * v * alpha / np.sqrt(B), v - v**2 * alpha * (alpha + beta) / B
+                    tau[i, c, k], nu[i, c, k] = 1 / new_v - 1 / v, new_m / new_v - m / v
+        if np.max(np.abs(tau - before)) < 1e-11:
+            break
+    mean, var, value = np.empty((n, C)), np.empty((n, C)), 0.0
+    post = []
+    for k in range(C):
+        T, N = tau[:, :, k].sum(1), nu[:, :, k].sum(1)
+        V = np.linalg.inv(np.linalg.inv(K) + np.diag(T))
+        post.append(V)
+        mean[:, k], var[:, k] = V @ N, np.diag(V)
+        value += 0.5 * np.linalg.slogdet(V)[1] - 0.5 * np.linalg.slogdet(K)[1] + 0.5 * N @ V @ N
+    for i in range(n):
+        for c in range(C):
+            if c == y[i]:
+                continue
+            lead, B, ratio = 0.0, 2 * noise, 0.0
+            for k, sign in ((y[i], 1), (c, -1)):  # log s̃ = log Z + g(cavity) - g(q), corrected B.51
+                v = 1 / (1 / var[i, k] - tau[i, c, k])
+                m = v * (mean[i, k] / var[i, k] - nu[i, c, k])
+                lead, B = lead + sign * m, B + v
+                ratio += 0.5 * np.log(v / var[i, k]) + 0.5 * m**2 / v - 0.5 * mean[i, k] ** 2 / var[i, k]
+            value += log_ndtr(lead / np.sqrt(B)) + ratio
+    return value, mean, var
+
+
+@pytest.mark.parametrize("kind", [MultinomialProbit, Largest])
+def test_inducing_points_at_the_data_give_dense_ep(kind):
+    X, y = problem(8, seed=3)
+    K = KERNEL(X) + 1e-3 * np.eye(8)
+    likelihood = kind(C)
+    value, mean, var = dense_pairwise_ep(K, y, likelihood.noise)
+    fit = ScalableEP(jitter=1e-12, tol=1e-10).fit(K, K, np.diag(K), y, likelihood)
+    assert fit.converged
+    # what jitter leaves of the prior variance (1e-12 of 4) is the only difference, beside EP's tolerance
+    assert_allclose(fit.log_evidence, value, atol=1e-7)
+    assert_allclose(fit.mean, mean, atol=1e-6)
+    assert_allclose(fit.var, var, atol=1e-6)
+
+
+def test_a_single_factor_is_one_half():
+    """Two classes, one datum: log Z_q = log ½ whatever the kernel, by the completed B.50 and B.51."""
+    fit = ScalableEP().fit([[3.0]], [[2.0]], [5.0], [1], Largest(2))
+    assert_allclose(fit.log_evidence, np.log(0.5), atol=1e-12)
+
+
+FULL = [
+    (ScalableEP(jitter=1e-11, tol=1e-9), Probit(), EP(tol=1e-10)),
+    (ScalableEP(jitter=1e-11, tol=1e-9), Logit(), EP(tol=1e-10)),
+    (ScalableEP("joint", jitter=1e-11, tol=1e-9), MultinomialProbit(C), QuadratureEP(coupled=False, tol=1e-9)),
+    (ScalableEP(jitter=1e-11, tol=1e-7), RobustMax(C, epsilon=0.1), QuadratureEP(coupled=False, tol=1e-7)),
+    (GFITC(jitter=1e-11, tol=1e-9), Probit(), EP(tol=1e-10)),
+    (GFITC(jitter=1e-11, tol=1e-9), MultinomialProbit(C), IndependentEP(tol=1e-9)),
+    (SVGP(jitter=1e-11, tol=1e-9), Probit(), KL(tol=1e-10)),
+    (SVGP(jitter=1e-11, tol=1e-9), Logit(), KL(tol=1e-10)),
+]
+
+
+@pytest.mark.parametrize(("engine", "likelihood", "full"), FULL, ids=lambda x: type(x).__name__)
+def test_inducing_points_at_the_data_give_the_full_engine(engine, likelihood, full):
+    X, y = problem(25, 1 if likelihood.n_latents == 1 else C, seed=1)
+    K = KERNEL(X) + 1e-2 * np.eye(25)
+    Xs = np.random.default_rng(5).normal(size=(6, 2))
+    exact, fit = full.fit(K, y, likelihood), engine.fit(K, K, np.diag(K), y, likelihood)
+    # tolerances of both engines (robust-max: quadrature to 1e-8) and jitter of 1e-11 on variances of 4, K's condition 1e4
+    assert_allclose(fit.log_evidence, exact.log_evidence, atol=2e-5)
+    assert_allclose(fit.mean, exact.mean, atol=1e-4)
+    mean, var = fit.predict(KERNEL(X, Xs), KERNEL.diag(Xs))
+    full_mean, full_cov = exact.predict(KERNEL(X, Xs), KERNEL.diag(Xs))
+    assert_allclose(mean, full_mean, atol=1e-4)
+    assert_allclose(var, full_cov if full_cov.ndim == 1 else np.einsum("icc->ic", full_cov), atol=1e-4)
+    assert_allclose(np.exp(fit.log_class_probabilities(KERNEL(X, Xs), KERNEL.diag(Xs))).sum(1), 1.0, atol=1e-8)
+
+
+def test_pairwise_evidence_is_below_the_joint_one():
+    """The product of pairwise probabilities is no more than what it stands for."""
+    X, y = problem(40)
+    args = (*matrices(KERNEL, X, X[:8]), y, MultinomialProbit(C))
+    pairwise, joint = ScalableEP("pairwise"), ScalableEP("joint")
+    assert pairwise.fit(*args).log_evidence < joint.fit(*args).log_evidence - 0.1
+    assert not pairwise.evidence_is_comparable(MultinomialProbit(C))
+    assert joint.evidence_is_comparable(MultinomialProbit(C))
+
+
+def test_two_classes_pairwise_is_exact():
+    """With C = 2 there is one factor: pairwise and joint are the same."""
+    X, y = problem(30, 2)
+    args = (*matrices(KERNEL, X, X[:8]), y, MultinomialProbit(2))
+    a, b = (ScalableEP(kind, tol=1e-9).fit(*args) for kind in ("pairwise", "joint"))
+    assert_allclose(a.log_evidence, b.log_evidence, atol=1e-6)  # the joint one by quadrature
+    assert_allclose(a.mean, b.mean, atol=1e-5)
+
+
+def test_noise_free_likelihood_knows_no_scale():
+    X, y = problem(30)
+    fits = [ScalableEP(tol=1e-8).fit(*matrices(RBF(1.0, v), X, X[:8]), y, Largest(C)) for v in (0.1, 10)]
+    assert all(fit.converged for fit in fits)
+    assert_allclose(*(fit.log_evidence for fit in fits), atol=1e-6)
+
+
+def derivatives(kernel, X, Z, fit):
+    G = fit.gradient()
+    theta, dZ = kernel.pullback(Z, G.uu, inputs=True)
+    more, moved = kernel.pullback(X, Z, G.fu, inputs=True)
+    return np.concatenate([theta + more + kernel.pullback_diag(X, G.diag), fit.likelihood_gradient()]), dZ + moved
+
+
+GRADIENTS = [
+    (ScalableEP, MultinomialProbit(C, bias=(0.0, 0.2, -0.3), learn_bias=True)),
+    (ScalableEP, Probit(learn_bias=True)),
+    (GFITC, MultinomialProbit(C, bias=(0.0, 0.2, -0.3), learn_bias=True)),
+    (SVGP, Softmax(C)),
+    (SVGP, Logit(learn_bias=True)),
+    (SVGP, MultinomialProbit(C)),
+    pytest.param(ScalableEP, RobustMax(C, epsilon=0.1, learn_epsilon=True), marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("kind", "likelihood"), GRADIENTS)
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "of-each-class"])
+def test_gradient_by_central_differences(kind, likelihood, own):
+    n, M = 40, 6
+    X, y = problem(n, 1 if likelihood.n_latents == 1 else C, seed=2)
+    groups = likelihood.n_latents if own else 1
+    Z = X[: M * groups].reshape(groups, M, 2)
+    engine = kind(tol=1e-9)
+    h = 1e-4
+
+    def at(theta, Z, start=None):
+        kernel, lik = KERNEL.with_theta(theta[:2]), likelihood.with_theta(theta[2:])
+        parts = [matrices(kernel, X, part) for part in Z]
+        args = (np.stack(p) for p in zip(*parts, strict=True)) if own else parts[0]
+        return engine.fit(*args, y, lik, start=start)
+
+    theta = np.concatenate([KERNEL.theta, likelihood.theta])
+    fit = at(theta, Z)
+    assert fit.converged
+    G = fit.gradient()
+    uu, fu, diag = (part if own else part[None] for part in (G.uu, G.fu, G.diag))
+    slope, dZ = np.zeros(2), np.zeros(Z.shape)
+    for g, part in enumerate(Z):
+        a, moved = KERNEL.pullback(part, uu[g], inputs=True)
+        b, moved_too = KERNEL.pullback(X, part, fu[g], inputs=True)
+        slope += a + b + KERNEL.pullback_diag(X, diag[g])
+        dZ[g] = moved + moved_too
+    slope = np.concatenate([slope, fit.likelihood_gradient()])
+    for j in range(len(theta)):
+        d = h * np.eye(len(theta))[j]
+        difference = (at(theta + d, Z, fit).log_evidence - at(theta - d, Z, fit).log_evidence) / (2 * h)
+        assert_allclose(slope[j], difference, atol=2e-5, rtol=1e-5)  # h² and EP's tolerance over h
+    D = np.zeros(Z.shape)
+    D[-1, 2, 1] = h
+    difference = (at(theta, Z + D, fit).log_evidence - at(theta, Z - D, fit).log_evidence) / (2 * h)
+    assert_allclose(dZ[-1, 2, 1], difference, atol=2e-5, rtol=1e-5)
+
+
+def test_stochastic_ep_is_close_to_ep():
+    X, y = problem(200)
+    args = (*matrices(KERNEL, X, X[:12]), y, MultinomialProbit(C))
+    a, b = ScalableEP().fit(*args), StochasticEP().fit(*args)
+    Xs = np.random.default_rng(5).normal(size=(50, 2))
+    p, q = (np.exp(fit.log_class_probabilities(KERNEL(X[:12], Xs), KERNEL.diag(Xs))) for fit in (a, b))
+    # the thesis found them alike in practice; here the largest difference of a probability is 0.02, measured
+    assert np.max(np.abs(p - q)) < 0.04
+    assert_allclose(a.mean, b.mean, atol=0.5 * np.sqrt(a.var.max()))
+
+
+def test_variational_bound_is_a_bound():
+    """SVGP's bound with any inducing points lies below the evidence of EP on all data, which is within 0.1 of the truth."""
+    X, y = problem(40, 1)
+    exact = EP().fit(KERNEL(X), y, Probit()).log_evidence
+    values = [SVGP().fit(*matrices(KERNEL, X, X[:M]), y, Probit()).log_evidence for M in (3, 10, 30)]
+    assert values[0] < values[1] < values[2] < exact + 0.1
+
+
+def test_robust_sites_may_be_negative():
+    X, y = problem(60, seed=4)
+    y = y.copy()
+    y[:3] = (y[:3] + 1) % C  # wrong labels amid others
+    fit = ScalableEP(tol=1e-6).fit(*matrices(KERNEL, X, X[10:30]), y, RobustMax(C, epsilon=0.05))
+    assert fit.converged
+    assert fit.tau.min() < 0
+    assert np.all(np.isfinite(fit.mean))
+    assert np.all(fit.var > 0)
+
+
+@pytest.mark.parametrize("engine", [ScalableEP(), ScalableEP("joint"), StochasticEP(), SVGP()], ids=str)
+def test_minibatch_estimates_are_unbiased_at_fixed_sites(engine):
+    """Averages over all minibatches of a partition are the values of all rows: the estimate is linear in its rows."""
+    n, size = 60, 12
+    X, y = problem(n)
+    Z, likelihood = X[:8], MultinomialProbit(C)
+    state = engine.fit(*matrices(KERNEL, X, Z), y, likelihood).state
+    memory = {name: part.copy() for name, part in state.memory.items()}
+
+    def step(rows):
+        for name in memory:  # memory is written to: each minibatch begins with the same sites
+            state.memory[name][:] = memory[name]
+        K = LowRankMatrices(KERNEL(Z), KERNEL(X[rows], Z), KERNEL.diag(X[rows]))
+        return engine.batch(state, K, y[rows], rows, n, likelihood)
+
+    whole = step(np.arange(n))
+    parts = [step(rows) for rows in np.random.default_rng(0).permutation(n).reshape(-1, size)]
+    assert_allclose(np.mean([p.log_evidence for p in parts]), whole.log_evidence, rtol=1e-9)
+    assert_allclose(np.mean([p.gradient.uu for p in parts], axis=0), whole.gradient.uu, atol=1e-7)
+    assert np.std([p.log_evidence for p in parts]) > 1e-3  # so that the mean says something
+
+
+def test_a_step_on_all_rows_is_a_sweep():
+    """From a fixed point a minibatch of all rows goes nowhere, and its evidence is that of the fit."""
+    n = 50
+    X, y = problem(n)
+    Z, likelihood = X[:8], MultinomialProbit(C)
+    for engine in (ScalableEP(tol=1e-10), StochasticEP(tol=1e-10), SVGP(tol=1e-10)):
+        fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
+        state, K = fit.state, LowRankMatrices(*matrices(KERNEL, X, Z))
+        done = engine.batch(state, K, y, np.arange(n), n, likelihood)
+        assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
+        assert_allclose(done.state.h, state.h, atol=1e-6 * np.abs(state.h).max())
+        assert_allclose(done.gradient.fu[0], fit.gradient().fu, atol=1e-6)
+
+
+def test_class_missing_from_a_minibatch_is_no_obstacle():
+    X, y = problem(40)
+    rows = np.flatnonzero(y != 1)[:10]
+    engine, likelihood = ScalableEP(), MultinomialProbit(C)
+    K = LowRankMatrices(KERNEL(X[:6]), KERNEL(X[rows], X[:6]), KERNEL.diag(X[rows]))
+    done = engine.batch(engine.begin(40, 6, likelihood), K, y[rows], rows, 40, likelihood)
+    assert np.all(np.isfinite(done.gradient.uu))
+    assert np.isfinite(done.log_evidence)
+
+
+def test_duplicate_inducing_points_and_constant_inputs():
+    X, y = problem(30)
+    Z = np.concatenate([X[:4], X[:4]])
+    twice = ScalableEP().fit(*matrices(KERNEL, X, Z), y, MultinomialProbit(C))
+    once = ScalableEP().fit(*matrices(KERNEL, X, X[:4]), y, MultinomialProbit(C))
+    assert_allclose(twice.log_evidence, once.log_evidence, atol=1e-3)  # jitter halves where there are two of a kind
+    flat = ScalableEP().fit(*matrices(KERNEL, np.ones((30, 2)), np.ones((5, 2))), y, MultinomialProbit(C))
+    assert flat.converged
+
+
+def test_bad_input():
+    X, y = problem(10)
+    K = matrices(KERNEL, X, X)
+    with pytest.raises(ValueError, match="11 inducing points are more than the 10 data"):
+        ScalableEP().fit(np.eye(11), np.zeros((10, 11)), np.ones(10), y, MultinomialProbit(C))
+    with pytest.raises(ValueError, match="K_fu must be"):
+        ScalableEP().fit(K[0][:4, :4], K[1], K[2], y, MultinomialProbit(C))
+    with pytest.raises(TypeError, match="GFITC takes all rows at once"):
+        GFITC().batch(None, None, y, np.arange(3), 10, MultinomialProbit(C))
+    with pytest.raises(TypeError, match="needs contrast_factor, which RobustMax does not offer"):
+        ScalableEP("pairwise").fit(*K, y, RobustMax(C))
+    with pytest.raises(ValueError, match="factors must be one of"):
+        ScalableEP("both")
+    with pytest.raises(ValueError, match="labels must be integers from 0 to 2"):
+        ScalableEP().fit(*K, y + 1, MultinomialProbit(C))
+    with pytest.raises(ValueError, match="NaN"):
+        ScalableEP().fit(*K[:2], np.full(10, np.nan), y, MultinomialProbit(C))
+
+
+def test_heaviside_works_as_two_noise_free_classes():
+    """One latent function with a step is C = 2 noise-free with the difference of two: half the variance each."""
+    X, y = problem(30, 1, noise=0.0)
+    a = ScalableEP(tol=1e-8).fit(*matrices(RBF(1.0, 2.0), X, X[:10]), y, Heaviside())
+    b = ScalableEP(tol=1e-8).fit(*matrices(RBF(1.0, 1.0), X, X[:10]), (y > 0).astype(int), Largest(2))
+    # the classes of b are independent a posteriori, the difference in a is one function: close, not equal
+    assert_allclose(a.log_evidence, b.log_evidence, rtol=0.2)
+    assert np.mean(np.sign(a.mean) == np.sign(b.mean[:, 1] - b.mean[:, 0])) > 0.9
