@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity, symmetric_product
+from ..numerics import Factor, NotPositiveDefinite, mirror_lower, row_blocks, scaled_plus_identity, symmetric_product
 from .sites import Sites
 
 EPS = np.finfo(float).eps
@@ -113,8 +113,7 @@ class FullPosterior:
         """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the pairs given: a new symmetric (n, n) array."""
         G = self._system.residual_precision()  # lower triangle, negated and halved below
         products = [(self.alpha, self.alpha), *pairs, *((w, u) for u, w in pairs)]
-        for i in range(0, len(G), 64):
-            j = min(i + 64, len(G))
+        for i, j in row_blocks(len(G)):
             block = G[i:j, :j]
             np.negative(block, out=block)
             for u, w in products:
@@ -204,8 +203,7 @@ class _PositiveSystem:
         if self.factor is None:
             return np.zeros_like(self.K)
         R = self.factor.inverse_lower()
-        for i in range(0, len(R), 64):
-            j = min(i + 64, len(R))
+        for i, j in row_blocks(len(R)):
             R[i:j, :j] *= self.root[:j]
             R[i:j, :j] *= self.root[i:j, None]
         return R

@@ -7,7 +7,14 @@ truncated   exact draws from truncated and tilted Gaussians
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
 """
 
-from .linalg import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity, symmetric_product
+from .linalg import (
+    Factor,
+    NotPositiveDefinite,
+    mirror_lower,
+    row_blocks,
+    scaled_plus_identity,
+    symmetric_product,
+)
 from .normal import (
     LOG_SQRT_2PI,
     LOGISTIC_SCALES2,
@@ -39,6 +46,7 @@ __all__ = [
     "log_positive",
     "mirror_lower",
     "normal_below",
+    "row_blocks",
     "scaled_plus_identity",
     "symmetric_product",
 ]

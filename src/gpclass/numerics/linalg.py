@@ -21,7 +21,8 @@ class NotPositiveDefinite(LinAlgError):
     """A matrix that must be positive definite is not."""
 
 
-def _row_blocks(n: int):
+def row_blocks(n: int):
+    """(i, j) of rows handled at a time. All who touch a triangle by blocks use these: what is outside of them is garbage."""
     return ((i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
 
 
@@ -29,7 +30,7 @@ def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Lower triangle of I + diag(scale) K diag(scale)."""
     n = len(K)
     out = np.empty((n, n))
-    for i, j in _row_blocks(n):
+    for i, j in row_blocks(n):
         np.multiply(K[i:j, :j], scale[:j], out=out[i:j, :j])
         out[i:j, :j] *= scale[i:j, None]
     out.ravel()[:: n + 1] += 1.0
@@ -43,7 +44,7 @@ def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:
     """Copy the lower triangle onto the upper one, in place."""
-    for i, j in _row_blocks(len(A)):
+    for i, j in row_blocks(len(A)):
         A[:i, i:j] = A[i:j, :i].T
         block = np.tril(A[i:j, i:j])
         A[i:j, i:j] = block + np.tril(block, -1).T
@@ -99,7 +100,7 @@ class Factor:
         """Diagonal of A⁻¹: squared column norms of L⁻¹."""
         self._invert()
         out = np.zeros(len(self._lower))
-        for i, j in _row_blocks(len(out)):
+        for i, j in row_blocks(len(out)):
             left, corner = self._lower[i:j, :i], np.tril(self._lower[i:j, i:j])
             out[:i] += np.einsum("ij,ij->j", left, left)
             out[i:j] += np.einsum("ij,ij->j", corner, corner)
