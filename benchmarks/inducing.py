@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import sys
 import time
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -159,29 +158,25 @@ def cost(_args):
         C = [pass_seconds(engine, 5000, 100, C) for C in (4, 16)]
         growth = [np.log(b / a) / np.log(4) for a, b in (n, M, C)]
         print(f"{name:4s} n {growth[0]:.2f}   M {growth[1]:.2f}   C {growth[2]:.2f}   20,000 rows {n[1]:.1f} s")
-    print("Peak memory of StochasticEP while rows are streamed, M = 50, in MiB beyond what the process had before")
-    for n in (10**5, 10**6):
-        print(f"n = {n}: {stream_memory(n):.0f}")
+    print("Peak of what is allocated while rows are streamed in chunks of 10,000, M = 50, in MiB (tracemalloc)")
+    for name in ("SEP", "VI", "EP"):
+        print(f"{name:4s}" + "   ".join(f"n = {n}: {stream_memory(ENGINES[name][0], n):.1f}" for n in (10**5, 10**6)))
 
 
-def stream_memory(n, chunk=10_000):
-    """In a process of its own: a peak is never given back."""
-    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import inducing; inducing._stream({n}, {chunk})"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(out.stdout.split()[-1])
+def stream_memory(engine, n, chunk=10_000):
+    """MiB at the highest, of arrays and objects that came after the beginning; the chunk at hand is among them."""
 
-
-def _stream(n, chunk):
     def chunks():
         for i in range(n // chunk):
             yield made(chunk, 3, seed=i)
 
-    source = Batches(chunks, n, 10)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()
     training = Training(n_inducing=50, batch_size=1000, epochs=1)
-    run, source = Trainer.begin(source, RBF(3.0, 4.0), MultinomialProbit(3), StochasticEP(), training)
+    run, source = Trainer.begin(Batches(chunks, n, 10), RBF(3.0, 4.0), MultinomialProbit(3), engine, training)
     run.run(source)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
 
 
 # curves --------------------------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_constant_inputs_train():
 
 def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do():
     X, y = problem(90)
-    run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14)
+    run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=15)  # few enough to be undamped
     objective = LowRankObjective(X, y, RBF(1.0, 4.0), run.likelihood, ScalableEP(tol=1e-8), [], run.Z, np.ones(2))
     fit, _, _ = objective.fit(objective.theta)
     assert_allclose(run.history[-1].log_evidence, fit.log_evidence, atol=1e-3)

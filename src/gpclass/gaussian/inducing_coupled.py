@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dgemv
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.sparse.csgraph import connected_components
 
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower
 from ..numerics.separable import Separable
 from .dense_coupled import Covariance, class_factor
 
+LEAST = 1e-13  # part of a variable's variance that must not be known from the others
 NUMBERS = 1 << 18  # in a temporary array: rows are taken block by block
 
 
@@ -117,15 +118,24 @@ def _as_floats(part, n_classes, rank, name):
 class _Group:
     """Classes that are correlated with each other, and the inducing variables of these classes."""
 
-    def __init__(self, classes: np.ndarray, variables: np.ndarray, gram: np.ndarray):
+    def __init__(self, classes: np.ndarray, variables: np.ndarray, gram: np.ndarray, jitter: float):
         self.classes, self.variables = classes, variables
-        self.factor = Factor(gram, "the covariance of the inducing variables") if len(variables) else None
+        variances = np.diagonal(gram).copy()
+        self.L: np.ndarray
+        self.L, info = dpotrf(gram.T, lower=1, overwrite_a=1) if len(variables) else (gram, 0)
+        if info or np.any(np.diagonal(self.L) ** 2 < LEAST * variances):
+            raise NotPositiveDefinite(
+                f"the covariance of {len(variables)} inducing variables is singular, with noise of {jitter:g} times their "
+                "variances: some of them tell what the others tell. Raise jitter, or leave some out."
+            )
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
-        return self.factor.whiten(X) if self.factor else X
+        """L⁻¹ X."""
+        return dtrtrs(self.L, X, lower=1)[0] if X.size else X
 
     def unwhiten(self, X: np.ndarray) -> np.ndarray:
-        return self.factor.unwhiten(X) if self.factor else X
+        """L⁻ᵀ X."""
+        return dtrtrs(self.L, X, lower=1, trans=1)[0] if X.size else X
 
 
 class InducingPrior:
@@ -138,13 +148,7 @@ class InducingPrior:
         self.groups = []
         for g in range(group.max() + 1):
             variables = np.flatnonzero(group[K.classes] == g)
-            try:
-                self.groups.append(_Group(np.flatnonzero(group == g), variables, self.gram_of(variables)))
-            except NotPositiveDefinite as error:
-                raise NotPositiveDefinite(
-                    f"{error} There are {len(variables)} inducing variables, noise {jitter:g} times their variances. "
-                    "Raise jitter, or take fewer."
-                ) from error
+            self.groups.append(_Group(np.flatnonzero(group == g), variables, self._gram_of(variables), jitter))
         self.group_of = [self.groups[g] for g in group]  # of each class
         self.features = self.whitened(K.fu)
         self.prior_cov = self.variances(K.diag)
@@ -170,7 +174,7 @@ class InducingPrior:
 
     # covariances --------------------------------------------------------------------------------------------------
 
-    def gram_of(self, variables):
+    def _gram_of(self, variables):
         """K_uu of some variables, with their noise."""
         inputs, classes = self.K.inputs[variables], self.K.classes[variables]
         whole = _inputs(self.K.uu)
@@ -178,7 +182,9 @@ class InducingPrior:
             whole = whole[classes[0]] if len(classes) else whole[0]
         gram = whole[np.ix_(inputs, inputs)] * self.between[np.ix_(classes, classes)]
         gram = 0.5 * (gram + gram.T)
-        gram[np.diag_indices_from(gram)] *= 1 + self.jitter
+        variances = np.diagonal(gram)
+        noisy = np.where((variances == 0) & (self.jitter > 0), 1.0, variances * (1 + self.jitter))  # nothing but noise
+        gram[np.diag_indices_from(gram)] = noisy
         return gram
 
     def cross(self, fu: Covariance, c: int) -> np.ndarray:
@@ -247,18 +253,11 @@ class InducingPrior:
                 load[:, columns] += root[:, c, k, None] * features[c]
             out += dgemm(1.0, load.T, load.T, trans_b=1)
 
-    def whiten_all(self, X: np.ndarray) -> np.ndarray:
-        """L⁻¹ X for X (s,) or (s, m)."""
-        return self._by_group(X, "whiten")
-
-    def unwhiten_all(self, X: np.ndarray) -> np.ndarray:
+    def unwhiten(self, X: np.ndarray) -> np.ndarray:
         """L⁻ᵀ X for X (s,) or (s, m)."""
-        return self._by_group(X, "unwhiten")
-
-    def _by_group(self, X, how):
         out = np.empty_like(X)
         for group in self.groups:
-            out[group.variables] = getattr(group, how)(X[group.variables])
+            out[group.variables] = group.unwhiten(X[group.variables])
         return out
 
 
@@ -353,7 +352,7 @@ class InducingPosterior:
     @cached_property
     def alpha(self) -> np.ndarray:
         """(s,) weights of the inducing variables in the mean, K_uu⁻¹ E[z]."""
-        return self.prior.unwhiten_all(self.a)
+        return self.prior.unwhiten(self.a)
 
     @property
     def inducing_mean(self) -> np.ndarray:
@@ -367,10 +366,10 @@ class InducingPosterior:
         return half @ half.T
 
     def _coloured(self, X):
-        """L X = K_uu L⁻ᵀ X."""
-        out = self.prior.unwhiten_all(X)
+        """L X."""
+        out = np.empty_like(X)
         for group in self.prior.groups:
-            out[group.variables] = self.prior.gram_of(group.variables) @ out[group.variables]
+            out[group.variables] = group.L @ X[group.variables]
         return out
 
     @property
@@ -411,11 +410,11 @@ class InducingPosterior:
         prior, gap = self.prior, np.eye(len(self.a)) - self.A  # L⁻ᵀ gap L⁻¹ is T of [C] (66)
         core = 0.5 * (np.outer(self.a, self.a) - gap + wanted) - np.outer(self.a, prior.transposed(slope)) - gap @ wanted
         core = 0.5 * (core + core.T)
-        G_uu = prior.unwhiten_all(prior.unwhiten_all(core).T)
+        G_uu = prior.unwhiten(prior.unwhiten(core).T)
         G_uu[np.diag_indices_from(G_uu)] *= 1 + prior.jitter
         sums = _Sums(prior)
         sums.add_uu(G_uu)
-        sums.add_fu(self.alpha, prior.unwhiten_all(gap), slope, W)
+        sums.add_fu(self.alpha, prior.unwhiten(gap), slope, W)
         sums.add_diag(-0.5 * W)
         return sums.gradient()
 

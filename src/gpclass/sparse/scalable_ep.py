@@ -28,7 +28,7 @@ FACTORS = ("auto", "pairwise", "joint")
 # site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
 LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
 FEW = 25  # minibatches in a pass
-AT_ONCE, HALF = 0.25, 0.5  # part of all rows that may take whole steps together; with more, undamped sites may circle for ever
+AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps together; more at once may circle for ever
 
 
 @dataclass(frozen=True)

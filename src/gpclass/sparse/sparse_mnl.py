@@ -4,8 +4,9 @@
 
 At each marginal q_i the bound is maximised over b_i and S_i (likelihoods/mnl_bound.py), which gives its slope y - b and its
 curvature in the mean, and the precision W_i = -2 dh/dV_i that it asks for. Then mean and covariance of z move together: M
-towards ΦᵀWΦ, the mean uphill in proportion to the new covariance, and by less where log Z̃_h would fall. Near the end the mean
-moves by Newton steps, and past sweeps are mixed (Anderson). A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes O(n C³ + n C² s + n s² + s³).
+towards ΦᵀWΦ, the mean uphill in proportion to the new covariance, and less where log Z̃_h would fall. Near the end the mean
+moves by Newton steps, and past sweeps are mixed (Anderson). A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes
+O(n C³ + n C² s + n s² + s³).
 
 [C] Chai 2012, sections 4 and 6. It ascends in b, S, m and V in turn instead, to the same maximum.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -81,7 +83,7 @@ class SparseVariationalMNL:
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> SparseFit:
         """With the inducing variables of K, an InducingCovariance; else with some of its rows, which the engine chooses.
 
-        In the second case K is (n, n) for all classes alike, (C, n, n), Separable, or has columns that are computed on demand
+        In the second case K is (n, n) for all classes alike, (C, n, n), Separable, or has columns computed on demand
         (gaussian.columns); `start`, an earlier fit of such a kind, gives its choice.
         """
         y = _prepared(self, y, likelihood)
@@ -90,7 +92,7 @@ class SparseVariationalMNL:
             return self._fit(K.checked(len(y), C), y, likelihood, start, None)
         if self.selection == "k-means":
             raise ValueError(
-                'selection="k-means" needs inputs, of which an engine knows nothing: use learning.maximise_inducing, or give '
+                'selection="k-means" needs inputs, of which engines know nothing: use learning.maximise_inducing, or give '
                 "the covariances with the centres as an InducingCovariance"
             )
         covariance = RowCovariance.of(K, C)
@@ -311,7 +313,7 @@ class Climb:
         return False
 
     def settled(self, q: InducingPosterior, needed: float) -> tuple[InducingPosterior, BoundOptimum, float]:
-        """A new covariance is judged with a mean that has followed it: Newton steps of the mean until the bound is as needed."""
+        """A new covariance is judged with a mean that has followed it: Newton steps until the bound is as needed."""
         bound, value = self.look(q, self.at.bound.log_b)
         for _ in range(SETTLE):
             if value >= needed or q.M is self.at.q.M:
@@ -360,10 +362,8 @@ class _Path:
             self.seen.clear()
         self.seen = [*self.seen, (q.a, q.M, step, dM)][-MEMORY - 1 :]
         if len(self.seen) > 1:
-            try:
+            with suppress(NotPositiveDefinite):  # an extrapolation that went too far
                 yield InducingPosterior(q.prior, *self._mixed(q)), 0.0
-            except NotPositiveDefinite:  # an extrapolation that went too far
-                pass
             self.seen = self.seen[-1:]  # it did not serve
         yield InducingPosterior(q.prior, q.a + self.part * step, q.M + self.part * dM), ARMIJO * at.change**2
         share = self.part
