@@ -32,6 +32,8 @@ bench: $(VENV)/.installed
 
 papers: $(VENV)/.installed
 	$(BIN)/python benchmarks/nickisch_rasmussen.py
+	$(BIN)/python benchmarks/riihimaki.py
+	$(BIN)/python benchmarks/chai.py --splits 5
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
