@@ -2,7 +2,7 @@
 
     figure 5  glass, RBF of variance one with a lengthscale for each input, learned by the full model. 25 random variables,
               then 25 at a time: at random, and by scores d3 (5 data) and d2 (of d3's 40 best). Besides, the engine's
-              own way: d2 of 200 random candidates, near twins counting less.
+              own way: 100 on the shortlist, near twins counting less.
     table 5   RBF with one lengthscale and a variance. The number of variables is C times the support vectors that a
               Weston-Watkins SVM found; the paper gives the quartiles of these, and each of our splits takes a quantile. C
               random variables, then C at a time by d3 (5 data) and d2 (20 best) with one line search after each; and the

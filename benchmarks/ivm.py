@@ -52,7 +52,11 @@ PAPER_USPS = {  # digit: {d: (test error in percent, mean test log likelihood)}.
     9: {50: (1.44, -0.080), 100: (1.15, -0.074), 200: (0.95, -0.065), 500: (0.80, -0.036)},
 }
 PAPER_STRATEGIES = {"constant": (1.3453, -0.0999), "hybrid": (1.6442, -0.0650), "exact": (1.4948, -0.0914)}  # 6.1.1
-PAPER_MNIST = {5: (3200, 0.37, -0.026), 8: (3600, 0.52, -0.043), 9: (3900, 0.74, -0.037)}  # Table 2
+PAPER_MNIST = {  # digit: d, error, log likelihood, v, w. Table 2
+    5: (3200, 0.37, -0.026, 22.91, 11.38),
+    8: (3600, 0.52, -0.043, 18.39, 14.25),
+    9: (3900, 0.74, -0.037, 19.45, 15.55),
+}
 PAPER_SATIMAGE = {2000: (8.7, -0.298), 5000: (8.2, -0.219), 7500: (8.4, -0.217), 10000: (8.65, -0.221)}  # Table 3
 PAPER_VIRTUAL = (0.648, 0.389, 0.967, 0.683, 1.06, 0.747, 0.523, 0.399, 0.638, 0.523)  # Table 4, percent
 PAPER_VIRTUAL_OVERALL = 3.30
@@ -114,10 +118,12 @@ def speed(full: bool) -> bool:
         t = selection_time(20_000, d, 2)
         first = first or t
         print(f"  {d:>6} {t:>20.3f} {t / first / (d / 100) ** 2:>8.2f}")
-    n, d = 40_000, 200
-    whole, raw = selection_time(n, d), raw_time(n, d)
-    print(f"  inclusions, n = {n}, d = {d}: {1e3 * whole / d:.2f} ms each, {1e3 * raw / d:.2f} ms of them kernel column and")
-    print(f"  matrix-vector product alone: {whole / raw:.2f} times as long (goal: at most 3)")
+    print("  an inclusion at n = 40,000, ms    kernel column and product alone    ratio (goal: at most 3)")
+    ratios = []
+    for d in (200, 500):
+        whole, raw = selection_time(40_000, d), raw_time(40_000, d)
+        ratios.append(whole / raw)
+        print(f"  d = {d} {1e3 * whole / d:>23.2f} {1e3 * raw / d:>34.2f} {whole / raw:>8.2f}")
     if (data := available("usps_original")) is not None:
         y = np.where(data.y_train == "3", 1.0, -1.0)
         t = timed(lambda: IVM(active=500).fit(KernelColumns(RBF(16.0, 10.0), data.X_train), y, Probit(-1.0)), 1)
@@ -127,7 +133,7 @@ def speed(full: bool) -> bool:
         engine = IVM(active=3000, memory=2048)
         t = timed(lambda: engine.fit(KernelColumns(RBF(8.0, 20.0), data.X_train / 255), y, Probit(-1.0)), 1)
         print(f"  MNIST, 60000 × 784, d = 3000, 2 GiB: {t:.0f} s")
-    return max(growth) <= 1.2 and whole / raw <= 3
+    return max(growth) <= 1.2 and max(ratios) <= 3
 
 
 # c against the rest ---------------------------------------------------------------------------------------------------
@@ -211,30 +217,30 @@ def mnist(full: bool) -> bool:
     if data is None:
         return True
     X, Xt = data.X_train / 255, data.X_test / 255
-    reduced = " (reduced: 5 only, learned with d = 300 on 10,000 rows, then d = 1000 on all)"
+    reduced = " (reduced: 5 only, d = 1000)"
     print(f"\nTable 2. MNIST, c against the rest{'' if full else reduced}")
+    print("  First with the paper's v and w and a bias of -2; then, at full size, with what 7 major steps of 4 searches")
+    print("  learn. At most 3.6e7 stub entries, as in the paper.")
     print("  c    d    error, ours  paper's (its d)    log likelihood, ours  paper's      w       v    bias  seconds")
-    for c, (paper_d, paper_error, paper_tlh) in PAPER_MNIST.items() if full else [(5, PAPER_MNIST[5])]:
+    for c, (paper_d, error, tlh, v, w) in PAPER_MNIST.items() if full else [(5, PAPER_MNIST[5])]:
         y, yt = (np.where(part == str(c), 1.0, -1.0) for part in (data.y_train, data.y_test))
-        began = time.perf_counter()
-        # at most 3.6e7 stub entries, and 7 major steps of 4 line searches
-        engine = IVM(active=paper_d if full else 300, memory=3.6e7 * 8 / 2**20 if full else 60, major=7, minor=4)
-        some = np.arange(len(y)) if full else np.random.default_rng(0).permutation(len(y))[:10_000]
-        start = RBF(np.sqrt(X.shape[1] * X.var(0).mean()), 10.0)
-        objective, search = against_rest(X[some], y[some], start, engine, starts=((None, 0.0),))
-        best = search.best
-        if not full:
-            objective = replace(objective, X=X, y=y, engine=replace(engine, active=1000, memory=300))
-            fit, kernel, likelihood = fit_active(objective, best.theta)
-        else:
-            fit, kernel, likelihood = best.fit, best.kernel, best.likelihood
-        error, tlh = judge(fit, kernel, likelihood, X[fit.rows], Xt, yt)
-        w = X.shape[1] / kernel.lengthscale**2
-        print(
-            f"  {c} {len(fit.rows):>4} {error:>12.2f} {paper_error:>8.2f} ({paper_d}) {tlh:>23.3f} {paper_tlh:>8.3f} "
-            f"{w:>8.2f} {kernel.variance:>7.1f} {likelihood.bias:>7.1f} {time.perf_counter() - began:>8.0f}",
-            flush=True,
-        )
+        engine = IVM(active=paper_d if full else 1000, memory=3.6e7 * 8 / 2**20, major=7, minor=4)
+        for learned in (False, True) if full else (False,):
+            began = time.perf_counter()
+            if learned:
+                start = RBF(np.sqrt(X.shape[1] * X.var(0).mean()), 10.0)
+                best = against_rest(X, y, start, engine, starts=((None, 0.0),))[1].best
+                fit, kernel, likelihood = best.fit, best.kernel, best.likelihood
+            else:
+                kernel, likelihood = RBF(np.sqrt(784 / w), v), Probit(-2.0)
+                fit = engine.fit(KernelColumns(kernel, X), y, likelihood)
+            ours = judge(fit, kernel, likelihood, X[fit.rows], Xt, yt)
+            print(
+                f"  {c} {len(fit.rows):>4} {ours[0]:>12.2f} {error:>8.2f} ({paper_d}) {ours[1]:>23.3f} {tlh:>8.3f} "
+                f"{784 / kernel.lengthscale**2:>8.2f} {kernel.variance:>7.1f} {likelihood.bias:>7.1f} "
+                f"{time.perf_counter() - began:>8.0f}",
+                flush=True,
+            )
     return True
 
 
@@ -304,9 +310,9 @@ def virtual(full: bool) -> bool:
     data = available("usps_original")
     if data is None:
         return True
-    d, more = (500, 1000) if full else (100, 250)
+    d, more = (500 if full else 200), 1000
     print(f"\nTable 4. USPS, virtual informative vectors: {d} active rows, four shifts of each, then {more} of all", end="")
-    print("" if full else " (reduced; the paper has 1000)")
+    print("" if full else " (reduced: 4 major steps)")
     print("  c    error without    error with    paper's    copies among the active   seconds")
     X, Xt = data.X_train, data.X_test
     before, after = np.empty((2, len(Xt), 10))

@@ -309,6 +309,7 @@ def test_errors_say_what_is_wrong():
         SparseVariationalMNL().fit(K, y, Softmax)
     with pytest.raises(ValueError, match="more than the 25 × 3 latent values"):
         SparseVariationalMNL(inducing=76).fit(whole("shared", X), y, Softmax(C))
+    assert len(SparseVariationalMNL().fit(whole("shared", X), y, Softmax(C)).chosen) == 75
     with pytest.raises(ValueError, match="less than the 3 classes of one row"):
         SparseVariationalMNL(inducing=2, whole=True).fit(whole("shared", X), y, Softmax(C))
     with pytest.raises(ValueError, match="needs inputs"):

@@ -23,21 +23,21 @@ from .columns import Columns, cross, gram, take
 from .full import FullPosterior
 from .sites import Sites
 
-PIECE = 16  # stubs that memory is taken for at a time
+PIECE = 16  # stubs that memory is taken for at a time, where there is little
 SMALLEST = 1e-14  # variance, relative to the prior's, below which rounding may have pushed one
 
 
 class Stubs:
     """Marginals of candidates while sites are added one by one; `rows` are the candidates among all rows."""
 
-    def __init__(self, covariance: Columns, rows: np.ndarray | None = None):
-        self.covariance = covariance
-        self.rows = np.arange(len(covariance)) if rows is None else rows
+    def __init__(self, covariance: Columns, piece: int = PIECE):
+        self.covariance, self.piece = covariance, piece
+        self.rows = np.arange(len(covariance))
         self.prior_var = np.array(covariance.diag, dtype=float)
         self._least = SMALLEST * self.prior_var
         self.mean, self.var = np.zeros(len(self.rows)), self.prior_var.copy()
         self.count = 0
-        self._pieces: list[np.ndarray] = []  # of M transposed, PIECE rows each
+        self._pieces: list[np.ndarray] = []  # of M transposed, so many rows each
 
     def include(self, i: int, slope: float, curvature: float) -> None:
         """Add the site that candidate i asks for, given slope and curvature of log Z_i in its mean. C.1"""
@@ -45,22 +45,23 @@ class Stubs:
         for piece, used in self._filled():
             dgemv(-1.0, piece[:used].T, piece[:used, i], 1.0, A, overwrite_y=1)
         A[i] = self.var[i]  # the same but for rounding
-        self.mean += slope * A
-        self._stub(A)[:] = A = np.sqrt(-curvature) * A
-        self.var -= np.square(A, out=A)
+        stub = self._stub(A)
+        self.mean += np.multiply(A, slope, out=stub)  # where there is room for a while
+        np.multiply(A, np.sqrt(-curvature), out=stub)
+        self.var -= np.multiply(stub, stub, out=A)
         np.maximum(self.var, self._least, out=self.var)
         self.count += 1
 
     def _filled(self):
         """Pieces, each with the number of stubs in it."""
-        used = (self.count - PIECE * j for j in range(len(self._pieces)))
-        return ((piece, min(PIECE, left)) for piece, left in zip(self._pieces, used, strict=True) if left > 0)
+        used = (self.count - self.piece * j for j in range(len(self._pieces)))
+        return ((piece, min(self.piece, left)) for piece, left in zip(self._pieces, used, strict=True) if left > 0)
 
     def _stub(self, like: np.ndarray) -> np.ndarray:
         """Room for the next column of M."""
-        if self.count == PIECE * len(self._pieces):
-            self._pieces.append(np.empty((PIECE, len(like))))
-        return self._pieces[-1][self.count % PIECE]
+        if self.count == self.piece * len(self._pieces):
+            self._pieces.append(np.empty((self.piece, len(like))))
+        return self._pieces[-1][self.count % self.piece]
 
     def keep(self, which: np.ndarray) -> None:
         """Forget all candidates but these; one piece after the other, so that no more memory is needed than before."""

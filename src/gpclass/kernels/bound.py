@@ -66,23 +66,23 @@ class _BoundPairwise:
         centred, _ = kernel._centred(X, None)
         self.F = np.ascontiguousarray(kernel._safe_features(centred))
         check_size(self.F)
-        self.norms = squared_norms(self.F) if kernel._comparison is Distance else None
-        self.far = self.norms is not None and self.norms.max(initial=0.0) > FAR
+        self.half = 0.5 * squared_norms(self.F) if kernel._comparison is Distance else None  # of squared norms
+        self.largest = 0.0 if self.half is None else 2 * float(self.half.max(initial=0.0))
 
     def __call__(self, indices: np.ndarray, rows: np.ndarray | None) -> Array:
         F, H = self.F if rows is None else self.F[rows], self.F[indices]
         s = dgemv(1.0, F.T, H[0], trans=1)[None, :] if len(H) == 1 else dgemm(1.0, F.T, H.T, trans_a=1).T
-        if self.norms is not None:
-            half, own = 0.5 * (self.norms if rows is None else self.norms[rows]), 0.5 * self.norms[indices]
+        if self.half is not None:
+            half, own = self.half if rows is None else self.half[rows], self.half[indices]
         step = max(1, STRIP // max(1, s.shape[1]))
         for i in range(0, len(s), step):
             strip = s[i : i + step]
-            if self.norms is not None:
+            if self.half is not None:
                 strip -= half
                 strip -= own[i : i + step, None]
                 np.minimum(strip, 0.0, out=strip)
-                if self.far:
-                    _retake_small(strip, H[i : i + step], F, NEAR * float(self.norms.max()))
+                if self.largest > FAR:
+                    _retake_small(strip, H[i : i + step], F, NEAR * self.largest)
             self.kernel._shape(strip)
             strip *= self.kernel.variance
         return s

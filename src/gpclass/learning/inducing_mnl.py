@@ -24,8 +24,8 @@ from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient
 from ..kernels import Correlated, Kernel
 from ..numerics.separable import Separable
 from ..sparse.mnl_selection import InducingSet, RowCovariance, choose
-from ..sparse.sparse_mnl import SparseFit, batches
-from .columns import KernelColumns, PerClass
+from ..sparse.sparse_mnl import SparseFit, batches, set_size
+from .columns import KernelColumns, covariances
 from .objective import LOOSE, Evaluation, Objective
 from .optimise import Search, Step, maximise
 from .priors import log_prior
@@ -50,6 +50,12 @@ class InducingInputs:
         Z = np.asarray(Z, float)
         return cls(Z, np.repeat(np.arange(len(Z)), n_classes), np.tile(np.arange(n_classes), len(Z)))
 
+    @property
+    def same(self) -> tuple[Any, ...]:
+        """Places of covariances of a row with itself."""
+        assert self.chosen is not None, "inducing inputs elsewhere are no rows"
+        return ..., self.chosen.rows, np.arange(len(self.Z))
+
     def moved(self, Z: np.ndarray) -> InducingInputs:
         return InducingInputs(Z, self.inputs, self.classes)
 
@@ -69,24 +75,18 @@ def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0)
 # covariances and the way back from their derivatives --------------------------------------------------------------------
 
 
-def row_covariance(kernel: Kernel | PerClass, X: np.ndarray, n_classes: int) -> RowCovariance:
+def row_covariance(kernel: Kernel, X: np.ndarray, n_classes: int) -> RowCovariance:
     """Covariances of all latent values at rows of X, of which columns are computed when asked for."""
-    if isinstance(kernel, PerClass):
-        return RowCovariance.of([KernelColumns(k, X) for k in kernel.kernels], n_classes)
     if isinstance(kernel, Correlated):
         return RowCovariance([KernelColumns(kernel.kernel, X)], n_classes, kernel.classes.matrix)
-    return RowCovariance.of(KernelColumns(kernel, X), n_classes)
+    return RowCovariance.of(covariances(kernel, X, n_classes), n_classes)
 
 
-def inducing_covariance(kernel: Kernel | PerClass, X: np.ndarray, at: InducingInputs) -> InducingCovariance:
+def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingInputs) -> InducingCovariance:
     """What the engine takes."""
-    if isinstance(kernel, PerClass):
-        each = [inducing_covariance(k, X, at) for k in kernel.kernels]
-        uu, fu, diag = (np.stack([getattr(K, name) for K in each]) for name in ("uu", "fu", "diag"))
-        return InducingCovariance(uu, fu, diag, at.inputs, at.classes)
     uu, fu, diag = kernel(at.Z), kernel(X, at.Z), kernel.diag(X)
     if at.chosen is not None:  # a row with itself: noise of the kernel (White) is there too
-        _plain(fu)[at.chosen.rows, np.arange(len(at.Z))] = _plain(diag)[at.chosen.rows]
+        _plain(fu)[at.same] = _plain(diag)[..., at.chosen.rows]
     return InducingCovariance(uu, fu, diag, at.inputs, at.classes)
 
 
@@ -94,22 +94,16 @@ def pulled_back(
     kernel: Any, X: np.ndarray, at: InducingInputs, K: InducingCovariance, G: InducingGradient, move: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gradient (p,) in the kernel's theta, and with `move` that (t, D) in the inducing inputs, else zero."""
-    if isinstance(kernel, PerClass):
-        each = [pulled_back(k, X, at, _of_class(K, c), _of_class(G, c), move) for c, k in enumerate(kernel.kernels)]
-        return np.concatenate([theta for theta, _ in each]), sum((Z for _, Z in each), np.zeros_like(at.Z))
-    fu, own = G.fu, 0.0
+    dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
     if at.chosen is not None:
-        same = at.chosen.rows, np.arange(len(at.Z))
-        on_diagonal = _plain(fu)[same]
         fu = _with_inputs(fu, _plain(fu).copy())
-        _plain(fu)[same] = 0.0
-        own = kernel.pullback_diag(at.Z, _with_inputs(G.diag, on_diagonal, blank=True))
-    parts = [
-        kernel.pullback(at.Z, G.uu, inputs=move, value=K.uu),
-        kernel.pullback(X, at.Z, fu, inputs=move, value=K.fu),
-    ]
-    moves = sum((part[1] for part in parts), np.zeros_like(at.Z)) if move else np.zeros_like(at.Z)
-    return sum(part[0] if move else part for part in parts) + own + kernel.pullback_diag(X, G.diag), moves
+        dtheta = dtheta + kernel.pullback_diag(at.Z, _with_inputs(G.diag, _plain(fu)[at.same], blank=True))
+        _plain(fu)[at.same] = 0.0
+    among = kernel.pullback(at.Z, G.uu, inputs=move, value=K.uu)
+    across = kernel.pullback(X, at.Z, fu, inputs=move, value=K.fu)
+    if not move:
+        return dtheta + among + across, np.zeros_like(at.Z)
+    return dtheta + among[0] + across[0], among[1] + across[1]
 
 
 def _plain(part):
@@ -120,10 +114,6 @@ def _with_inputs(part, inputs, blank=False):
     if not isinstance(part, Separable):
         return inputs
     return Separable(inputs, np.zeros_like(part.classes) if blank else part.classes)
-
-
-def _of_class(parts: Any, c: int) -> Any:
-    return replace(parts, uu=parts.uu[c], fu=parts.fu[c], diag=parts.diag[c])
 
 
 # the objective ------------------------------------------------------------------------------------------------------------
@@ -208,8 +198,8 @@ def maximise_inducing(
     engine, search = objective.engine, InducingSearch()
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
     if engine.selection == "k-means":
-        at = k_means(objective.X, objective.likelihood.n_classes, engine.inducing, engine.random_state)
-        best = None
+        C = objective.likelihood.n_classes
+        at, best = k_means(objective.X, C, set_size(engine, len(objective.y), C), engine.random_state), None
     else:
         at, best = _chosen(objective, theta, max_iter, search, verbose)
     final = InducingObjective(objective, at, engine.move and max_iter > 0, None if best is None else best.fit)

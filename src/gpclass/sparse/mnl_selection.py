@@ -5,8 +5,7 @@ A new variable z* with posterior mean and variance of its own, and all else as i
     m_f → m_f + μ κ,    V_i → V_i - (κ0 - ν) κ_i κ_iᵀ        κ0 its variance given the set, κ what it says of the data
 
 and log Z̃_h by a sum of a concave function of μ and one of ν. Their maximum, d2 ≥ 0, is a lower bound of what the variable
-adds; d3 is d2 with the data's part estimated from a few of them. d2 chooses among a shortlist of candidates, which d3 makes
-or chance: d3 favours neighbours of the few data that it looks at, and chance has served better.
+adds; d3 is d2 with the data's part estimated from a few of them. d3 makes a shortlist of all candidates, d2 chooses there.
 
 [C] Chai 2012, section 6.1 and appendix D; its κ_*, V_* in D.1 are those of the old set, and D.2.2's model ends in -bν/2.
 """
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..numerics.separable import Separable
 
 SELECTIONS = ("active", "random", "k-means")
 NUMBERS = 1 << 21  # in an array of data × candidates
-SHORTLIST = 8  # candidates scored for each that is chosen
+SHORTLIST = 4  # candidates scored by all data for each that is chosen
 KNOWN = 1e-6  # a candidate's variance given the set, relative to its own, below which it has nothing to tell
 ROUNDS = 60  # of each one-dimensional search
 STILL = 1e-8  # relative step at which they end
@@ -140,48 +140,89 @@ def scores(
 ) -> np.ndarray:
     """(m,) d2 of the candidates (rows, classes); with `data`, some rows, d3 by these. [C] (42), (43)"""
     rows, classes = np.asarray(rows, int), np.asarray(classes, int)
-    view = _View(fit, np.arange(len(fit.y)) if data is None else np.asarray(data, int))
-    out = np.empty(len(rows))
-    size = max(1, NUMBERS // (len(view.data) * fit.likelihood.n_classes))
-    for c in np.unique(classes):
-        mine = np.flatnonzero(classes == c)
-        for some in (mine[i : i + size] for i in range(0, len(mine), size)):
-            out[some] = view.score(covariance.of_class(c), rows[some], int(c))
+    data = np.arange(len(fit.y)) if data is None else np.asarray(data, int)
+    view, out = _View(fit), np.empty(len(rows))
+    for some, c in _batches(classes, len(data) * fit.likelihood.n_classes):
+        inputs = covariance.of_class(c).columns(rows[some], rows=data)
+        out[some] = view.score(inputs, rows[some], c, data[:, None])
     return out
 
 
+def group_scores(
+    fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """(m,) d3 of the candidates, each by the data of its own group: all rows are parted into groups of `size` at random.
+
+    With the same few data for all, candidates are ranked by how near they are to these; in groups each has its own row among
+    its data. [C] section 6.1.1 ("by partitioning the observed data appropriately")
+    """
+    n = len(fit.y)
+    groups = np.resize(rng.permutation(n), (-(-n // size), size))  # the last one is filled up from the first
+    members = np.empty((n, size), int)
+    near = [np.empty((n, size)) for _ in covariance.columns]
+    for group in groups[::-1]:
+        members[group] = group
+        for part, inputs in zip(covariance.columns, near, strict=True):
+            inputs[group] = part.columns(group, rows=group).T
+    view, out = _View(fit), np.empty(len(rows))
+    for some, c in _batches(classes, size * max(fit.likelihood.n_classes, *(len(p) for p in view.prior.columns))):
+        inputs = near[c if len(near) > 1 else 0][rows[some]].T
+        out[some] = view.score(inputs, rows[some], c, members[rows[some]].T)
+    return out
+
+
+def _batches(classes, numbers):
+    """Candidates of a class, as many as fit if each needs an array of so many numbers; and the class."""
+    size = max(1, NUMBERS // numbers)
+    for c in np.unique(classes):
+        mine = np.flatnonzero(classes == c)
+        yield from ((mine[i : i + size], int(c)) for i in range(0, len(mine), size))
+
+
 class _View:
-    """What scores look at, for some of the data."""
+    """What scores look at."""
 
-    def __init__(self, fit, data: np.ndarray):
-        self.data = data
+    def __init__(self, fit):
         self.q, self.prior = fit.posterior, fit.posterior.prior
-        self.weight = len(fit.y) / len(data)
-        self.b = fit.bound.b[data]
-        self.slope = np.eye(self.b.shape[1])[fit.y[data]] - self.b
-        self.W = fit.bound.precision[data]
-        self.inverse = _inverse(self.q.cov[data])
+        self.n, C = fit.bound.b.shape
+        self.b = fit.bound.b
+        self.slope = np.eye(C)[fit.y] - self.b
+        self.W = fit.bound.precision
+        self.inverse = _inverse(self.q.cov)
 
-    def score(self, covariance: Columns, rows: np.ndarray, c: int) -> np.ndarray:
-        """(m,) of class c's values at some rows."""
-        prior, group = self.prior, self.prior.group_of[c]
-        noise = prior.jitter * prior.prior_cov[rows, c, c]
-        left = prior.residual[rows, c, c] + noise  # κ0
-        telling = left > KNOWN * prior.prior_cov[rows, c, c]
+    def score(self, inputs: np.ndarray, rows: np.ndarray, c: int, data: np.ndarray) -> np.ndarray:
+        """(m,) of class c's values at some rows, by data (d, 1) or each by its own (d, m); `inputs` (d, m) between them."""
+        prior, group = self.prior, self.prior.group_of[c].classes
+        own = prior.prior_cov[rows, c, c]
+        left = prior.residual[rows, c, c] + prior.jitter * own  # κ0
+        telling = np.flatnonzero(left > KNOWN * own)
         out = np.zeros(len(rows))
-        rows, left = rows[telling], left[telling]
-        if not len(rows):
+        if not len(telling):
             return out
-        own = prior.features[c][rows]
-        inputs = covariance.columns(rows, rows=self.data)
-        told = [inputs * prior.between[d, c] - prior.features[d][self.data] @ own.T for d in group.classes]
+        data = data if data.shape[1] == 1 else data[:, telling]
+        rows, left, inputs = rows[telling], left[telling], inputs[:, telling]
+        told = [inputs * prior.between[d, c] - self._known(c, d, rows, data) for d in group]
         kappa = np.stack(told, axis=1) / left  # (data, classes of the group, candidates)
-        at = np.ix_(np.arange(len(self.data)), group.classes, group.classes)
-        gain = best_mean(left, kappa, self.slope[:, group.classes], self.b[:, group.classes], self.weight)
-        tightness = left * np.einsum("icm,icd,idm->im", kappa, self.inverse[at], kappa, optimize=True)
-        cost = left * np.einsum("icm,icd,idm->im", kappa, self.W[at], kappa, optimize=True)
-        out[telling] = gain + best_variance(tightness, cost, self.weight)
+        weight = self.n / len(data)
+        b, slope = (np.moveaxis(part[data][:, :, group], 2, 1) for part in (self.b, self.slope))
+        gain = best_mean(left, kappa, slope, b, weight)
+        tightness, cost = (left * self._quadratic(kappa, part, group, data) for part in (self.inverse, self.W))
+        out[telling] = gain + best_variance(tightness, cost, weight)
         return out
+
+    def _known(self, c, d, rows, data):
+        """(d, m) what the set tells of the covariance between class d's values of data and class c's of candidates."""
+        one, other = self.prior.features[c][rows], self.prior.features[d]
+        if data.shape[1] == 1:
+            return other[data[:, 0]] @ one.T
+        return np.einsum("imk,mk->im", other[data], one)
+
+    @staticmethod
+    def _quadratic(kappa, matrices, group, data):
+        """(d, m) κ_iᵀ A_i κ_i."""
+        A = matrices[np.ix_(np.arange(len(matrices)), group, group)][data]  # (d, m or 1, G, G)
+        pairs = product(range(len(group)), repeat=2)
+        return sum(A[:, :, j, k] * kappa[:, j] * kappa[:, k] for j, k in pairs)
 
 
 def _inverse(cov):
@@ -195,18 +236,20 @@ def _inverse(cov):
 def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndarray, weight: float) -> np.ndarray:
     """(m,) the largest -μ²/2κ0 + weight Σ_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)] over μ. [C] D.2.1
 
-    κ (data, classes, m) are zero for classes that are not given; the slope is y - b. Newton's method, shortened.
+    κ (data, classes, m) are zero for classes that are not given; the slope is y - b, which are (data, classes, m or 1).
+    Newton's method, shortened.
     """
-    rest = np.maximum(1 - b.sum(1), 0.0)[:, None]
-    linear = weight * np.einsum("icm,ic->m", kappa, slope)
-    mean = np.einsum("icm,ic->im", kappa, b)
+    b = np.broadcast_to(b, kappa.shape)
+    rest = np.maximum(1 - b.sum(1), 0.0)
+    linear = weight * np.sum(kappa * slope, axis=(0, 1))
+    mean = np.sum(kappa * b, axis=1)
 
     def parts(mu, some):
         """Value, slope and curvature; the slope at zero is taken out of the sum for the sake of its digits."""
         move = mu * kappa[:, :, some]
         top = np.maximum(move.max(1), 0.0)
-        g = b[:, :, None] * np.exp(move - top[:, None])
-        total = g.sum(1) + rest * np.exp(-top)
+        g = b[:, :, some] * np.exp(move - top[:, None])
+        total = g.sum(1) + rest[:, some] * np.exp(-top)
         g /= total[:, None]
         first = np.einsum("icm,icm->im", g, kappa[:, :, some])
         second = np.einsum("icm,icm,icm->m", g, kappa[:, :, some], kappa[:, :, some]) - np.sum(first**2, axis=0)
@@ -215,25 +258,21 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
         d1 = linear[some] - mu / left[some] - weight * (first - mean[:, some]).sum(0)
         return value, d1, 1 / left[some] + weight * second
 
-    mu = np.zeros(len(left))
-    active = np.arange(len(left))
+    mu, share, active = np.zeros(len(left)), np.ones(len(left)), np.arange(len(left))
     value, d1, stiffness = parts(mu, active)
     for _ in range(ROUNDS):
-        step = d1[active] / stiffness[active]
-        share = np.ones(len(active))
-        for _ in range(30):
-            new, new_d1, new_stiffness = parts(mu[active] + share * step, active)
-            short = ~(new >= value[active] + 1e-4 * share * step * d1[active] - 1e-13 * (1 + value[active]))
-            if not short.any():
-                break
-            share[short] *= 0.25
-        moved = share * step
-        mu[active] += moved
-        value[active], d1[active], stiffness[active] = new, new_d1, new_stiffness
         # what is left to gain is about ½ d1²/stiffness
-        active = active[d1[active] ** 2 > STILL * stiffness[active] * (STILL + value[active])]
+        active = active[(d1[active] ** 2 > STILL * stiffness[active] * (STILL + value[active])) & (share[active] > STILL)]
         if not len(active):
             break
+        step = share[active] * d1[active] / stiffness[active]
+        new = parts(mu[active] + step, active)
+        good = new[0] >= value[active] + 1e-4 * step * d1[active] - 1e-13 * (1 + value[active])
+        taken = active[good]
+        mu[taken] += step[good]
+        value[taken], d1[taken], stiffness[taken] = (part[good] for part in new)
+        share[taken] = 1.0
+        share[active[~good]] *= 0.25
     return np.maximum(value, 0.0)
 
 
@@ -299,10 +338,12 @@ def _candidates(engine, covariance, chosen):
 def _by_score(engine, fit, covariance, rows, classes, more, rng):
     """Places of candidates, the best first."""
 
-    def score(some, data):
-        if not engine.whole:
-            return scores(fit, covariance, rows[some], classes[some], data)
-        return sum(scores(fit, covariance, rows[some], np.full(len(some), c), data) for c in range(covariance.n_classes))
+    def score(some):
+        return total(lambda c: scores(fit, covariance, rows[some], c), classes[some])
+
+    def total(one, own):
+        """The score of a candidate: of a whole row the sum over its classes."""
+        return sum(one(np.full(len(own), c)) for c in range(covariance.n_classes)) if engine.whole else one(own)
 
     def best(some, value, count):
         if not engine.apart:
@@ -313,11 +354,12 @@ def _by_score(engine, fit, covariance, rows, classes, more, rng):
     listed = SHORTLIST * wanted if engine.shortlist is None else max(engine.shortlist, wanted)
     some = np.arange(len(rows))
     if len(some) > listed and engine.subsample:
-        data = rng.choice(len(fit.y), min(engine.subsample, len(fit.y)), replace=False)
-        some = best(some, score(some, data), listed)
+        size, seed = min(engine.subsample, len(fit.y)), rng.integers(2**32)
+        d3 = total(lambda c: group_scores(fit, covariance, rows, c, size, np.random.default_rng(seed)), classes)
+        some = best(some, d3, listed)
     elif len(some) > listed:
         some = np.sort(rng.choice(len(some), listed, replace=False))
-    return best(some, score(some, None), wanted)
+    return best(some, score(some), wanted)
 
 
 def apart(

@@ -24,6 +24,7 @@ from ..gaussian.columns import take
 from ..inference.independent_ep import inner_sites
 from ..likelihoods.multiclass import own_first, restore_order
 
+LARGE_PIECE = 64  # stubs that memory is taken for at a time, where there is enough
 ROWS = 8192  # scored at a time: temporary arrays stay in the cache
 FINAL = 16  # rows that are scored exactly where screening is rough
 TIE = 1e-10  # scores that differ by less, relatively, are equal
@@ -96,13 +97,15 @@ class Candidates:
     """All rows that may still be included, with the marginals of C latent functions."""
 
     def __init__(self, settings, covariances: Sequence[Columns], y: np.ndarray, likelihood):
-        self.stubs = [Stubs(covariance) for covariance in covariances]
+        piece = PIECE if settings.memory is not None or len(covariances) > 1 else LARGE_PIECE
+        self.stubs = [Stubs(covariance, piece) for covariance in covariances]
         self.settings, self.y, self.likelihood = settings, y, likelihood
         shape = len(y), len(self.stubs)
         self.drift = settings.drift if len(self.stubs) > 1 else 0.0
         self.taken = np.zeros(shape, bool)
         self.value = np.full(shape, np.inf)  # scores; of inclusions that were made, too
         self.scored = np.zeros(shape), np.full(shape, -1.0)  # marginals that belong to them; kept if there is a drift
+        self._places: np.ndarray | None = None  # of inclusions that were made, in the flat scores
         self.inclusions: list[tuple[int, int, float, float]] = []  # row, latent function, τ, ν
 
     @property
@@ -134,7 +137,9 @@ class Candidates:
 
     def mask(self, closed: np.ndarray) -> None:
         """No score for inclusions that were made, and for latent functions that are `closed`."""
-        self.value[self.taken] = np.inf
+        if self._places is None:
+            self._places = np.flatnonzero(self.taken)
+        self.value.reshape(-1)[self._places] = np.inf
         if closed.any():
             self.value[:, closed] = np.inf
 
@@ -162,7 +167,10 @@ class Candidates:
         site = matched_sites(mean[0, c], var[0, c], slope, curvature)
         self.inclusions.append((int(self.rows[i]), c, float(site.tau), float(site.nu)))
         self.stubs[c].include(i, slope, curvature)
-        self.taken[i, c] = True
+        self._take(i, c)
+
+    def _take(self, i: int, c: int) -> None:
+        self.taken[i, c], self._places = True, None
 
     def restore(self, at: ActiveSites) -> None:
         """Add sites that are known already."""
@@ -170,13 +178,14 @@ class Candidates:
             mean, var = self.stubs[c].mean[i], self.stubs[c].var[i]
             self.stubs[c].include(int(i), (nu - tau * mean) / (1 + tau * var), -tau / (1 + tau * var))
             self.inclusions.append((int(self.rows[i]), int(c), tau, nu))
-            self.taken[i, c] = True
+            self._take(int(i), int(c))
 
     def keep(self, which: np.ndarray) -> None:
         for s in self.stubs:
             s.keep(which)
         self.y, self.taken, self.value = self.y[which], self.taken[which], self.value[which]
         self.scored = self.scored[0][which], self.scored[1][which]
+        self._places = None
 
     def sites(self) -> ActiveSites:
         rows, latents, tau, nu = np.array(self.inclusions, float).reshape(-1, 4).T

@@ -3,10 +3,10 @@
     log Z̃_h = -KL(q(z) ‖ p(z)) + Σ_i max over b_i, S_i of h(y_i; q_i, b_i, S_i)        a lower bound of log p(y)
 
 At each marginal q_i the bound is maximised over b_i and S_i (likelihoods/mnl_bound.py), which gives its slope y - b and its
-curvature in the mean, and the precision W_i = -2 dh/dV_i that it asks for. Then mean and covariance of z move together: M
-towards ΦᵀWΦ, the mean uphill in proportion to the new covariance, and less where log Z̃_h would fall. Near the end the mean
-moves by Newton steps, and past sweeps are mixed (Anderson). A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes
-O(n C³ + n C² s + n s² + s³).
+curvature in the mean, and the precision W_i = -2 dh/dV_i that it asks for. Then mean and covariance of z move together: the
+mean by a Newton step, M towards ΦᵀWΦ, past sweeps mixed in (Anderson); where log Z̃_h would fall the mean follows the new
+covariance alone, or both move by less. A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes O(n C³ + n C² s + n s²
++ s³).
 
 [C] Chai 2012, sections 4 and 6. It ascends in b, S, m and V in turn instead, to the same maximum.
 """
@@ -35,10 +35,11 @@ from ..numerics.separable import Separable
 from .mnl_selection import SELECTIONS, InducingSet, RowCovariance, choose
 
 START = 1.0  # γ of [C] E.3
-NEAR = 10.0  # a move below which sweeps are taken to be in the linear regime
+NEAR = 2.0  # a move below which sweeps are taken to be in the linear regime
 PATIENCE = 0.2  # a mean that settles alone need not be closer than this part of the covariance's move
 SETTLE = 4  # such steps before a new covariance is given up
 MEMORY = 6  # sweeps that the extrapolation looks back on
+DEFAULT = 100  # inducing variables
 BATCHES = 8  # in which an inducing set is chosen
 ROUGH = 1e-2  # tolerance while the inducing set grows: 1e-4 nats
 SHORTEST = 2.0**-40  # of a line search
@@ -50,12 +51,12 @@ EPS = np.finfo(float).eps
 class SparseVariationalMNL:
     """Lower bound of the evidence by a Gaussian that is known through inducing variables, classes fully coupled. [C]"""
 
-    inducing: int = 100  # inducing variables: latent values of one class at one row
+    inducing: int | None = None  # inducing variables: latent values of one class at one row; None: 100, or all if fewer
     selection: str = "active"  # by what they add to the bound; or "random"; in learning also "k-means"
     whole: bool = False  # whether a row is chosen with all its classes' values or with single ones
     batch: int | None = None  # variables that are added at a time; None: an eighth of all
-    shortlist: int | None = None  # candidates that are scored by all data (score d2); None: eight times a batch
-    subsample: int = 0  # data that choose the shortlist among all candidates (score d3); 0 leaves that to chance
+    subsample: int = 5  # data that each candidate is first scored by (score d3); 0 leaves the shortlist to chance
+    shortlist: int | None = None  # candidates that are then scored by all data (score d2); None: four times a batch
     apart: bool = True  # whether near twins in a batch count less; without it scores are taken as they are
     jitter: float = 1e-8  # noise of the inducing variables, relative to their variances
     tol: float = 1e-8  # move, in posterior standard deviations, that counts as standing still
@@ -213,10 +214,8 @@ def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: np.ndarray
 
 def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
     """How many variables are to be in the set after each batch."""
-    if engine.inducing > n * n_classes:
-        raise ValueError(f"inducing={engine.inducing} is more than the {n} × {n_classes} latent values that there are")
     unit = n_classes if engine.whole else 1
-    target = engine.inducing // unit * unit
+    target = set_size(engine, n, n_classes) // unit * unit
     if not target:
         raise ValueError(f"inducing={engine.inducing} is less than the {unit} classes of one row, and whole=True")
     if engine.selection != "active":
@@ -224,6 +223,16 @@ def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
     step = -(-target // BATCHES) if engine.batch is None else engine.batch
     step = -(-step // unit) * unit
     return [*range(step, target, step), target]
+
+
+def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
+    """How many inducing variables n rows are to have."""
+    most = n * n_classes
+    if engine.inducing is None:
+        return min(DEFAULT, most)
+    if engine.inducing > most:
+        raise ValueError(f"inducing={engine.inducing} is more than the {n} × {n_classes} latent values that there are")
+    return engine.inducing
 
 
 # the way up ---------------------------------------------------------------------------------------------------------------
