@@ -37,6 +37,7 @@ from .learning import (
     resolve_priors,
     typical_distance,
     warn_if_too_large,
+    warn_if_unfinished,
 )
 from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from .sampling import HMC, Draws, Sampler
@@ -158,6 +159,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, distance, rng)
         learned = self._learn(objective, distance, rng)
+        warn_if_unfinished(learned)
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
         self.inputs_ = learned.inputs

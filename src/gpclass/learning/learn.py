@@ -16,7 +16,7 @@ from ..sparse import IVM, SparseVariationalMNL
 from .active_set import fit_active, maximise_active
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
-from .optimise import Search, Step, maximise, warn_if_unfinished
+from .optimise import Search, Step, maximise
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Learned:
     history: list[Step]
     n_iter: int
     rows: np.ndarray | None = None  # of the training data, where these inputs are some of them
+    problem: str = ""  # why the end of the search may be no maximum, and what to do; see `warn_if_unfinished`
 
 
 def learn(objective: Objective, starts: Sequence[np.ndarray], max_iter: int, verbose: int = 0) -> Learned:
@@ -78,6 +79,5 @@ def _best(searches: list[Any]) -> Any:
 
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search that could not begin has raised"
-    warn_if_unfinished(search)
     best, n_iter = search.best, max(1, search.n_iter)
-    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows)
+    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, search.problem)

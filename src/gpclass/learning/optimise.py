@@ -95,7 +95,7 @@ def _improved(fewer: Objective, start: np.ndarray, max_iter: int) -> np.ndarray:
     return start if search.best is None else search.best.theta
 
 
-def warn_if_unfinished(search: Search) -> None:
+def warn_if_unfinished(search: Any) -> None:
     if search.problem:
         warnings.warn(search.problem, ConvergenceWarning, stacklevel=3)  # the line that called the estimator's fit
 
