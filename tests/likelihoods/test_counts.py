@@ -10,7 +10,7 @@ from gpclass.inference import EP, KL, Laplace
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, OneAgainstRest, Ordinal, Poisson, Probit, Softmax
 from gpclass.numerics.product import softmax_moments
-from gpclass.testing import likelihoods as kit
+from gpclass.testing.likelihoods import check_parameters
 
 rng = np.random.default_rng(0)
 
@@ -21,26 +21,6 @@ def cavities(n):
 
 
 # one latent value ------------------------------------------------------------------------------------------------------
-
-CASES = [
-    (Ordinal((-1.0, 0.5, 2.0)), rng.integers(0, 4, size=30)),
-    (Ordinal((0.3,)), rng.integers(0, 2, size=30)),
-    (Ordinal((-2.0, -1.99, 3.0)), rng.integers(0, 4, size=30)),
-    (Poisson(), rng.poisson(2.0, size=30)),
-    (Poisson(0.4, learn_bias=True), rng.poisson(2.0, size=30)),
-]
-
-
-@pytest.mark.parametrize(("likelihood", "y"), CASES, ids=[repr(l) for l, _ in CASES])
-def test_pieces_of_the_kit(likelihood, y):
-    y = likelihood.check_targets(y)
-    mean, var = cavities(len(y))
-    kit.check_tilted_moments(likelihood, y, mean, var)
-    kit.check_expected_log_prob(likelihood, y, mean, var)
-    kit.check_parameters(likelihood)
-    kit.check_theta(likelihood, y, mean, var)
-    kit.check_object(likelihood)
-
 
 def test_ordinal_is_differences_of_normal_probabilities():
     likelihood = Ordinal((-1.0, 0.5, 2.0))
@@ -148,7 +128,7 @@ def test_one_against_rest_is_binary_problems_side_by_side():
         assert_allclose(curvature[:, c], k)
     assert_allclose(value, total)
     assert_allclose(likelihood.tilted_theta(y, mean, var), slope.T)
-    kit.check_parameters(likelihood)
+    check_parameters(likelihood)
     p = likelihood.predictive(mean, var)
     binary = Logit().predictive(mean + np.array([0.1, -0.4, 0.3]), var)
     assert_allclose(p, binary / binary.sum(1, keepdims=True))

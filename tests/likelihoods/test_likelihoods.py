@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpclass.likelihoods as likelihoods
-from gpclass.likelihoods import Gaussian, Heaviside, Likelihood, Logit, Multiclass, Probit
+from gpclass.likelihoods import Gaussian, Heaviside, Likelihood, Logit, Multiclass, Ordinal, Poisson, Probit
 from gpclass.testing.likelihoods import check_likelihood, expectation, tilted_truth
 
 TARGETS = np.random.default_rng(0).normal(scale=2.0, size=15)
@@ -19,6 +19,11 @@ BINARY = [
     Heaviside(0.2),
 ]
 REAL = [Gaussian(), Gaussian(0.3)]
+COUNTS = [
+    *(Ordinal(cuts) for cuts in ((0.3,), (-1.0, 0.5, 2.0), (-2.0, -1.99, 3.0))),
+    Poisson(),
+    Poisson(0.4, learn_bias=True),
+]
 
 
 @pytest.mark.parametrize("likelihood", BINARY, ids=repr)
@@ -31,12 +36,18 @@ def test_kit_with_real_targets(likelihood):
     check_likelihood(likelihood, TARGETS)
 
 
+@pytest.mark.parametrize("likelihood", COUNTS, ids=repr)
+def test_kit_with_counts(likelihood):
+    highest = getattr(likelihood, "n_categories", 9)
+    check_likelihood(likelihood, np.arange(30) % highest)
+
+
 def test_every_public_likelihood_of_one_latent_value_is_covered():
     members = {
         c for c in vars(likelihoods).values()
         if inspect.isclass(c) and issubclass(c, Likelihood) and not inspect.isabstract(c) and not issubclass(c, Multiclass)
     }  # fmt: skip
-    assert {type(l) for l in [*BINARY, *REAL]} == members
+    assert {type(l) for l in [*BINARY, *REAL, *COUNTS]} == members
     assert {c.__name__ for c in members} <= set(likelihoods.__all__)
 
 

@@ -230,4 +230,4 @@ def test_estimator_errors():
     with pytest.raises(ValueError, match="does not fit y with its 3 classes"):
         GPClassifier(likelihood=Softmax(4), inference="mcmc").fit(X, y)
     with pytest.raises(TypeError, match="one latent function"):
-        GPClassifier(likelihood="softmax").fit(X[:100], y[:100])
+        GPClassifier(likelihood="softmax", inference="ep").fit(X[:100], y[:100])

@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .pieces import Array, close, log_prob, offers, raises, require, takes_signs
+from .pieces import Array, close, log_prob, offers, raises, require, takes, takes_counts, takes_signs
 
 VALUE_TOL = 1e-10  # our quadrature is good to 1e-13, as closed forms are; three digits of room for a likelihood's own
 STEP = 1e-4  # of central differences, in units of the function's width: truncation STEP²/6 = 2e-9, rounding eps / STEP
 SLOPE_TOL = 1e-7  # so 2e-9 times derivatives of order one, with room for larger ones
 GAP_TOL = 1e-9  # bound against log_prob, both of order 10..1000: rounding of their difference is 1e-13
 SPREAD = 12.0  # standard deviations covered by quadrature: the mass beyond is 4e-33
+FEW, MANY = 3.0, 120  # latent values whose counts (20 are expected at most, if their log is the latent value) are below MANY
 PANELS, ORDER = 120, 24  # Gauss–Legendre panels of 0.2 standard deviations, each with nodes enough for unit sigmoids
 
 
 def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
     """Check every question that `likelihood` offers, at targets y (n,); labels -1 and +1 by default.
 
-    Give y for a likelihood of real-valued targets. p(y | f) may jump at f = 0, but should be smooth elsewhere.
+    Give y for a likelihood of real-valued targets, or of counts. p(y | f) may jump at f = 0, but should be smooth elsewhere.
     """
     rng = np.random.default_rng(0)
     targets: Array = likelihood.check_targets(np.tile([1.0, -1.0], 10) if y is None else np.asarray(y, dtype=float))
@@ -51,7 +52,11 @@ def check_targets(likelihood: Any, y: Array) -> None:
     checked = likelihood.check_targets(list(y))
     require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes good targets")
     bad = [[[1.0, -1.0]], [1.0, np.nan], [np.inf], ["no", "number"]]
-    for targets in [*bad, [0, 1], [1, 2], [True, False]] if takes_signs(likelihood) else bad:
+    if takes_signs(likelihood):
+        bad += [[0, 1], [1, 2], [True, False]]
+    if takes_counts(likelihood):
+        bad += [[-1, 1], [0.5, 1]]
+    for targets in bad:
         raises(ValueError, partial(likelihood.check_targets, targets), f"check_targets({targets})")
 
 
@@ -66,6 +71,9 @@ def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
         _slopes(third, lambda x: likelihood.log_prob(y, x)[2], f, 1.0, "log_prob_third")
     if takes_signs(likelihood):
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, sign), f)[0]) for sign in (1.0, -1.0))
+    elif takes_counts(likelihood):
+        f = np.clip(f, -FEW, FEW)
+        total = sum(np.exp(likelihood.log_prob(np.full_like(f, k), f)[0]) for k in counts(likelihood))
     else:
         t, w = panels(-SPREAD, SPREAD)
         scale = 1 / np.sqrt(-curvature)  # of a density that is Gaussian, or nearly so
@@ -108,6 +116,9 @@ def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> 
 
 
 def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
+    if takes_counts(likelihood):
+        check_predicted_counts(likelihood, mean, var)
+        return
     p = _one(likelihood.predictive(mean, var), y, "predictive")
     require(bool(np.all((p >= 0) & (p <= 1))), "predictive gives a probability outside [0, 1]")
     if takes_signs(likelihood):
@@ -133,6 +144,34 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
         spread = expectation(lambda f: (np.exp(log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var)
         # compared as variances: a difference of probabilities is known to rounding, its root to half the digits
         close(std**2, spread, VALUE_TOL, "squared predictive_std against quadrature")
+
+
+def check_predicted_counts(likelihood: Any, mean: Array, var: Array) -> None:
+    """`predictive` gives probabilities of all categories, (n, R), or expected counts, (n,)."""
+    mean, var = np.clip(mean, -FEW, FEW) / 2, np.minimum(var, 0.1)
+    whole = np.array(list(counts(likelihood)), float)
+    columns = [_probability(likelihood, k, mean, var) for k in whole]
+    p = np.array(columns).T
+    got = np.array([np.exp(likelihood.log_predictive(np.full_like(mean, k), mean, var)) for k in whole]).T
+    close(got, p, VALUE_TOL, "exp(log_predictive) against quadrature")
+    close(got.sum(1), np.ones_like(mean), VALUE_TOL, "sum of exp(log_predictive) over targets")
+    told = likelihood.predictive(mean, var)
+    if np.ndim(told) == 2:
+        close(told, p, VALUE_TOL, "predictive against quadrature")
+    else:
+        close(told, p @ whole, VALUE_TOL * (1 + p @ whole), "predictive against the expected count by quadrature")
+
+
+def _probability(likelihood: Any, target: float, mean: Array, var: Array) -> Array:
+    return expectation(lambda f: np.exp(log_prob(likelihood, np.full_like(f, target), f)), mean, var)
+
+
+def counts(likelihood: Any) -> range:
+    """0, 1, … as far as they go; no likelihood with |f| ≤ FEW should count further than here."""
+    last = 1
+    while last < MANY and takes(likelihood, [float(last + 1)]):
+        last += 1
+    return range(last + 1)
 
 
 def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:

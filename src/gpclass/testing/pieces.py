@@ -45,13 +45,22 @@ def offers(likelihood: Any, question: str) -> bool:
     return callable(getattr(likelihood, question, None))
 
 
-def takes_signs(likelihood: Any) -> bool:
-    """Whether targets are labels -1 and +1, not real numbers."""
+def takes(likelihood: Any, targets: list[float]) -> bool:
     try:
-        likelihood.check_targets(np.array([0.5, -2.0]))
+        likelihood.check_targets(np.array(targets))
     except ValueError:
-        return True
-    return False
+        return False
+    return True
+
+
+def takes_signs(likelihood: Any) -> bool:
+    """Whether targets are labels -1 and +1, not real numbers or counts."""
+    return takes(likelihood, [-1.0, 1.0]) and not takes(likelihood, [0.5, -2.0])
+
+
+def takes_counts(likelihood: Any) -> bool:
+    """Whether targets are 0, 1, …: counts, or numbers of categories."""
+    return takes(likelihood, [0.0, 1.0]) and not takes(likelihood, [0.5])
 
 
 def log_prob(likelihood: Any, y: Array, f: Array) -> Array:
