@@ -9,7 +9,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,large,test,lint]"
 	touch $@
 
 demo: $(VENV)/.installed

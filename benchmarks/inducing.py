@@ -1,9 +1,10 @@
 """Engines on inducing points: what they cost, and what they reach on the data of Villacampa-Calvo 2017.
 
-    python benchmarks/inducing.py cost                  linear in n and C, quadratic in M; peak memory of tied sites
+    python benchmarks/inducing.py cost                  linear in n and C, quadratic in M
+    python benchmarks/inducing.py memory                peak memory at 10^5 and 10^6 rows, read from a memory map
     python benchmarks/inducing.py curve satimage        test error and loss over training time, M = 100
     python benchmarks/inducing.py curve mnist           the same, M = 200, minibatches of 200
-    python benchmarks/inducing.py curve flights         the same against a linear classifier, 273,853 rows
+    python benchmarks/inducing.py flights               the same against a linear classifier, 273,853 rows
     python benchmarks/inducing.py tables --splits 20    tables 6.2 and 6.3, the thesis's figures beside ours; 2 splits and
                                                         M = 10 % unless told otherwise
     python benchmarks/inducing.py figure --to out.png   figure 6.1, where inducing points go; needs matplotlib
@@ -15,10 +16,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
+import tempfile
 import time
-import tracemalloc
 import warnings
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -30,7 +34,7 @@ from gpclass import datasets
 from gpclass.kernels import RBF
 from gpclass.learning import (
     Arrays,
-    Batches,
+    Batches,  # noqa: F401 - for the runs that measure memory
     LowRankObjective,
     Trainer,
     Training,
@@ -47,8 +51,8 @@ ENGINES = {
     "EP-joint": (ScalableEP("joint"), MultinomialProbit),
     "REP": (ScalableEP(), RobustMax),
     "SEP": (StochasticEP(), MultinomialProbit),
-    "VI": (SVGP(), Softmax),
-    "VI-robust": (SVGP(), RobustMax),
+    "VI": (SVGP(), RobustMax),  # the thesis's
+    "VI-softmax": (SVGP(), Softmax),
 }
 
 # tables 6.2 (error) and 6.3 (mean negative log probability), a row for each set; VI of glass is known for 5 % only
@@ -133,14 +137,14 @@ def scores(model, X, y):
 def made(n, C, D=10, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D))
-    return X, np.argmax(X @ rng.normal(size=(D, C)) + rng.normal(size=(n, C)), axis=1)
+    return X, np.argmax(X @ np.random.default_rng(C).normal(size=(D, C)) + rng.normal(size=(n, C)), axis=1)
 
 
-def pass_seconds(engine, n, M, C, batch=500, repeats=3):
+def pass_seconds(engine, likelihood, n, M, C, batch=500, repeats=3):
     """One pass over n rows after the first, the best of several, in processor time."""
     X, y = made(n, C)
     training = Training(n_inducing=M, batch_size=batch, inputs="random")
-    run, source = Trainer.begin(Arrays(X, y), RBF(3.0, 4.0), MultinomialProbit(C), engine, training)
+    run, source = Trainer.begin(Arrays(X, y), RBF(3.0, 4.0), likelihood(C), engine, training)
     best = np.inf
     for _ in range(repeats):
         began = time.process_time()
@@ -151,32 +155,60 @@ def pass_seconds(engine, n, M, C, batch=500, repeats=3):
 
 def cost(_args):
     print("Exponents of growth of one pass (processor time): n 1, M at most 2 (a minibatch of M), C 1")
-    for name in ("EP", "SEP", "VI"):
-        engine = ENGINES[name][0]
-        n = [pass_seconds(engine, n, 100, 3) for n in (5000, 20000)]
-        M = [pass_seconds(engine, 10000, M, 3, batch=1000) for M in (100, 400)]
-        C = [pass_seconds(engine, 5000, 100, C) for C in (4, 16)]
+    for name in ("EP", "SEP", "VI-softmax"):
+        engine, likelihood = ENGINES[name]
+        n = [pass_seconds(engine, likelihood, n, 100, 3) for n in (5000, 20000)]
+        M = [pass_seconds(engine, likelihood, 10000, M, 3, batch=1000) for M in (100, 400)]
+        C = [pass_seconds(engine, likelihood, 5000, 100, C) for C in (4, 16)]
         growth = [np.log(b / a) / np.log(4) for a, b in (n, M, C)]
-        print(f"{name:4s} n {growth[0]:.2f}   M {growth[1]:.2f}   C {growth[2]:.2f}   20,000 rows {n[1]:.1f} s")
-    print("Peak of what is allocated while rows are streamed in chunks of 10,000, M = 50, in MiB (tracemalloc)")
-    for name in ("SEP", "VI", "EP"):
-        print(f"{name:4s}" + "   ".join(f"n = {n}: {stream_memory(ENGINES[name][0], n):.1f}" for n in (10**5, 10**6)))
+        print(f"{name:10s} n {growth[0]:.2f}   M {growth[1]:.2f}   C {growth[2]:.2f}   20,000 rows {n[1]:.1f} s")
 
 
-def stream_memory(engine, n, chunk=10_000):
-    """MiB at the highest, of arrays and objects that came after the beginning; the chunk at hand is among them."""
+# memory -------------------------------------------------------------------------------------------------------------------
 
-    def chunks():
-        for i in range(n // chunk):
-            yield made(chunk, 3, seed=i)
+MEMORY_RUN = """
+import resource, sys
+import numpy as np
+import benchmarks_inducing as here
 
-    tracemalloc.start()
-    training = Training(n_inducing=50, batch_size=1000, epochs=1)
-    run, source = Trainer.begin(Batches(chunks, n, 10), RBF(3.0, 4.0), MultinomialProbit(3), engine, training)
-    run.run(source)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak / 2**20
+name, folder, n, mapped = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "map"
+X, y = (np.load(f"{folder}/{part}.npy", mmap_mode="r")[:n] for part in "Xy")
+engine, likelihood = here.ENGINES[name]
+source = here.Arrays(X, y) if mapped else here.Batches(lambda: here.pieces(folder, n), n, X.shape[1])
+training = here.Training(n_inducing=50, batch_size=1000, epochs=1)
+begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run, source = here.Trainer.begin(source, here.RBF(3.0, 4.0), likelihood(3), engine, training)
+run.run(source)
+print(begun / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def pieces(folder, n, size=10_000):
+    """Copies of some rows at a time; the map is closed after each, so that its pages are not counted."""
+    for i in range(0, n, size):
+        yield tuple(np.array(np.load(f"{folder}/{part}.npy", mmap_mode="r")[i : i + size]) for part in "Xy")
+
+
+def memory(args):
+    """Each in a process of its own: the highest resident set before training begins, and when it has ended."""
+    sizes, D = (10**5, 10**6), 10
+    print("Peak resident memory of one pass in MiB, all that is imported included; M = 50, minibatches of 1000")
+    print("Pages of a map count. Rows and labels: " + ", ".join(f"{n} rows {48 * n / 2**20:.0f} MiB" for n in sizes))
+    with tempfile.TemporaryDirectory() as folder:
+        X = np.lib.format.open_memmap(f"{folder}/X.npy", "w+", np.float32, (max(sizes), D))
+        y = np.lib.format.open_memmap(f"{folder}/y.npy", "w+", np.int64, (max(sizes),))
+        for i in range(0, max(sizes), 10_000):
+            X[i : i + 10_000], y[i : i + 10_000] = made(10_000, 3, D, seed=[0, i])
+        X.flush(), y.flush()
+        script = MEMORY_RUN.replace("import benchmarks_inducing as here", f"here = __import__({Path(__file__).stem!r})")
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        for name, how in (("SEP", "stream"), ("SEP", "map"), ("VI-softmax", "stream"), ("EP", "stream")):
+            shown = []
+            for n in sizes:
+                words = [sys.executable, "-c", script, name, folder, str(n), how]
+                begun, peak = map(float, subprocess.run(words, env=env, check=True, capture_output=True).stdout.split())
+                shown.append(f"{n} rows: {peak:4.0f} ({peak - begun:3.0f} more than before training)")
+            print(f"{name:10s} {how:7s}" + "   ".join(shown), flush=True)
 
 
 # curves --------------------------------------------------------------------------------------------------------------------
@@ -202,38 +234,43 @@ def curve_data(name):
     return X, y[: len(X)], Xs, y[len(X) :], len(classes)
 
 
+def flights(args):
+    X, y, Xs, ys, _ = curve_data("flights")
+    began = time.perf_counter()
+    p = np.log(LogisticRegression(max_iter=500).fit(X, y).predict_proba(Xs))
+    took, loss = time.perf_counter() - began, -np.mean(p[np.arange(len(ys)), ys])
+    print(f"linear classifier: error {np.mean(p.argmax(1) != ys):.4f} loss {loss:.4f} in {took:.0f} s", flush=True)
+    args.set = "flights"
+    curve(args)
+
+
 def curve(args):
+    """The learning rate falls over the seconds that there are; scoring does not count."""
     X, y, Xs, ys, C = curve_data(args.set)
-    if args.set == "flights":
-        linear = LogisticRegression(max_iter=500).fit(X, y)
-        p = np.log(linear.predict_proba(Xs))
-        print(f"linear classifier: error {np.mean(p.argmax(1) != ys):.4f} loss {-np.mean(p[np.arange(len(ys)), ys]):.4f}")
+    clock = time.process_time if args.processor else time.perf_counter
     M = args.inducing or (100 if args.set == "satimage" else 200)
     lengthscale = typical_distance(X[:: max(1, len(X) // 1000)].astype(float), np.random.default_rng(0))
     for name in args.engines:
         engine, likelihood = ENGINES[name]
         kernel = RBF(np.full(X.shape[1], lengthscale) if args.ard else lengthscale, 4.0)
-        training = Training(n_inducing=M, batch_size=200, learning_rate=args.rate, per_class=args.per_class, inputs="random")
-        began, cpu = time.perf_counter(), time.process_time()
+        training = Training(n_inducing=M, batch_size=200, per_class=args.per_class, inputs=args.inputs)
+        began = clock()
         run, source = Trainer.begin(Arrays(X, y), kernel, likelihood(C), engine, training)
         print(f"{name} on {args.set}: M = {M}, {len(X)} rows, {C} classes, learning rate {args.rate}")
-        marks = [m for m in (10, 30, 60, 120, 240, 600, 900, 1800) if m <= args.seconds] or [args.seconds]
-        spent = time.perf_counter() - began  # scoring does not count
-        for epoch in range(10**6):
-            for batch in source.batches(200, (0, epoch)):
-                at = time.perf_counter()
-                run.step(*batch)
-                spent += time.perf_counter() - at
+        marks = [*(m for m in (10, 30, 60, 120, 240, 600, 900, 1800) if m < args.seconds), args.seconds]
+        spent, steps = clock() - began, 0
+        with run.threads():
+            for epoch, batch in ((e, batch) for e in count() for batch in source.batches(200, (0, e))):
+                at = clock()
+                run.step(*batch, rate=args.rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / args.seconds))))
+                spent, steps = spent + clock() - at, steps + 1
                 if spent >= marks[0]:
                     error, loss = scores(run.current(), Xs, ys)
-                    used = time.process_time() - cpu
-                    text = f"  {spent:6.0f} s  (processor {used:5.0f} s)  pass {epoch + 1:3d}"
-                    print(f"{text}  error {error:.4f}  loss {loss:.4f}", flush=True)
+                    print(f"  {spent:6.0f} s  pass {epoch + 1:3d}  error {error:.4f}  loss {loss:.4f}", flush=True)
                     marks.pop(0)
                     if not marks:
                         break
-            if not marks:
-                break
+        print(f"  {1000 * spent / steps:.1f} ms a step")
 
 
 # tables 6.2 and 6.3 --------------------------------------------------------------------------------------------------------
@@ -328,7 +365,10 @@ def loads(name):
 
 
 def figure(args):
-    """Inducing points begin among the data and go where the classes meet; the kernel is the true one and held."""
+    """Inducing points begin among the data and go where the classes meet; the kernel is the true one and held.
+
+    Grey lines lead from where a point began to where it ended.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -346,14 +386,18 @@ def figure(args):
         engine, likelihood = ENGINES[name]
         for j, M in enumerate(counts):
             held = kernel.fix("lengthscale", "variance")
-            training = Training(n_inducing=M, batch_size=None, epochs=args.iterations, learning_rate=0.02, inputs="random")
+            training = Training(n_inducing=M, batch_size=None, epochs=args.iterations, learning_rate=0.05, inputs="random")
             run, source = Trainer.begin(Arrays(X, y), held, likelihood(3), engine, training, random_state=M)
+            began = run.Z[0]
             model = run.run(source).model()
-            best = model.log_class_probabilities(grid).argmax(1).reshape(60, 60)
+            log_p = model.log_class_probabilities(grid)
+            lead = log_p - np.stack([np.delete(log_p, c, axis=1).max(1) for c in range(3)], axis=1)
             ax = axes[i, j]
             for c, colour in enumerate(("tab:blue", "tab:red", "tab:green")):
                 ax.plot(*X[y == c].T, ".", ms=2, color=colour, alpha=0.4)
-                ax.contour(*grid.reshape(60, 60, 2).transpose(2, 0, 1), best == c, levels=[0.5], colors="k", linewidths=0.8)
+                ax.contour(*grid.reshape(60, 60, 2).transpose(2, 0, 1), lead[:, c].reshape(60, 60), [0.0], colors="k",
+                           linewidths=0.8)  # fmt: skip
+            ax.plot(*np.stack([began, model.Z[0]]).transpose(2, 0, 1), "-", color="0.5", lw=0.6)
             ax.plot(*model.Z[0].T, "o", ms=4, mfc="w", mec="k")
             ax.set(xlim=(-2.4, 2.4), ylim=(-2.4, 2.4), xticks=[], yticks=[])
             ax.set_title(f"M = {M}" if i == 0 else "", fontsize=9)
@@ -363,25 +407,35 @@ def figure(args):
     print(f"wrote {args.to}")
 
 
+def _add_curve_settings(part, seconds):
+    part.add_argument("--engines", nargs="+", default=["EP"], choices=list(ENGINES))
+    part.add_argument("--seconds", type=float, default=seconds)
+    part.add_argument("--processor", action="store_true", help="seconds of processor time, for a machine that is shared")
+    part.add_argument("--rate", type=float, default=Training().learning_rate)
+    part.add_argument("--inducing", type=int)
+    part.add_argument("--inputs", default=Training().inputs, choices=("k-means++", "random"))
+    part.add_argument("--per-class", action="store_true")
+    part.add_argument("--ard", action="store_true")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of data sets, in place of GPCLASS_DATA")
     parts = parser.add_subparsers(required=True)
     parts.add_parser("cost").set_defaults(run=cost)
+    parts.add_parser("memory").set_defaults(run=memory)
     part = parts.add_parser("curve")
-    part.add_argument("set", choices=("satimage", "mnist", "flights"))
-    part.add_argument("--engines", nargs="+", default=["EP"], choices=list(ENGINES))
-    part.add_argument("--seconds", type=float, default=60)
-    part.add_argument("--rate", type=float, default=1e-2)
-    part.add_argument("--inducing", type=int)
-    part.add_argument("--per-class", action="store_true")
-    part.add_argument("--ard", action="store_true")
+    part.add_argument("set", choices=("satimage", "mnist"))
     part.set_defaults(run=curve)
+    _add_curve_settings(part, 60)
+    part = parts.add_parser("flights")
+    part.set_defaults(run=flights)
+    _add_curve_settings(part, 240)
     part = parts.add_parser("tables")
     part.add_argument("--splits", type=int, default=2)
     part.add_argument("--percent", type=int, nargs="+", default=[10], choices=(5, 10, 20))
     part.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    part.add_argument("--methods", nargs="+", default=list(METHODS), choices=[*METHODS, "EP-joint", "VI-robust"])
+    part.add_argument("--methods", nargs="+", default=list(METHODS), choices=[*METHODS, "EP-joint", "VI-softmax"])
     part.add_argument("--iterations", type=int, default=250)
     part.add_argument("--jobs", type=int, default=2)
     part.set_defaults(run=tables)

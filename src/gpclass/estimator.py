@@ -9,62 +9,53 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .inference import (
-    EP,
-    FV,
-    KL,
-    TAP,
-    VB,
-    IndependentEP,
-    LabelRegression,
-    Laplace,
-    MeanFieldProbit,
-    NestedEP,
-    QuadratureEP,
-    TAPNaive,
-    VariationalMNL,
+from .choose import (
+    ENGINES,
+    LARGE,
+    LIKELIHOODS,
+    MULTICLASS_LIKELIHOODS,
+    SAMPLERS,
+    SPARSE,
+    default_likelihood,
+    engine_for,
+    resolve,
+    several_classes,
+    takes_several,
 )
+from .inference import EP, NestedEP
 from .kernels import RBF, Kernel, as_kernel
+from .kernels.cross import between
 from .learning import (
     Learned,
     Objective,
+    as_source,
     column_spread,
     learn,
     random_start,
     resolve_priors,
+    trained,
     typical_distance,
+    update_active,
     warn_if_too_large,
     warn_if_unfinished,
 )
-from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
-from .sampling import HMC, Draws, Sampler
-from .sparse import IVM, SparseVariationalMNL
+from .learning.streams import Source, codes, is_stream, look
+from .sampling import Draws, Sampler
+from .sparse import IVM
 
-ENGINES: dict[str, Any] = {
-    "laplace": Laplace,
-    "ep": EP,
-    "tap": TAP,
-    "tap-naive": TAPNaive,
-    "kl": KL,
-    "vb": VB,
-    "fv": FV,
-    "lr": LabelRegression,
-    "nested-ep": NestedEP,
-    "independent-ep": IndependentEP,
-    "quadrature-ep": QuadratureEP,
-    "mean-field-probit": MeanFieldProbit,
-    "variational-mnl": VariationalMNL,
-    "ivm": IVM,
-    "sparse-mnl": SparseVariationalMNL,
-}
-SPARSE = (IVM, SparseVariationalMNL)  # whose posteriors do not rest on all training rows
-SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
-LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
-MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit, "robust-max": RobustMax}
 BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
+
+
+def _takes_more(self) -> bool:
+    """Whether the engine can take in rows that come later."""
+    engine = ENGINES.get(self.inference, EP) if isinstance(self.inference, str) else self.inference
+    if isinstance(engine, IVM) or engine is IVM or getattr(engine, "minibatches", False):
+        return True
+    raise AttributeError(f"partial_fit needs an engine that takes rows as they come, as IVM and ScalableEP do; not {engine}")
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
@@ -79,10 +70,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         p(label | latent value). "auto" is probit; for more than two classes multinomial probit where the engine can use it,
         else softmax.
     inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
-        "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "mcmc"
+        "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
+        "stochastic-ep", "svgp", "gfitc", "mcmc"
         The approximation. "auto" is EP for two classes and nested EP for more; with softmax it is Laplace, with robust-max
-        quadrature EP with independent classes. "laplace", "nested-ep" and all after it take any number of classes, the
-        others two. "ivm" and "sparse-mnl" rest on a few rows of many. "mcmc" samples, hyperparameters included (unless
+        quadrature EP with independent classes; beyond a few thousand rows it is scalable EP (SVGP with softmax). "laplace",
+        "nested-ep" and all after it take any number of classes, the others two. "ivm" and "sparse-mnl" rest on a few rows of
+        many, those from "scalable-ep" to "gfitc" on inducing points. "mcmc" samples, hyperparameters included (unless
         `optimizer` is None), and predictions average over the draws; a sampler object without `sample_hyper` draws at
         hyperparameters that EP (nested EP, or Laplace for softmax) has learned.
     priors : "weak", None, prior object, function or dict
@@ -105,10 +98,14 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     classes_ : the labels, sorted
     kernel_, likelihood_, inference_ : what the fit ended with
     posterior_ : the engine's `Fit`, with the posterior at the training points; a sampler's `Draws`
-    log_evidence_ : log p(y | X, hyperparameters), approximated by the engine; samplers have none
+    log_evidence_ : log p(y | X, hyperparameters), approximated by the engine; samplers have none. That of ScalableEP and
+        StochasticEP with multinomial probit is not comparable with others: their factors, one for each wrong class, are a
+        likelihood that does not sum to one over the classes
     n_iter_ : iterations of the optimiser
-    history_ : a list of `gpclass.learning.Step`, one per evaluation
-    inputs_ : the inputs that predictions rest on: the training rows, or the active or inducing ones
+    history_ : a list of `gpclass.learning.Step`, one per evaluation; with minibatches of `gpclass.learning.Pass`, one per
+        pass over the data
+    inputs_ : the inputs that predictions rest on: the training rows, or the active or inducing ones (with an axis of classes
+        before these if each class has its own)
     active_indices_ : which training rows these are, where an engine has chosen some
     n_features_in_, feature_names_in_ : as in scikit-learn
 
@@ -122,6 +119,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     >>> bool(clf.score(X[200:], y[200:]) > 0.9)
     True
     """
+
+    posterior_: Any
+    kernel_: Any
+    likelihood_: Any
+    inference_: Any
+    inputs_: np.ndarray
+    active_indices_: np.ndarray
+    _seen: int  # rows taken in so far
+    _trainer: Any  # a run on minibatches, for `partial_fit`
 
     def __init__(
         self,
@@ -150,29 +156,102 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     # fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y) -> GPClassifier:
-        """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type."""
-        self._check_settings()
-        X, y = self._check_data(X, y)
-        warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        distance = typical_distance(X, rng)
-        objective = self._objective(X, y, distance, rng)
-        learned = self._learn(objective, distance, rng)
+    def fit(self, X, y=None) -> GPClassifier:
+        """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type.
+
+        Engines that take minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps where they are. For them X
+        may also be a stream that brings labels along: a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), or
+        a list of pairs (X, y), or a function that begins such pairs anew.
+        """
+        learned = self._fit_stream(as_source(X)) if y is None and is_stream(X) else self._fit_arrays(X, y)
         warn_if_unfinished(learned)
+        return self
+
+    def _fit_arrays(self, X, y, classes=None) -> Learned:
+        self._check_settings()
+        X, y = self._check_data(X, y, classes)
+        rng = self._generator()
+        engine = self._engine(len(X))
+        if not getattr(engine, "minibatches", False):
+            X = np.asarray(X, np.float64)
+        if not isinstance(engine, SPARSE):
+            warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
+        distance = typical_distance(X, rng)
+        objective = self._objective(X, y, engine, distance, rng)
+        return self._conclude(self._learn(objective, distance, rng), objective.engine)
+
+    def _fit_stream(self, source: Source) -> Learned:
+        self._check_settings()
+        rng = self._generator()
+        summary = look(source, (int(rng.integers(2**31)), 0))
+        self.classes_ = summary.labels
+        self._check_classes()
+        self.n_features_in_ = source.n_columns
+        self.__dict__.pop("feature_names_in_", None)
+        engine = self._engine(LARGE + source.n_rows)
+        if not getattr(engine, "minibatches", False):
+            raise TypeError(
+                f"X is a stream of rows, but {type(engine).__name__} needs all of them at once: give arrays, or take one of "
+                "'scalable-ep', 'stochastic-ep', 'svgp'"
+            )
+        distance = typical_distance(summary.X, rng)
+        objective = self._objective(summary.X, np.searchsorted(self.classes_, summary.y), engine, distance, rng)
+        return self._conclude(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
+
+    @available_if(_takes_more)
+    def partial_fit(self, X, y, classes=None) -> GPClassifier:
+        """Take in further rows, each of them once (IVM, and engines that take minibatches). The first call is `fit`.
+
+        IVM updates its active set by assumed density, with hyperparameters held. Engines on inducing points take the rows as
+        further minibatches, hyperparameters included. Rows of earlier calls need not be there any more. `classes` lists all
+        labels if the first call does not bring them all.
+        """
+        if not hasattr(self, "posterior_"):
+            warn_if_unfinished(self._fit_arrays(X, y, classes))
+            return self
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=False)
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes are {np.unique(classes)!r}, but the first call had {self.classes_!r}")
+        place = codes(y, self.classes_, 2)
+        if isinstance(self.inference_, IVM):
+            return self._update_active(np.asarray(X, np.float64), place)
+        if self._trainer is None:
+            raise ValueError("this model has lost its place in training, as models read from a file have; fit it again")
+        labels = self._trainer.labels
+        self._trainer.extend(X, labels[place])
+        self._conclude(trained(self._trainer), self.inference_)
+        return self
+
+    def _update_active(self, X, place):
+        y = place if self.likelihood_.n_latents > 1 else 2.0 * place - 1.0
+        numbers = np.concatenate([self.active_indices_, self._seen + np.arange(len(X))])
+        self.posterior_, self.inputs_ = update_active(
+            self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
+        )
+        self.active_indices_ = numbers[self.posterior_.rows]
+        self.log_evidence_, self._seen = self.posterior_.log_evidence, self._seen + len(X)
+        return self
+
+    def _conclude(self, learned: Learned, engine) -> Learned:
+        """Keep what was learned."""
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
-        self.inputs_ = learned.inputs
+        self.inputs_, self._trainer = learned.inputs, learned.trainer
         self.__dict__.pop("active_indices_", None)
         if learned.rows is not None:
             self.active_indices_ = learned.rows
-        self.inference_ = objective.engine
+        self.inference_ = engine
         self._fitted_with = {"kernel": self.kernel, "likelihood": self.likelihood}
         if isinstance(self.posterior_, Draws):
             self.__dict__.pop("log_evidence_", None)  # of an earlier fit by another engine
         else:
             self.log_evidence_ = self.posterior_.log_evidence
-        return self
+        return learned
+
+    def _generator(self) -> np.random.Generator:
+        fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
+        # a run that is to be taken up must draw the same numbers again
+        return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
 
     def _check_settings(self):
         if self.optimizer not in ("lbfgs", None):
@@ -182,22 +261,26 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
 
-    def _check_data(self, X, y):
+    def _check_data(self, X, y, classes=None):
         try:
-            X, y = validate_data(self, X, y, dtype=np.float64)
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         except OverflowError as error:
             raise ValueError(f"X contains a number that no float can hold: {error}") from error
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self._seen = len(X)
+        self.classes_ = np.unique(y if classes is None else classes)
+        self._check_classes()
+        return X, codes(y, self.classes_, 2)
+
+    def _check_classes(self):
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes")
-        return X, codes
 
-    def _engine(self):
+    def _engine(self, n_rows: int):
         if isinstance(self.inference, str) and self.inference == "auto":
             auto = "probit" if len(self.classes_) == 2 else "multinomial-probit"
-            return engine_for(self._likelihood_or(auto))
-        engine = _resolve(self.inference, {**ENGINES, **SAMPLERS}, "ep", "inference", "fit")
+            return engine_for(self._likelihood_or(auto), n_rows)
+        engine = resolve(self.inference, {**ENGINES, **SAMPLERS}, "ep", "inference", "fit")
         if len(self.classes_) > 2 and not takes_several(engine):
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
             raise ValueError(
@@ -211,7 +294,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """The likelihood as an object, `default` if it is "auto"."""
         n_classes = len(self.classes_)
         named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
-        likelihood = _resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
+        likelihood = resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
         wanted = (1, 2) if n_classes == 2 else (n_classes,)
         if likelihood.n_latents not in wanted:
             raise ValueError(
@@ -221,9 +304,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         return likelihood
 
-    def _objective(self, X, codes, distance, rng):
+    def _objective(self, X, codes, engine, distance, rng):
         kernel = self._start_kernel(distance)
-        engine = self._engine()
         likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)))
         y = codes if likelihood.n_latents > 1 else 2.0 * codes - 1.0
         if isinstance(engine, Sampler):
@@ -252,9 +334,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         # latent values of ±2 give the probabilities of an ordinary, learnable problem
         return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
 
-    def _learn(self, objective, distance, rng) -> Learned:
+    def _learn(self, objective, distance, rng, stream=None) -> Learned:
+        seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
-            return learn(objective, [], self.max_iter, self.verbose)
+            return learn(objective, [], self.max_iter, self.verbose, stream, seed)
         if getattr(objective.engine, "sample_hyper", False):
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
@@ -262,7 +345,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         spread = column_spread(objective.X)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not isinstance(objective.engine, Sampler):
-            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose)
+            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed)
         teacher = replace(objective, engine=engine_for(objective.likelihood))
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
         theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
@@ -312,7 +395,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         for kernel, posterior in self.posterior_.members(self.kernel_):
             ask = getattr(posterior, question)
             batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
-            parts = [ask(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]
+            parts = [ask(between(kernel, self.inputs_, rows), kernel.diag(rows)) for rows in batches]
             tuples = isinstance(parts[0], tuple)
             yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
 
@@ -371,43 +454,3 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         engine = known.get(self.inference, EP)() if isinstance(self.inference, str) else self.inference
         tags.classifier_tags.multi_class = takes_several(engine)
         return tags
-
-
-def takes_several(engine: Any) -> bool:
-    """Whether an engine can do with more than two classes."""
-    return isinstance(engine, Sampler) or getattr(engine, "latents", "one") != "one"
-
-
-def several_classes() -> list[str]:
-    """Names of the engines that take any number of classes."""
-    return [name for name, make in {**ENGINES, **SAMPLERS}.items() if takes_several(make())]
-
-
-def default_likelihood(engine: Any, n_classes: int) -> str:
-    if n_classes == 2 and getattr(engine, "latents", "one") != "several":
-        return "probit"
-    integrals = {"contrast_factor", "tilted_moments"} & set(getattr(engine, "needs", ()))
-    return "multinomial-probit" if integrals else "softmax"
-
-
-def engine_for(likelihood: Any) -> Any:
-    """The engine that "auto" is, and that learns hyperparameters for a sampler which does not sample them."""
-    if likelihood.n_latents == 1:
-        return EP()
-    if hasattr(likelihood, "contrast_factor"):
-        return NestedEP()
-    return Laplace() if hasattr(likelihood, "log_prob") else QuadratureEP(coupled=False)
-
-
-def _resolve(given, known, default, what, must_have):
-    """An object from a short name, or the object itself after a look at it."""
-    if isinstance(given, str):
-        name = default if given == "auto" else given
-        if name not in known:
-            raise ValueError(f"{what}={given!r} is not known. Names are: auto, {', '.join(known)}.")
-        return known[name]()
-    if isinstance(given, type):
-        raise TypeError(f"{what} must be an object or a name; write {given.__name__}() instead of {given.__name__}")
-    if not hasattr(given, must_have):
-        raise TypeError(f"{what} must be one of the names {', '.join(known)}, or an object; got {given!r}")
-    return given

@@ -39,7 +39,9 @@ def filled_levels(ax):
 
 def test_panels_rows_are_quantities_and_columns_methods():
     surfaces = {"LA": hill(), "EP": hill(-30.0, (0.5, 3.0))}
-    fig = plot_surface(surfaces, QUANTITIES)
+    axes = plot_surface(surfaces, QUANTITIES)
+    assert axes.shape == (4, 2)
+    fig = axes[0, 0].figure
     panels = [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
     assert [ax.get_title() for ax in panels[:2]] == ["LA: -40.0", "EP: -30.0"]
     assert [ax.get_title() for ax in panels[-2:]] == ["LA: 20", "EP: 20"]
@@ -58,7 +60,7 @@ def test_one_surface_in_given_axes_with_holes():
     value[0], converged = np.nan, np.isfinite(value)
     converged[0] = False
     fig, ax = plt.subplots()
-    assert plot_surface(replace(hill(), log_evidence=value, converged=converged), ax=ax) is fig
+    assert plot_surface(replace(hill(), log_evidence=value, converged=converged), ax=ax) is ax
     crosses = next(line for line in ax.lines if line.get_marker() == "x")
     assert_array_equal(crosses.get_ydata(), np.full(5, -1.0))
     fig.canvas.draw()
@@ -66,7 +68,7 @@ def test_one_surface_in_given_axes_with_holes():
 
 def test_given_figure():
     fig = plt.figure()
-    assert plot_surface({"a": hill(), "b": hill()}, "errors", fig=fig) is fig
+    assert plot_surface({"a": hill(), "b": hill()}, "errors", fig=fig)[0, 1].figure is fig
 
 
 def test_levels_are_closest_near_the_best():
@@ -76,7 +78,7 @@ def test_levels_are_closest_near_the_best():
     for quantity in QUANTITIES:  # even a flat surface, or one below guessing, has two
         assert len(contour_levels([-3.0, -3.0], quantity)) >= 2
         flat = replace(hill(), **{quantity: np.full((6, 5), -3.0)})
-        plot_surface(flat, quantity).canvas.draw()
+        plot_surface(flat, quantity).figure.canvas.draw()
     with pytest.raises(ValueError, match="nowhere finite"):
         contour_levels([np.nan], "log_evidence")
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, errors, one_variable, orthant, refitted_loo
 
 from gpclass.inference import Laplace
-from gpclass.likelihoods import Heaviside, Logit, Probit
+from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, OneAgainstRest, Probit
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Logit(-0.5)]
 
@@ -77,3 +77,11 @@ def test_newton_is_quick():
 def test_heaviside_has_no_mode():
     with pytest.raises(TypeError, match=r"Laplace needs log_prob, which Heaviside does not offer.*Logit, Probit"):
         Laplace().fit(ERRATA_K, ERRATA_Y, Heaviside())
+
+
+def test_several_classes_are_softmax_only():
+    """Of other likelihoods minus the second derivative is not diag(π) - π πᵀ."""
+    y = np.arange(9) % 3
+    for likelihood in (MultinomialProbit(3), OneAgainstRest(3)):
+        with pytest.raises(TypeError, match="needs curvature_weights"):
+            Laplace().fit(np.eye(9), y, likelihood)

@@ -1,8 +1,18 @@
 """Training on minibatches and on settled sites: gradients, resumption, early stop, what is wrong with data."""
 
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from threadpoolctl import threadpool_limits
 
 from gpclass import datasets
 from gpclass.kernels import RBF
@@ -96,6 +106,101 @@ def test_a_killed_run_ends_where_an_undisturbed_one_does(tmp_path):
         assert_allclose(resumed.state.P, undisturbed.state.P, rtol=0, atol=0)
         assert_allclose(resumed.kernel.theta, undisturbed.kernel.theta, rtol=0, atol=0)
         assert [p.log_evidence for p in resumed.history[1:]] == [p.log_evidence for p in undisturbed.history[1:]]
+
+
+SLOW_RUN = """
+import sys, time
+import numpy as np
+from gpclass.kernels import RBF
+from gpclass.learning import Arrays, Training, train_inducing
+from gpclass.likelihoods import MultinomialProbit
+from gpclass.sparse import ScalableEP
+
+class Slow(Arrays):
+    def batches(self, size, seed):
+        for batch in super().batches(size, seed):
+            time.sleep(0.01)
+            yield batch
+
+data = np.load(sys.argv[1])
+training = Training(n_inducing=8, batch_size=20, epochs=40, learning_rate=0.05)
+source = Slow(data["X"], data["y"])
+train_inducing(source, RBF(1.0, 4.0), MultinomialProbit(3), ScalableEP(), training, checkpoint=sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGKILL")
+def test_a_run_killed_by_the_system_goes_on(tmp_path):
+    """SIGKILL twice at random moments, writing included: what is on disk is whole, and ends where nothing was killed."""
+    X, y = problem()
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    path, rng = tmp_path / "run.npz", np.random.default_rng(int(time.time()))
+    training = Training(n_inducing=8, batch_size=20, epochs=40, learning_rate=0.05)
+    args = (Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), ScalableEP(), training)
+    before = 0
+    for _ in range(2):
+        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(SLOW_RUN), tmp_path / "data.npz", path])
+        written = path.stat().st_mtime_ns if path.exists() else 0
+        while (path.stat().st_mtime_ns if path.exists() else 0) == written:  # until it has begun to save
+            assert child.poll() is None
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.02, 0.5))
+        os.kill(child.pid, signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+        run = Trainer.begin(*args)[0].resume(path)
+        assert before < 6 * run.epoch + run.place < 240  # farther than the last time, and not at the end
+        before = 6 * run.epoch + run.place
+    resumed, undisturbed = train_inducing(*args, checkpoint=path), train_inducing(*args)
+    assert (resumed.epoch, resumed.place) == (40, 0)
+    # the same steps in the same order; another process may have its arrays elsewhere, and round otherwise
+    assert_allclose(resumed.kernel.theta, undisturbed.kernel.theta, atol=1e-8)
+    assert_allclose(resumed.Z, undisturbed.Z, atol=1e-7)
+    assert_allclose(resumed.state.memory["own_nu"], undisturbed.state.memory["own_nu"], atol=1e-7)
+
+
+@pytest.mark.parametrize("per_class", [False, True], ids=["shared", "of-each-class"])
+def test_threads_change_nothing_but_rounding(per_class, monkeypatch):
+    """Matrices large enough for BLAS to share them out between two threads."""
+    monkeypatch.setattr("gpclass.learning.inducing.WORTH", 0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 60))
+    y = np.argmax(X[:, :C] + 0.3 * rng.normal(size=(400, C)), axis=1)
+    runs = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            runs.append(trained(ScalableEP(), X, y, n_inducing=120, batch_size=200, epochs=3, per_class=per_class))
+    # 6 steps; what differs in the last digit grows by the condition of K_uu with its jitter, 1e6
+    assert_allclose(runs[0].kernel.theta, runs[1].kernel.theta, atol=1e-7)
+    assert_allclose(runs[0].Z, runs[1].Z, atol=1e-6)
+    p, q = (run.model().log_class_probabilities(X) for run in runs)
+    assert_allclose(p, q, atol=1e-6)
+
+
+def test_the_rate_falls_over_the_passes():
+    X, y = problem()
+    run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(learning_rate=0.1))
+    rates = []
+    for _ in range(8):  # two more than there are to be
+        rates.append(run._scheduled())
+        run.run(source, epochs=1)
+    assert_allclose(rates[:6], 0.05 * (1 + np.cos(np.pi * np.arange(6) / 6)))
+    assert_allclose(rates[6:], 1e-4)
+    held, _ = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(decay=False))
+    assert held._scheduled() == 0.05
+
+
+def test_robust_max_on_minibatches_reaches_what_sweeps_do():
+    """From knowing nothing, natural gradients alone end at a bound 100 nats lower, on a lower top."""
+    X, y = problem(300)
+    kernel, likelihood = RBF(1.0, 4.0), RobustMax(C)
+    # the variational sites follow what a minibatch says, and are a few nats below; EP's circle about where sweeps settle
+    for engine, near in ((SVGP(), 12), (ScalableEP(), 3)):
+        run = trained(engine, X, y, likelihood, epochs=30, learning_rate=1e-14)
+        objective = LowRankObjective(X, y, kernel, likelihood, replace(engine, tol=1e-2), [], run.Z, np.ones(2))
+        fit = objective.fit(objective.theta)[0]
+        assert_allclose(np.mean([p.log_evidence for p in run.history[-15:]]), fit.log_evidence, atol=near)
+        loss, settled = (error_and_loss(model, X, y)[1] for model in (run.model(), objective.model(objective.theta, fit)))
+        assert_allclose(loss, settled, atol=0.03)
 
 
 def test_checkpoint_of_another_run_is_refused(tmp_path):
@@ -262,14 +367,37 @@ def test_inner_and_outer_training_reach_the_same_evidence_on_vehicle():
     except FileNotFoundError as error:
         pytest.skip(str(error))
     X = (data.X - data.X.mean(0)) / data.X.std(0)
-    y = np.unique(data.y, return_inverse=True)[1]
-    training = Training(n_inducing=40, batch_size=None, epochs=300, learning_rate=0.05, learn_inputs=False)
+    X, y = X[::3], np.unique(data.y, return_inverse=True)[1][::3]
+    training = Training(n_inducing=20, batch_size=None, epochs=600, learning_rate=0.05, learn_inputs=False)
     Z = start_inputs(look(Arrays(X, y), (0, 0)), training, len(y), 4, np.random.default_rng(0))
     kernel = RBF(4.0, 4.0)
     inner = train_inducing(Arrays(X, y), kernel, MultinomialProbit(4), ScalableEP(), training, Z=Z)
     objective = LowRankObjective(X, y, kernel, MultinomialProbit(4), ScalableEP(), [], Z, np.ones(18), learn_inputs=False)
     _, search = maximise_low_rank(objective)
-    assert_allclose(inner.history[-1].log_evidence, search.best.value, atol=1.0)  # of several hundred nats
+    # -229.7 and -229.0, from -280: the larger the variance the better, by less and less, and Adam's steps end on that way
+    assert_allclose(inner.history[-1].log_evidence, search.best.value, atol=1.0)
+    assert search.best.value > objective.evaluate(objective.theta).value + 10
+
+
+@pytest.mark.slow
+def test_tied_sites_predict_as_well_as_those_of_each_row_on_satimage():
+    """The thesis finds SEP's loss within 0.03 of EP's on this set (table 6.3); so it is here."""
+    try:
+        data = datasets.load("satimage")
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    mean, sd = data.X_train.mean(0), data.X_train.std(0)
+    X, Xs = (data.X_train - mean) / sd, (data.X_test - mean) / sd
+    y = np.unique(data.y, return_inverse=True)[1]
+    losses = []
+    for engine in (ScalableEP(), StochasticEP()):
+        training = Training(n_inducing=50, epochs=20)
+        run = train_inducing(Arrays(X, y[: len(X)]), RBF(7.0, 4.0), MultinomialProbit(6), engine, training)
+        error, loss = error_and_loss(run.model(), Xs, y[len(X) :])
+        assert error < 0.12
+        losses.append(loss)
+    assert abs(losses[0] - losses[1]) < 0.03
+    assert max(losses) < 0.30
 
 
 def test_tied_sites_need_no_memory_of_rows():
@@ -279,6 +407,25 @@ def test_tied_sites_need_no_memory_of_rows():
         assert sum(part.nbytes for part in (state.P, state.h, state.fresh_P, state.fresh_h)) < 20_000
         assert not state.memory
     assert ScalableEP().begin(1000, 10, likelihood).memory["tau"].shape == (1000, C)
+
+
+@pytest.mark.parametrize("engine", [StochasticEP(), SVGP()], ids=["sep", "svgp"])
+def test_memory_of_a_pass_does_not_grow_with_rows(engine, tmp_path):
+    """A memory map: neither its rows, nor their order, nor anything of each of them is ever held at once."""
+    rng = np.random.default_rng(0)
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (200_000, 2))
+    y = np.lib.format.open_memmap(tmp_path / "y.npy", "w+", np.int64, (200_000,))
+    X[:], y[:] = rng.normal(size=X.shape), rng.integers(C, size=len(y))
+    peaks = []
+    for n in (50_000, 200_000):  # more than what starting points are looked for in
+        training = settings(n_inducing=5, batch_size=5000, epochs=1)
+        run, source = Trainer.begin(Arrays(X[:n], y[:n]), RBF(), MultinomialProbit(C), engine, training)
+        tracemalloc.start()
+        run.run(source)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # a number of eight bytes for each of the 150,000 rows more would be 1.2 MB
+    assert abs(peaks[1] - peaks[0]) < 2e5
 
 
 def test_float32_and_memory_maps(tmp_path):

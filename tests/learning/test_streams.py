@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.learning import Arrays, Batches, as_source, csv_file, parquet_file
-from gpclass.learning.streams import codes, look
+from gpclass.learning.streams import Order, codes, look
 
 N = 53
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -50,10 +50,41 @@ def test_parquet(tmp_path):
     table = pyarrow.table({"x0": X[:, 0], "label": Y, "x1": X[:, 1], "x2": X[:, 2]})
     parquet.write_table(table, tmp_path / "t.parquet")
     source = parquet_file(tmp_path / "t.parquet", "label", chunk=10)
-    rows = np.concatenate([b.rows for b in source.batches(8, (0, 1))])
+    got = list(source.batches(8, (0, 1)))
+    rows = np.concatenate([b.rows for b in got])
     assert_allclose(np.sort(rows), np.arange(N))
+    assert_allclose(np.concatenate([b.X for b in got]), X[rows])
+    assert np.all(np.concatenate([b.y for b in got]) == Y[rows])
+    assert max(len(b.y) for b in got) <= 8
+    # the same stream from a list of chunks as long
+    listed = Batches.of([(X[i : i + 10], Y[i : i + 10]) for i in range(0, N, 10)])
+    for ours, theirs in zip(got, listed.batches(8, (0, 1)), strict=True):
+        assert_allclose(ours.X, theirs.X)
+        assert ours.rows.tolist() == theirs.rows.tolist()
+    assert look(source, (0, 0)).counts.tolist() == [18, 18, 17]
     with pytest.raises(ValueError, match="no column 'y'"):
         parquet_file(tmp_path / "t.parquet", "y")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 53, 256, 257, 100_003])
+def test_orders_are_permutations(n):
+    order = Order.of(n, (0, 1))
+    whole = order.part(0, n)
+    assert np.array_equal(np.sort(whole), np.arange(n))
+    size = max(40, n // 9)
+    assert np.array_equal(np.concatenate([order.part(i, min(i + size, n)) for i in range(0, n, size)]), whole)
+    if n > 50:
+        # as in a random order, neighbours are not near each other, and places say nothing of numbers
+        other = Order.of(n, (0, 2)).part(0, n)
+        expected, sd = n / 3, n / np.sqrt(18) / np.sqrt(n) * 2  # of the mean distance of two numbers; neighbours share one
+        for x in (whole, other):
+            assert abs(np.mean(np.abs(np.diff(x))) - expected) < 5 * sd
+            assert abs(np.corrcoef(np.arange(n), x)[0, 1]) < 5 / np.sqrt(n)
+        assert abs(np.corrcoef(whole, other)[0, 1]) < 5 / np.sqrt(n)
+        # every number comes at every place about as often
+        first = np.array([Order.of(n, (0, s)).part(0, 1)[0] for s in range(400)])
+        assert abs(first.mean() - (n - 1) / 2) < 5 * n / np.sqrt(12 * 400)
+        assert len(np.unique(first)) > 0.8 * n * (1 - np.exp(-400 / n))
 
 
 def test_a_look_at_all(tmp_path):

@@ -1,5 +1,7 @@
 """Engines on inducing points at fixed hyperparameters: against dense EP, full engines, central differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,9 +9,11 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from gpclass.gaussian import LowRankMatrices
+from gpclass.gaussian.inducing import LowRankPosterior, LowRankPrior
 from gpclass.inference import EP, KL, IndependentEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
+from gpclass.numerics import NotPositiveDefinite
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
 C = 3
@@ -260,9 +264,13 @@ def test_minibatch_estimates_are_unbiased_at_fixed_sites(engine):
         return engine.batch(state, K, y[rows], rows, n, likelihood)
 
     whole = step(np.arange(n))
-    parts = [step(rows) for rows in np.random.default_rng(0).permutation(n).reshape(-1, size)]
+    orders = np.random.default_rng(0).permutation(n).reshape(-1, size)
+    parts = [step(rows) for rows in orders]
     assert_allclose(np.mean([p.log_evidence for p in parts]), whole.log_evidence, rtol=1e-9)
     assert_allclose(np.mean([p.gradient.uu for p in parts], axis=0), whole.gradient.uu, atol=1e-7)
+    for rows, part in zip(orders, parts, strict=True):  # each row is in one of n / size minibatches
+        assert_allclose(part.gradient.fu[0] * size / n, whole.gradient.fu[0, rows], atol=1e-9)
+        assert_allclose(part.gradient.diag[0] * size / n, whole.gradient.diag[0, rows], atol=1e-9)
     assert np.std([p.log_evidence for p in parts]) > 1e-3  # so that the mean says something
 
 
@@ -278,6 +286,50 @@ def test_a_step_on_all_rows_is_a_sweep():
         assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
         assert_allclose(done.state.h, state.h, atol=1e-6 * np.abs(state.h).max())
         assert_allclose(done.gradient.fu[0], fit.gradient().fu, atol=1e-6)
+
+
+def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():
+    """Careful steps stay where sweeps settled, and never lose positive definiteness on the way from nothing."""
+    n = 60
+    X, y = problem(n, seed=4)
+    y[:3] = (y[:3] + 1) % C  # wrong labels amid others
+    Z, likelihood = X[10:24], RobustMax(C, epsilon=0.05)
+    engine, K = SVGP(tol=1e-9, rate=1.0), LowRankMatrices(*matrices(KERNEL, X, X[10:24]))
+    fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
+    assert fit.converged
+    assert fit.tau.min() < 0
+    state = fit.state
+    done = engine.batch(state, K, y, np.arange(n), n, likelihood)
+    assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
+    # 1e-9 is in standard deviations; jitter of 1e-6 makes as much of it in P and h as they are large
+    assert_allclose(done.state.h, state.h, atol=1e-5 * np.abs(state.h).max())
+    assert_allclose(done.state.P, state.P, atol=1e-5 * np.abs(state.P).max())
+    state = engine.begin(n, 14, likelihood)
+    state = replace(state, seen=n, steps=20)  # no first pass by EP: sites begin with negative precisions
+    values = []
+    for _ in range(150):
+        done = engine.batch(state, K, y, np.arange(n), n, likelihood)
+        state = done.state
+        LowRankPosterior(fit.posterior.prior, *fit.posterior.prior.whitened(state.P, state.h))  # raises if it is none
+        values.append(done.log_evidence)
+    assert values[-1] > values[0] + 10
+    assert abs(values[-1] - values[-2]) < 1e-3  # it has settled somewhere
+
+
+@pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), SVGP()], ids=lambda engine: type(engine).__name__)
+def test_what_outweighs_the_prior_is_dropped_for_good(engine):
+    """Negative precisions that were proper under an earlier kernel: the step goes on, and from a distribution."""
+    n = 40
+    X, y = problem(n)
+    Z, likelihood = X[:6], RobustMax(C, epsilon=0.05)
+    state = replace(engine.begin(n, 6, likelihood), P=np.stack([-2 * np.linalg.inv(KERNEL(Z))] * C), seen=n, steps=100)
+    K = LowRankMatrices(*matrices(KERNEL, X[:10], Z))
+    prior = LowRankPrior(KERNEL(Z), C, engine.jitter)
+    with pytest.raises(NotPositiveDefinite):
+        LowRankPosterior(prior, *prior.whitened(state.P, state.h))
+    done = engine.batch(state, K, y[:10], np.arange(10), n, likelihood)
+    assert np.all(np.isfinite(done.gradient.fu))
+    LowRankPosterior(prior, *prior.whitened(done.state.P, done.state.h))
 
 
 def test_class_missing_from_a_minibatch_is_no_obstacle():

@@ -1,25 +1,61 @@
-"""How good is it: scores of class probabilities, evidence over hyperparameters, plots.
+"""How good is it: scores of class probabilities, evidence over hyperparameters, plots, a report; and what to label next.
 
 metrics  error rate, NLPD, Brier score, expected calibration error, information in bits; any number of classes
 surface  evidence, Jensen bound, information and errors over a grid of (lengthscale, scale)
-plots    contours of such surfaces, reliability diagrams (with matplotlib)
+labels   rows whose own label looks wrong
+compare  engines side by side
+novelty  rows far from the training data
+active   rows of a pool that are worth a label
+report   one HTML file with all of it
+plots    decision maps, reliability, surfaces, marginals, learning curves, relevances (with matplotlib)
 
 Leave-one-out probabilities come from a fit itself: `Fit.loo()`, `GPClassifier.loo()`.
 """
 
+from .active import acquisition, suggest
+from .compare import Comparison, compare_engines
+from .labels import LabelCheck, suspicious_labels
 from .metrics import brier, error_rate, expected_calibration_error, information_score, nlpd, scores
-from .plots import plot_reliability, plot_surface
+from .novelty import far_rows, nearness
+from .plots import (
+    plot_decision_map,
+    plot_inducing,
+    plot_learning_curve,
+    plot_marginal,
+    plot_marginals,
+    plot_relevance,
+    plot_reliability,
+    plot_score_against_time,
+    plot_surface,
+)
+from .report import write_report
 from .surface import Surface, evidence_surface
 
 __all__ = [
+    "Comparison",
+    "LabelCheck",
     "Surface",
+    "acquisition",
     "brier",
+    "compare_engines",
     "error_rate",
     "evidence_surface",
     "expected_calibration_error",
+    "far_rows",
     "information_score",
+    "nearness",
     "nlpd",
+    "plot_decision_map",
+    "plot_inducing",
+    "plot_learning_curve",
+    "plot_marginal",
+    "plot_marginals",
+    "plot_relevance",
     "plot_reliability",
+    "plot_score_against_time",
     "plot_surface",
     "scores",
+    "suggest",
+    "suspicious_labels",
+    "write_report",
 ]

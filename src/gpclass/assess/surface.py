@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ..inference import EP
+from ..inference import EP, Laplace, NestedEP
 from ..kernels import RBF, Kernel
-from ..likelihoods import Probit
+from ..likelihoods import MultinomialProbit, Probit
 from .metrics import error_rate, information_score
 
 PAPER_GRID = tuple(np.linspace(-1.0, 5.0, 16))  # for ln ℓ and ln σ_f alike
@@ -71,18 +71,19 @@ def evidence_surface(
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
 ) -> Surface:
-    """Fit `engine` (default EP) with `likelihood` (default Probit) at every (ln ℓ, ln σ_f) of a grid.
+    """Fit `engine` with `likelihood` at every (ln ℓ, ln σ_f) of a grid.
 
-    X (n, D); y (n,) holds two kinds of label, of which the larger counts as +1. `kernel` is a class, or anything else
+    X (n, D); y (n,) labels. Of two kinds of label the larger counts as +1, and EP with Probit is the default; for more it is
+    nested EP with MultinomialProbit (Laplace where the likelihood is Softmax). `kernel` is a class, or anything else
     that makes a kernel from `lengthscale=` and `variance=`, or a kernel whose two parameters of these names are replaced.
     Each fit starts from its neighbour's, and from nothing where that does not converge; so the result does not depend on
     the path. Points where the engine fails or stops early are marked in `converged` and told in one warning.
     """
-    engine = EP() if engine is None else engine
-    likelihood = Probit() if likelihood is None else likelihood
+    classes, targets = _targets(y, likelihood)
+    likelihood = _default_likelihood(len(classes)) if likelihood is None else likelihood
+    engine = _default_engine(likelihood) if engine is None else engine
     make = _maker(kernel)
     columns, rows = _axis(log_lengthscales, "log_lengthscales"), _axis(log_scales, "log_scales")
-    classes, signs = _signs(y, "y")
     test = _Test.make(X_test, y_test, classes, y)
 
     shape = (len(rows), len(columns))
@@ -94,7 +95,7 @@ def evidence_surface(
         fit = first_of_row
         for j, log_lengthscale in enumerate(columns):
             k = make(float(np.exp(log_lengthscale)), float(np.exp(2 * log_scale)))
-            fit, complaint = _fit(engine, k(X), signs, likelihood, fit)
+            fit, complaint = _fit(engine, k(X), targets, likelihood, fit)
             if complaint:
                 failures.append(f"ln ℓ = {log_lengthscale:.3g}, ln σ_f = {log_scale:.3g}: {complaint}")
             if fit is None:
@@ -102,7 +103,7 @@ def evidence_surface(
             first_of_row = fit if j == 0 else first_of_row
             converged[i, j] = fit.converged
             found["log_evidence"][i, j] = fit.log_evidence
-            if hasattr(likelihood, "expected_log_prob"):
+            if hasattr(likelihood, "expected_log_prob") and likelihood.n_latents == 1:
                 found["jensen_bound"][i, j] = fit.jensen_bound()
             if test is not None:
                 found["information"][i, j], found["errors"][i, j] = test.score(X, k, fit, likelihood)
@@ -111,13 +112,13 @@ def evidence_surface(
     return Surface(columns, rows, found["log_evidence"], found["jensen_bound"], converged, **tested)
 
 
-def _fit(engine, K, signs, likelihood, start) -> tuple[Any, str]:
+def _fit(engine, K, targets, likelihood, start) -> tuple[Any, str]:
     """A fit from `start` if that converges, else from nothing; None if there is none; and what is to be complained of."""
     if start is not None and start.converged:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fit = engine.fit(K, signs, likelihood, start=start)
+                fit = engine.fit(K, targets, likelihood, start=start)
             if fit.converged and np.isfinite(fit.log_evidence):
                 return fit, ""
         except (np.linalg.LinAlgError, ArithmeticError):
@@ -125,7 +126,7 @@ def _fit(engine, K, signs, likelihood, start) -> tuple[Any, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fit = engine.fit(K, signs, likelihood)
+            fit = engine.fit(K, targets, likelihood)
     except (np.linalg.LinAlgError, ArithmeticError) as error:
         return None, f"{type(error).__name__}: {error}"
     return fit, "" if fit.converged else f"stopped early after {fit.n_iter} sweeps"
@@ -170,7 +171,11 @@ class _Test:
 
 
 def _probabilities(likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """(m, 2) probabilities of -1 and +1, each to full relative accuracy: 1 - p is 0 for a class of probability 1e-17."""
+    """(m, 2) probabilities of -1 and +1, each to full relative accuracy: 1 - p is 0 for a class of probability 1e-17.
+
+    (m, C) for several classes."""
+    if likelihood.n_latents > 1:
+        return likelihood.predictive(mean, var)
     P = np.exp([likelihood.log_predictive(np.full(len(mean), sign), mean, var) for sign in (-1.0, 1.0)]).T
     if np.abs(P.sum(axis=1) - 1).max(initial=0) < 1e-6:
         return P
@@ -178,15 +183,28 @@ def _probabilities(likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     return np.column_stack([1 - p, p])
 
 
-def _signs(y: ArrayLike, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The two labels in order, and y as -1 and +1."""
+def _default_likelihood(n_classes: int) -> Any:
+    return Probit() if n_classes == 2 else MultinomialProbit(n_classes)
+
+
+def _default_engine(likelihood: Any) -> Any:
+    if likelihood.n_latents == 1:
+        return EP()
+    return NestedEP() if hasattr(likelihood, "contrast_factor") else Laplace()
+
+
+def _targets(y: ArrayLike, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The labels in order, and y as the likelihood takes it: -1 and +1, or 0 … C - 1."""
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(f"{name} must be a vector of labels; its shape is {labels.shape}.")
-    classes = np.unique(labels)
-    if len(classes) != 2:
-        raise ValueError(f"{name} must have two kinds of label; it has {len(classes)}: {classes[:5].tolist()}.")
-    return classes, np.where(labels == classes[1], 1.0, -1.0)
+        raise ValueError(f"y must be a vector of labels; its shape is {labels.shape}.")
+    classes, codes = np.unique(labels, return_inverse=True)
+    n_latents = likelihood.n_latents if likelihood is not None else 1 if len(classes) == 2 else len(classes)
+    wanted = max(2, n_latents)
+    if len(classes) != wanted or len(classes) < 2:
+        of = "at least two kinds" if likelihood is None else "two kinds" if wanted == 2 else f"{wanted} kinds"
+        raise ValueError(f"y must have {of} of label; it has {len(classes)}: {classes[:5].tolist()}.")
+    return classes, codes if n_latents > 1 else 2.0 * codes - 1.0
 
 
 def _axis(values: ArrayLike, name: str) -> np.ndarray:

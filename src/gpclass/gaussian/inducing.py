@@ -9,7 +9,8 @@ parameters of u, P = Σ τ_i w_i w_iᵀ and h = Σ ν_i w_i: what was learned of
 Each inducing variable carries noise of `jitter` times its variance, so that K_uu has a factor whatever the inputs: two
 equal inducing inputs are one, no obstacle.
 
-Arrays carry the latent functions on the first axis, (C, …); those of covariances may be (1, …), shared by all.
+Arrays carry the latent functions on the first axis, (C, …); those of covariances may be (1, …), shared by all. Latent
+functions that share a covariance are a group, and what is asked of a group is one matrix product, however many there are.
 
 [VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
 """
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
 from ..numerics import NotPositiveDefinite
@@ -82,10 +83,6 @@ class Rows:
     def some(self, rows: slice) -> Rows:
         return Rows(self.phi[:, rows], self.residual[rows])
 
-    def part(self, c: int) -> np.ndarray:
-        """(m, M) φ for latent function c."""
-        return self.phi[c if len(self.phi) > 1 else 0]
-
 
 class LowRankPrior:
     """N(0, K_uu) of the inducing variables, one factor for all latent functions or one each."""
@@ -102,36 +99,52 @@ class LowRankPrior:
         """Factors: 1, or one for each latent function."""
         return len(self.L)
 
+    def grouped(self, parts: np.ndarray) -> np.ndarray:
+        """(C, …) as (groups, latent functions of each, …)."""
+        return parts.reshape(self.n_groups, -1, *parts.shape[1:])
+
     def rows(self, K_fu: np.ndarray, k_diag: np.ndarray) -> Rows:
         """From K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
-        phi = np.stack([times(part, L_inv.T) for part, L_inv in zip(K_fu, self.L_inv, strict=True)])
+        phi = stacked([times_triangle(part, L, transposed=True) for part, L in zip(K_fu, self.L_inv, strict=True)])
         known = np.einsum("cij,cij->ci", phi, phi)
         left = np.maximum(k_diag - known, LEAST * k_diag)
         return Rows(phi, np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T))
 
     def whitened(self, P: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Natural parameters (C, M, M), (C, M) of u as those of v."""
-        S = np.stack([transposed_times(_of(self.L, c), times(P[c], _of(self.L, c))) for c in range(self.n_latents)])
-        return S, np.stack([h[c] @ _of(self.L, c) for c in range(self.n_latents)])
+        return self._congruent(P, h, self.L)
 
     def coloured(self, S: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Natural parameters of v as those of u."""
-        inverse = self.L_inv
-        P = np.stack([transposed_times(_of(inverse, c), times(S[c], _of(inverse, c))) for c in range(self.n_latents)])
-        return P, np.stack([pull[c] @ _of(inverse, c) for c in range(self.n_latents)])
+        return self._congruent(S, pull, self.L_inv)
+
+    def _congruent(self, P, h, triangles, transposed=False):
+        """Lᵀ P L and Lᵀ h, or with Lᵀ for L. P is symmetric: the transpose of P L is Lᵀ P."""
+        out = np.empty(P.shape)
+        for group, of, L in zip(self.grouped(out), self.grouped(P), triangles, strict=True):
+            half = times_triangle(of.reshape(-1, self.M), L, transposed).reshape(of.shape)
+            half = np.ascontiguousarray(np.swapaxes(half, 1, 2)).reshape(-1, self.M)
+            group[:] = times_triangle(half, L, transposed).reshape(of.shape)
+        pulls = zip(self.grouped(h), triangles, strict=True)
+        return out, np.concatenate([times_triangle(of, L, transposed) for of, L in pulls])
+
+    def carried(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moments (C, M), (C, M, M) of v as those of u."""
+        return self._congruent(cov, mean, self.L, transposed=True)[::-1]
 
     def weights(self, rows: Rows) -> np.ndarray:
         """(1 or C, m, M) w_i = K_uu⁻¹ k_i."""
-        return np.stack([times(part, _of(self.L_inv, c)) for c, part in enumerate(rows.phi)])
+        return stacked([times_triangle(part, L_inv) for part, L_inv in zip(rows.phi, self.L_inv, strict=True)])
 
 
 def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ τ_i x_i x_iᵀ (C, M, M) and Σ ν_i x_i (C, M) for rows x (1 or C, m, M), τ and ν (m, C)."""
-    C = tau.shape[1]
-    return (
-        np.stack([transposed_times(_of(rows, c), tau[:, c, None] * _of(rows, c)) for c in range(C)]),
-        np.stack([nu[:, c] @ _of(rows, c) for c in range(C)]),
-    )
+    (groups, m, M), C = rows.shape, tau.shape[1]
+    by_group = np.split(tau, groups, axis=1)
+    scaled = ((part[:, :, None] * x[:, None]).reshape(m, -1) for part, x in zip(by_group, rows, strict=True))
+    P = stacked([transposed_times(part, x) for part, x in zip(scaled, rows, strict=True)])
+    h = np.concatenate([transposed_times(part, x) for part, x in zip(np.split(nu, groups, axis=1), rows, strict=True)])
+    return P.reshape(C, M, M), h
 
 
 class LowRankPosterior:
@@ -150,11 +163,16 @@ class LowRankPosterior:
         return 0.5 * float(np.sum(self.pull * self.mu) - np.sum(self.log_det))
 
     def marginals(self, rows: Rows) -> Marginals:
-        C = self.prior.n_latents
-        psi = np.stack([times(rows.part(c), self.A_inv[c]) for c in range(C)])
-        mean = np.stack([rows.part(c) @ self.mu[c] for c in range(C)], axis=1)
-        var = np.stack([np.einsum("ij,ij->i", psi[c], rows.part(c)) for c in range(C)], axis=1)
-        return Marginals(rows, self.mu, psi, mean, np.maximum(var, 0.0))
+        M, m = self.prior.M, rows.phi.shape[1]
+        A_inv = self.A_inv.reshape(self.prior.n_groups, -1, M)
+        psi = stacked([times(phi, A.T).reshape(m, -1, M) for phi, A in zip(rows.phi, A_inv, strict=True)])
+        means = [times(phi, mu.T) for phi, mu in zip(rows.phi, self.prior.grouped(self.mu), strict=True)]
+        var = np.concatenate(np.einsum("gikj,gij->gik", psi, rows.phi), axis=1)
+        return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
+
+    def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
+        """(C, M) means and (C, M, M) covariances of u."""
+        return self.prior.carried(self.mu, self.A_inv)
 
     def divergence(self) -> float:
         """KL(q(u) ‖ p(u)), summed over latent functions."""
@@ -173,7 +191,7 @@ class Marginals:
 
     rows: Rows
     mu: np.ndarray  # (C, M) of the posterior that they come from
-    psi: np.ndarray  # (C, m, M) φ_iᵀ A⁻¹
+    psi: np.ndarray  # (groups, m, latent functions of each, M) φ_iᵀ A⁻¹
     mean: np.ndarray  # (m, C)
     var: np.ndarray  # (m, C)
 
@@ -187,35 +205,36 @@ class GradientSum:
 
     def __init__(self, q: LowRankPosterior):
         self.prior = q.prior
-        own = 0.5 * (np.einsum("ci,cj->cij", q.mu, q.mu) + q.A_inv - np.eye(q.prior.M))
-        self.inner = own if q.prior.n_groups > 1 else own.sum(0, keepdims=True)
+        mu, A_inv = self.prior.grouped(q.mu), self.prior.grouped(q.A_inv)
+        prior_part = mu.shape[1] * np.eye(self.prior.M)
+        self.inner = 0.5 * (np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - prior_part)
 
     def add(self, at: Marginals, slope: np.ndarray, spread: np.ndarray, excess: np.ndarray, share: float = 1.0):
         """Takes in rows: `slope` is d log Z/da, `excess` d log Z/db, and `spread` what multiplies V w_i in d log Z/dw_i, V
         of the posterior that `at` comes from; (m, C) each. Gives their derivatives in K_fu and k_diag."""
         groups = self.prior.n_groups
-        fu = np.zeros(at.rows.phi.shape)
-        for c in range(self.prior.n_latents):
-            group, phi = c if groups > 1 else 0, at.rows.part(c)
-            p, r, e = (share * part[:, c, None] for part in (slope, spread, excess))
-            known = e * phi
-            outward = p * at.mu[c] + r * at.psi[c]
+        fu, parts = [], zip(*(np.split(share * part, groups, axis=1) for part in (slope, spread, excess)), strict=True)
+        for g, (p, r, e) in enumerate(parts):
+            phi = at.rows.phi[g]
+            known = e.sum(1)[:, None] * phi
+            outward = times(p, self.prior.grouped(at.mu)[g]) + np.matmul(r[:, None], at.psi[g])[:, 0]
             outward -= known
-            self.inner[group] -= transposed_times(outward, phi)
+            self.inner[g] -= transposed_times(outward, phi)
             outward -= known
-            fu[group] += outward
-        fu = np.stack([times(part, L_inv) for part, L_inv in zip(fu, self.prior.L_inv, strict=True)])
-        return fu, share * (excess.T if groups > 1 else excess.sum(1)[None])
+            fu.append(times_triangle(outward, self.prior.L_inv[g]))
+        return stacked(fu), share * (excess.T if groups > 1 else excess.sum(1)[None])
 
     def uu(self) -> np.ndarray:
         """(1 or C, M, M) the derivative in K_uu, of all rows taken in."""
         inner = 0.5 * (self.inner + np.swapaxes(self.inner, 1, 2))
-        uu = np.stack([transposed_times(L, times(part, L)) for part, L in zip(inner, self.prior.L_inv, strict=True)])
+        halves = [np.ascontiguousarray(times_triangle(part, L).T) for part, L in zip(inner, self.prior.L_inv, strict=True)]
+        uu = np.stack([times_triangle(half, L) for half, L in zip(halves, self.prior.L_inv, strict=True)])
         return uu + self.prior.jitter * np.einsum("cii->ci", uu)[:, :, None] * np.eye(self.prior.M)  # noise is a part of it
 
 
 # matrices -------------------------------------------------------------------------------------------------------------
-# products of C-ordered arrays by SciPy's BLAS, which sees their transposes; see numerics.linalg
+# products of C-ordered arrays by SciPy's BLAS, which sees their transposes; see numerics.linalg. Products by NumPy's beside
+# them would wake a second set of threads, and the two would wait for each other
 
 
 def times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -230,8 +249,14 @@ def transposed_times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
     return dgemm(1.0, Y.T, X.T, trans_b=1).T
 
 
-def _of(parts, c):
-    return parts[c if len(parts) > 1 else 0]
+def times_triangle(X: np.ndarray, L: np.ndarray, transposed: bool = False) -> np.ndarray:
+    """X L or X Lᵀ, L lower triangular, both in C order."""
+    return dtrmm(1.0, L.T, X.T, side=0, lower=0, trans_a=int(transposed)).T
+
+
+def stacked(parts: list[np.ndarray]) -> np.ndarray:
+    """`np.stack` without a copy of a single one."""
+    return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
 def _lower_factor(K, jitter):
@@ -249,8 +274,8 @@ def _lower_factor(K, jitter):
 
 def _inverse_plus_identity(S):
     """(I + S)⁻¹, symmetric, and log|I + S|."""
-    A = 0.5 * (S + S.T)
-    A[np.diag_indices_from(A)] += 1.0
+    A = S.copy()
+    A.flat[:: len(A) + 1] += 1.0
     upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=1)
     log_det = 2.0 * float(np.sum(np.log(np.maximum(np.diagonal(upper), 0.0)))) if info == 0 else np.nan
     if not np.isfinite(log_det):
@@ -258,7 +283,9 @@ def _inverse_plus_identity(S):
             "the posterior of the inducing variables is not a distribution: sites of negative precision outweigh the prior"
         )
     inverse, _ = dpotri(upper, lower=0, overwrite_c=1)
-    return np.triu(inverse) + np.triu(inverse, 1).T, log_det
+    inverse = inverse + inverse.T  # zeros stand below its diagonal
+    inverse.flat[:: len(S) + 1] *= 0.5
+    return inverse, log_det
 
 
 __all__ = [

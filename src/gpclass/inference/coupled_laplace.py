@@ -23,16 +23,16 @@ SHORTEST = 2.0**-20  # of a line search
 
 def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> CoupledFit:
     """The mode, and the Gaussian there."""
-    require(likelihood, ("class_probabilities",), "Laplace for several classes")
+    require(likelihood, ("curvature_weights",), "Laplace for several classes")
     path = Climb(K, y, likelihood, start)
     gap, sweep = np.inf, 0
     while sweep < engine.max_iter:
         sweep += 1
-        system = CoupledSystem(K, likelihood.class_probabilities(path.f))
+        system = CoupledSystem(K, likelihood.curvature_weights(path.f))
         gap = path.settle(system, engine.tol)
         if gap < engine.tol:
             break
-    pi = likelihood.class_probabilities(path.f)
+    pi = likelihood.curvature_weights(path.f)
     moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
     if moved > engine.tol:  # the last steps were small but not nothing
         system, sweep = CoupledSystem(K, pi), sweep + 1

@@ -14,6 +14,7 @@ from scipy.linalg.blas import dgemm
 from .base import Array, Kernel
 from .comparisons import FAR, Distance
 from .pairwise import Pairwise, _make_symmetric
+from .per_class import PerClass
 
 
 def covariance(kernel: Kernel, X: Array, Z: Array | None = None) -> Array:
@@ -28,6 +29,14 @@ def covariance(kernel: Kernel, X: Array, Z: Array | None = None) -> Array:
     kernel._shape(s)  # type: ignore[attr-defined]
     s *= kernel.variance  # type: ignore[attr-defined]
     return s
+
+
+def between(kernel: Kernel, Z: Array, X: Array) -> Array:
+    """k(Z, X), with an axis of classes before all else if the kernel, or inputs Z (C, M, D), are the classes' own."""
+    if np.ndim(Z) == 2:
+        return kernel(Z, X)
+    kernels = kernel.kernels if isinstance(kernel, PerClass) else [kernel] * len(Z)
+    return np.stack([k(own, X) for k, own in zip(kernels, Z, strict=True)])
 
 
 def pullback(kernel: Kernel, X: Array, Z: Array | None, G: Array, value: Array) -> tuple[Array, Array]:
@@ -50,13 +59,21 @@ def pullback(kernel: Kernel, X: Array, Z: Array | None, G: Array, value: Array) 
         M = kernel.variance * G
         parts = {"variance": np.einsum("ij,ij->", M, shape), **{n: np.einsum("ij,ij->", M, d) for n, d in inner.items()}}
         M = M * slope
-    dF, dH = _product(M, H) - M.sum(1)[:, None] * F, _product(M.T, F) - M.sum(0)[:, None] * H
-    sides = [(X, F, dF + dH)] if Z is None else [(X, F, dF), (Z, H, dH)]
-    parts.update(kernel._scale_parameters(-np.sum(F * dF, axis=0) - np.sum(H * dH, axis=0)))
+    if Z is None:
+        M = M + M.T  # a row of X is both sides
+    moved = _product(M.T, F)
+    dH = moved - M.sum(0)[:, None] * H
+    # Σ F ∘ dF + Σ H ∘ dH, columns apart, without dF: F and H meet in the same product
+    scale = 2 * np.einsum("ij,ij->j", H, moved)
+    scale -= np.einsum("i,ij,ij->j", M.sum(1), F, F) + np.einsum("i,ij,ij->j", M.sum(0), H, H)
+    parts.update(kernel._scale_parameters(-0.5 * scale if Z is None else -scale))
+    sides = [(Z if Z is not None else X, H, dH)]
+    if Z is not None and type(kernel)._feature_parameters is not Pairwise._feature_parameters:
+        sides.append((X, F, _product(M, H) - M.sum(1)[:, None] * F))
     for side in sides:
         for name, part in kernel._feature_parameters(*side).items():
             parts[name] = parts.get(name, 0.0) + part
-    return kernel._gradient(parts), kernel._to_inputs(*sides[-1])
+    return kernel._gradient(parts), kernel._to_inputs(*sides[0])
 
 
 def _features(kernel, X, Z):

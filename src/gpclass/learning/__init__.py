@@ -20,6 +20,7 @@ from .columns import KernelColumns, KernelGradient
 from .inducing import (
     InducingModel,
     LowRankObjective,
+    Pass,
     Trainer,
     Training,
     maximise_low_rank,
@@ -27,7 +28,7 @@ from .inducing import (
     train_inducing,
 )
 from .inducing_mnl import InducingInputs, InducingObjective, InducingSearch, k_means, maximise_inducing
-from .learn import Learned, learn
+from .learn import Learned, learn, trained
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise, warn_if_unfinished
@@ -55,6 +56,7 @@ __all__ = [
     "LowRankObjective",
     "Normal",
     "Objective",
+    "Pass",
     "Search",
     "Step",
     "Trainer",
@@ -78,6 +80,7 @@ __all__ = [
     "resolve_priors",
     "start_inputs",
     "train_inducing",
+    "trained",
     "typical_distance",
     "update_active",
     "warn_if_too_large",

@@ -17,6 +17,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,57 +25,31 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
-from ..kernels import Kernel
+from ..kernels import Kernel, PerClass
 from ..kernels.cross import covariance, pullback
 from ..sparse.low_rank import InducingFit, State, log_class_probabilities, repaired, squeezed
+from ..sparse.training import Inducing, Training
 from .objective import LOOSE, Evaluation
 from .optimise import Search, maximise
 from .priors import log_prior
-from .streams import Arrays, Source, Summary, codes, look
+from .streams import Arrays, Source, Summary, codes, finite, look
 
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
 SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
 FORMAT = 1  # of checkpoints
+LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
+WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
+LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
 
 
-@dataclass(frozen=True)
-class Training:
-    """How to train."""
-
-    n_inducing: int = 100
-    per_class: bool = False  # whether each class has inducing inputs of its own
-    inputs: str = "k-means++"  # where inducing inputs begin: "k-means++" or "random" rows
-    learn_inputs: bool = True
-    batch_size: int | None = 200  # rows of a minibatch; None takes all at once
-    epochs: int = 20  # passes over the data
-    learning_rate: float = 1e-3  # Adam's constants are those of [VC] 6.4
-    beta1: float = 0.9
-    beta2: float = 0.999
-    adam_epsilon: float = 1e-8
-    validation: float = 0.0  # part of the rows held out to stop by; 0 never stops early
-    patience: int = 5  # passes without a better one on the held-out rows
-    warm_up: int = 0  # minibatches at the beginning that set sites only
-
-    def __post_init__(self):
-        if self.n_inducing < 1 or self.epochs < 0 or (self.batch_size is not None and self.batch_size < 1):
-            raise ValueError("n_inducing and batch_size must be at least 1, epochs at least 0")
-        if self.inputs not in ("k-means++", "random"):
-            raise ValueError(f"inputs must be 'k-means++' or 'random', but is {self.inputs!r}")
-        if not 0 <= self.validation < 1 or self.patience < 1:
-            raise ValueError("validation must be in [0, 1) and patience at least 1")
-        if not (self.learning_rate > 0 and 0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.adam_epsilon > 0):
-            raise ValueError("learning_rate and adam_epsilon must be positive, beta1 and beta2 in [0, 1)")
-
-
-def start_inputs(summary: Summary, training: Training, n_rows: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
     """(1 or C, M, D) inducing inputs among the rows, no two of them alike as long as there are enough different rows."""
-    M = training.n_inducing
-    if n_rows < M:
-        raise ValueError(f"n_inducing={M} is more than the {n_rows} rows: take fewer inducing points")
+    M = training.count(n_rows)
     different = np.unique(summary.X, axis=0)
     sets = []
     for _ in range(n_classes if training.per_class else 1):
@@ -95,31 +70,44 @@ def start_inputs(summary: Summary, training: Training, n_rows: int, n_classes: i
 
 @dataclass(frozen=True)
 class InducingKernel:
-    """A kernel with inducing inputs: the matrices that engines see, and the way back."""
+    """A kernel with inducing inputs: the matrices that engines see, and the way back.
+
+    Matrices have an axis of G groups: one group, or one for each class if kernels or inducing inputs are the classes' own.
+    """
 
     kernel: Kernel
     Z: np.ndarray  # (1 or C, M, D)
+
+    def _groups(self) -> list[tuple[Kernel, np.ndarray]]:
+        kernels = self.kernel.kernels if isinstance(self.kernel, PerClass) else (self.kernel,)
+        count = max(len(kernels), len(self.Z))
+        if {len(kernels), len(self.Z)} - {1, count}:
+            raise ValueError(f"there are kernels for {len(kernels)} classes, but inducing inputs for {len(self.Z)}")
+        return [(kernels[g % len(kernels)], self.Z[g % len(self.Z)]) for g in range(count)]
 
     def matrices(self, X: np.ndarray) -> LowRankMatrices:
         return LowRankMatrices(self.gram(), *self.cross(X))
 
     def cross(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
-        cross = np.stack([covariance(self.kernel, X, Z) for Z in self.Z])
-        return cross, np.broadcast_to(self.kernel.diag(X), (len(self.Z), len(X)))
+        """K_fu (G, m, M) and k_diag (G, m)."""
+        groups = self._groups()
+        diag = np.broadcast_to(self.kernel.diag(X), (len(groups), len(X)))
+        return np.stack([covariance(kernel, X, Z) for kernel, Z in groups]), diag
 
     def gram(self) -> np.ndarray:
-        return np.stack([covariance(self.kernel, Z) for Z in self.Z])
+        return np.stack([covariance(kernel, Z) for kernel, Z in self._groups()])
 
     def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives in the kernel's θ, and in Z."""
-        theta, dZ = self.kernel.pullback_diag(X, G.diag.sum(0)), []
-        for g, Z in enumerate(self.Z):
-            of_cross, moved = pullback(self.kernel, X, Z, G.fu[g], K.K_fu[g])
-            of_gram, moved_too = pullback(self.kernel, Z, None, G.uu[g], K.K_uu[g])
-            theta = theta + of_cross + of_gram
-            dZ.append(moved + moved_too)
-        return theta, np.stack(dZ)
+        per_class = isinstance(self.kernel, PerClass)
+        theta, dZ = self.kernel.pullback_diag(X, G.diag if per_class else G.diag.sum(0)), np.zeros_like(self.Z)
+        parts = []
+        for g, (kernel, Z) in enumerate(self._groups()):
+            of_cross, moved = pullback(kernel, X, Z, G.fu[g], K.K_fu[g])
+            of_gram, moved_too = pullback(kernel, Z, None, G.uu[g], K.K_uu[g])
+            parts.append(of_cross + of_gram)
+            dZ[g % len(dZ)] += moved + moved_too
+        return theta + (np.concatenate(parts) if per_class else sum(parts)), dZ
 
 
 # what comes out -----------------------------------------------------------------------------------------------------------
@@ -153,6 +141,15 @@ class InducingModel:
         """(m, C) standard deviations of the class probabilities under the latent posterior."""
         spread = self.likelihood.predictive_std(*self.latent(X))
         return spread if self.likelihood.n_latents > 1 else np.stack([spread, spread], axis=1)
+
+
+def threads(n_rows: int, Z: np.ndarray, n_latents: int) -> AbstractContextManager:
+    """Products of all classes that share inducing inputs are one, and BLAS's threads share it out, if it is large.
+
+    Threads that wait for each other over small products cost more than they bring, on a busy machine many times more.
+    """
+    worth = n_rows * Z.shape[1] ** 2 * (n_latents if len(Z) == 1 else 1) >= WORTH
+    return nullcontext() if worth else threadpool_limits(1, "blas")
 
 
 # together: Adam and sites -------------------------------------------------------------------------------------------------
@@ -214,15 +211,19 @@ class Trainer:
         kernel: Kernel,
         likelihood: Any,
         engine: Any,
-        training: Training,
+        training: Training | None = None,
         priors: list | None = None,
         random_state: int = 0,
         Z: np.ndarray | None = None,
         labels: np.ndarray | None = None,
     ) -> tuple[Trainer, Source]:
-        """A run that has not done anything yet, and the source without the rows that are held out."""
+        """A run that has not done anything yet, and the source without the rows that are held out.
+
+        How to train is what the engine says, or `training` instead.
+        """
         if not getattr(engine, "minibatches", False):
             raise TypeError(f"{type(engine).__name__} takes all rows at once, settled: use `maximise_low_rank`")
+        training = engine if training is None else training
         summary = look(source, (random_state, 2**32 - 1))
         labels = summary.labels if labels is None else np.asarray(labels)
         codes(summary.labels, labels, 2)
@@ -249,10 +250,11 @@ class Trainer:
 
     # one minibatch --------------------------------------------------------------------------------------------------
 
-    def step(self, X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> float:
+    def step(self, X: np.ndarray, y: np.ndarray, rows: np.ndarray, rate: float | None = None) -> float:
         """Sites of these rows and hyperparameters, moved together; gives the estimate of the evidence. [VC] (5.22)
 
-        If anything is wrong with the rows, an error is raised and nothing has changed.
+        Adam's rate is that of the schedule, or `rate`. If anything is wrong with the rows, an error is raised and nothing
+        has changed.
         """
         y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
         bound = InducingKernel(self.kernel, self.Z)
@@ -271,8 +273,16 @@ class Trainer:
             raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
         self.state = done.state
         if self.state.steps > self.training.warm_up:
-            self._climb(gradient, inputs)
+            self._climb(gradient, inputs, self._scheduled() if rate is None else rate)
         return value
+
+    def _scheduled(self) -> float:
+        """Half a cosine from the learning rate to next to nothing over the passes that there are to be."""
+        t = self.training
+        if not t.decay:
+            return t.learning_rate
+        steps = -(-self.n_rows // (t.batch_size or self.n_rows)) * t.passes(self.n_rows)
+        return t.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, self.adam.t / max(1, steps))))
 
     def grow(self, n_rows: int) -> None:
         """More rows after those there are, of which nothing is known yet: for data that come later."""
@@ -285,15 +295,34 @@ class Trainer:
         self.state = replace(self.state, memory=added, seen=n_rows if self.state.seen else 0)
         self.n_rows = n_rows
 
+    def extend(self, X: np.ndarray, y: np.ndarray) -> None:
+        """Take in rows that come later, once, in minibatches; those before need not be there any more.
+
+        Sites of the earlier rows stay as they are, hyperparameters go on moving.
+        """
+        codes(np.asarray(y), self.labels, self.likelihood.n_latents)  # unknown labels before anything changes
+        first = self.n_rows
+        self.grow(first + len(y))
+        size = self.training.batch_size or len(y)
+        order = np.random.default_rng([self.seed, first]).permutation(len(y))
+        for i in range(0, len(y), size):
+            at = np.sort(order[i : i + size])
+            before = self.state
+            self.step(finite(X[at]), np.asarray(y)[at], first + at, LATER * self.training.learning_rate)
+            if self.engine.keeps_rows:  # these rows are no pass: nothing of the earlier ones goes for them
+                now = self.state
+                P, h = before.P + now.fresh_P, before.h + now.fresh_h
+                self.state = replace(now, P=P, h=h, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h), passed=0)
+
     @property
     def _theta(self) -> np.ndarray:
         return np.concatenate([self.kernel.theta, self.likelihood.theta])
 
-    def _climb(self, gradient, inputs):
+    def _climb(self, gradient, inputs, rate):
         p, few = len(self.kernel.theta), len(gradient)
         if self.training.learn_inputs:
             gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
-        move = self.adam.step(gradient, self.training.learning_rate, self.training)
+        move = self.adam.step(gradient, rate, self.training)
         bounds = np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
         theta = np.clip(self._theta + move[:few], bounds[:, 0], bounds[:, 1])
         self.kernel, self.likelihood = self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
@@ -306,14 +335,19 @@ class Trainer:
         """Passes over the data, as many as `training` says or `epochs` more; saved to `checkpoint` on the way."""
         if source.n_rows != self.n_rows:
             raise ValueError(f"the source has {source.n_rows} rows, but training began with {self.n_rows}")
-        until = self.training.epochs if epochs is None else self.epoch + epochs
+        until = self.training.passes(self.n_rows) if epochs is None else self.epoch + epochs
         saver = Saver(self, checkpoint)
         try:
-            while self.epoch < until and not self._stopped():
-                self._pass(source, until, saver, verbose)
+            with self.threads():
+                while self.epoch < until and not self._stopped():
+                    self._pass(source, until, saver, verbose)
         finally:
             saver.save(force=True)
         return self
+
+    def threads(self) -> AbstractContextManager:
+        """Where to take steps."""
+        return threads(min(self.training.batch_size or self.n_rows, self.n_rows), self.Z, self.likelihood.n_latents)
 
     def _pass(self, source, until, saver, verbose):
         size = self.training.batch_size or self.n_rows
@@ -362,6 +396,11 @@ class Trainer:
     def _parameters(self):
         return {"theta": self._theta, "Z": self.Z.copy(), "P": self.state.P.copy(), "h": self.state.h.copy()}
 
+    @property
+    def log_evidence(self) -> float:
+        """As the minibatches of the last whole pass estimate it; NaN before the first."""
+        return self.history[-1].log_evidence if self.history else np.nan
+
     # results --------------------------------------------------------------------------------------------------------
 
     def current(self) -> InducingModel:
@@ -402,7 +441,9 @@ class Trainer:
 
     def _identity(self) -> str:
         """What a checkpoint must have in common with the run that takes it up."""
-        what = {"engine": repr(self.engine), "training": repr(replace(self.training, epochs=0)), "n_rows": self.n_rows}
+        # a run may be taken up from another place, for more passes
+        engine, training = (repr(replace(x, epochs=0, checkpoint=None)) for x in (self.engine, self.training))
+        what = {"engine": engine, "training": training, "n_rows": self.n_rows}
         return json.dumps({**what, "seed": self.seed, "names": [*self.kernel.names, *self.likelihood.names]})
 
     def resume(self, path: Any) -> Trainer:
@@ -466,7 +507,7 @@ def train_inducing(
     kernel: Kernel,
     likelihood: Any,
     engine: Any,
-    training: Training,
+    training: Training | None = None,
     *,
     priors: list | None = None,
     random_state: int = 0,
@@ -475,7 +516,11 @@ def train_inducing(
     Z: np.ndarray | None = None,
     labels: np.ndarray | None = None,
 ) -> Trainer:
-    """Train on minibatches, taking up the run that `checkpoint` was written by if there is such a file."""
+    """Train on minibatches as the engine says, or `training` instead.
+
+    The run that `checkpoint` was written by is taken up if there is such a file.
+    """
+    checkpoint = (engine if training is None else training).checkpoint if checkpoint is None else checkpoint
     trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
     if checkpoint is not None and Path(checkpoint).exists():
         trainer.resume(checkpoint)
@@ -549,9 +594,10 @@ class LowRankObjective:
 
 def maximise_low_rank(objective: LowRankObjective, max_iter: int = 100, verbose: int = 0) -> tuple[InducingModel, Search]:
     """L-BFGS-B on the evidence of settled sites ("outer")."""
-    search = maximise(objective, [objective.theta], max_iter, verbose)  # type: ignore[arg-type]
-    assert search.best is not None, "a search ends with an evaluation or an error"
-    fit = objective.fit(search.best.theta, search.best.fit)[0]
+    with threads(len(objective.y), objective.Z, objective.likelihood.n_latents):
+        search = maximise(objective, [objective.theta], max_iter, verbose)  # type: ignore[arg-type]
+        assert search.best is not None, "a search ends with an evaluation or an error"
+        fit = objective.fit(search.best.theta, search.best.fit)[0]
     return objective.model(search.best.theta, fit), search
 
 

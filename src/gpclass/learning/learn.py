@@ -6,17 +6,26 @@ its own search; this is where they meet.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..sparse import IVM, SparseVariationalMNL
+from ..sparse import IVM, LowRankEngine, SparseVariationalMNL, TrainedFit
 from .active_set import fit_active, maximise_active
+from .augment import fit_augmented
+from .inducing import LowRankObjective, Trainer, maximise_low_rank, start_inputs, train_inducing
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
-from .optimise import Search, Step, maximise
+from .optimise import Search, maximise
+from .streams import Arrays, Source, look
+
+SETTLED = 1 << 26  # covariances with inducing inputs up to which all rows are swept at once where there is nothing to learn
+FEW_ROWS = 2000  # times latent functions, up to which sites are settled for each evaluation unless the engine says otherwise
+HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that moves sites alone
 
 
 @dataclass(frozen=True)
@@ -27,14 +36,27 @@ class Learned:
     kernel: Any
     likelihood: Any
     inputs: np.ndarray  # those that a prediction needs covariances with
-    history: list[Step]
+    history: list[Any]  # a `Step` for each evaluation, or a `Pass` for each pass over minibatches
     n_iter: int
     rows: np.ndarray | None = None  # of the training data, where these inputs are some of them
+    trainer: Trainer | None = None  # a run on minibatches, that may go on
     problem: str = ""  # why the end of the search may be no maximum, and what to do; see `warn_if_unfinished`
 
 
-def learn(objective: Objective, starts: Sequence[np.ndarray], max_iter: int, verbose: int = 0) -> Learned:
-    """Search for hyperparameters from each of `starts`; none of them leaves hyperparameters as the objective has them."""
+def learn(
+    objective: Objective,
+    starts: Sequence[np.ndarray],
+    max_iter: int,
+    verbose: int = 0,
+    stream: tuple[Source, np.ndarray] | None = None,
+    seed: int = 0,
+) -> Learned:
+    """Search for hyperparameters from each of `starts`; none of them leaves hyperparameters as the objective has them.
+
+    `stream` is a source of rows and the labels of its classes, where the objective has but a sample of the rows.
+    """
+    if isinstance(objective.engine, LowRankEngine):
+        return _inducing(objective, starts, max_iter, verbose, stream, seed)
     if isinstance(objective.engine, IVM):
         return _active(objective, starts, verbose)
     if isinstance(objective.engine, SparseVariationalMNL):
@@ -53,10 +75,19 @@ def _full(objective, starts, max_iter, verbose):
 def _active(objective, starts, verbose):
     if not starts:
         fit, kernel, likelihood = fit_active(objective, objective.theta)
-        return Learned(fit, kernel, likelihood, objective.X[fit.rows], [], 1, fit.rows)
-    search = _best([maximise_active(objective, start, verbose) for start in starts])
-    fit = search.best.fit
-    return _learned(search, fit, objective.X[fit.rows], fit.rows)
+        learned = Learned(fit, kernel, likelihood, objective.X[fit.rows], [], 1, fit.rows)
+    else:
+        search = _best([maximise_active(objective, start, verbose) for start in starts])
+        fit = search.best.fit
+        learned = _learned(search, fit, objective.X[fit.rows], fit.rows)
+    return learned if objective.engine.augment is None else _augmented(objective, learned)
+
+
+def _augmented(objective, learned):
+    """The active set chosen once more, with transformed copies of its rows among the candidates."""
+    theta = np.concatenate([learned.kernel.theta, learned.likelihood.theta])
+    found = fit_augmented(objective, theta, learned.posterior, objective.engine.augment)
+    return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources)
 
 
 def _inducing_mnl(objective, starts, max_iter, verbose):
@@ -67,6 +98,107 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
     at = search.at
     assert at is not None, "a search ends somewhere"
     return _learned(search, search.fit, at.Z, None if at.chosen is None else at.chosen.rows)
+
+
+# inducing points ------------------------------------------------------------------------------------------------------
+
+
+def _inducing(objective, starts, max_iter, verbose, stream, seed):
+    source, labels = (Arrays(objective.X, objective.y), _labels(objective.likelihood)) if stream is None else stream
+    engine = objective.engine
+    if not engine.minibatches:
+        if stream is not None:
+            raise TypeError(f"{type(engine).__name__} takes all rows at once; give arrays, or take ScalableEP")
+        return _all_at_once(objective, starts, max_iter, verbose, source, seed)
+    if stream is None and _settles(objective, bool(starts)):
+        return _all_at_once(objective, starts, max_iter, verbose, source, seed)
+    if not starts:
+        engine = replace(engine, **HELD)
+    runs = []
+    for number, start in enumerate(starts or [objective.theta]):
+        kernel, likelihood = objective.at(start)
+        here = engine if number == 0 else replace(engine, checkpoint=_numbered(engine.checkpoint, number))
+        settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
+        runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
+    return trained(max(runs, key=lambda run: run.log_evidence))
+
+
+def _settles(objective, learning: bool) -> bool:
+    """Whether sites of all rows are settled for each evaluation, or moved by minibatches along with hyperparameters."""
+    engine, n = objective.engine, len(objective.y)
+    if engine.search != "auto" and learning:
+        return engine.search == "settled"
+    numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
+    few = n * objective.likelihood.n_latents <= FEW_ROWS
+    return numbers <= SETTLED if not learning else few and engine.settles and engine.checkpoint is None
+
+
+def _labels(likelihood):
+    return np.array([-1.0, 1.0]) if likelihood.n_latents == 1 else np.arange(likelihood.n_latents)
+
+
+def _numbered(path, number):
+    return None if path is None else f"{os.fspath(path)}.{number}"
+
+
+def trained(trainer: Trainer) -> Learned:
+    """What a run on minibatches has come to so far."""
+    model = trainer.model()
+    fit = TrainedFit(trainer.engine, model.posterior, model.likelihood, trainer.log_evidence, trainer.n_rows)
+    passes = max(1, trainer.epoch)
+    return Learned(fit, model.kernel, model.likelihood, _shared(model.Z), trainer.history, passes, trainer=trainer)
+
+
+def _all_at_once(objective, starts, max_iter, verbose, source, seed):
+    """Sites settled for each evaluation."""
+    engine, likelihood = objective.engine, objective.likelihood
+    summary = look(source, (seed, 0))
+    Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
+    unit, moving = summary.spread, engine.learn_inputs
+    low_rank = LowRankObjective(
+        objective.X, objective.y, objective.kernel, likelihood, engine, objective.priors, Z, unit, moving
+    )
+    if not starts:
+        fit, bound, _ = replace(low_rank, learn_inputs=False).fit(objective.theta)
+        kept = TrainedFit(engine, fit.posterior, likelihood, fit.log_evidence, len(objective.y))
+        run = _to_go_on(objective, source, fit, Z, seed, HELD)
+        return Learned(kept, bound.kernel, likelihood, _shared(Z), [], 1, trainer=run)
+    searches = []
+    for start in starts:
+        kernel, begun = objective.at(start)
+        searches.append(maximise_low_rank(replace(low_rank, kernel=kernel, likelihood=begun), max_iter, verbose))
+    model, search = max(searches, key=lambda pair: pair[1].best.value if pair[1].best else -np.inf)
+    found = search.best
+    assert found is not None, "a search that could not begin has raised"
+    kept = TrainedFit(engine, model.posterior, model.likelihood, found.fit.log_evidence, len(objective.y))
+    there = replace(objective, kernel=model.kernel, likelihood=model.likelihood)
+    return Learned(
+        kept,
+        model.kernel,
+        model.likelihood,
+        _shared(model.Z),
+        [step for _, some in searches for step in some.history],
+        max(1, sum(some.n_iter for _, some in searches)),
+        trainer=_to_go_on(there, source, found.fit, model.Z, seed),
+        problem=search.problem,
+    )
+
+
+def _to_go_on(objective, source, fit, Z, seed, changes=None):
+    """A run at the place of a settled fit, to take in later rows; None if the engine can't."""
+    if not objective.engine.minibatches:
+        return None
+    engine = replace(objective.engine, **(changes or {}), validation=0.0)
+    labels = _labels(objective.likelihood)
+    settings = {"random_state": seed, "Z": Z, "labels": labels}
+    trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)
+    trainer.state = fit.state
+    return trainer
+
+
+def _shared(Z):
+    """(M, D) where all classes have the same inducing inputs, else (C, M, D)."""
+    return Z[0] if len(Z) == 1 else Z
 
 
 def _best(searches: list[Any]) -> Any:
@@ -80,4 +212,4 @@ def _best(searches: list[Any]) -> Any:
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search that could not begin has raised"
     best, n_iter = search.best, max(1, search.n_iter)
-    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, search.problem)
+    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, problem=search.problem)

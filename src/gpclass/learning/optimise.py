@@ -10,6 +10,7 @@ saves about half of the evaluations.
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -135,6 +136,7 @@ class _Run:
 
     def go(self, start: np.ndarray, max_iter: int, reach: float = 1.0) -> None:
         """From `start`, with a first step no longer than `reach`."""
+        self.begun, self.max_iter = time.perf_counter(), max_iter
         start = np.clip(start, *self.bounds.T)
         try:
             first = self._evaluate(start)
@@ -203,9 +205,15 @@ class _Run:
         assert self.search.best is not None, "a run begins with an evaluation"
         sys.stderr.write(
             f"run {self.number}  iteration {self.iteration:3d}  evaluations {len(self.search.history):3d}  "
-            f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}"
+            f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}  at most {self._time_left()} left"
             + ("\r" if sys.stderr.isatty() else "\n")
         )
+
+    def _time_left(self) -> str:
+        """Of this run, if it took all the iterations that it may; most end earlier."""
+        pace = (time.perf_counter() - self.begun) / self.iteration
+        minutes, seconds = divmod(round(pace * (self.max_iter - self.iteration)), 60)
+        return f"{minutes}:{seconds:02d}"
 
     def _problem(self, status: int, message: str) -> str:
         """What a user should know of a run that ended on a slope."""

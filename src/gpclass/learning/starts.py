@@ -8,12 +8,14 @@ from scipy.spatial.distance import pdist
 from .objective import Objective
 
 ENOUGH = 1000  # rows from which a typical distance is taken
+PLENTY = 100_000  # rows from which columns' standard deviations are taken
 
 
 def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
     """Median distance between rows; 1 if all rows are equal."""
     if len(X) > ENOUGH:
-        X = X[rng.choice(len(X), ENOUGH, replace=False)]
+        X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
+    X = np.asarray(X, float)
     scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # so that squares of very large or small inputs stay finite
     distances = pdist(X / scale)
     distances = distances[distances > 0]
@@ -22,6 +24,7 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
 
 def column_spread(X: np.ndarray) -> np.ndarray:
     """Standard deviation of each column, of numbers as large or small as floats can be."""
+    X = np.asarray(X[:: 1 + len(X) // PLENTY], float)
     scale = np.max(np.abs(X), axis=0, initial=0.0)
     scale[scale == 0] = 1.0
     return scale * np.std(X / scale, axis=0)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 CHUNK = 1 << 16  # rows read from a file at a time
+ROUNDS, MIX = 6, np.uint64(0xBF58476D1CE4E5B9)  # of a random order's network, and the multiplier of its hash
 SAMPLE = 10_000  # rows that stand for all where starting points are looked for
 
 
@@ -40,6 +41,40 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class Order:
+    """Numbers 0 … n-1 in a random order of which no more than a part is ever in memory.
+
+    A Feistel network takes a number's halves in turns and adds to one what a hash makes of the other, which can be undone:
+    a permutation of as many numbers as its bits have. What falls beyond n goes through it again.
+    """
+
+    n: int
+    bits: int  # of a half
+    keys: np.ndarray  # one for each round
+
+    @staticmethod
+    def of(n: int, seed: Sequence[int]) -> Order:
+        keys = np.random.default_rng(list(seed)).integers(2**63, size=ROUNDS, dtype=np.uint64)
+        return Order(n, max(1, -(-(n - 1).bit_length() // 2)), keys)
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Those at some places."""
+        numbers = self._permuted(np.arange(start, stop, dtype=np.uint64))
+        while np.any(beyond := numbers >= self.n):
+            numbers[beyond] = self._permuted(numbers[beyond])
+        return numbers.astype(np.int64)
+
+    def _permuted(self, numbers):
+        half, mask = np.uint64(self.bits), np.uint64((1 << self.bits) - 1)
+        left, right = numbers >> half, numbers & mask
+        for key in self.keys:
+            mixed = (right + key) * MIX  # arithmetic modulo 2^64
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * MIX
+            left, right = right, left ^ ((mixed >> np.uint64(32)) & mask)
+        return (left << half) | right
+
+
+@dataclass(frozen=True)
 class Arrays:
     """Arrays or memory maps X (n, D) and y (n,), or some of their rows."""
 
@@ -60,9 +95,9 @@ class Arrays:
         return int(self.X.shape[1])
 
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
-        order = np.random.default_rng(list(seed)).permutation(self.n_rows)
+        order = Order.of(self.n_rows, seed)
         for i in range(0, self.n_rows, size):
-            rows = np.sort(order[i : i + size])  # memory maps are read forwards
+            rows = np.sort(order.part(i, min(i + size, self.n_rows)))  # memory maps are read forwards
             at = rows if self.chosen is None else self.chosen[rows]
             yield Batch(finite(self.X[at]), np.asarray(self.y[at]), rows)
 
@@ -181,6 +216,12 @@ def as_source(X: Any, y: Any = None) -> Source:
     if y is not None:
         return Arrays(X if hasattr(X, "shape") else np.asarray(X), y if hasattr(y, "shape") else np.asarray(y))
     return X if hasattr(X, "batches") else Batches.of(X)
+
+
+def is_stream(X: Any) -> bool:
+    """Whether X brings rows and labels: a source, a function that begins one, or pairs (X, y)."""
+    pairs = isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, tuple) and len(x) == 2 for x in X)
+    return hasattr(X, "batches") or callable(X) or (pairs and all(np.ndim(x) == 2 for x, _ in X))
 
 
 @dataclass(frozen=True)

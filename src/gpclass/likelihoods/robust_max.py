@@ -26,7 +26,8 @@ SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as
 class RobustMax(Multiclass):
     """p(y | f) = 1 - ε if f_y + bias_y is the largest, else ε / (C - 1); y in 0 … n_classes - 1."""
 
-    epsilon: float = 0.001  # probability that the label is not that of the largest latent value
+    # probability that the label is not that of the largest latent value; with much less EP often finds no end
+    epsilon: float = 0.05
     learn_epsilon: bool = False  # whether a fit may change it
 
     def __post_init__(self):

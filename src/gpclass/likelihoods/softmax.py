@@ -32,6 +32,10 @@ class Softmax(Multiclass):
     def class_probabilities(self, f) -> np.ndarray:
         return np.exp(_log_softmax(f + self.offset))
 
+    def curvature_weights(self, f) -> np.ndarray:
+        """(n, C) π with which minus the second derivative of log p(y | f) is diag(π) - π πᵀ/(1ᵀπ), whatever y."""
+        return self.class_probabilities(f)
+
     def tilted_moments(self, y, mean, var) -> Triple:
         """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values.
 

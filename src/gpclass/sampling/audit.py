@@ -180,10 +180,11 @@ def _subject(posterior):
     """Fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
-        if hasattr(posterior, "active_indices_") or len(inputs) != len(fit.y):
+        n = fit.n_rows if hasattr(fit, "n_rows") else len(fit.y)
+        if hasattr(posterior, "active_indices_") or hasattr(fit, "n_rows") or len(inputs) != n:
             raise TypeError(
                 "audit compares posteriors of all latent values, but that of "
-                f"{type(posterior.inference_).__name__} rests on {len(inputs)} of {len(fit.y)} training rows"
+                f"{type(posterior.inference_).__name__} rests on {inputs.shape[-2]} inputs for {n} training rows"
             )
     else:
         fit, kernel, inputs = posterior, None, None

@@ -13,6 +13,8 @@ stochastic_ep  StochasticEP: the same with tied sites, memory independent of the
 svgp           SVGP: variational, natural gradients
 expected       E[log p] of several classes, for it
 gfitc          GFITC: EP with FITC's prior, all data at once
+training       settings of learning that these engines have
+trained        what is left of a fit when its rows are gone
 """
 
 from .criterion import log_evidence
@@ -24,12 +26,15 @@ from .scalable_ep import ScalableEP
 from .sparse_mnl import SparseFit, SparseVariationalMNL
 from .stochastic_ep import StochasticEP
 from .svgp import SVGP
+from .trained import TrainedFit
+from .training import Inducing, Training
 
 __all__ = [
     "GFITC",
     "IVM",
     "SVGP",
     "ActiveFit",
+    "Inducing",
     "InducingFit",
     "InducingSet",
     "LowRankEngine",
@@ -39,6 +44,8 @@ __all__ = [
     "SparseVariationalMNL",
     "State",
     "StochasticEP",
+    "TrainedFit",
+    "Training",
     "log_evidence",
     "scores",
 ]

@@ -30,10 +30,11 @@ from .scalable_ep import (
     pairwise_totals,
     spread_of,
 )
+from .training import Inducing
 
 
 @dataclass(frozen=True)
-class GFITC(LowRankEngine):
+class GFITC(LowRankEngine, Inducing):
     """EP with FITC's prior; all rows at a time."""
 
     damping: float = 0.8  # part of each step that is taken; lowered by itself where sweeps do not settle

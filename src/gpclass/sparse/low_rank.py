@@ -36,6 +36,7 @@ NUMBERS = 1 << 21  # in a block's array: rows are taken block by block
 DEPTH, NEAR, WORSE = 8, 0.5, 1.5  # sweeps that are mixed, once sites move by less, unless the last one moved by so much more
 LEAST_PART = 1e-3  # of a step
 IDLE = 12  # sweeps without a smaller move than before that count as astray
+SETTLED = 1000  # steps that a fit stands for: it is not forgotten for the next minibatch
 PAUSE = 8  # plain steps after a mixed one that went astray
 
 Memory = dict[str, np.ndarray]  # numbers kept for each row, (n, …) each
@@ -91,13 +92,15 @@ class Step:
 
 
 class LowRankEngine:
-    """What an engine on inducing points is asked for. A member is a frozen dataclass of settings with a `rule`."""
+    """What an engine on inducing points is asked for. A member is a frozen dataclass of settings with a `rule`; those of
+    learning (`Inducing`, `Training`) are among them."""
 
     latents: ClassVar = "any"
     gaussian: ClassVar = True
     inducing: ClassVar = True  # takes K_uu, K_fu, k_diag where others take K
     keeps_rows: ClassVar = False  # whether rows keep sites of their own between minibatches
     minibatches: ClassVar = True  # whether it can do with some rows at a time
+    settles: ClassVar = True  # whether sites of few rows are settled for each step of a search, unless one says otherwise
     ascends: ClassVar = False  # whether log_evidence is what sweeps maximise
 
     damping: float
@@ -154,8 +157,8 @@ class LowRankEngine:
         """What belongs to the evidence beside the posterior's log partition and the rows' contributions."""
         return 0.0
 
-    def absorb(self, state: State, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
-        """The state after a minibatch whose rows have w_i as in W (1 or C, m, M)."""
+    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+        """The state after a minibatch whose rows have w_i as in W (1 or C, m, M); q is the posterior before it."""
         raise NotImplementedError
 
 
@@ -201,7 +204,7 @@ class InducingFit:
         """To go on from, with other hyperparameters or with minibatches."""
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
         memory = {name: part.copy() for name, part in self.memory.items()} if self.engine.keeps_rows else {}
-        return State(P, h, memory, np.zeros_like(P), np.zeros_like(h), len(self.y))
+        return State(P, h, memory, np.zeros_like(P), np.zeros_like(h), len(self.y), steps=SETTLED)
 
     def gradient(self) -> LowRankGradient:
         """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
@@ -473,6 +476,9 @@ def take_step(engine, state: State, matrices: LowRankMatrices, y, rows_at, n_tot
     rows = prior.rows(matrices.K_fu, matrices.k_diag)
     S, pull = prior.whitened(state.P, state.h)
     q = repaired(prior, S, pull)
+    if q.S is not S:  # new sites are added to what q has
+        P, h = prior.coloured(q.S, q.pull)
+        state = replace(state, P=P, h=h)
     source = engine.source(q, n_total, likelihood)
     memory = {name: part[rows_at] for name, part in state.memory.items()}
     share = n_total / len(y)
@@ -484,7 +490,7 @@ def take_step(engine, state: State, matrices: LowRankMatrices, y, rows_at, n_tot
     if engine.keeps_rows and 0 < state.seen < n_total:
         value = np.nan
     gradient = LowRankGradient(total.uu(), fu, diag)
-    new = engine.absorb(state, prior.weights(rows), message, memory, y, rows_at, n_total, likelihood)
+    new = engine.absorb(state, q, prior.weights(rows), message, memory, y, rows_at, n_total, likelihood)
     return Step(value, gradient, share * message.theta, replace(new, steps=state.steps + 1))
 
 

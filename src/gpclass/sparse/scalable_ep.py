@@ -22,6 +22,7 @@ from ..gaussian.inducing import Marginals, site_sums
 from ..gaussian.sites import Sites, log_partition_1d
 from ..numerics import hazard, hazard_curvature, log_ndtr
 from .low_rank import LowRankEngine, Memory, Message, Rule, State, several, squeezed
+from .training import Training
 
 FACTORS = ("auto", "pairwise", "joint")
 # part of a marginal's precision that a cavity keeps at least: exact sweeps need it against rounding only; on minibatches a
@@ -32,7 +33,7 @@ AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps 
 
 
 @dataclass(frozen=True)
-class ScalableEP(LowRankEngine):
+class ScalableEP(LowRankEngine, Training):
     """Sites of rank one for each datum, matched to moments; all or a minibatch at a time."""
 
     factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise where there is no ε
@@ -44,6 +45,7 @@ class ScalableEP(LowRankEngine):
     keeps_rows: ClassVar = True
 
     def __post_init__(self):
+        super().__post_init__()
         if self.factors not in FACTORS:
             raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
 
@@ -67,7 +69,7 @@ class ScalableEP(LowRankEngine):
     def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (memory["tau"], memory["nu"]) if "tau" in memory else pairwise_totals(memory, y)
 
-    def absorb(self, state: State, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
         """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
         log-concave: a few rows are not to be so sure).
 

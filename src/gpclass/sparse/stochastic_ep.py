@@ -9,16 +9,18 @@ site replaces such a part. Memory is that of M × M matrices for each class, how
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from ..gaussian.inducing import LowRankPosterior, Marginals, site_sums
 from .low_rank import LowRankEngine, Memory, Message, Rule, State
 from .scalable_ep import FACTORS, ScalableEP, log_concave, step_part
+from .training import Training
 
 
 @dataclass(frozen=True)
-class StochasticEP(LowRankEngine):
+class StochasticEP(LowRankEngine, Training):
     """EP with tied sites; all rows or a minibatch at a time."""
 
     factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise where there is no ε
@@ -27,7 +29,10 @@ class StochasticEP(LowRankEngine):
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
+    settles: ClassVar = False  # tied sites are no stationary point of the evidence
+
     def __post_init__(self):
+        super().__post_init__()
         if self.factors not in FACTORS:
             raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
 
@@ -56,7 +61,7 @@ class StochasticEP(LowRankEngine):
         """Σ g(cavity) - g(q) over factors. (5.18)"""
         return self.n_factors(n_total, likelihood) * (source.log_partition - q.log_partition)
 
-    def absorb(self, state: State, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
         """Each row's new site replaces the n-th part of the product; the first rows stand for all."""
         seen = min(n_total, state.seen + len(y))
         whole = state.seen >= n_total or not log_concave(likelihood)

@@ -6,25 +6,36 @@ A natural-gradient step moves the natural parameters of q(u) part of the way to 
 E[log p] make: the update of stochastic EP, with another rule. Multinomial probit's E[log p] is bounded from below by the sum
 over wrong classes of E[log P(x_y > x_c | f)], and the bound stays one.
 
+Robust-max is not log-concave: its bound has many tops, and from knowing nothing the climb ends on a low one. There EP makes
+the first sites (a few sweeps, or the first pass of minibatches), and the climb begins from these.
+
 [HMG] Hensman, Matthews & Ghahramani 2015.   [VC] Villacampa-Calvo 2017, section 5.3.
+[LSK] Lin, Schmidt & Khan 2020, "Handling the positive-definite constraint in the Bayesian learning rule".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ..gaussian.inducing import LowRankPosterior, Marginals
+from ..gaussian.inducing import LowRankMatrices, LowRankPosterior, Marginals, site_sums, times
 from .expected import expected_log_prob
-from .low_rank import LowRankEngine, Memory, Message, Rule, State
-from .scalable_ep import log_concave
-from .stochastic_ep import averaged
+from .low_rank import InducingFit, LowRankEngine, Memory, Message, Rule, State, Step
+from .scalable_ep import ScalableEP, log_concave
+from .stochastic_ep import StochasticEP, averaged
+from .training import Training
+
+# where the likelihood is not log-concave
+FIRST, FIRST_TOL = 20, 1e-2  # sweeps of EP (or minibatches, at least) before the bound is climbed; a move that ends them
+CAREFUL = 0.3  # part of the rate that steps have: minibatches scatter more
 
 
 @dataclass(frozen=True)
-class SVGP(LowRankEngine):
+class SVGP(LowRankEngine, Training):
     """Variational inference with natural gradients; all rows or a minibatch at a time."""
 
     rate: float = 0.1  # of the natural-gradient steps during training, once the first few have shown the way
@@ -34,8 +45,10 @@ class SVGP(LowRankEngine):
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
     ascends: ClassVar = True
+    settles: ClassVar = False  # its sweeps are many
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate must be in (0, 1], but is {self.rate}")
 
@@ -43,16 +56,54 @@ class SVGP(LowRankEngine):
         return ("expected_log_prob",) if likelihood.n_latents == 1 else ("n_classes",)
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
-        return ExpectationRule(likelihood, concave=loose)
+        return ExpectationRule(likelihood)
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
         return -q.divergence() - q.log_partition
 
-    def absorb(self, state: State, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+    def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
+        if start is None and not log_concave(likelihood):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # a place to begin
+                start = ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST).fit(
+                    K_uu, K_fu, k_diag, y, likelihood
+                )
+        return super().fit(K_uu, K_fu, k_diag, y, likelihood, start)
+
+    def batch(self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood) -> Step:
+        if log_concave(likelihood) or (state.seen >= n_total and state.steps >= FIRST):
+            return super().batch(state, matrices, y, rows, n_total, likelihood)
+        first = StochasticEP("joint", jitter=self.jitter).batch(state, matrices, y, rows, n_total, likelihood)
+        return replace(first, log_evidence=np.nan)  # it is no bound
+
+    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
         """Natural gradient: the first minibatches are averaged, so that none of them counts for more than another."""
         seen = min(n_total, state.seen + len(y))
-        rate = max(self.rate, 1 / (state.steps + 1)) if log_concave(likelihood) else self.rate
-        return averaged(state, W, message, rate, n_total, seen)
+        if not log_concave(likelihood):
+            return curved(state, q, W, message, CAREFUL * self.rate, n_total, seen)
+        return averaged(state, W, message, max(self.rate, 1 / (state.steps + 1)), n_total, seen)
+
+
+def curved(state: State, q: LowRankPosterior, W, message: Message, rate: float, n_total: int, seen: int) -> State:
+    """A natural-gradient step that sites of negative precision cannot make improper. [LSK]
+
+    With A the posterior's precision, D what it lacks to the sites' new sum, and A - ρD the plain step, A becomes
+    A - ρD + ½ρ² D A⁻¹ D = ½ (A + (A - ρD) A⁻¹ (A - ρD)). The mean goes as far as in the plain step with A held. ρ is made
+    smaller where ρD would outweigh A: there the square is no small correction, and steps would run off.
+    """
+    share = n_total / len(message.tau)
+    P, h = site_sums(W, share * message.tau, share * message.nu)
+    mean, cov = q.of_inducing()
+    D = state.P - P
+    relative = np.stack([times(V, part) for V, part in zip(cov, D, strict=True)])
+    size = np.sqrt(np.maximum(np.einsum("cij,cji->c", relative, relative), 1e-300))  # of A^-½ D A^-½, by Frobenius
+    rates = np.minimum(rate, 1 / size)
+    square = np.stack([times(part, other) for part, other in zip(D, relative, strict=True)])
+    moved = -rates[:, None, None] * D + 0.5 * (rates**2)[:, None, None] * square
+    lack = h - state.h + np.einsum("cij,cj->ci", D, mean)  # gradient of the bound in the mean
+    new_mean = mean + rates[:, None] * np.einsum("cij,cj->ci", cov, lack)
+    h = state.h + rates[:, None] * lack + np.einsum("cij,cj->ci", moved, new_mean)
+    return replace(state, P=state.P + moved, h=h, seen=seen)
 
 
 @dataclass(frozen=True)
@@ -60,11 +111,10 @@ class ExpectationRule:
     """Sites with the slope and curvature of E[log p] under the marginal."""
 
     likelihood: Any
-    concave: bool = False  # whether sites of negative precision are cut: on minibatches they would run off
 
     def __call__(self, at: Marginals, y, memory: Memory) -> Message:
         found = expected_log_prob(self.likelihood, y, at.mean, at.var + at.rows.residual)
-        tau = np.maximum(-found.curvature, 0.0) if self.concave else -found.curvature
+        tau = -found.curvature
         nu = found.slope + tau * at.mean
         memory = {"tau": tau, "nu": nu}
         # the derivative in the variance is half the curvature

@@ -1,0 +1,34 @@
+"""Figures. Each takes `ax=` and returns the axes; they need matplotlib (`pip install gpclass[plot]`).
+
+decision    class probabilities over two inputs, with the training rows; inducing points and active sets, and their way
+reliability claimed probabilities against what came true, with counts
+surface     evidence, bound, information and errors over lengthscale and latent scale
+marginals   engines' marginals against those of a sampler
+progress    the objective during learning; test scores against time
+relevance   which inputs matter: 1/lengthscale
+"""
+
+from .common import COLOURS, MARKERS
+from .decision import plot_decision_map, plot_inducing
+from .marginals import plot_marginal, plot_marginals
+from .progress import plot_learning_curve, plot_score_against_time
+from .relevance import plot_relevance, relevances
+from .reliability import _wilson, plot_reliability
+from .surface import contour_levels, plot_surface
+
+__all__ = [
+    "COLOURS",
+    "MARKERS",
+    "_wilson",
+    "contour_levels",
+    "plot_decision_map",
+    "plot_inducing",
+    "plot_learning_curve",
+    "plot_marginal",
+    "plot_marginals",
+    "plot_relevance",
+    "plot_reliability",
+    "plot_score_against_time",
+    "plot_surface",
+    "relevances",
+]

@@ -1,0 +1,103 @@
+"""Reliability diagram: do things that get probability p happen in p of the cases?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..metrics import Classes, _checked, expected_calibration_error
+from .common import COLOURS, MARKERS, plain, pyplot
+
+FOOT = 0.22  # height of the strip below zero, in units of the axis
+
+
+def plot_reliability(
+    y: ArrayLike,
+    p: ArrayLike | Mapping[str, ArrayLike],
+    *,
+    n_bins: int = 10,
+    classes: Classes = None,
+    ax: Any = None,
+) -> Any:
+    """Reliability diagram: how often what was given probability p came true; returns the axes.
+
+    y (n,) labels, p (n,) or (n, C) as in `gpclass.assess.metrics`, or a dict of these by name. For two classes p is that of
+    the second class, for more that of the most probable one. Bars are 95 % intervals (Wilson), drawn for one series; the
+    strip below shows where the predictions lie, for one series with the number in each bin. ECE in the legend is that of the
+    most probable class.
+    """
+    plt = pyplot()
+    series = dict(p) if isinstance(p, Mapping) else {"": p}
+    if not series:
+        raise ValueError("there is nothing to plot: p is an empty dict.")
+    if n_bins < 1:
+        raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
+    made = [_claims(y, values, classes) for values in series.values()]
+    if ax is None:
+        ax = plt.figure(figsize=(4.8, 5.0), layout="constrained").subplots()
+    strip = ax.inset_axes((0.0, 0.0, 1.0, FOOT / (FOOT + 1.02)))
+    ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=1)
+    ax.axhline(0, color="0.85", lw=0.8, zorder=0)
+    for i, ((name, values), (claimed, came_true)) in enumerate(zip(series.items(), made, strict=True)):
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        label = f"{plain(name) + ', ' if name else ''}ECE {expected_calibration_error(y, values, n_bins, classes):.3f}"
+        count, x, share = _binned(claimed, came_true, n_bins)
+        if len(series) == 1:
+            low, high = _wilson(share, count)
+            bars = np.maximum([share - low, high - share], 0)
+            ax.errorbar(x, share, yerr=bars, fmt="none", ecolor=colour, elinewidth=1, capsize=3)
+            _counts(strip, claimed, n_bins, colour)
+        else:
+            strip.hist(claimed, bins=np.linspace(0, 1, 41), histtype="step", color=colour, lw=1)
+        ax.plot(x, share, marker=marker, ms=6, lw=1.2, color=colour, label=label, zorder=3, mec="w", mew=0.5)
+    many = np.shape(next(iter(series.values())))[1:] > (2,)  # () for a vector of probabilities
+    ax.set(
+        xlim=(0, 1),
+        ylim=(-FOOT, 1.02),
+        yticks=np.linspace(0, 1, 6),
+        xlabel="probability of the top class" if many else "predicted probability",
+        ylabel="share that came true",
+    )
+    strip.set(xlim=(0, 1), xticks=[], yticks=[])
+    strip.patch.set_alpha(0)
+    strip.spines[:].set_visible(False)
+    ax.legend(loc="upper left", frameon=False)
+    return ax
+
+
+def _counts(strip, claimed, n_bins, colour):
+    """Bars of how many predictions each bin holds, with the numbers on top."""
+    which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
+    count = np.bincount(which, minlength=n_bins)
+    centre = (np.arange(n_bins) + 0.5) / n_bins
+    strip.bar(centre, count, width=0.8 / n_bins, color=colour, alpha=0.35)
+    for x, number in zip(centre[count > 0], count[count > 0], strict=True):
+        strip.annotate(str(number), (x, number), (0, 1), textcoords="offset points", ha="center", fontsize="x-small")
+    strip.set_ylim(0, 1.6 * count.max())  # room for the numbers
+
+
+def _claims(y, p, classes) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities claimed for an event, and whether it came true."""
+    codes, P, _ = _checked(y, p, classes)
+    if P.shape[1] == 2:
+        return P[:, 1], codes == 1
+    return P.max(axis=1), P.argmax(axis=1) == codes
+
+
+def _binned(claimed, came_true, n_bins):
+    """Count, mean claim and share that came true, for each bin (a, b] that is not empty."""
+    which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
+    count = np.bincount(which, minlength=n_bins)
+    full = count > 0
+    sums = [np.bincount(which, weights=w, minlength=n_bins)[full] for w in (claimed, came_true)]
+    return count[full], sums[0] / count[full], sums[1] / count[full]
+
+
+def _wilson(share, count, z=1.96):
+    """Wilson's interval for a binomial share."""
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
+    return centre - half, centre + half

@@ -1,0 +1,372 @@
+"""What a report says, gathered as plain numbers and words; nothing is drawn or written here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import entr
+from sklearn.exceptions import ConvergenceWarning
+
+from ..._version import __version__
+from ...inference import EP, KL, TAP, VB, Laplace, NestedEP
+from ..compare import Comparison, checked_test, compare_engines, engine_name, scored
+from ..labels import LabelCheck, ranked, suspicious_labels
+from ..metrics import scores
+from ..models import as_fitted, classifier, codes_of, input_names, leave_one_out, to_inputs, training_inputs, training_labels
+from ..novelty import far_rows
+from ..plots.relevance import relevances
+from ..surface import Surface, evidence_surface
+from .verdict import Verdict, judge
+
+SHOWN, LISTED = 10, 25  # rows of the lists: uncertain ones, and labels to check
+COLUMNS = 40  # of the data that are summed up one by one
+REACH, GRID = 2.5, 9  # of the evidence surface: how far to either side of the learned values, and points along an axis
+ROWS, ROWS_BY_CLASSES = 400, 900  # it is made from: for two classes; for C classes, their number is divided by C
+QUICK = (Laplace, EP, TAP, KL, VB, NestedEP)  # engines that can draw a surface
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the table."""
+
+    name: str
+    kind: str  # "number", or "3 levels"
+    mean: float = np.nan
+    spread: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that is worth a look."""
+
+    name: str  # as the table has it: its index, or its number
+    label: str
+    probability: float  # of the own label
+    other: str  # the most probable label, or the most probable of the others
+    other_probability: float
+    spread: float = np.nan  # standard deviation of `probability` under the latent posterior
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """What the lengthscales say: bars for a kernel with one for each input, a sentence for any other."""
+
+    words: str
+    parts: dict[str, np.ndarray]
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class EvidenceMap:
+    """A surface around the learned hyperparameters."""
+
+    surface: Surface
+    learned: tuple[float, float]  # ln ℓ, ln σ_f
+    engine: str
+    n_rows: int  # it was made from
+    of: int  # rows there are
+    several: bool  # whether several lengthscales move together
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that a report says."""
+
+    title: str
+    version: str
+    engine: str
+    likelihood: str
+    kernel: str
+    classes: list[str]
+    train_counts: list[int] | None
+    test_counts: list[int]
+    n_columns: int
+    columns: list[Column]
+    columns_of: str  # "training rows" or "test rows"
+    scores: dict[str, float]
+    engines: list[Comparison]
+    engines_words: str  # why there is no more to compare, if so
+    confusion: np.ndarray  # (C, C): rows are true classes
+    uncertain: list[Row]
+    check_train: list[Row]
+    check_train_words: str
+    checked: bool  # whether the labels of the training rows could be judged
+    check_test: list[Row]
+    relevance: Relevance
+    evidence: EvidenceMap | None
+    evidence_words: str
+    far: list[str]  # test rows far from the training data
+    verdict: Verdict
+
+    @property
+    def n_train(self) -> int | None:
+        return None if self.train_counts is None else sum(self.train_counts)
+
+    @property
+    def n_test(self) -> int:
+        return sum(self.test_counts)
+
+
+def gather(
+    model: Any, X: Any, y: Any, *, data: Any = None, engines: Sequence[str] | None = None, title: str | None = None
+) -> Facts:
+    """Facts of a fitted model on test rows X with labels y; `data` are (X_train, y_train) as `fit` was given them."""
+    last = classifier(model)
+    labels, codes = checked_test(model, X, y)
+    train = _training_data(model, data)
+    train_labels = training_labels(model) if train is None else np.asarray(train[1])
+    own = scored(model, X, labels, engine_name(last.inference_), own=True)
+    p = own.probabilities
+    assert p is not None, "a scored model has predicted"
+    rows, rows_words = _compared(model, train, own, X, labels, engines)
+    loo = leave_one_out(model)
+    check, check_words = _label_check(model, train, loo, train_labels)
+    evidence, evidence_words = _evidence(model, train, last)
+    far = np.flatnonzero(far_rows(model, X))
+    names = [str(label) for label in last.classes_.tolist()]
+    test_names = row_names(X)
+    described = X if train is None else train[0]
+    return Facts(
+        title="Gaussian process classification report" if title is None else str(title),
+        version=__version__,
+        engine=engine_name(last.inference_),
+        likelihood=type(last.likelihood_).__name__,
+        kernel=repr(last.kernel_),
+        classes=names,
+        train_counts=None if train_labels is None else _counts(train_labels, last.classes_),
+        test_counts=_counts(labels, last.classes_),
+        n_columns=_width(described),
+        columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
+        columns_of="test rows" if train is None else "training rows",
+        scores=scores(labels, p, y_train=train_labels, classes=last.classes_),
+        engines=rows,
+        engines_words=rows_words,
+        confusion=_confusion(codes, p.argmax(axis=1), len(names)),
+        uncertain=_uncertain(model, X, p, codes, names, test_names),
+        check_train=[] if check is None else _as_rows(_doubtful(check), _train_names(train)),
+        check_train_words=check_words,
+        checked=check is not None,
+        check_test=_as_rows(_doubtful(ranked(p, labels, last.classes_)), test_names),
+        relevance=_relevance(model),
+        evidence=evidence,
+        evidence_words=evidence_words,
+        far=[test_names[i] for i in far],
+        verdict=judge(last, p, codes, _own_probability(loo, train_labels, last.classes_), rows, len(far), check),
+    )
+
+
+def _training_data(model, data):
+    """(X, y) that the model can be fitted to again, as the user gave them; None if there are none."""
+    if data is None:
+        return None
+    X, y = data
+    labels, _ = checked_test(model, X, y)
+    known = training_labels(model)
+    if known is not None and len(known) == len(labels) and not np.array_equal(known, labels):
+        raise ValueError("data are not the rows that the model was fitted to: the labels differ")
+    return X, labels
+
+
+def _own_probability(loo, labels, classes):
+    """(n,) leave-one-out probability of each training row's own label, or None."""
+    if loo is None or labels is None:
+        return None
+    return loo[np.arange(len(loo)), codes_of(labels, classes)]
+
+
+# engines ----------------------------------------------------------------------------------------------------------------
+
+
+def _compared(model, train, own, X, labels, engines) -> tuple[list[Comparison], str]:
+    if train is not None:
+        return compare_engines(model, train[0], train[1], X, labels, engines), ""
+    last, kept = classifier(model), training_inputs(model)
+    if kept is not None:  # what the pipeline before it does is done
+        rows, test = as_fitted(last, kept), as_fitted(last, to_inputs(model, X))
+        return compare_engines(last, rows, training_labels(model), test, labels, engines), ""
+    if engines:
+        raise ValueError("a comparison of engines needs the training rows: pass data=(X_train, y_train)")
+    return [own], "Other engines could not be fitted, because the training rows were not given."
+
+
+# rows -------------------------------------------------------------------------------------------------------------------
+
+
+def row_names(X: Any) -> list[str]:
+    """Names of rows: the index of a frame, numbers from 0 otherwise."""
+    return [str(name) for name in (X.index if hasattr(X, "iloc") else range(len(X)))]
+
+
+def _train_names(train):
+    return None if train is None else row_names(train[0])
+
+
+def _label_check(model, train, loo, labels):
+    """Training rows in the order of doubt, and in words why there are none, or how they were judged."""
+    if loo is not None and labels is not None:
+        words = "Each row is judged by the model without that row (leave-one-out)."
+        return ranked(loo, labels, classifier(model).classes_), words
+    if train is None:
+        return None, "This engine has no leave-one-out probabilities, and the training rows were not given."
+    return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
+
+
+def _doubtful(check: LabelCheck) -> LabelCheck:
+    """Those whose label is not the most probable one."""
+    return LabelCheck(*(part[check.probability < check.likelier_probability] for part in check))
+
+
+def _as_rows(check: LabelCheck, names: list[str] | None) -> list[Row]:
+    check = check.head(LISTED)
+    return [
+        Row(str(row) if names is None else names[row], str(label), float(p), str(other), float(q))
+        for row, label, p, other, q in zip(*check, strict=True)
+    ]
+
+
+def _uncertain(model, X, p, codes, classes, names) -> list[Row]:
+    """The rows of largest entropy."""
+    order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:SHOWN]
+    some = X.iloc[order] if hasattr(X, "iloc") else np.asarray(X)[order]
+    spread = _spread(model, some)
+    top = p.argmax(axis=1)
+    return [
+        Row(names[i], classes[codes[i]], float(p[i, codes[i]]), classes[top[i]], float(p[i, top[i]]), float(s[top[i]]))
+        for i, s in zip(order, spread, strict=True)
+    ]
+
+
+def _spread(model, X):
+    last = classifier(model)
+    return last.predict_proba_std(X if last is model else as_fitted(last, to_inputs(model, X)))
+
+
+def _confusion(codes, predicted, n_classes):
+    table = np.zeros((n_classes, n_classes), dtype=int)
+    np.add.at(table, (codes, predicted), 1)
+    return table
+
+
+def _counts(labels, classes):
+    return [int(np.sum(labels == label)) for label in classes]
+
+
+# columns ----------------------------------------------------------------------------------------------------------------
+
+
+def _width(X):
+    return np.shape(X)[1]
+
+
+def _columns(X) -> list[tuple[str, np.ndarray]]:
+    if hasattr(X, "columns"):
+        return [(str(name), np.asarray(X.iloc[:, d])) for d, name in enumerate(X.columns)]
+    X = np.asarray(X)
+    return [(f"x{d}", X[:, d]) for d in range(X.shape[1])]
+
+
+def describe(name: str, values: np.ndarray) -> Column:
+    """Mean, spread and range of numbers; how many levels anything else has."""
+    missing = int(np.sum([value is None or value != value for value in values.tolist()]))
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        levels = {str(value) for value in values.tolist() if value is not None and value == value}
+        return Column(name, f"{len(levels)} levels", missing=missing)
+    if values.dtype == bool:
+        return Column(name, "yes/no", float(numbers.mean()), missing=missing)
+    known = numbers[np.isfinite(numbers)]
+    if not len(known):
+        return Column(name, "empty", missing=missing)
+    mean, spread, low, high = (float(value) for value in (known.mean(), known.std(), known.min(), known.max()))
+    return Column(name, "number", mean, spread, low, high, missing)
+
+
+# hyperparameters --------------------------------------------------------------------------------------------------------
+
+
+def _relevance(model) -> Relevance:
+    kernel, names = classifier(model).kernel_, input_names(model)
+    parts = {part: values for part, values in relevances(kernel).items() if len(values) == len(names)}
+    return Relevance(_in_words(kernel, parts), parts, names)
+
+
+def _in_words(kernel, parts) -> str:
+    if parts:
+        return (
+            "Each input has a lengthscale of its own. Relevance is its inverse: an input of long lengthscale hardly changes "
+            "the prediction over the range of the data."
+        )
+    found = [leaf.lengthscale for leaf in kernel._leaves() if "lengthscale" in getattr(leaf, "_parameters", {})]
+    single = [float(value) for value in found if np.ndim(value) == 0]
+    if not single:
+        return "The kernel has no lengthscales, so it ranks no inputs."
+    text = " and ".join(f"{value:.3g}" for value in single)
+    return (
+        f"The kernel has one lengthscale for all inputs ({text}, in units of the inputs as the model sees them), so it "
+        "ranks no inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
+    )
+
+
+def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
+    """Evidence around the learned hyperparameters, or why there is none."""
+    X, labels = training_inputs(model), training_labels(model)
+    if X is None and train is not None:
+        X, labels = to_inputs(model, train[0]), train[1]
+    if X is None or labels is None:
+        return None, "The model does not keep its training rows, and they were not given: there is no evidence surface."
+    made = _moved(last.kernel_)
+    if made is None:
+        return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
+    make, learned, several = made
+    C = len(last.classes_)
+    chosen = _some(labels, ROWS if C == 2 else ROWS_BY_CLASSES // C)
+    if len(np.unique(labels[chosen])) < C:
+        return None, "There are too many classes for an evidence surface in reasonable time."
+    engine = last.inference_ if isinstance(last.inference_, QUICK) else None
+    grid = np.linspace(-REACH, REACH, GRID)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
+        likelihood = None if engine is None else last.likelihood_
+        axes = learned[0] + grid, learned[1] + grid
+        surface = evidence_surface(X[chosen], labels[chosen], make, likelihood, engine, *axes)
+    if not np.isfinite(surface.log_evidence).any():
+        return None, "The evidence could not be computed anywhere around the learned hyperparameters."
+    default = "EP" if C == 2 else "NestedEP"
+    name = engine_name(engine) if engine is not None else default
+    return EvidenceMap(surface, learned, name, len(chosen), len(labels), several), ""
+
+
+def _moved(kernel):
+    """A function of ℓ and σ_f² that scales a kernel's lengthscales and variances, where these are now (ln ℓ, ln σ_f), and
+    whether several move together; None if the kernel has none that are free."""
+    theta, last_parts = kernel.theta, [name.split(".")[-1].split("[")[0] for name in kernel.names]
+    lengths = [i for i, part in enumerate(last_parts) if part == "lengthscale"]
+    variances = [i for i, part in enumerate(last_parts) if part == "variance"]
+    if not lengths or not variances:
+        return None
+    here = float(theta[lengths].mean()), float(theta[variances].mean()) / 2
+
+    def make(lengthscale: float, variance: float) -> Any:
+        moved = theta.copy()
+        moved[lengths] += np.log(lengthscale) - here[0]
+        moved[variances] += np.log(variance) - 2 * here[1]
+        return kernel.with_theta(moved)
+
+    return make, here, len(lengths) > 1
+
+
+def _some(labels, most: int) -> np.ndarray:
+    """Row numbers of at most so many rows, every class in its share, the same ones every time."""
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    order = np.random.default_rng(0).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    return np.sort(by_class[np.linspace(0, len(labels) - 1, most).astype(int)])

@@ -1,0 +1,109 @@
+"""A report's figures as inline SVG that takes its ink from the page: legible on light, dark and paper."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
+from html import escape
+from io import StringIO
+from typing import Any
+
+import numpy as np
+
+from ..models import classifier, input_names, to_inputs, training_inputs, training_labels
+from ..plots import plot_relevance, plot_reliability, plot_surface
+from ..plots.common import COLOURS, pyplot
+from ..plots.decision import draw_map, plane_of
+from ..plots.relevance import MANY
+from .facts import EvidenceMap, Relevance
+
+INK = "#010203"  # stands for the colour of the page's text, which is not known here
+STYLE: dict[Any, Any] = {
+    "text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "legend.labelcolor": INK,
+    "svg.fonttype": "none", "font.size": 10.0, "svg.hashsalt": "gpclass", "axes.unicode_minus": True,
+}  # fmt: skip
+LIGHTER = 6  # colours of the palette that the style sheet makes lighter for a dark page
+MOST = 1000  # rows drawn on a map
+
+
+def draw(name: str, width: float, height: float, paint: Callable[[Any], Any], description: str) -> str:
+    """SVG of what `paint` does to new axes; `name` keeps the ids of figures on one page apart."""
+    pyplot()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # text stays text, so the page's fonts count and not matplotlib's
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure = Figure(figsize=(width, height), layout="constrained")
+        paint(figure.subplots())
+        out = StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return for_page(out.getvalue(), name, description)
+
+
+def for_page(svg: str, name: str, description: str) -> str:
+    """An SVG file as part of a page: no prologue, ids of its own, ink by the page, as wide as there is room."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = svg.replace("url(#", f"url(#{name}-").replace('href="#', f'href="#{name}-')
+    for ink in (INK, "#000000"):
+        svg = svg.replace(ink, "currentColor")
+    for i, colour in enumerate(COLOURS[:LIGHTER]):
+        svg = svg.replace(colour.lower(), f"var(--series-{i})")
+    box = re.search(r'viewBox="[\d.\s-]+"', svg)
+    assert box, "matplotlib writes a viewBox"
+    head = f'<svg class="figure" role="img" aria-label="{escape(description, quote=True)}" {box[0]}>'
+    return head + svg[svg.index(">") + 1 :]
+
+
+def reliability(labels: Any, p: np.ndarray, classes: np.ndarray) -> str:
+    def paint(ax):
+        plot_reliability(labels, p, classes=classes, ax=ax)
+
+    return draw("reliability", 5.0, 4.8, paint, "Reliability diagram with the number of predictions in each bin")
+
+
+def relevance(found: Relevance, model: Any) -> dict[str, str]:
+    """A figure for each part of the kernel that has a lengthscale for each input."""
+    out = {}
+    for number, (part, values) in enumerate(found.parts.items()):
+        height = 1.0 + 0.24 * min(MANY, len(values))
+        paint = partial(_relevance, model, found.names, part)
+        out[part] = draw(f"relevance{number}", 5.4, height, paint, "Relevance of inputs")
+    return out
+
+
+def _relevance(model, names, part, ax):
+    plot_relevance(model, names, part=part, ax=ax)
+
+
+def evidence(found: EvidenceMap) -> str:
+    def paint(ax):
+        plot_surface(found.surface, ax=ax)
+        ax.plot(*found.learned, "o", mfc="none", mec="w", mew=2.0, ms=12)
+        together = ", geometric mean" if found.several else ""
+        ax.set(xlabel=f"ln lengthscale{together}", ylabel="ln latent scale (σ)")
+
+    return draw("evidence", 5.4, 4.2, paint, "Contours of the log evidence over lengthscale and latent scale")
+
+
+def decision_map(model: Any, train: Any) -> str | None:
+    """Map with the training rows; None if there is one input only, or the rows are not known."""
+    last = classifier(model)
+    if last.n_features_in_ < 2:
+        return None
+    rows, labels = training_inputs(model), training_labels(model)
+    if rows is None or labels is None:
+        if train is None:
+            return None
+        rows, labels = to_inputs(model, train[0]), np.asarray(train[1])
+    if len(rows) > MOST:
+        some = np.sort(np.random.default_rng(0).choice(len(rows), MOST, replace=False))
+        rows, labels = rows[some], labels[some]
+    plane = plane_of(rows, input_names(model))
+    return draw("map", 5.8, 4.2, lambda ax: draw_map(ax, last, rows, labels, plane), "Decision map")

@@ -1,0 +1,157 @@
+"""How far is the model to be trusted? A judgement in plain words, with the figures that it rests on.
+
+A figure alone does not tell: a calibration error of 0.06 is bad from ten thousand test rows and nothing from fifty. So each
+is held against what chance does to it on as many rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..labels import LabelCheck
+from ..metrics import expected_calibration_error, information_score
+from .words import percent
+
+LEVELS = ("good", "care", "poor")
+HEADLINES = {
+    "good": "These probabilities can be trusted on rows like the training rows.",
+    "care": "Usable with care: see what follows.",
+    "poor": "Do not rely on these probabilities yet.",
+}
+FEW = 40  # test rows below which all figures are rough
+DRAWS = 200  # of labels, to see what chance does to the calibration error
+CHANCE = 0.05
+LONELY = 0.05  # part of the test rows that may be far from the training data
+DOUBTFUL = 0.05  # probability of its own label below which a training row is worth a look
+MANY = 0.02  # part of the training rows: more of those are a sign of wrong labels
+SHIFTED = 3.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One thing that was looked at."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    remarks: list[Remark]
+
+    @property
+    def level(self) -> str:
+        """The worst of all."""
+        return max((remark.level for remark in self.remarks), key=LEVELS.index)
+
+    @property
+    def headline(self) -> str:
+        return HEADLINES[self.level]
+
+
+def judge(
+    last: Any,
+    p: np.ndarray,
+    codes: np.ndarray,
+    loo: np.ndarray | None,
+    engines: list[Any],
+    n_far: int,
+    check: LabelCheck | None,
+) -> Verdict:
+    """Look at convergence, skill, calibration, leave-one-out against test, far rows and labels.
+
+    p (m, C) probabilities and `codes` (m,) classes of the test rows; `loo` (n,) leave-one-out probabilities of the training
+    rows' own labels.
+    """
+    remarks = [_convergence(last, engines), _skill(p, codes), _calibration(p, codes), _size(codes)]
+    remarks += [_shift(p, codes, loo), _far(n_far, len(codes)), _labels(check)]
+    return Verdict([remark for remark in remarks if remark is not None])
+
+
+def _convergence(last, engines):
+    note = next((row.note for row in engines if row.own), "")
+    if not bool(getattr(last.posterior_, "converged", True)):
+        text = "The approximation did not converge: its probabilities may be wrong. Raise the engine's max_iter."
+        return Remark("poor", text)
+    if note:
+        return Remark("care", f"Fitting warned: {note}")
+    return Remark("good", "The approximation converged.")
+
+
+def _skill(p, codes):
+    bits = information_score(codes, p, classes=np.arange(p.shape[1]))
+    error, guess = np.mean(p.argmax(axis=1) != codes), 1 - np.max(np.bincount(codes)) / len(codes)
+    guessing = f"always guessing the most frequent class would miss {percent(guess)}"
+    figures = f"{percent(error)} of the test rows are misclassified; {guessing}."
+    if not bits > 0:
+        return Remark("poor", f"The probabilities tell less than the class frequencies alone. {figures}")
+    if error >= guess > 0:
+        return Remark("care", f"The predicted classes are no better than a guess. {figures}")
+    return Remark("good", figures)
+
+
+def _calibration(p, codes):
+    """Calibration error against what it would be if every probability were true."""
+    found, limit = expected_calibration_error(codes, p, classes=np.arange(p.shape[1])), chance_calibration_error(p)
+    confidence, right = p.max(axis=1).mean(), np.mean(p.argmax(axis=1) == codes)
+    said = f"On average the model was {percent(confidence)} sure of its answer and right on {percent(right)} of the rows"
+    figures = f"{said} (calibration error {found:.3f}; chance alone makes up to {limit:.3f} on {len(p)} rows)."
+    if found <= limit:
+        return Remark("good", f"No sign of miscalibration. {figures}")
+    how = "too sure of itself" if confidence > right else "not sure enough of itself"
+    return Remark("care", f"The model is {how}. {figures}")
+
+
+def chance_calibration_error(p: np.ndarray) -> float:
+    """Calibration error that true probabilities p (m, C) exceed in one of twenty samples of labels."""
+    rng, classes = np.random.default_rng(0), np.arange(p.shape[1])
+    thresholds = np.cumsum(p, axis=1)[:, :-1]  # the last is one
+    found = []
+    for _ in range(DRAWS):
+        labels = (rng.random((len(p), 1)) > thresholds).sum(axis=1)
+        found.append(expected_calibration_error(labels, p, classes=classes))
+    return float(np.quantile(found, 1 - CHANCE))
+
+
+def _size(codes):
+    if len(codes) >= FEW:
+        return None
+    return Remark("care", f"There are only {len(codes)} test rows: every figure here is rough.")
+
+
+def _shift(p, codes, loo):
+    """Test rows that fare much worse than training rows left out come from somewhere else."""
+    if loo is None:
+        return None
+    tiny = np.finfo(float).tiny
+    before = -np.log(np.maximum(loo, tiny))
+    now = -np.log(np.maximum(p[np.arange(len(codes)), codes], tiny))
+    error = np.sqrt(before.var() / len(before) + now.var() / len(now))
+    figures = f"(mean negative log probability {now.mean():.3f} on the test rows, {before.mean():.3f} by leave-one-out)"
+    if now.mean() > before.mean() + SHIFTED * error:
+        worse = f"The test rows fare much worse than training rows that are left out {figures}"
+        return Remark("care", f"{worse}: are they of the same kind?")
+    if now.mean() < before.mean() - SHIFTED * error:
+        return Remark("good", f"Test rows fare better than training rows that are left out {figures}.")
+    return Remark("good", f"Test rows fare as training rows that are left out do, within chance {figures}.")
+
+
+def _far(n_far, n_rows):
+    if n_far <= LONELY * n_rows:
+        some = "No test row lies" if not n_far else f"{n_far} of {n_rows} test rows lie{'s' * (n_far == 1)}"
+        return Remark("good", f"{some} far from the training data.")
+    return Remark("care", f"{n_far} of {n_rows} test rows lie far from the training data: the model knows little there.")
+
+
+def _labels(check):
+    if check is None:
+        return None
+    doubtful, few = int(np.sum(check.probability < DOUBTFUL)), f"{100 * DOUBTFUL:g}\u00a0%"
+    if not doubtful:
+        return Remark("good", f"No training row has a label of probability below {few} given all others.")
+    rows = "row has a label" if doubtful == 1 else "rows have labels"
+    text = f"{doubtful} training {rows} of probability below {few} given all others: see “Check these labels”."
+    return Remark("good" if doubtful <= MANY * len(check.rows) else "care", text)

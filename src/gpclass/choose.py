@@ -1,0 +1,127 @@
+"""Names of engines and likelihoods, and the choice among them that "auto" is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .inference import (
+    EP,
+    FV,
+    KL,
+    TAP,
+    VB,
+    IndependentEP,
+    LabelRegression,
+    Laplace,
+    MeanFieldProbit,
+    NestedEP,
+    QuadratureEP,
+    TAPNaive,
+    VariationalMNL,
+)
+from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
+from .sampling import HMC, Sampler
+from .sparse import GFITC, IVM, SVGP, LowRankEngine, ScalableEP, SparseVariationalMNL, StochasticEP
+
+ENGINES: dict[str, Any] = {
+    "laplace": Laplace,
+    "ep": EP,
+    "tap": TAP,
+    "tap-naive": TAPNaive,
+    "kl": KL,
+    "vb": VB,
+    "fv": FV,
+    "lr": LabelRegression,
+    "nested-ep": NestedEP,
+    "independent-ep": IndependentEP,
+    "quadrature-ep": QuadratureEP,
+    "mean-field-probit": MeanFieldProbit,
+    "variational-mnl": VariationalMNL,
+    "ivm": IVM,
+    "sparse-mnl": SparseVariationalMNL,
+    "scalable-ep": ScalableEP,
+    "stochastic-ep": StochasticEP,
+    "svgp": SVGP,
+    "gfitc": GFITC,
+}
+SPARSE = (IVM, SparseVariationalMNL, LowRankEngine)  # whose posteriors do not rest on all training rows
+SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
+LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
+MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit, "robust-max": RobustMax}
+LARGE = 4000  # rows of two classes beyond which "auto" takes inducing points; with more classes, rows of the same work
+
+# Engines whose evidence is not of the same model as others', or a bound with a gap of its own
+OWN_SCALE = ("lr", "ivm", "sparse-mnl", "scalable-ep", "stochastic-ep", "svgp", "gfitc", "mcmc")
+# Engines that take seconds per fit, up to so many rows times latent functions
+QUICK_BINARY = (
+    (600, ("laplace", "ep", "kl", "vb", "lr")),
+    (2000, ("laplace", "ep")),
+    (float("inf"), ("scalable-ep", "svgp", "ivm")),
+)
+QUICK_SEVERAL = (
+    (300, ("laplace", "nested-ep", "independent-ep", "variational-mnl")),
+    (1000, ("laplace", "nested-ep", "independent-ep")),
+    (2000, ("laplace", "nested-ep")),
+    (float("inf"), ("scalable-ep", "svgp")),
+)
+
+
+def default_engines(n_rows: int, n_classes: int) -> tuple[str, ...]:
+    """Names of engines that are quick enough to be compared on this much data."""
+    size, table = (n_rows, QUICK_BINARY) if n_classes == 2 else (n_rows * n_classes, QUICK_SEVERAL)
+    return next(names for limit, names in table if size <= limit)
+
+
+def has_comparable_evidence(engine: Any) -> bool:
+    """Whether an engine's log evidence may be held against that of others with the same likelihood."""
+    return not any(isinstance(engine, ENGINES[name]) for name in OWN_SCALE if name in ENGINES)
+
+
+def takes_several(engine: Any) -> bool:
+    """Whether an engine can do with more than two classes."""
+    return isinstance(engine, Sampler) or getattr(engine, "latents", "one") != "one"
+
+
+def several_classes() -> list[str]:
+    """Names of the engines that take any number of classes."""
+    return [name for name, make in {**ENGINES, **SAMPLERS}.items() if takes_several(make())]
+
+
+def default_likelihood(engine: Any, n_classes: int) -> str:
+    """The likelihood that "auto" is."""
+    if n_classes == 2 and getattr(engine, "latents", "one") != "several":
+        return "probit"
+    if isinstance(engine, LowRankEngine):
+        return "softmax" if isinstance(engine, SVGP) else "multinomial-probit"
+    integrals = {"contrast_factor", "tilted_moments"} & set(getattr(engine, "needs", ()))
+    return "multinomial-probit" if integrals else "softmax"
+
+
+def engine_for(likelihood: Any, n_rows: int = 0) -> Any:
+    """The engine that "auto" is, and that learns hyperparameters for a sampler which does not sample them."""
+    if is_large(n_rows, likelihood.n_latents):
+        return SVGP() if isinstance(likelihood, Softmax) else ScalableEP()
+    if likelihood.n_latents == 1:
+        return EP()
+    if hasattr(likelihood, "contrast_factor"):
+        return NestedEP()
+    return Laplace() if hasattr(likelihood, "log_prob") else QuadratureEP(coupled=False)
+
+
+def is_large(n_rows: int, n_latents: int) -> bool:
+    """Whether inducing points are the better way: by the work of (C + 1) factorisations, or one with one latent function."""
+    return n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3) > LARGE
+
+
+def resolve(given, known, default, what, must_have):
+    """An object from a short name, or the object itself after a look at it."""
+    if isinstance(given, str):
+        name = default if given == "auto" else given
+        if name not in known:
+            raise ValueError(f"{what}={given!r} is not known. Names are: auto, {', '.join(known)}.")
+        return known[name]()
+    if isinstance(given, type):
+        raise TypeError(f"{what} must be an object or a name; write {given.__name__}() instead of {given.__name__}")
+    if not hasattr(given, must_have):
+        raise TypeError(f"{what} must be one of the names {', '.join(known)}, or an object; got {given!r}")
+    return given

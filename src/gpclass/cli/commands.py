@@ -1,0 +1,417 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from .. import datasets as collections
+from .._version import __version__
+from ..assess import error_rate, nlpd
+from ..choose import SPARSE
+from ..estimator import GPClassifier
+from ..expressions import kernel_names
+from ..inference import LabelRegression
+from ..persist import save
+from ..sampling import audit as run_audit
+from ..tables import write_table
+from . import compare as comparing
+from . import demo as demonstration
+from .console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
+from .models import (
+    described,
+    known_labels,
+    leave_one_out,
+    log_evidence,
+    make_pipeline,
+    predictions,
+    read_for,
+    read_model,
+    training_rows,
+    training_table,
+)
+
+app = typer.Typer(
+    name="gpclass",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Gaussian process classification of tables: calibrated class probabilities, and how far to trust them.",
+    epilog=EXIT_CODES,
+)
+
+
+class Impute(str, Enum):
+    median = "median"
+
+
+Data = Annotated[Path, typer.Argument(help="Table with a header: .csv, .tsv (also .gz) or .parquet.")]
+ModelFile = Annotated[Path, typer.Argument(help="A model that `gpclass fit` wrote.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column of labels.")]
+OtherTarget = Annotated[
+    str | None, typer.Option("--target", "-t", help="Name of the column of labels, if it is not that of the training data.")
+]
+Engine = Annotated[
+    str, typer.Option("--engine", "-e", help=f"auto, {', '.join([*comparing.ENGINES, *comparing.SAMPLERS])}.")
+]
+Engines = Annotated[str | None, typer.Option("--engines", help="Names with commas between, such as ep,laplace.")]
+Likelihood = Annotated[str, typer.Option(help="auto, probit, logit; softmax, multinomial-probit, robust-max.")]
+KernelText = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel", "-k", help=f'Sums and products of kernels, such as "rbf-ard + linear": {", ".join(kernel_names())}.'
+    ),
+]
+ImputeOption = Annotated[
+    Impute | None, typer.Option(help="Fill empty cells with medians of the training data; without it they are refused.")
+]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas between.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="For all that is random.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and JSON).")]
+
+
+def main() -> None:
+    """Entry point of the `gpclass` command."""
+    app()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"gpclass {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def fit(
+    data: Data,
+    target: Target,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path("model.gpclass"),
+    engine: Engine = "auto",
+    likelihood: Likelihood = "auto",
+    kernel: KernelText = None,
+    impute: ImputeOption = None,
+    drop: Drop = "",
+    restarts: Annotated[int, typer.Option(min=0, help="Further searches for hyperparameters, from random starts.")] = 0,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn to predict a column of labels from the other columns, and write the model to a file.
+
+    Text columns become one input per level; all inputs are standardised. Both is part of the model, which also loads in
+    Python: gpclass.load(file).predict_proba(data_frame).
+    """
+    out = Output(as_json, quiet)
+    if not output.parent.exists():
+        raise ValueError(f"there is no folder {output.parent} to write {output.name} to")
+    X, y = training_table(data, target, drop)
+    with short_warnings(out):
+        pipeline = make_pipeline(
+            X,
+            target,
+            engine=engine.lower(),
+            likelihood=likelihood.lower(),
+            kernel=kernel,
+            impute=impute.value if impute else None,
+            restarts=restarts,
+            seed=seed,
+            verbose=int(out.interactive),
+        )
+        began = time.perf_counter()
+        pipeline.fit(X, y)
+        seconds = time.perf_counter() - began
+        classifier = pipeline.steps[-1][1].set_params(verbose=0)
+        save(pipeline, output)
+        outcome = _fitted(classifier, X, y, seconds)
+    out.result({"model": str(output), **outcome}, facts(_fit_facts(outcome, output)))
+
+
+def _fitted(classifier: GPClassifier, X: Any, y: np.ndarray, seconds: float) -> dict[str, Any]:
+    labels, counts = np.unique(y, return_counts=True)
+    return {
+        "rows": len(y),
+        "columns": list(X.columns),
+        "inputs": classifier.n_features_in_,
+        "classes": {str(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        "engine": type(classifier.inference_).__name__,
+        "likelihood": type(classifier.likelihood_).__name__,
+        "kernel": str(classifier.kernel_),
+        "log_evidence": log_evidence(classifier),
+        "evidence_is_comparable": not isinstance(classifier.inference_, (*SPARSE, LabelRegression)),
+        **leave_one_out(classifier),
+        "seconds": seconds,
+    }
+
+
+def _fit_facts(outcome: dict[str, Any], output: Path) -> list[tuple[str, str]]:
+    classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
+    rows = [
+        ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs"),
+        ("classes", classes),
+        ("engine", f"{outcome['engine']} with {outcome['likelihood']}"),
+        ("kernel", described(outcome["kernel"])),
+    ]
+    if outcome["log_evidence"] is not None:
+        remark = "" if outcome["evidence_is_comparable"] else " (not comparable with that of other engines)"
+        rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
+    if outcome["loo_nlpd"] is not None:
+        text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
+        rows.append(("leave-one-out", text))
+    return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def predict(
+    model: ModelFile,
+    data: Data,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write; without it to stdout.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Write the columns of the input, too.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict the rows of a table: a row of the output for each.
+
+    prediction: the most probable class. p(<label>): its probability, for each class. latent_variance: of the latent function
+    (with three and more classes, of the differences between classes). variance_left: the same as a share of the prior
+    variance, 0 where the training data tell everything and 1 where they tell nothing. far: true where no row that the model
+    rests on is near, by the kernel's correlation and by what is usual between those rows; predictions there say little.
+    """
+    out = Output(as_json, quiet)
+    fitted = read_model(model)
+    frame = read_for(fitted, data)
+    with short_warnings(out):
+        table = predictions(fitted, frame)
+        target, y = _labels_if_any(fitted, frame, out)
+    shown = (
+        frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in frame.columns else c))
+        if keep
+        else table
+    )
+    if output is not None:
+        write_table(shown, output)
+    counts = {str(k): int(v) for k, v in table["prediction"].value_counts(sort=False).sort_index().items()}
+    outcome: dict[str, Any] = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum())}
+    if y is not None:
+        p, classes = table.filter(regex=r"^p\(").to_numpy(), fitted.steps[-1][1].classes_
+        outcome |= {"error": error_rate(y, p, classes), "nlpd": nlpd(y, p, classes)}
+    if output is None and not as_json:
+        print(shown.to_csv(index=False), end="")
+        return
+    rows = [("rows", outcome["rows"]), ("predicted", ", ".join(f"{k} {v}" for k, v in counts.items()))]
+    rows.append(("far", f"{outcome['far']} rows, to which no training row is near"))
+    if y is not None:
+        rows.append(
+            ("labels", f"{target} is in the table: error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats")
+        )
+    if output is None:
+        out.result({**outcome, "predictions": table.to_dict(orient="records")})
+    else:
+        out.result({"output": str(output), **outcome}, facts([*((a, str(b)) for a, b in rows), ("output", str(output))]))
+
+
+def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
+    """Labels to score with; a column that cannot serve is no obstacle to predicting."""
+    try:
+        return known_labels(fitted, frame, None)
+    except ValueError as error:
+        out.remark(f"not scored: {error}")
+        return "", None
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def compare(
+    data: Data,
+    target: Target,
+    engines: Engines = None,
+    likelihood: Likelihood = "auto",
+    kernel: KernelText = None,
+    folds: Annotated[int, typer.Option(min=2, max=1000, help="Parts of the cross-validation.")] = 5,
+    impute: ImputeOption = None,
+    drop: Drop = "",
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put engines side by side on one table, best first: by k-fold NLPD, the mean negative log probability of true labels.
+
+    Log evidence is shown where it is comparable. Engines on inducing points or active sets, and label regression, have
+    an evidence of their own kind, and samplers none: a dash.
+    """
+    out = Output(as_json, quiet)
+    X, y = training_table(data, target, drop)
+    names = comparing.chosen_engines(engines, len(y), len(np.unique(y)))
+    with short_warnings(out):
+        pipeline = make_pipeline(
+            X, target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
+        )
+        pipeline.steps[0][1].fit_transform(X)  # bad cells are told before any work
+        with out.progress() as bar:
+            folds = min(folds, len(y))
+            task = bar.add_task("fits", total=len(names) * (1 + folds))
+
+            def done(engine: str) -> None:
+                bar.update(task, advance=1, description=engine)
+
+            rows = comparing.compare(pipeline, X, y, names, folds, seed, done)
+    outcome = {"rows": len(y), "folds": folds, "engines": [row.as_dict() for row in rows]}
+    header = ("engine", "log evidence", "LOO NLPD", f"{folds}-fold NLPD", "error %", "ECE", "seconds")
+    cells = [
+        (
+            row.engine,
+            number(row.log_evidence, 2),
+            number(row.loo_nlpd),
+            number(row.kfold_nlpd),
+            number(None if row.kfold_error is None else 100 * row.kfold_error, 1),
+            number(row.kfold_calibration),
+            number(row.seconds, 2),
+        )
+        for row in rows
+    ]
+    notes = [f"{row.engine}: {described(row.note, 200)}" for row in rows if row.note]
+    if any(row.engine in comparing.OWN_SCALE for row in rows):
+        notes.append("– stands where an engine has no log evidence that could be compared with that of others.")
+    notes.append(
+        "NLPD (nats), error and calibration error (ECE): smaller is better; log evidence: larger. Seconds: one fit."
+    )
+    out.result(outcome, grid(header, cells), *notes)
+    if all(row.kfold_nlpd is None for row in rows):
+        raise ValueError(f"all engines failed; {rows[0].engine} {rows[0].note}")
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def audit(
+    model: ModelFile,
+    seed: Seed = 0,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Is the approximation any good on this data? Put it beside samplers that are exact in the limit."""
+    out = Output(as_json, quiet)
+    fitted = read_model(model)
+    with short_warnings(out):
+        try:
+            result = run_audit(fitted, random_state=seed, verbose=int(out.interactive))
+        except TypeError as error:
+            raise NoTraining(str(error)) from error
+    rows = [
+        {"quantity": quantity, "value": value, "error": error, "remark": remark}
+        for quantity, value, error, remark in result.rows()
+    ]
+    cells = [
+        (quantity, remark, "–" if value is None else f"{value:.4g}", "" if error is None else f"± {error:.2g}")
+        for quantity, value, error, remark in result.rows()
+    ]
+    heading = f"{result.engine} with {result.likelihood} on {result.n_points} rows: [bold]{result.verdict}[/bold]."
+    outcome = {"engine": result.engine, "likelihood": result.likelihood, "verdict": result.verdict, "quantities": rows}
+    out.result(outcome, heading, grid(("quantity", "", "value", "error"), cells, left=2))
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def report(
+    model: ModelFile,
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
+    target: OtherTarget = None,
+    train: Annotated[
+        Path | None, typer.Option(help="The table that the model was fitted to, to compare engines on.")
+    ] = None,
+    engines: Engines = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a report on a model, scored on a table that it has not seen: one HTML file that needs no network.
+
+    With --train it also compares engines.
+    """
+    out = Output(as_json, quiet)
+    fitted = read_model(model)
+    frame = read_for(fitted, data)
+    name, y = known_labels(fitted, frame, target)
+    if y is None:
+        raise ValueError(f"a report needs labels, but {data} has no column {name!r}; --target names another")
+    if not output.parent.exists():
+        raise ValueError(f"there is no folder {output.parent} to write {output.name} to")
+    classifier = fitted.steps[-1][1]
+    names = None if engines is None else comparing.chosen_engines(engines, len(y), len(classifier.classes_))
+    if names is not None and train is None:
+        raise ValueError("--engines needs --train, the table that the model was fitted to")
+    rows = None if train is None else training_rows(fitted, train)
+    from ..assess.report import write_report
+
+    with short_warnings(out):
+        write_report(fitted, frame.drop(columns=name), y, output, data=rows, engines=names, title=title)
+    size = output.stat().st_size
+    out.result({"report": str(output), "rows": len(y), "bytes": size}, f"{output} ({size / 1024:.0f} kB)")
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="A data set; without it all are listed.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write; without it to stdout.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List data sets that come along or are known by name, or write one of them as a table."""
+    out = Output(as_json, quiet)
+    if name is None:
+        if output is not None:
+            raise ValueError("which data set is to be written? `gpclass datasets` lists them")
+        rows = [(key, "comes along" if e.sklearn else collections._origin(key), e.about) for key, e in _catalogue()]
+        listed = [{"name": a, "source": b, "about": c} for a, b, c in rows]
+        out.result({"datasets": listed}, grid(("name", "source", "about"), rows, left=3))
+        return
+    frame, target = demonstration.as_frame(collections.load(name))
+    if output is None:
+        print(frame.to_csv(index=False), end="")
+        return
+    write_table(frame, output)
+    text = f"{output}: {len(frame)} rows, {frame.shape[1] - 1} inputs; the column of labels is {target!r}"
+    out.result({"output": str(output), "rows": len(frame), "target": target}, text)
+
+
+def _catalogue() -> list[tuple[str, Any]]:
+    """Those that come along first."""
+    return sorted(collections.CATALOGUE.items(), key=lambda pair: (pair[1].sklearn is None, pair[0]))
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def demo(
+    folder: Annotated[Path | None, typer.Option(help="Where files are written; a temporary folder otherwise.")] = None,
+    seed: Seed = 0,
+) -> None:
+    """Compare engines, fit a model and predict new rows, on data that comes along."""
+    commands = {"compare": compare, "fit": fit, "predict": predict}
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        demonstration.run(folder, seed, say, commands)
+        return
+    with tempfile.TemporaryDirectory(prefix="gpclass-demo-") as temporary:
+        demonstration.run(Path(temporary), seed, say, commands)

@@ -1,0 +1,119 @@
+"""Engines side by side on one table: evidence, leave-one-out and k-fold scores, time."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from ..assess import error_rate, expected_calibration_error, nlpd
+from ..choose import ENGINES, OWN_SCALE, SAMPLERS, default_engines, several_classes
+from .models import leave_one_out, log_evidence
+
+FAILURES = (ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One engine's figures; None where there are none."""
+
+    engine: str
+    log_evidence: float | None = None
+    loo_nlpd: float | None = None
+    kfold_nlpd: float | None = None
+    kfold_error: float | None = None
+    kfold_calibration: float | None = None
+    seconds: float | None = None  # of one fit on all rows
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def chosen_engines(text: str | None, n_rows: int, n_classes: int) -> tuple[str, ...]:
+    """Names from an option such as "ep,laplace", checked; the default set for None."""
+    if text is None:
+        return default_engines(n_rows, n_classes)
+    names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    known = {**ENGINES, **SAMPLERS}
+    able = list(known) if n_classes == 2 else several_classes()
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no engine {name!r}; there are {', '.join(known)}")
+        if name not in able:
+            raise ValueError(
+                f"{name} can tell two classes apart, but there are {n_classes}; those for more: {', '.join(able)}"
+            )
+    if not names:
+        raise ValueError(f"--engines names no engine; there are {', '.join(able)}")
+    return names
+
+
+def splits(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to train on and to test on. Classes keep their shares where each has a row for every fold."""
+    folds = min(folds, len(y))
+    if folds < 2:
+        raise ValueError(f"cross-validation needs two folds at least, and two rows; there are {folds} and {len(y)}")
+    smallest = int(np.unique(y, return_counts=True)[1].min())
+    maker = StratifiedKFold if smallest >= folds else KFold
+    return list(maker(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))
+
+
+def compare(
+    pipeline: Any,
+    X: pd.DataFrame,
+    y: np.ndarray,
+    engines: Sequence[str],
+    folds: int,
+    seed: int,
+    done: Callable[[str], None] = lambda engine: None,
+) -> list[Row]:
+    """Fit copies of a pipeline with each engine, on all rows and on k-1 of k parts; best k-fold NLPD first.
+
+    `done` is called after each fit: 1 + folds times per engine. An engine that fails stays in the list, with the reason.
+    """
+    parts = splits(y, folds, seed)
+    rows = []
+    for engine in engines:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            row = _row(clone(pipeline).set_params(model__inference=engine), engine, X, y, parts, done)
+        unfinished = [w for w in caught if issubclass(w.category, UserWarning)]
+        note = row.note or (f"{len(unfinished)} warnings, such as: {unfinished[0].message}" if unfinished else "")
+        rows.append(Row(**{**row.as_dict(), "note": note}))
+    return sorted(rows, key=lambda row: np.inf if row.kfold_nlpd is None else row.kfold_nlpd)
+
+
+def _row(model, engine, X, y, parts, done) -> Row:
+    try:
+        began = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - began
+        done(engine)
+        classifier = model.steps[-1][1]
+        evidence = None if engine in OWN_SCALE else log_evidence(classifier)
+        loo = leave_one_out(classifier)["loo_nlpd"]
+        p = _cross_validated(model, X, y, parts, classifier.classes_, lambda: done(engine))
+    except FAILURES as error:
+        return Row(engine, note=f"failed: {' '.join(str(error).split())}")
+    classes = classifier.classes_
+    scores = nlpd(y, p, classes), error_rate(y, p, classes), expected_calibration_error(y, p, classes=classes)
+    return Row(engine, evidence, loo, *scores, seconds)
+
+
+def _cross_validated(model, X, y, parts, classes, done) -> np.ndarray:
+    """(n, C) probabilities of each row by a model that has not seen it; a class that was not there gets none."""
+    p = np.zeros((len(y), len(classes)))
+    for train, test in parts:
+        copy = clone(model).fit(X.iloc[train], y[train])
+        columns = np.searchsorted(classes, copy.steps[-1][1].classes_)
+        p[np.ix_(test, columns)] = copy.predict_proba(X.iloc[test])
+        done()
+    return p

@@ -1,0 +1,166 @@
+"""What is printed where: results on stdout, everything else on stderr; errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+BAD_INPUT, UNEXPECTED = 2, 1  # exit codes
+LONGEST = 300  # characters of a warning
+EXIT_CODES = (
+    "Exit codes: 0 all went well; 2 the command or its input cannot be used, with one line on stderr that says why; "
+    "1 an unexpected failure (set GPCLASS_DEBUG=1 for the traceback)."
+)
+
+
+class Output:
+    """Where results and remarks go, as the options --json and --quiet ask."""
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+
+    def result(self, data: dict[str, Any], *shown: Any) -> None:
+        """The outcome: `data` with --json, else `shown`, unless all is to be quiet."""
+        if self.as_json:
+            print(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
+        elif not self.quiet:
+            console = Console(highlight=False, soft_wrap=False)
+            for thing in shown:
+                console.print(thing)
+
+    def remark(self, text: str) -> None:
+        if not self.quiet:
+            Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text))
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody watches."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def progress(self) -> Progress:
+        """A bar on stderr with the time left, on a terminal only."""
+        return Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("time taken"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not self.interactive,
+        )
+
+
+def plain(data: Any) -> Any:
+    """Numbers that JSON can hold; NaN and infinity are null."""
+    if isinstance(data, dict):
+        return {str(key): plain(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [plain(value) for value in data]
+    if isinstance(data, np.ndarray):
+        return plain(data.tolist())
+    if isinstance(data, np.generic):
+        return plain(data.item())
+    if isinstance(data, float) and not math.isfinite(data):
+        return None
+    return data
+
+
+def facts(pairs: Sequence[tuple[str, Any]]) -> Table:
+    """A table of two columns without lines."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in pairs:
+        table.add_row(escape(name), escape(str(value)))
+    return table
+
+
+def grid(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """A table with a header; the first `left` columns are text, the others numbers."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(header):
+        table.add_column(escape(name), justify="left" if i < left else "right", overflow="fold", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    return table
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for people; a dash where there is none."""
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+@contextmanager
+def short_warnings(output: Output) -> Iterator[None]:
+    """Warnings as one line each on stderr, the same one once."""
+    seen: set[str] = set()
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        text = " ".join(str(message).split())
+        text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+        if text not in seen:
+            seen.add(text)
+            if not output.quiet:
+                print(f"warning: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)  # ConvergenceWarning is one, and UnseenLevelWarning
+        warnings.showwarning = show
+        yield
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn exceptions into one line on stderr and an exit code."""
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:  # the reader, such as head, has had enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except Exception as error:
+            if os.environ.get("GPCLASS_DEBUG"):
+                raise
+            if isinstance(error, (ValueError, OSError, ImportError, MemoryError, NoTraining)):
+                raise _exit(_message(error), BAD_INPUT) from error
+            text = f"unexpected failure: {type(error).__name__}: {_message(error)} (GPCLASS_DEBUG=1 shows where)"
+            raise _exit(text, UNEXPECTED) from error
+
+    return run
+
+
+class NoTraining(Exception):
+    """A command needs what the model at hand does not have."""
+
+
+def _exit(text: str, code: int) -> typer.Exit:
+    print(f"gpclass: {text}", file=sys.stderr)
+    return typer.Exit(code)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(str(error).split()) or type(error).__name__

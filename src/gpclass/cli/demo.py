@@ -1,0 +1,50 @@
+"""From a data file to a decision, on data that comes along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .. import datasets
+from ..tables import write_table
+
+NAME = "wine"
+
+
+def embedded() -> list[str]:
+    """Data sets that need no file and no network."""
+    return [name for name, entry in datasets.CATALOGUE.items() if entry.sklearn]
+
+
+def as_frame(data: datasets.Dataset) -> tuple[pd.DataFrame, str]:
+    """A data set as a table, and the name of its label column."""
+    target = next(name for name in ("class", "label", "target") if name not in data.feature_names)
+    frame = pd.DataFrame(data.X, columns=list(data.feature_names))
+    whole = [name for name in frame if np.array_equal(frame[name], np.round(frame[name]))]
+    return frame.astype(dict.fromkeys(whole, int)).assign(**{target: data.y}), target
+
+
+def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str, Callable[..., None]]) -> None:
+    """Write two tables to `folder`, and do what a user would do with them."""
+    frame, target = as_frame(datasets.load(NAME))
+    order = np.random.default_rng(seed).permutation(len(frame))
+    train, new, model = folder / "wine.csv", folder / "new.csv", folder / "wine.gpclass"
+    cut = round(0.7 * len(frame))
+    write_table(frame.iloc[order[:cut]], train)
+    write_table(frame.iloc[order[cut:]], new)
+    rest = len(frame) - cut
+    say(f"{cut} wines, 13 measurements of each and its kind ({target}), are in wine.csv; {rest} others in new.csv.")
+
+    say(f"\n$ gpclass compare wine.csv --target {target} --engines laplace,nested-ep")
+    commands["compare"](train, target, engines="laplace,nested-ep", seed=seed)
+    say(f"\n$ gpclass fit wine.csv --target {target} -o wine.gpclass")
+    commands["fit"](train, target, output=model, seed=seed)
+    say("\n$ gpclass predict wine.gpclass new.csv -o out.csv")
+    commands["predict"](model, new, output=folder / "out.csv")
+    say("\nThe rows of out.csv that are least certain:")
+    out = pd.read_csv(folder / "out.csv")
+    least = out.filter(like="p(").max(axis=1).sort_values().index[:4]
+    say(out.loc[least].round(3).to_string())

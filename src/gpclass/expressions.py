@@ -1,0 +1,142 @@
+"""Kernels from text: `parse_kernel("rbf-ard + linear", n_columns=4)`.
+
+    expression = term + term + …      term = factor * factor * …      factor = name, or ( expression )
+
+Names are short names of kernels, with "-ard" where each column may have its own lengthscale. Nothing is evaluated.
+Starting values suit standardised columns: prior variances near 4, lengthscales of the typical distance between rows. In a
+product only the first factor's variance is free, as only the product of all is seen.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+import numpy as np
+
+from .kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Linear,
+    Matern32,
+    Matern52,
+    NeuralNetwork,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    White,
+)
+
+KERNELS: dict[str, Any] = {
+    "rbf": RBF,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rational-quadratic": RationalQuadratic,
+    "periodic": Periodic,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "neural-network": NeuralNetwork,
+    "constant": Constant,
+    "white": White,
+}
+LONGEST, DEEPEST = 2000, 30  # characters, and parentheses in each other
+VARIANCE = 4.0  # latent values of ±2 make an ordinary, learnable problem
+TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[+*()])")
+
+
+def kernel_names() -> list[str]:
+    """All names that expressions may use."""
+    return [name + suffix for name in KERNELS for suffix in (("", "-ard") if _may_be_ard(name) else ("",))]
+
+
+def parse_kernel(text: str, n_columns: int, distance: float | None = None) -> Kernel:
+    """The kernel that an expression stands for, for inputs of `n_columns` columns that lie `distance` apart."""
+    if len(text) > LONGEST:
+        raise ValueError(f"a kernel expression may have {LONGEST} characters, not {len(text)}")
+    parser = _Parser(_tokens(text), n_columns, distance or float(np.sqrt(2 * n_columns)))
+    kernel = parser.sum(0)
+    if parser.rest:
+        raise ValueError(f"the kernel expression should end before {parser.rest[0]!r}")
+    return kernel
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, end = [], 0
+    while text[end:].strip():
+        match = TOKEN.match(text, end)
+        if not match:
+            raise ValueError(
+                "a kernel expression has names, +, * and parentheses, such as 'rbf-ard + linear'; "
+                f"{text[end:].strip()[:20]!r} is none of these"
+            )
+        tokens.append(match[1])
+        end = match.end()
+    return tokens
+
+
+class _Parser:
+    def __init__(self, tokens: list[str], n_columns: int, distance: float) -> None:
+        self.rest, self.n_columns, self.distance = tokens, n_columns, distance
+
+    def sum(self, depth: int) -> Kernel:
+        total = self.product(depth)
+        while self._take("+"):
+            total = total + self.product(depth)
+        return total
+
+    def product(self, depth: int) -> Kernel:
+        total = self.factor(depth, VARIANCE)
+        while self._take("*"):
+            factor = self.factor(depth, 1.0)
+            total = total * (factor.fix("variance") if type(factor) in KERNELS.values() else factor)
+        return total
+
+    def factor(self, depth: int, variance: float) -> Kernel:
+        if self._take("("):
+            if depth >= DEEPEST:
+                raise ValueError(f"a kernel expression may have {DEEPEST} parentheses in each other, not more")
+            inside = self.sum(depth + 1)
+            if not self._take(")"):
+                raise ValueError("a parenthesis of the kernel expression is not closed")
+            return inside
+        if not self.rest or self.rest[0] in "+*)":
+            found = f"{self.rest[0]!r}" if self.rest else "its end"
+            raise ValueError(f"the kernel expression has {found} where a kernel should be, such as 'rbf' or 'linear'")
+        return self._leaf(self.rest.pop(0).lower(), variance)
+
+    def _take(self, symbol: str) -> bool:
+        found = self.rest[:1] == [symbol]
+        if found:
+            self.rest.pop(0)
+        return found
+
+    def _leaf(self, name: str, variance: float) -> Kernel:
+        known = kernel_names()
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"there is no kernel {name!r}{hint} There are: {', '.join(known)}")
+        short = name.removesuffix("-ard")
+        D, distance = self.n_columns, self.distance
+        match short:
+            case "constant":
+                return Constant(variance=min(variance, 1.0))
+            case "white":
+                return White(variance=0.1 if variance > 1 else variance)
+            case "linear":  # x·z is near D
+                scale: Any = float(np.sqrt(D))
+                return Linear([scale] * D, variance) if name != short else Linear(1.0, variance / D)
+            case "polynomial":
+                scale = float(np.sqrt(D))
+                return Polynomial(lengthscale=[scale] * D if name != short else scale, variance=min(variance, 1.0))
+            case "periodic":
+                return Periodic(lengthscale=[1.0] * D if name != short else 1.0, period=distance, variance=variance)
+            case _:
+                return KERNELS[short](lengthscale=[distance] * D if name != short else distance, variance=variance)
+
+
+def _may_be_ard(name: str) -> bool:
+    lengthscale = getattr(KERNELS[name], "lengthscale", None)
+    return lengthscale is not None and lengthscale.may_be_vector

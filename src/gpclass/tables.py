@@ -1,0 +1,482 @@
+"""Tables of mixed columns: reading files, and turning rows into numbers that a Gaussian process can take.
+
+`read_table` reads CSV, TSV and Parquet files; `split_target` takes the labels off; `TableEncoder` is a scikit-learn
+transformer from data frames to arrays: numbers as they are, booleans as 0 and 1, text as one column per level. Nothing is
+guessed: what cannot be used (dates, empty cells, text among numbers) is refused with row, column and what to do.
+Rows are counted from 1, without the header.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import io
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".tab": "\t", ".txt": "\t,;"}  # candidates, the first is the default
+LARGEST = 1e150  # numbers whose squares are still finite
+MANY_LEVELS = 50  # of a column of text, where they also make up more than half of the rows: names, not categories
+MANY_CLASSES = 50  # of the target, where they also make up more than a quarter of the rows
+# so that all digits count; later versions do so by themselves
+EXACT: Any = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}:\d{2}(:\d{2}.*)?)\s*")
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+
+
+class TableError(ValueError):
+    """A table, or a file that should be one, cannot be used; the message says where and what to do."""
+
+
+class UnseenLevelWarning(UserWarning):
+    """Rows have a level of a categorical column that training data did not have."""
+
+
+# files ----------------------------------------------------------------------------------------------------------------
+
+
+def read_table(path: str | os.PathLike[str], text: Iterable[str] = ()) -> pd.DataFrame:
+    """A data frame from a .csv, .tsv or .parquet file; text files also as .gz. Columns named in `text` are not parsed."""
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"there is no file {path}")
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, not a file")
+    kind = _kind(path)
+    try:
+        frame = _read_parquet(path) if kind == ".parquet" else _read_text(path, kind, set(text))
+    except TableError:
+        raise
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except (ValueError, EOFError, OSError, zlib.error, csv.Error, OverflowError, pd.errors.ParserWarning) as error:
+        raise TableError(f"{path} cannot be read: {_one_line(error)}") from error
+    if not len(frame):
+        raise TableError(f"{path} has a header but no rows")
+    return frame
+
+
+def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Write a data frame in the format that the name of the file asks for."""
+    path = Path(path)
+    kind = _kind(path)
+    if not path.parent.exists():
+        raise TableError(f"there is no folder {path.parent}")
+    if kind == ".parquet":
+        _needs_pyarrow()
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False, sep=SEPARATORS[kind][0], compression="gzip" if path.suffix == ".gz" else None)
+
+
+def _kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = suffixes[-1:] == [".gz"]
+    kind = suffixes[-2 if packed else -1] if len(suffixes) > packed else ""
+    if kind in SEPARATORS or (kind == ".parquet" and not packed):
+        return kind
+    hint = " Save the sheet as CSV." if kind in (".xlsx", ".xls", ".ods") else ""
+    raise TableError(f"{path}: tables are read from and written to .csv, .tsv (also .gz) and .parquet files.{hint}")
+
+
+def _needs_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise TableError('Parquet files need pyarrow: pip install "gpclass[large]"') from error
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    _needs_pyarrow()
+    frame = pd.read_parquet(path)
+    _check_names([str(name) for name in frame.columns], path)
+    frame.columns = pd.Index([str(name) for name in frame.columns])
+    return frame.reset_index(drop=True)
+
+
+def _read_text(path: Path, kind: str, text: set[str]) -> pd.DataFrame:
+    with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as stream:
+        content = stream.read().decode("utf-8-sig")
+    first = next((line for line in content.splitlines() if line.strip()), "")
+    if not first:
+        raise TableError(f"{path} is empty")
+    separator = max(SEPARATORS[kind], key=first.count)
+    rows = csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)
+    header = next(row for row in rows if row)
+    names = [name.strip() for name in header]
+    unnamed = [i for i, name in enumerate(names) if not name]
+    if len(unnamed) > 1:
+        raise TableError(f"{path}: columns {', '.join(str(i + 1) for i in unnamed)} have no name")
+    _check_names(names, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # it is about rows longer than the header
+        frame = pd.read_csv(
+            io.StringIO(content, newline=""),
+            sep=separator,
+            header=0,
+            names=names,
+            index_col=False,
+            low_memory=False,
+            skipinitialspace=True,
+            dtype={name: str for name in names if name in text},
+            **EXACT,
+        )
+    return _without_row_numbers(frame, path) if unnamed else frame
+
+
+def _check_names(names: Sequence[str], path: Path) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TableError(f"{path} has more than one column called {', '.join(map(repr, twice))}; give each its own name")
+
+
+def _without_row_numbers(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """A first column without a name is dropped if it counts the rows, as R and pandas write it."""
+    counts = frame[""].to_numpy()
+    if types.is_integer_dtype(frame[""].dtype) and any(np.array_equal(counts, np.arange(len(frame)) + k) for k in (0, 1)):
+        return frame.drop(columns="")
+    raise TableError(f"{path}: column {list(frame.columns).index('') + 1} has no name")
+
+
+# labels ---------------------------------------------------------------------------------------------------------------
+
+
+def split_target(frame: pd.DataFrame, target: str) -> tuple[pd.DataFrame, np.ndarray]:
+    """The other columns, and the labels in column `target`: text, whole numbers or booleans."""
+    if target not in frame.columns:
+        raise TableError(f"there is no column {target!r}{_meant(target, frame.columns)}; there are {_listed(frame.columns)}")
+    labels, rest = frame[target], frame.drop(columns=target)
+    if not len(rest.columns):
+        raise TableError(f"{target!r} is the only column: there is nothing to predict it from")
+    return rest, checked_labels(labels, target)
+
+
+def checked_labels(labels: pd.Series, target: str) -> np.ndarray:
+    """Labels as an array of text, integers or booleans."""
+    empty = labels.isna().to_numpy()
+    if empty.any():
+        raise TableError(
+            f"the target {target!r} is empty in row {int(np.argmax(empty)) + 1}{_and_more(empty)}; "
+            "rows without a label cannot be learned from: remove them"
+        )
+    y = _label_array(labels, target)
+    n_classes = len(np.unique(y))
+    if n_classes > MANY_CLASSES and n_classes > len(y) / 4:
+        raise TableError(
+            f"the target {target!r} has {n_classes} different values in {len(y)} rows, such as {y[0]!r}; is it a label?"
+        )
+    return y
+
+
+def _label_array(labels: pd.Series, target: str) -> np.ndarray:
+    if types.is_bool_dtype(labels.dtype):
+        return labels.to_numpy(dtype=bool)
+    if types.is_numeric_dtype(labels.dtype):
+        numbers = labels.to_numpy(dtype=float)
+        odd = ~np.isfinite(numbers) | (numbers != np.round(numbers)) | (np.abs(numbers) > 2**53)
+        if odd.any():
+            first = int(np.argmax(odd))
+            raise TableError(
+                f"the target {target!r} holds measurements, not labels: row {first + 1} has {numbers[first]:g}. Labels are "
+                "text, whole numbers or booleans; for measurements there is GPRegressor in Python"
+            )
+        return numbers.astype(np.int64)
+    values = labels.tolist()
+    if types.is_datetime64_any_dtype(labels.dtype) or not all(isinstance(v, (str, bool, int)) for v in values):
+        raise TableError(f"the target {target!r} holds {type(values[0]).__name__} values; labels are text or whole numbers")
+    return np.array([str(v) for v in values])
+
+
+def labels_as_trained(y: np.ndarray, classes: np.ndarray, target: str) -> np.ndarray:
+    """Labels of another table in the type of a model's classes, compared as text."""
+    known = {str(label): label for label in classes.tolist()}
+    strangers = sorted({str(label) for label in y.tolist()} - set(known))
+    if strangers:
+        raise TableError(f"the target {target!r} has labels {_listed(strangers)}, but the model knows {_listed(known)}")
+    return np.array([known[str(label)] for label in y.tolist()], dtype=classes.dtype)
+
+
+# inputs ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as training data had it."""
+
+    name: str
+    kind: str  # "number", "boolean" or "category"
+    levels: tuple[str, ...] = ()  # of a category, sorted
+    fill: float | str | None = None  # for empty cells: the median, the more frequent value, or the most frequent level
+    median: float = 0.0  # of numbers and booleans
+
+    @property
+    def width(self) -> int:
+        return max(1, len(self.levels))
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Data frames to arrays: numbers, 0 and 1 for booleans, one column of 0 and 1 for each level of text columns.
+
+    Parameters
+    ----------
+    impute : None or "median"
+        None refuses empty cells. "median" fills them with the median of the column's training values (booleans and text:
+        the most frequent value).
+    target : str or None
+        Column of labels; if a table has it, it is no input.
+
+    A level that training data did not have becomes zeros in all the columns of its kind, with an `UnseenLevelWarning`.
+    Tables to predict may have further columns, and columns in another order.
+
+    Attributes
+    ----------
+    columns_ : a tuple of `Column`, one per input column
+    n_features_in_, feature_names_in_ : as in scikit-learn
+    """
+
+    def __init__(self, impute: str | None = None, target: str | None = None):
+        self.impute = impute
+        self.target = target
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Learn names, kinds, levels and medians of the columns."""
+        if self.impute not in (None, "median"):
+            raise ValueError(f"impute must be None or 'median', but is {self.impute!r}")
+        frame = self._inputs(_frame(X))
+        if not len(frame):
+            raise TableError("the table has no rows")
+        self._refuse_empty(frame, list(frame.columns))
+        self.columns_ = tuple(_learned(frame[name]) for name in frame.columns)
+        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
+        self.n_features_in_ = len(self.columns_)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(n, D) numbers."""
+        check_is_fitted(self)
+        frame = self._in_order(_frame(X))
+        self._refuse_empty(frame, [c.name for c in self.columns_])
+        return np.concatenate([self._encoded(frame[c.name], c) for c in self.columns_], axis=1)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """A name for each column of the output: "age", "colour=red"."""
+        check_is_fitted(self)
+        return np.array([f"{c.name}={v}" if v else c.name for c in self.columns_ for v in (c.levels or ("",))], dtype=object)
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that are to be read as text, whatever they look like."""
+        return [c.name for c in self.columns_ if c.kind == "category"]
+
+    def example(self) -> pd.DataFrame:
+        """A row as training data could have had it."""
+        return pd.DataFrame({c.name: [c.levels[0] if c.levels else c.median] for c in self.columns_})
+
+    def _inputs(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame.drop(columns=self.target) if self.target in frame.columns else frame
+        if not len(frame.columns):
+            raise TableError("the table has no input columns")
+        return frame
+
+    def _in_order(self, frame: pd.DataFrame) -> pd.DataFrame:
+        wanted = [c.name for c in self.columns_]
+        missing = [name for name in wanted if name not in frame.columns]
+        if missing:
+            raise TableError(
+                f"the table lacks {'columns' if len(missing) > 1 else 'column'} {_listed(missing)} of the training data; "
+                f"it has {_listed(frame.columns)}"
+            )
+        return frame[wanted]
+
+    def _refuse_empty(self, frame: pd.DataFrame, names: list[str]) -> None:
+        empty = frame[names].isna().to_numpy()
+        if names and empty.all(axis=0).any() and not hasattr(self, "columns_"):
+            raise TableError(f"column {names[int(np.argmax(empty.all(axis=0)))]!r} is empty in every row; leave it out")
+        if self.impute is None and empty.any():
+            row, column = (int(i[0]) for i in np.nonzero(empty))
+            columns = [name for name, some in zip(names, empty.any(axis=0), strict=True) if some]
+            raise TableError(
+                f"row {row + 1}, column {names[column]!r} is empty or NA{_and_more(empty)}"
+                f"{f' in columns {_listed(columns)}' if len(columns) > 1 else ''}; fill the cells, remove the rows, or fit "
+                'with medians in their place (--impute median; TableEncoder(impute="median"))'
+            )
+
+    def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
+        if column.kind == "category":
+            return _one_hot(values, column)
+        empty = values.isna().to_numpy()
+        numbers = np.full(len(values), np.nan if column.fill is None else float(column.fill))
+        if not empty.all():
+            read = _booleans if column.kind == "boolean" else _numbers
+            numbers[~empty] = read(values[~empty], column.name, np.nonzero(~empty)[0])
+        return numbers[:, None]
+
+
+def _frame(X: Any) -> pd.DataFrame:
+    if not isinstance(X, pd.DataFrame):
+        raise TypeError(f"a pandas DataFrame is needed, with the columns of the training data; got {type(X).__name__}")
+    names = [str(name) for name in X.columns]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise TableError(f"there is more than one column called {_listed(twice)}")
+    return X.set_axis(names, axis=1)
+
+
+def _learned(values: pd.Series) -> Column:
+    """What a column is."""
+    name = str(values.name)
+    present = values.dropna()
+    where = np.nonzero(~values.isna().to_numpy())[0]
+    if types.is_datetime64_any_dtype(values.dtype) or types.is_timedelta64_dtype(values.dtype):
+        raise TableError(_dates(name, present.iloc[0]))
+    if types.is_bool_dtype(values.dtype) or (
+        types.is_object_dtype(values.dtype) and all(isinstance(v, (bool, np.bool_)) for v in present)
+    ):
+        median = float(np.mean([bool(v) for v in present]) >= 0.5)
+        return Column(name, "boolean", fill=median, median=median)
+    if types.is_numeric_dtype(values.dtype) and not types.is_complex_dtype(values.dtype):
+        median = float(np.median(_numbers(present, name, where)))
+        return Column(name, "number", fill=median, median=median)
+    texts = _texts(present, name, where)
+    _refuse_what_is_no_category(texts, name, where)
+    levels, counts = np.unique(texts, return_counts=True)
+    return Column(name, "category", tuple(levels.tolist()), fill=str(levels[np.argmax(counts)]))
+
+
+def _refuse_what_is_no_category(texts: list[str], name: str, where: np.ndarray) -> None:
+    if np.mean([bool(DATE.fullmatch(text)) for text in texts]) > 0.9:
+        raise TableError(_dates(name, texts[0]))
+    if np.mean([bool(DECIMAL_COMMA.fullmatch(text)) for text in texts]) > 0.5:
+        raise TableError(f"column {name!r} has numbers with decimal commas, such as {texts[0]!r}; write them with points")
+    numbers = np.array([_is_number(text) for text in texts])
+    if 0.5 < np.mean(numbers) < 1:
+        odd = int(np.argmin(numbers))
+        raise TableError(
+            f"column {name!r} is mostly numbers, but row {where[odd] + 1} has {_cut(texts[odd])}; if that means a missing "
+            "value, leave the cell empty"
+        )
+    distinct = len(set(texts))
+    if distinct > MANY_LEVELS and distinct > len(texts) / 2:
+        raise TableError(
+            f"column {name!r} has {distinct} different texts in {len(texts)} rows, such as {_cut(texts[0])}: a name rather "
+            f"than a category. Leave it out (--drop {name})"
+        )
+
+
+def _dates(name: str, first: Any) -> str:
+    return (
+        f"column {name!r} holds dates or times, such as {str(first)!r}; turn them into numbers that mean something here "
+        f"(days since a start, month, hour) or leave the column out (--drop {name})"
+    )
+
+
+def _numbers(values: pd.Series, name: str, where: np.ndarray) -> np.ndarray:
+    """Numbers in a column; `where` are their rows."""
+    if types.is_datetime64_any_dtype(values.dtype):
+        raise TableError(_dates(name, values.iloc[0]))
+    if types.is_complex_dtype(values.dtype):
+        raise TableError(f"column {name!r} holds complex numbers")
+    try:
+        numbers = values.to_numpy(dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        things = values.tolist()
+        bad = next((i for i, thing in enumerate(things) if not _is_number(thing)), 0)
+        raise TableError(
+            f"column {name!r} had numbers in the training data, but row {where[bad] + 1} has {_cut(things[bad])}"
+        ) from None
+    large = ~(np.abs(numbers) <= LARGEST)
+    if large.any():
+        first = int(np.argmax(large))
+        raise TableError(f"row {where[first] + 1}, column {name!r} is {numbers[first]:g}: no number to compute with")
+    return numbers
+
+
+def _booleans(values: pd.Series, name: str, where: np.ndarray) -> np.ndarray:
+    known = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+    numbers = [known.get(str(value).strip().lower()) for value in values.tolist()]
+    if None in numbers:
+        bad = numbers.index(None)
+        raise TableError(
+            f"column {name!r} had true and false in the training data, but row {where[bad] + 1} has {_cut(values.iloc[bad])}"
+        )
+    return np.array(numbers, dtype=float)
+
+
+def _texts(values: pd.Series, name: str, where: np.ndarray) -> list[str]:
+    """Levels as text; whole numbers without a decimal point."""
+    texts = []
+    for row, value in zip(where, values.tolist(), strict=True):
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, (str, bool, int, float, np.generic)):
+            kind = type(value).__name__
+            raise TableError(f"row {row + 1}, column {name!r} holds a {kind}; cells must be numbers, booleans or text")
+        texts.append(str(value))
+    return texts
+
+
+def _one_hot(values: pd.Series, column: Column) -> np.ndarray:
+    empty = values.isna().to_numpy()
+    where = np.nonzero(~empty)[0]
+    texts = np.full(len(values), column.fill or "", dtype=object)
+    texts[where] = _texts(values[~empty], column.name, where)
+    encoded = np.array(texts[:, None] == np.array(column.levels, dtype=object), dtype=float)
+    strange = encoded.sum(axis=1) == 0
+    if strange.any():
+        levels = sorted(set(texts[strange].tolist()))
+        warnings.warn(
+            f"column {column.name!r} has {_listed(levels)} in {int(strange.sum())} of {len(values)} rows; training data had "
+            f"only {_listed(column.levels)}. They count as none of these",
+            UnseenLevelWarning,
+            stacklevel=4,
+        )
+    return encoded
+
+
+# words ----------------------------------------------------------------------------------------------------------------
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        float(text)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _listed(names: Iterable[Any]) -> str:
+    names = [str(name) for name in names]
+    shown = ", ".join(_cut(name) for name in names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown or "none"
+
+
+def _cut(thing: Any) -> str:
+    text = repr(thing)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, [str(k) for k in known], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _and_more(empty: np.ndarray) -> str:
+    more = int(np.sum(empty)) - 1
+    return f", and {more} more cell{'s' * (more > 1)}" if more else ""
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

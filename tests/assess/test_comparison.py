@@ -1,0 +1,91 @@
+"""Engines side by side, and rows far from the training data."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpclass import GPClassifier
+from gpclass.assess import compare_engines, evidence_surface, far_rows, nearness
+from gpclass.choose import default_engines
+from gpclass.inference import NestedEP
+from gpclass.kernels import RBF, PerClass
+from gpclass.likelihoods import MultinomialProbit
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(80, noise=0.25, random_state=0)
+
+
+def test_each_engine_has_the_figures_of_its_own_fit(moons):
+    X, y = moons
+    model = make_pipeline(StandardScaler(), GPClassifier()).fit(X[:50], y[:50])
+    rows = compare_engines(model, X[:50], y[:50], X[50:], y[50:], ["laplace", "ep", "no-such-engine"])
+    named = {row.name: row for row in rows}
+    assert set(named) == {"EP", "Laplace", "no-such-engine"}  # "ep" is the model's own
+    assert [row.own for row in rows].count(True) == 1
+    assert named["EP"].log_evidence == model[-1].log_evidence_
+    assert_array_equal(named["EP"].probabilities, model.predict_proba(X[50:]))
+    assert "not known" in named["no-such-engine"].note
+    assert np.isnan(named["no-such-engine"].nlpd)
+    assert rows[-1].name == "no-such-engine"  # what failed comes last
+    alone = GPClassifier(inference="laplace", kernel=model[-1].kernel_).fit(model[0].transform(X[:50]), y[:50])
+    assert_allclose(named["Laplace"].log_evidence, alone.log_evidence_, rtol=1e-6)
+    p = alone.predict_proba(model[0].transform(X[50:]))
+    assert_allclose(named["Laplace"].nlpd, -np.mean(np.log(p[np.arange(30), y[50:]])), rtol=1e-6)
+    assert_allclose(named["Laplace"].loo_nlpd, -np.mean(np.log(alone.loo()[np.arange(50), y[:50]])), rtol=1e-6)
+    assert named["EP"].nlpd < named["Laplace"].nlpd  # what the papers say, and the order of the list
+    assert all(row.seconds > 0 for row in rows[:2])
+
+
+def test_default_engines_fit_the_size():
+    assert "kl" in default_engines(100, 2)
+    assert "kl" not in default_engines(1500, 2)
+    assert "nested-ep" in default_engines(100, 3)
+    assert "ep" not in default_engines(100_000, 2)
+
+
+def test_nearness_is_the_largest_correlation(moons):
+    X, y = moons
+    model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(0.5, 7.0), optimizer=None)).fit(X[:50], y[:50])
+    Z, A = model[0].transform(X[50:]), model[0].transform(X[:50])
+    squared = ((Z[:, None] - A) ** 2).sum(2).min(1)
+    assert_allclose(nearness(model, X[50:]), np.exp(-0.5 * squared / 0.5**2))
+    assert_allclose(nearness(model, X[:50]), 1)
+
+
+def test_far_rows_are_far(moons):
+    X, y = moons
+    clf = GPClassifier(kernel=RBF(0.5, 7.0), optimizer=None).fit(X[:50], y[:50])
+    assert far_rows(clf, X[50:]).mean() < 0.1
+    assert far_rows(clf, X[50:] + 5).all()
+    assert not far_rows(clf, X[:50]).any()
+    # where the lengthscale is long the model knows what is beyond
+    assert not far_rows(GPClassifier(kernel=RBF(100.0, 7.0), optimizer=None).fit(X[:50], y[:50]), X[50:] + 5).any()
+
+
+def test_nearness_with_a_kernel_for_each_class():
+    X, y = load_iris(return_X_y=True)
+    many = PerClass(RBF(1.0), RBF(2.0), RBF(3.0))
+    found = [GPClassifier(kernel=k, inference="laplace", optimizer=None).fit(X[::3], y[::3]) for k in (many, RBF(3.0))]
+    assert_allclose(nearness(found[0], X), nearness(found[1], X))  # near for one class is near
+
+
+def test_surface_of_several_classes_is_that_of_single_fits():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::5], np.array(["a", "b", "c"])[y[::5]]
+    surface = evidence_surface(X, y, log_lengthscales=[0.0, 1.0], log_scales=[0.5, 1.5], X_test=X, y_test=y)
+    codes = np.searchsorted(["a", "b", "c"], y)
+    for i, s in enumerate([0.5, 1.5]):
+        for j, ell in enumerate([0.0, 1.0]):
+            k = RBF(np.exp(ell), np.exp(2 * s))
+            fit = NestedEP().fit(k(X), codes, MultinomialProbit(3))
+            assert_allclose(surface.log_evidence[i, j], fit.log_evidence, atol=1e-4)  # starts differ
+            p = MultinomialProbit(3).predictive(*fit.predict(k(X), k.diag(X)))
+            assert surface.errors[i, j] == np.sum(p.argmax(1) != codes)
+    assert np.isnan(surface.jensen_bound).all()
+    with pytest.raises(ValueError, match="3 kinds of label; it has 2"):
+        evidence_surface(X[:12], y[:12], likelihood=MultinomialProbit(3))

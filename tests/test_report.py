@@ -1,0 +1,409 @@
+"""The report: what it says, that nothing of the data becomes markup, and how it behaves in a real browser.
+
+Set GPCLASS_SCREENSHOTS to a folder to keep the browser's screenshots there.
+"""
+
+import os
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_iris, make_moons
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpclass import GPClassifier
+from gpclass.assess.metrics import scores
+from gpclass.assess.report import gather, write_report
+from gpclass.assess.report.facts import describe
+from gpclass.assess.report.verdict import chance_calibration_error, judge
+from gpclass.assess.report.words import number, percent
+from gpclass.kernels import RBF, Linear
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+pd = pytest.importorskip("pandas")
+
+SECTIONS = ["verdict", "data", "engines", "reliability", "confusion", "relevance", "evidence", "map", "uncertain", "labels"]
+HOSTILE = '<script>alert("x")</script>'
+
+
+def split(bunch, seed=0):
+    X = pd.DataFrame(bunch.data, columns=bunch.feature_names)
+    X.index = [f"row {i}" for i in range(len(X))]
+    return train_test_split(X, bunch.target_names[bunch.target], test_size=0.4, random_state=seed, stratify=bunch.target)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, X_test, y, y_test = split(load_iris())
+    y = y.astype(object)
+    y[4] = next(name for name in load_iris().target_names if name != y[4])  # a slip of the pen
+    model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF([1.0] * 4))).fit(X, y)
+    return model, X, y, X_test, y_test
+
+
+@pytest.fixture(scope="module")
+def iris_facts(iris):
+    model, X, y, X_test, y_test = iris
+    return gather(model, X_test, y_test, data=(X, y), engines=["laplace"], title="Iris")
+
+
+@pytest.fixture(scope="module")
+def iris_page(iris, tmp_path_factory):
+    model, X, y, X_test, y_test = iris
+    path = tmp_path_factory.mktemp("report") / "iris.html"
+    assert write_report(model, X_test, y_test, path, data=(X, y), engines=["laplace"], title="Iris flowers") == path
+    return path
+
+
+class Outline(HTMLParser):
+    """Tags with their attributes, and all text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.texts, self.open = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in ("meta", "link", "br", "image", "use", "path", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in ("image", "use", "path"):
+            return
+        assert self.open.pop() == tag, "tags are closed in order"
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+# what it says -----------------------------------------------------------------------------------------------------------
+
+
+def test_facts_are_those_of_the_model(iris, iris_facts):
+    model, X, y, X_test, y_test = iris
+    p = model.predict_proba(X_test)
+    assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_)
+    assert iris_facts.n_train == 90
+    assert iris_facts.n_test == 60
+    assert iris_facts.test_counts == [20, 20, 20]
+    assert_array_equal(iris_facts.confusion.sum(1), [20, 20, 20])
+    predicted = model.predict(X_test)
+    assert iris_facts.confusion[1, 2] == np.sum((y_test == "versicolor") & (predicted == "virginica"))
+    assert {row.name for row in iris_facts.engines} == {"NestedEP", "Laplace"}
+    assert_allclose(iris_facts.relevance.parts["RBF"], 1 / model[-1].kernel_.lengthscale)
+    assert iris_facts.relevance.names == load_iris().feature_names
+    petal = iris_facts.columns[2]
+    assert (petal.name, petal.kind) == ("petal length (cm)", "number")
+    assert_allclose([petal.mean, petal.high], [X.iloc[:, 2].mean(), X.iloc[:, 2].max()])
+
+
+def test_rows_are_named_as_in_the_table(iris, iris_facts):
+    model, X, y, X_test, y_test = iris
+    p = model.predict_proba(X_test)
+    most = int(np.argmax(-(p * np.log(p)).sum(1)))
+    assert iris_facts.uncertain[0].name == X_test.index[most]
+    assert_allclose(iris_facts.uncertain[0].other_probability, p[most].max())
+    suspect = iris_facts.check_train[0]
+    assert suspect.name == X.index[4]  # the slip
+    assert suspect.label == y[4]
+    assert suspect.probability < 0.2
+    wrong = {name for name, true, said in zip(X_test.index, y_test, model.predict(X_test), strict=True) if true != said}
+    assert {row.name for row in iris_facts.check_test} == wrong
+
+
+def test_evidence_is_drawn_around_what_was_learned(iris, iris_facts):
+    model, *_ = iris
+    found = iris_facts.evidence
+    kernel = model[-1].kernel_
+    centre = np.log(kernel.lengthscale).mean(), 0.5 * np.log(kernel.variance)
+    assert_allclose(found.learned, centre)
+    # in the middle of the grid stands the model itself
+    assert_allclose(found.surface.log_evidence[4, 4], model[-1].log_evidence_, atol=1e-4)
+    assert found.several
+
+
+def test_without_training_rows_the_model_brings_its_own():
+    X, y = make_moons(90, noise=0.1, random_state=0)
+    y[4] = 1 - y[4]
+    model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(0.7, 9.0), optimizer=None)).fit(X[:60], y[:60])
+    given = gather(model, X[60:], y[60:], engines=["laplace"], data=(X[:60], y[:60]))
+    kept = gather(model, X[60:], y[60:], engines=["laplace"])
+    assert kept.n_train == 60
+    assert (given.columns_of, kept.columns_of) == ("training rows", "test rows")
+    for mine, theirs in zip(kept.engines, given.engines, strict=True):
+        assert mine.name == theirs.name
+        assert_allclose(mine.nlpd, theirs.nlpd)  # what the pipeline does to the rows is the same
+    assert kept.check_train == given.check_train
+    assert kept.check_train[0].name == "4"
+
+
+def test_engines_that_keep_no_rows(tmp_path):
+    X, y = make_moons(90, noise=0.25, random_state=0)
+    clf = GPClassifier(kernel=RBF(0.7, 9.0), inference="scalable-ep", optimizer=None, random_state=0).fit(X[:60], y[:60])
+    facts = gather(clf, X[60:], y[60:])
+    assert [row.name for row in facts.engines] == ["ScalableEP"]
+    assert "not given" in facts.engines_words
+    assert not facts.checked
+    assert facts.evidence is None
+    text = write_report(clf, X[60:], y[60:], tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "There is no map" in text
+    with pytest.raises(ValueError, match="needs the training rows"):
+        gather(clf, X[60:], y[60:], engines=["laplace"])
+    full = gather(clf, X[60:], y[60:], data=(X[:60], y[:60]), engines=["laplace"])
+    assert full.checked
+    assert full.evidence.engine == "EP"
+    assert "five folds" in full.check_train_words
+
+
+def test_kernels_without_lengthscales(tmp_path):
+    X, y = make_moons(60, noise=0.25, random_state=0)
+    clf = GPClassifier(kernel=Linear(), optimizer=None).fit(X, y)
+    facts = gather(clf, X, y, engines=[])
+    assert facts.evidence is None
+    assert "no free lengthscale" in facts.evidence_words
+    assert "ranks no inputs" in facts.relevance.words
+    one = GPClassifier(kernel=RBF(0.7), optimizer=None).fit(X[:, :1], y)
+    assert "There is no map" in write_report(one, X[:, :1], y, tmp_path / "b.html", engines=[]).read_text(encoding="utf-8")
+    assert "one lengthscale for all inputs (0.7," in gather(one, X[:, :1], y, engines=[]).relevance.words
+
+
+def test_columns_of_any_kind():
+    assert describe("a", np.array(["x", "y", None, "x"], dtype=object)).kind == "2 levels"
+    assert describe("a", np.array(["x", None], dtype=object)).missing == 1
+    assert describe("a", np.array([True, False])).kind == "yes/no"
+    assert describe("a", np.array([np.nan, np.nan])).kind == "empty"
+    assert describe("a", np.array([1.0, np.nan, 3.0])).mean == 2
+    assert describe("a", np.array([1.0, np.nan, 3.0])).missing == 1
+
+
+def test_numbers_as_words():
+    texts = [percent(value).replace("\u00a0", " ") for value in (0.0, 1e-9, 0.5, 1 - 1e-9, 1.0)]
+    assert texts == ["0 %", "<0.1 %", "50.0 %", ">99.9 %", "100 %"]
+    assert number(-1.23456) == "−1.235"
+    assert number(float("nan")) == "–"
+    assert number(float("inf")) == "∞"
+    assert number(1e-5) == "1.00e−05"
+
+
+# the verdict ------------------------------------------------------------------------------------------------------------
+
+
+def fake(converged=True):
+    from types import SimpleNamespace
+
+    return SimpleNamespace(posterior_=SimpleNamespace(converged=converged))
+
+
+def verdict_of(p, codes, loo=None, far=0, converged=True):
+    return judge(fake(converged), p, codes, loo, [], far, None)
+
+
+def honest(n, rng, sharpness=2.0):
+    """True probabilities, and labels drawn from them."""
+    p = 1 / (1 + np.exp(-sharpness * rng.normal(size=n)))
+    return np.column_stack([1 - p, p]), (rng.random(n) < p).astype(int)
+
+
+def test_true_probabilities_are_rarely_called_miscalibrated():
+    rng = np.random.default_rng(0)
+    called = [verdict_of(*honest(150, rng)).level != "good" for _ in range(30)]
+    assert np.mean(called) <= 0.2  # one in twenty by design; more than 6 of 30 have a chance of 1 in 2000
+
+
+def test_overconfidence_is_called_by_its_name():
+    rng = np.random.default_rng(1)
+    p, codes = honest(500, rng, 1.0)
+    sharp = p**4 / (p**4).sum(1, keepdims=True)
+    remark = next(r.text for r in verdict_of(sharp, codes).remarks if "calibration" in r.text)
+    assert "too sure of itself" in remark
+    dull = p**0.3 / (p**0.3).sum(1, keepdims=True)
+    assert any("not sure enough" in r.text for r in verdict_of(dull, codes).remarks)
+
+
+def test_chance_shrinks_with_rows():
+    rng = np.random.default_rng(2)
+    small, large = (chance_calibration_error(honest(n, rng)[0]) for n in (50, 5000))
+    assert large < small / 5
+
+
+def test_what_the_verdict_warns_of():
+    rng = np.random.default_rng(3)
+    p, codes = honest(200, rng)
+    assert verdict_of(p, codes).level == "good"
+    assert verdict_of(p, codes, converged=False).level == "poor"
+    assert verdict_of(p[:, ::-1], codes).level == "poor"  # tells less than nothing
+    assert any("far from the training data" in r.text and r.level == "care" for r in verdict_of(p, codes, far=30).remarks)
+    assert any("same kind" in r.text for r in verdict_of(p, codes, loo=np.full(300, 0.999)).remarks)
+    assert any("only 20 test rows" in r.text for r in verdict_of(p[:20], codes[:20]).remarks)
+
+
+# the page ---------------------------------------------------------------------------------------------------------------
+
+
+def test_page_has_all_sections_and_nothing_from_elsewhere(iris_page):
+    text = iris_page.read_text(encoding="utf-8")
+    outline = Outline(text)
+    ids = [attributes["id"] for _, attributes in outline.tags if "id" in attributes]
+    assert [i for i in ids if i in SECTIONS] == SECTIONS
+    assert len(ids) == len(set(ids)), "ids are unique, those of figures too"
+    assert not outline.open or outline.open == ["html"], "all tags are closed"
+    assert [tag for tag, _ in outline.tags].count("h1") == 1
+    assert "Iris flowers" in outline.texts
+    for _, attributes in outline.tags:
+        for name in ("src", "href", "xlink:href"):
+            if name in attributes:
+                assert attributes[name].startswith(("#", "data:")), "the page needs no other file"
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text).replace("http-equiv", "")
+    assert "<script" not in text
+
+
+def test_figures_take_their_ink_from_the_page(iris_page):
+    text = iris_page.read_text(encoding="utf-8")
+    assert text.count('<svg class="figure"') == 4
+    assert "#010203" not in text
+    assert "currentColor" in text
+    assert 'aria-label="Reliability diagram' in text
+    for reference in set(re.findall(r'(?:url\(|href=")#([\w-]+)', text)) - set(SECTIONS):
+        assert f'id="{reference}"' in text, "what figures refer to is there"
+
+
+def test_nothing_of_the_data_becomes_markup(tmp_path):
+    X, y = make_moons(50, noise=0.25, random_state=0)
+    names = [HOSTILE, "</svg><img src=x onerror=alert(1)> $\\frac{"]
+    frame = pd.DataFrame(X, columns=names, index=[f"{HOSTILE} & {i}" for i in range(50)])
+    labels = np.array(["<b>no</b> {{ 7 * 7 }}", HOSTILE])[y]
+    labels[3] = labels[0] if labels[3] != labels[0] else labels[1]
+    clf = GPClassifier(kernel=RBF([0.7, 0.7], 9.0), optimizer=None).fit(frame, labels)
+    title = HOSTILE + " \ud800 \u4e2d"
+    text = write_report(clf, frame, labels, tmp_path / "h.html", engines=[], title=title).read_text(encoding="utf-8")
+    outline = Outline(text)
+    assert not {"script", "img", "b" * 2}.intersection(tag for tag, _ in outline.tags)
+    assert [tag for tag, _ in outline.tags].count("b") == 5  # of the five tiles, and none of the labels
+    assert not any(name.startswith("on") for _, attributes in outline.tags for name in attributes)
+    assert "{{ 7 * 7 }}" in text  # no template either
+    assert "<b>no</b>" not in text
+
+
+def test_test_rows_that_do_not_fit_are_refused(iris):
+    model, X, y, X_test, y_test = iris
+    with pytest.raises(ValueError, match="labels that the model has not seen: orchid"):
+        gather(model, X_test, np.where(np.arange(60) == 3, "orchid", y_test))
+    with pytest.raises(ValueError, match="X has 60 rows but y has 59 labels"):
+        gather(model, X_test, y_test[:-1])
+    with pytest.raises(ValueError, match="no test rows"):
+        gather(model, X_test[:0], y_test[:0])
+    with pytest.raises(ValueError, match="not the rows that the model was fitted to"):
+        gather(model, X_test, y_test, data=(X, y[::-1]))
+    with pytest.raises(TypeError, match="needs a GPClassifier"):
+        gather(StandardScaler().fit(X), X_test, y_test)
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "matplotlib"])
+def test_without_jinja2_or_matplotlib_the_error_says_how_to_get_them(iris, monkeypatch, tmp_path, missing):
+    model, _, _, X_test, y_test = iris
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=rf"Reports need {missing}: pip install gpclass\[plot\]"):
+        write_report(model, X_test, y_test, tmp_path / "x.html")
+
+
+# in a browser -----------------------------------------------------------------------------------------------------------
+
+
+def browser_path():
+    """A Chromium to drive, or None for playwright's own."""
+    found = [os.environ.get("GPCLASS_CHROMIUM"), *map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))]
+    return next((path for path in found if path), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    with sync_api.sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium found (playwright install chromium, or set GPCLASS_CHROMIUM): {str(error)[:200]}")
+        yield opened
+        opened.close()
+
+
+def keep(page, name):
+    folder = os.environ.get("GPCLASS_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "scheme"), [("report", 1100, "light"), ("report-dark", 1100, "dark"), ("report-phone", 390, "light")]
+)
+def test_in_chromium(browser, iris_page, name, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    complaints, asked = [], []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(iris_page.as_uri())
+    assert not complaints
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    for section in SECTIONS:
+        assert page.locator(f"#{section}").is_visible()
+    assert page.locator("svg.figure").count() == 4
+    for figure in page.locator("svg.figure").all():
+        box = figure.bounding_box()
+        assert box["width"] > 250
+        assert box["height"] > 80
+    # no sideways scrolling of the page: wide tables scroll by themselves
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ink, paper = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+    assert contrast(ink, paper) > 7  # the strictest demand of web accessibility guidelines
+    label = page.locator("svg.figure text").first
+    assert label.evaluate("node => getComputedStyle(node).fill") == ink
+    keep(page, name)
+    page.close()
+
+
+def test_on_paper_everything_is_dark_on_white(browser, iris_page):
+    page = browser.new_page(color_scheme="dark")
+    page.goto(iris_page.as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    ink, paper = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+    assert (ink, paper) == ("rgb(0, 0, 0)", "rgb(255, 255, 255)")
+    assert not page.locator("nav").is_visible()
+    assert len(page.pdf()) > 10_000
+    page.close()
+
+
+def contrast(one, other):
+    """Contrast ratio of two colours rgb(r, g, b), as WCAG 2 defines it."""
+
+    def luminance(colour):
+        c = np.array([int(part) for part in re.findall(r"\d+", colour)[:3]]) / 255
+        linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.slow
+def test_two_classes_with_many_columns_within_a_minute(tmp_path):
+    import time
+
+    X, X_test, y, y_test = split(load_breast_cancer())
+    model = make_pipeline(StandardScaler(), GPClassifier()).fit(X, y)
+    began = time.perf_counter()
+    path = write_report(model, X_test, y_test, tmp_path / "b.html", data=(X, y))
+    assert time.perf_counter() - began < 60
+    assert "dotted lines" in path.read_text(encoding="utf-8")
