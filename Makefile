@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two test processes on two cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all lint bench papers clean
+.PHONY: demo test test-all lint docs bench papers clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -25,6 +25,10 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_site
+
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/multiclass.py
@@ -34,6 +38,7 @@ papers: $(VENV)/.installed
 	$(BIN)/python benchmarks/nickisch_rasmussen.py
 	$(BIN)/python benchmarks/riihimaki.py
 	$(BIN)/python benchmarks/chai.py --splits 5
+	$(BIN)/python benchmarks/chai_sparse.py --splits 1
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_site .pytest_cache .mypy_cache .ruff_cache

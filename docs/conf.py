@@ -18,7 +18,7 @@ html_static_path: list[str] = []
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
-nb_execution_timeout = 300
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
