@@ -454,7 +454,7 @@ def test_a_header_that_promises_too_much_takes_no_memory(whole, tmp_path):
 # older files ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["ep", "nested_ep", "hmc", "regressor", "table"])
+@pytest.mark.parametrize("name", ["ep", "nested_ep", "hmc", "scalable_ep", "ivm", "regressor", "table"])
 def test_files_of_version_1_keep_loading(name):
     sys.path.insert(0, str(FIXTURES))
     try:
