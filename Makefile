@@ -27,7 +27,7 @@ lint: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
-	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_site
+	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed.py
@@ -41,4 +41,4 @@ papers: $(VENV)/.installed
 	$(BIN)/python benchmarks/chai_sparse.py --splits 1
 
 clean:
-	rm -rf $(VENV) build dist docs/_site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache

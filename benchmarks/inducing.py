@@ -1,6 +1,7 @@
 """Engines on inducing points: what they cost, and what they reach on the data of Villacampa-Calvo 2017.
 
     python benchmarks/inducing.py cost                  linear in n and C, quadratic in M
+    python benchmarks/inducing.py switch                where "auto" should go over to them: whole fits beside exact engines
     python benchmarks/inducing.py memory                peak memory at 10^5 and 10^6 rows, read from a memory map
     python benchmarks/inducing.py curve satimage        test error and loss over training time, M = 100
     python benchmarks/inducing.py curve mnist           the same, M = 200, minibatches of 200
@@ -30,7 +31,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from gpclass import datasets
+from gpclass import GPClassifier, datasets
+from gpclass.assess import nlpd
 from gpclass.kernels import RBF
 from gpclass.learning import (
     Arrays,
@@ -181,6 +183,22 @@ run, source = here.Trainer.begin(source, here.RBF(3.0, 4.0), likelihood(3), engi
 run.run(source)
 print(begun / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
+
+
+def switch(args):
+    """Processor seconds of whole default fits, and test NLPD, on a smooth problem of six inputs and two classes."""
+    print(f"{'n':>6}  {'engine':<12} {'seconds':>8}   NLPD")
+    for n in args.sizes:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(n + 4000, 6))
+        f = 2 * np.sin(1.5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.7 * X[:, 3]
+        y = (rng.random(len(X)) < 1 / (1 + np.exp(-2 * f))).astype(int)
+        for name in ("ep", "laplace", "scalable-ep"):
+            began = time.process_time()
+            clf = GPClassifier(inference=name, random_state=0).fit(X[:n], y[:n])
+            spent = time.process_time() - began
+            loss = nlpd(y[n:], clf.predict_proba(X[n:]))
+            print(f"{n:>6}  {name:<12} {spent:>8.1f}   {loss:.4f}", flush=True)
 
 
 def pieces(folder, n, size=10_000):
@@ -423,6 +441,9 @@ def main() -> None:
     parser.add_argument("--data", help="folder of data sets, in place of GPCLASS_DATA")
     parts = parser.add_subparsers(required=True)
     parts.add_parser("cost").set_defaults(run=cost)
+    part = parts.add_parser("switch")
+    part.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 4000])
+    part.set_defaults(run=switch)
     parts.add_parser("memory").set_defaults(run=memory)
     part = parts.add_parser("curve")
     part.add_argument("set", choices=("satimage", "mnist"))

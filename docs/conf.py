@@ -8,7 +8,7 @@ copyright = author
 release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
-exclude_patterns = ["_build", "_site"]
+exclude_patterns = ["_build"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "gpclass"
@@ -26,6 +26,7 @@ autodoc_default_options = {"members": True, "show-inheritance": False, "member-o
 autodoc_typehints = "none"  # signatures have them
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False
+suppress_warnings = ["ref.python"]  # words of a docstring's types that several classes have as attributes
 
 
 def escape_bars(app, what, name, obj, options, lines):
