@@ -69,9 +69,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit", "robust-max"
         p(label | latent value). "auto" is probit; for more than two classes multinomial probit where the engine can use it,
         else softmax.
-    inference : object or "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
-        "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
-        "stochastic-ep", "svgp", "gfitc", "mcmc"
+    inference : engine, sampler, or a name
+        Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep", "independent-ep",
+        "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep", "stochastic-ep",
+        "svgp", "gfitc", "mcmc".
         The approximation. "auto" is EP for two classes and nested EP for more; with softmax it is Laplace, with robust-max
         quadrature EP with independent classes; beyond a few thousand rows it is scalable EP (SVGP with softmax). "laplace",
         "nested-ep" and all after it take any number of classes, the others two. "ivm" and "sparse-mnl" rest on a few rows of

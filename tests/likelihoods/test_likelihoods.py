@@ -98,6 +98,15 @@ class WrongMass(Probit):
 
 
 @dataclass(frozen=True)
+class WrongSlopes(Probit):
+    def tilted_slopes(self, y, mean, var):
+        return super().tilted_slopes(y, mean, 1.001 * var)
+
+    def tilted_moments(self, y, mean, var):
+        return super().tilted_moments(y, mean, var)[0], *super().tilted_slopes(y, mean, var)
+
+
+@dataclass(frozen=True)
 class WrongExpectation(Probit):
     def expected_log_prob(self, y, mean, var):
         return super().expected_log_prob(y, mean, 1.001 * var)
@@ -155,6 +164,7 @@ class TakesAnyLabel(Heaviside):
 SLIPS = {
     WrongCurvature(): "log_prob's curvature against central differences",
     WrongMass(): "tilted_moments' log mass against quadrature",
+    WrongSlopes(): "tilted_slopes against tilted_moments",
     WrongExpectation(): "half expected_log_prob's curvature|expected_log_prob against quadrature",
     WrongSign(): "predictive against quadrature",
     LooseBound(): "is nowhere tight",

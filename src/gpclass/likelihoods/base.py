@@ -52,6 +52,10 @@ class Likelihood(ABC):
         """log p(y | f) and its slope in f, for likelihoods with `log_prob`: what a sampler asks for at every step."""
         return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]
 
+    def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        """Slope and curvature of `tilted_moments` alone, for likelihoods with these: what rows are screened by."""
+        return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
+
 
 def check_signs(y) -> np.ndarray:
     y = np.asarray(y)

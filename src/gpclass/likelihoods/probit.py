@@ -47,10 +47,13 @@ class Probit(Sigmoid):
 
     def tilted_moments(self, y, mean, var) -> Triple:
         # [RW] (3.58): a probit under a Gaussian is a wider probit
+        return log_ndtr(y * (mean + self.bias) / np.sqrt(1 + var)), *self.tilted_slopes(y, mean, var)
+
+    def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
         scale = np.sqrt(1 + var)
         z = y * (mean + self.bias) / scale
         ratio = hazard(z)
-        return log_ndtr(z), y * ratio / scale, -hazard_curvature(z, ratio) / scale**2
+        return y * ratio / scale, -hazard_curvature(z, ratio) / scale**2
 
     def expected_log_prob(self, y, mean, var) -> Triple:
         # the default's quadrature with one special function per node

@@ -24,10 +24,12 @@ def hazard(z):
 def hazard_curvature(z, ratio):
     """ratio (z + ratio) for ratio = hazard(z), the negative curvature of log Φ: between 0 and 1 for every z."""
     # far left z + ratio is the small difference of large numbers; there the series of Mills' ratio, off by 1e-13 at -100
-    far = z < -100
+    near, far = ratio * (z + ratio), z < -100
+    if not np.any(far):
+        return near
     x2 = np.where(far, z, 1.0) ** -2.0
     series = (1 - x2 * (3 - x2 * (15 - 105 * x2))) / (1 - x2 * (1 - x2 * (3 - 15 * x2))) ** 2
-    return np.where(far, series, ratio * (z + ratio))
+    return np.where(far, series, near)
 
 
 def log_ndtr_and_hazard(z):

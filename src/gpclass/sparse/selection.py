@@ -53,7 +53,10 @@ def tilted(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tupl
 
 def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes and curvatures (m, C) of log Z in the means."""
-    return tilted(likelihood, y, mean, var)[1:]
+    if likelihood.n_latents > 1:
+        return likelihood.tilted_moments(y, mean, var)[1:]
+    slope, curvature = likelihood.tilted_slopes(y, mean[:, 0], var[:, 0])
+    return slope[:, None], curvature[:, None]
 
 
 def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -109,6 +109,8 @@ def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> 
     close(value, mass, VALUE_TOL * (1 + np.abs(mass)), "tilted_moments' log mass against quadrature")
     close(mean + var * d1, first, VALUE_TOL * (np.abs(mean) + np.sqrt(var)), "tilted mean against quadrature")
     close(var + var**2 * d2, second, VALUE_TOL * (1 + var), "tilted variance against quadrature")
+    for got, wanted in zip(likelihood.tilted_slopes(y, mean, var), (d1, d2), strict=True):
+        close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "tilted_slopes against tilted_moments")
     if offers(likelihood, "log_prob"):
         at_points = zip(ask(y, mean, np.zeros_like(var)), likelihood.log_prob(y, mean), strict=True)
         for got, wanted in at_points:
