@@ -72,11 +72,8 @@ def check_signs(y) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Sigmoid(Likelihood):
-    """p(y | f) = sig(y (f + bias)) for a point-symmetric sigmoid, y in {-1, +1}.
-
-    A subclass gives `log_prob`; what it does not override is done by quadrature on it.
-    """
+class WithBias(Likelihood):
+    """A likelihood of f + bias."""
 
     bias: float = 0.0  # intercept, added to the latent function
     learn_bias: bool = False  # whether a fit may change it
@@ -84,8 +81,6 @@ class Sigmoid(Likelihood):
     def __post_init__(self):
         if not np.isfinite(self.bias):
             raise ValueError(f"bias must be a finite number, but is {self.bias}")
-
-    # parameters ---------------------------------------------------------------------------------------------------
 
     @property
     def theta(self) -> np.ndarray:
@@ -99,10 +94,18 @@ class Sigmoid(Likelihood):
     def bounds(self) -> np.ndarray:
         return np.array([[-100.0, 100.0]] if self.learn_bias else []).reshape(-1, 2)
 
-    def with_theta(self, theta) -> Sigmoid:
+    def with_theta(self, theta) -> WithBias:
         if np.size(theta) != len(self.theta):
             raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {np.size(theta)}")
         return replace(self, bias=float(np.asarray(theta).ravel()[0])) if self.learn_bias else self
+
+
+@dataclass(frozen=True)
+class Sigmoid(WithBias):
+    """p(y | f) = sig(y (f + bias)) for a point-symmetric sigmoid, y in {-1, +1}.
+
+    A subclass gives `log_prob`; what it does not override is done by quadrature on it.
+    """
 
     def check_targets(self, y) -> np.ndarray:
         return check_signs(y)

@@ -7,13 +7,13 @@ centre, between the points where the integrand has fallen to rounding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..numerics import LOG_SQRT_2PI
-from .base import Likelihood, Triple
+from .base import Triple, WithBias
 from .ordinal import check_whole
 
 NODES = 160
@@ -23,32 +23,8 @@ BLOCK = 1 << 20  # numbers in an array of nodes
 
 
 @dataclass(frozen=True)
-class Poisson(Likelihood):
-    """p(y | f) = exp(y g - exp g)/y!, g = f + bias; y in 0, 1, 2, …"""
-
-    bias: float = 0.0  # log rate where the latent function is zero
-    learn_bias: bool = False  # whether a fit may change it
-
-    def __post_init__(self):
-        if not np.isfinite(self.bias):
-            raise ValueError(f"bias must be a finite number, but is {self.bias}")
-
-    @property
-    def theta(self) -> np.ndarray:
-        return np.array([self.bias]) if self.learn_bias else np.zeros(0)
-
-    @property
-    def names(self) -> list[str]:
-        return ["bias"] if self.learn_bias else []
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.array([[-100.0, 100.0]] if self.learn_bias else []).reshape(-1, 2)
-
-    def with_theta(self, theta) -> Poisson:
-        if np.size(theta) != len(self.theta):
-            raise ValueError(f"Poisson has {len(self.theta)} free parameters, but got {np.size(theta)}")
-        return replace(self, bias=float(np.ravel(theta)[0])) if self.learn_bias else self
+class Poisson(WithBias):
+    """p(y | f) = exp(y g - exp g)/y!, g = f + bias; y in 0, 1, 2, … The bias is the log rate where f is zero."""
 
     def check_targets(self, y) -> np.ndarray:
         """y as floats that are whole numbers from 0 on."""
