@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two test processes on two cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all lint docs bench papers clean
+.PHONY: demo test test-all lint docs bench peers tables speed clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -29,16 +29,23 @@ docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
+# gpclass beside other libraries, and each of its times beside the work that cannot be avoided; ten minutes or so.
+# `make peers` makes the other libraries' environments, once.
 bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.scoreboard
+
+peers: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.scoreboard.environments
+
+# The papers' tables, reduced; `benchmarks/tables.py --full` takes a night
+tables: $(VENV)/.installed
+	$(BIN)/python benchmarks/tables.py
+
+# In units of Cholesky factorisations and matrix products, against the goals
+speed: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/multiclass.py
 	$(BIN)/python benchmarks/sampling.py
-
-papers: $(VENV)/.installed
-	$(BIN)/python benchmarks/nickisch_rasmussen.py
-	$(BIN)/python benchmarks/riihimaki.py
-	$(BIN)/python benchmarks/chai.py --splits 5
-	$(BIN)/python benchmarks/chai_sparse.py --splits 1
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -324,7 +324,8 @@ def table_task(what: str, X, y, X_all, draws: int) -> tuple[Moments, float]:
         return sampled_moments(sample, Ks, kd), seconds
 
 
-def run_table(name: str, args) -> bool:
+def run_table(name: str, args, keep=None) -> bool:
+    """`keep`, if given, is called with each figure: row, measure, ours, the paper's, its standard error."""
     X, y, X_test, _ = load(name).split(args.seed)
     if not args.full and name == "usps":
         X, y, X_test = X[:300], y[:300], X_test[:300]
@@ -347,6 +348,10 @@ def run_table(name: str, args) -> bool:
             ours[part, measure] = [gap.mean() for gap in gaps]
             for summary, paper in zip((np.mean, np.max), paper_part[k], strict=True):
                 cells = [f"{summary(gap):.3f} ({theirs:.3f})" for gap, theirs in zip(gaps, paper, strict=True)]
+                for column, gap, theirs in zip(COLUMNS, gaps, paper, strict=True):
+                    if keep:
+                        measure_ = f"{part}, {measure}, {summary.__name__}"
+                        keep(f"{name}, {column}", measure_, summary(gap), theirs, summary(noise[k][place]))
                 print_row(f"{part}, {measure}, {summary.__name__}", [*cells, f"{summary(noise[k][place]):.3f}"], 16, 38)
     seconds = np.array([found[c][1] for c in COLUMNS])
     cells = [f"{t:.2f} ({theirs:.2f})" for t, theirs in zip(seconds / seconds[2], PAPER_TIME[name], strict=True)]
