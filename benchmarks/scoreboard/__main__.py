@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from . import environments, limits, measure, results, tasks
@@ -25,6 +26,7 @@ def main(arguments=None) -> int:
         "--slow", type=float, default=5, help="what takes more processor seconds is not repeated (default 5)"
     )
     parser.add_argument("--limit", type=float, help="what takes more processor seconds is ended (default 30; full: 3600)")
+    parser.add_argument("--marks", type=float, nargs="+", help="seconds at which training on minibatches is looked at")
     parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS, help="what to run (default both; none: show)")
     parser.add_argument("--data", type=Path, help="folder of the data sets; overrides GPCLASS_DATA")
     parser.add_argument("--to", type=Path, default=environments.HERE / "results", help="folder of the results")
@@ -37,6 +39,8 @@ def main(arguments=None) -> int:
     wanted = [t for t in tasks.chosen(args.full) if not args.tasks or any(word in t.name for word in args.tasks)]
     if not wanted:
         parser.error(f"no task has one of {args.tasks} in its name: {', '.join(t.name for t in tasks.chosen(args.full))}")
+    if args.marks:
+        wanted = [replace(t, settings={**t.settings, "marks": args.marks}) if t.kind == "curve" else t for t in wanted]
     began = time.perf_counter()
     plan = measure.Plan(args.rounds, args.slow, args.limit or (3600 if args.full else 30), full=args.full)
     if args.environments:
