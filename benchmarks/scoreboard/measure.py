@@ -149,7 +149,7 @@ def run_task(task: Task, arrays: Arrays, workers, plan: Plan, folder: Path, befo
     cases = [(w, method) for library, w in workers.items() for method in task.methods(library, classes)]
     once = set()
     for round_ in range(1 if task.kind == "curve" else plan.rounds):
-        unit = limits.Unit(n)
+        unit = limits.Unit(task.settings.get("inducing", n))  # the largest matrix that is factorised
         for worker, method in cases:
             if (worker.library, method) in once:
                 continue
