@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from .learning import (
     Learned,
     Objective,
     as_source,
+    check_search,
     column_spread,
     learn,
     random_start,
@@ -169,7 +169,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_arrays(self, X, y, classes=None) -> Learned:
-        self._check_settings()
+        check_search(self)
         X, y = self._check_data(X, y, classes)
         rng = self._generator()
         engine = self._engine(len(X))
@@ -182,7 +182,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self._conclude(self._learn(objective, distance, rng), objective.engine)
 
     def _fit_stream(self, source: Source) -> Learned:
-        self._check_settings()
+        check_search(self)
         rng = self._generator()
         summary = look(source, (int(rng.integers(2**31)), 0))
         self.classes_ = summary.labels
@@ -196,7 +196,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 "'scalable-ep', 'stochastic-ep', 'svgp'"
             )
         distance = typical_distance(summary.X, rng)
-        objective = self._objective(summary.X, np.searchsorted(self.classes_, summary.y), engine, distance, rng)
+        objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, distance, rng)
         return self._conclude(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
     @available_if(_takes_more)
@@ -204,8 +204,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Take in further rows, each of them once (IVM, and engines that take minibatches). The first call is `fit`.
 
         IVM updates its active set by assumed density, with hyperparameters held. Engines on inducing points take the rows as
-        further minibatches, hyperparameters included. Rows of earlier calls need not be there any more. `classes` lists all
-        labels if the first call does not bring them all.
+        further minibatches, hyperparameters included. Rows of earlier calls need not be there any more, and so
+        `log_evidence_` of ScalableEP, which depends on their sites, is NaN from then on. `classes` lists all labels if the
+        first call does not bring them all.
         """
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, classes))
@@ -253,14 +254,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
         # a run that is to be taken up must draw the same numbers again
         return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
-
-    def _check_settings(self):
-        if self.optimizer not in ("lbfgs", None):
-            raise ValueError(f"optimizer must be 'lbfgs' or None, but is {self.optimizer!r}")
-        for name, least in (("n_restarts", 0), ("max_iter", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
 
     def _check_data(self, X, y, classes=None):
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from .inference import EP
 from .kernels import RBF, Kernel, as_kernel
 from .learning import (
     Objective,
+    check_search,
     column_spread,
     learn,
     random_start,
@@ -23,6 +23,7 @@ from .learning import (
     typical_distance,
     update_active,
     warn_if_too_large,
+    warn_if_unfinished,
 )
 from .likelihoods import Gaussian
 from .sparse import IVM
@@ -113,7 +114,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def fit(self, X, y) -> GPRegressor:
         """Learn hyperparameters and the posterior. X (n, D), y (n,) numbers."""
-        self._check_settings()
+        check_search(self)
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, float)
         engine = self._engine()
@@ -129,6 +130,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             )
             starts = []
         learned = learn(objective, starts, self.max_iter, self.verbose)
+        warn_if_unfinished(learned)
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs
         self.__dict__.pop("active_indices_", None)
@@ -156,14 +158,6 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self._seen += len(X)
         self._conclude()
         return self
-
-    def _check_settings(self):
-        if self.optimizer not in ("lbfgs", None):
-            raise ValueError(f"optimizer must be 'lbfgs' or None, but is {self.optimizer!r}")
-        for name, least in (("n_restarts", 0), ("max_iter", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
 
     def _engine(self):
         if isinstance(self.inference, str):

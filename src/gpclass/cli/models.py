@@ -11,6 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..assess import error_rate, far_rows, nlpd
+from ..assess.models import leave_one_out as loo_probabilities
+from ..assess.models import training_labels
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
 from ..learning import typical_distance
@@ -131,13 +133,9 @@ def _contrast_variance(cov: np.ndarray) -> np.ndarray:
 
 def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
     """Error and NLPD of leave-one-out probabilities, None where the engine has none."""
-    posterior = classifier.posterior_
-    try:
-        p = classifier.loo()
-    except AttributeError:
+    p, y = loo_probabilities(classifier), training_labels(classifier)
+    if p is None or y is None:
         return {"loo_error": None, "loo_nlpd": None}
-    codes = np.asarray(posterior.y) if classifier.likelihood_.n_latents > 1 else (np.asarray(posterior.y) > 0)
-    y = classifier.classes_[codes.astype(int)][: len(p)]
     return {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
 
 

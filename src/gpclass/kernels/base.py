@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -156,6 +156,33 @@ class Kernel(ABC):
 
     def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
         return next(leaves)
+
+
+class Standalone(Kernel):
+    """A kernel whose values have an axis of classes, so that sums and products must be inside it."""
+
+    _instead: ClassVar[str]  # how to write those
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} is no part of sums and products; put them inside: {self._instead}")
+
+    def _matrix(self, X: Array, Z: Array | None) -> Array:
+        self._refuse()
+
+    def _diagonal(self, X: Array) -> Array:
+        self._refuse()
+
+    def _pullback(self, X, Z, G, inputs, value):
+        self._refuse()
+
+    def _pullback_diagonal(self, X, g):
+        self._refuse()
+
+    def _leaves(self) -> tuple[Kernel, ...]:
+        self._refuse()
+
+    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
+        self._refuse()
 
 
 def _combine(cls: Any, a: Any, b: Any) -> Kernel:

@@ -23,7 +23,6 @@ zero over the classes (section 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.separable import Separable, contrasts
-from .base import Array, Kernel, checked_shape
+from .base import Array, Kernel, Standalone, checked_shape
 
 FORMS = ("identity", "diagonal", "sum-to-zero-diagonal", "sum-to-zero", "free")
 LOG_REACH = np.log(1e4)  # default bounds of logs, to either side of zero
@@ -189,11 +188,12 @@ class ClassCovariance:
         return U, d
 
 
-class Correlated(Kernel):
+class Correlated(Standalone):
     """A kernel on the inputs times a covariance between classes; calls give `Separable`."""
 
     kernel: Kernel
     classes: ClassCovariance
+    _instead = "Correlated(k1 + k2, classes)"
 
     def __init__(self, kernel: Kernel, classes: ClassCovariance) -> None:
         if not isinstance(kernel, Kernel) or isinstance(kernel, Correlated):
@@ -261,26 +261,6 @@ class Correlated(Kernel):
             else:
                 kernel = kernel.fix(name) if held else kernel.free(name)
         return Correlated(kernel, classes)
-
-    # what sums and products would ask for ---------------------------------------------------------------------------
-
-    def _matrix(self, X: Array, Z: Array | None) -> Array:
-        raise TypeError("Correlated is no part of sums and products; put them inside: Correlated(k1 + k2, classes)")
-
-    def _diagonal(self, X: Array) -> Array:
-        return self._matrix(X, None)
-
-    def _pullback(self, X, Z, G, inputs, value):
-        return self._matrix(X, None)
-
-    def _pullback_diagonal(self, X, g):
-        return self._matrix(X, None)
-
-    def _leaves(self) -> tuple[Kernel, ...]:
-        raise TypeError("Correlated is no part of sums and products; put them inside: Correlated(k1 + k2, classes)")
-
-    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
-        return self._leaves()[0]
 
     def __hash__(self) -> int:
         return hash((Correlated, self.kernel, self.classes))

@@ -5,19 +5,19 @@ Its values have the class before all else: k(X) is (C, n, n), k(X, Z) is (C, n, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel
+from .base import Array, Kernel, Standalone
 
 
-class PerClass(Kernel):
+class PerClass(Standalone):
     """Kernels of the latent functions of several classes, with their parameters in a row."""
 
     kernels: tuple[Kernel, ...]
+    _instead = "PerClass(k1 + k2, k3, …)"
 
     def __init__(self, *kernels: Kernel) -> None:
         if len(kernels) < 2 or not all(isinstance(k, Kernel) and not isinstance(k, PerClass) for k in kernels):
@@ -94,26 +94,6 @@ class PerClass(Kernel):
             for c in chosen or range(len(self)):
                 kernels[c] = getattr(kernels[c], how)(rest if chosen else name)
         return PerClass(*kernels)
-
-    # what sums and products would ask for ---------------------------------------------------------------------------
-
-    def _matrix(self, X: Array, Z: Array | None) -> Array:
-        raise TypeError("PerClass is no part of sums and products; put them inside: PerClass(k1 + k2, k3, …)")
-
-    def _diagonal(self, X: Array) -> Array:
-        return self._matrix(X, None)
-
-    def _pullback(self, X, Z, G, inputs, value):
-        return self._matrix(X, None)
-
-    def _pullback_diagonal(self, X, g):
-        return self._matrix(X, None)
-
-    def _leaves(self) -> tuple[Kernel, ...]:
-        raise TypeError("PerClass is no part of sums and products; put them inside: PerClass(k1 + k2, k3, …)")
-
-    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
-        return self._leaves()[0]
 
     def __hash__(self) -> int:
         return hash((PerClass, self.kernels))

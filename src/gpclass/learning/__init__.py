@@ -31,7 +31,7 @@ from .inducing_mnl import InducingInputs, InducingObjective, InducingSearch, k_m
 from .learn import Learned, learn, trained
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
-from .optimise import Search, Step, maximise, warn_if_unfinished
+from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, as_source, csv_file, parquet_file
@@ -62,6 +62,7 @@ __all__ = [
     "Trainer",
     "Training",
     "as_source",
+    "check_search",
     "column_spread",
     "csv_file",
     "fit_active",

@@ -305,14 +305,20 @@ class Trainer:
         self.grow(first + len(y))
         size = self.training.batch_size or len(y)
         order = np.random.default_rng([self.seed, first]).permutation(len(y))
+        self.best = None  # what did best on held-out rows does not know these
+        began, values = time.perf_counter(), []
         for i in range(0, len(y), size):
             at = np.sort(order[i : i + size])
             before = self.state
-            self.step(finite(X[at]), np.asarray(y)[at], first + at, LATER * self.training.learning_rate)
+            values.append(self.step(finite(X[at]), np.asarray(y)[at], first + at, LATER * self.training.learning_rate))
             if self.engine.keeps_rows:  # these rows are no pass: nothing of the earlier ones goes for them
                 now = self.state
                 P, h = before.P + now.fresh_P, before.h + now.fresh_h
                 self.state = replace(now, P=P, h=h, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h), passed=0)
+        self.seconds += time.perf_counter() - began
+        # rows without sites so far tell little of those that have some: as in a first pass, there is no estimate then
+        value = np.nan if self.engine.keeps_rows else float(np.mean(values))
+        self.history.append(Pass(self.epoch, value, self.seconds, np.nan))
 
     @property
     def _theta(self) -> np.ndarray:

@@ -120,7 +120,8 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         here = engine if number == 0 else replace(engine, checkpoint=_numbered(engine.checkpoint, number))
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
-    return trained(max(runs, key=lambda run: run.log_evidence))
+    # a single pass of an engine that keeps rows ends without an estimate
+    return trained(max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf)))
 
 
 def _settles(objective, learning: bool) -> bool:

@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,6 +95,16 @@ def _improved(fewer: Objective, start: np.ndarray, max_iter: int) -> np.ndarray:
     except _NoStart:
         return start
     return start if search.best is None else search.best.theta
+
+
+def check_search(estimator: Any) -> None:
+    """Settings of a search that every estimator has: `optimizer`, `n_restarts`, `max_iter`."""
+    if estimator.optimizer not in ("lbfgs", None):
+        raise ValueError(f"optimizer must be 'lbfgs' or None, but is {estimator.optimizer!r}")
+    for name, least in (("n_restarts", 0), ("max_iter", 1)):
+        value = getattr(estimator, name)
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
 
 
 def warn_if_unfinished(search: Any) -> None:
