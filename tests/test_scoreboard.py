@@ -234,6 +234,15 @@ def test_training_in_minibatches_is_judged_at_its_marks():
     assert "| made, 0.05 s: gpclass, ScalableEP |" in report.report(found, "")
 
 
+def test_methods_are_chosen_by_words_of_their_names():
+    plan = measure.Plan(rounds=1, limit=60, rows=100, methods=("Laplace",))
+    found = list(measure.run([small("fit", "two classes")], ["gpclass"], plan, lambda line: None))
+    methods = {result.method for result in found}
+    assert methods
+    assert all("Laplace" in method for method in methods)
+    assert methods < set(small("fit", "two classes").methods("gpclass", 2))
+
+
 def test_data_that_are_not_here_are_named():
     def missing():
         raise FileNotFoundError("Data set 'glass' is not here")

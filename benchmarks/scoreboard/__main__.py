@@ -21,6 +21,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--full", action="store_true", help="all sizes, and minibatches on MNIST: hours")
     parser.add_argument("--libraries", nargs="+", default=list(tasks.METHODS), choices=list(tasks.METHODS))
     parser.add_argument("--tasks", nargs="+", help="only tasks whose names contain one of these words, such as 'wdbc'")
+    parser.add_argument("--methods", nargs="+", default=[""], help="only methods whose names contain one of these words")
     parser.add_argument("--rounds", type=int, default=3, help="repetitions (default 3)")
     parser.add_argument(
         "--slow", type=float, default=5, help="what takes more processor seconds is not repeated (default 5)"
@@ -42,7 +43,9 @@ def main(arguments=None) -> int:
     if args.marks:
         wanted = [replace(t, settings={**t.settings, "marks": args.marks}) if t.kind == "curve" else t for t in wanted]
     began = time.perf_counter()
-    plan = measure.Plan(args.rounds, args.slow, args.limit or (3600 if args.full else 30), full=args.full)
+    plan = measure.Plan(
+        args.rounds, args.slow, args.limit or (3600 if args.full else 30), full=args.full, methods=tuple(args.methods)
+    )
     if args.environments:
         environments.make_all(set(args.libraries) & set(environments.PEERS))
     present = [library for library in args.libraries if environments.interpreter(library)]

@@ -114,6 +114,7 @@ class Plan:
     limit: float = 30.0  # processor seconds: what takes longer is ended
     rows: int = limits.MANY  # of the longer prediction
     full: bool = False  # with what is slow
+    methods: tuple[str, ...] = ("",)  # words of which a method's name must have one
 
 
 def run(tasks: list[Task], libraries: list[str], plan: Plan, tell: Callable[[str], None] = print) -> Iterator[Result]:
@@ -147,6 +148,7 @@ def run_task(task: Task, arrays: Arrays, workers, plan: Plan, folder: Path, befo
     job |= start(arrays["X"]) if task.kind != "evidence" else {}
     job |= task.settings
     cases = [(w, method) for library, w in workers.items() for method in task.methods(library, classes)]
+    cases = [(w, method) for w, method in cases if any(word in method for word in plan.methods)]
     once = set()
     for round_ in range(1 if task.kind == "curve" else plan.rounds):
         unit = limits.Unit(task.settings.get("inducing", n))  # the largest matrix that is factorised

@@ -96,6 +96,21 @@ def test_a_search_gains_evidence_and_returns_the_best_major_step(strategy):
     assert search.message
 
 
+def test_climbs_are_stretched_while_that_gains(monkeypatch):
+    problem = objective(Y, RBF(1.0, 0.05), Probit(), major=1, minor=1)
+    search = maximise_active(problem)
+    steps = [step for step in search.history if step.iteration == 0]
+    start, *others = steps
+    assert len(others) > 1, "one climb, and what it was stretched to"
+    gains = np.diff([step.objective for step in steps])
+    assert np.all(gains[:-1] > 0)  # all but the last, which may be where it ended
+    move = others[0].theta - start.theta
+    for i, (step, before) in enumerate(zip(others[1:], others, strict=False)):
+        assert_allclose(step.theta - before.theta, 2**i * move, rtol=1e-10)
+    monkeypatch.setattr("gpclass.learning.active_set.STRETCHES", 0)
+    assert maximise_active(problem).best.value < search.best.value
+
+
 def test_with_all_rows_and_gaussian_noise_the_search_is_type_ii_maximum_likelihood():
     from gpclass.inference import EP
     from gpclass.learning import maximise

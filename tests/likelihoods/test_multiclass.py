@@ -117,3 +117,42 @@ def test_labels_are_checked():
     for bad in (1, 2.5, "3"):
         with pytest.raises(ValueError, match="n_classes"):
             Softmax(bad)
+
+
+@pytest.mark.parametrize("C", [2, 3, 6])
+def test_contrasts_site_by_site_have_the_fixed_point_of_joint_sweeps(C):
+    """Damped sweeps over all sites at once, with explicit inverses, against rank-one updates. [RJV] appendix A"""
+    rng = np.random.default_rng(C)
+    A = rng.normal(size=(40, C, C)) * rng.gamma(1.0, 2.0, size=(40, 1, 1))
+    mean, cov = 3 * rng.normal(size=(40, C)), A @ np.swapaxes(A, 1, 2)
+    log_p = np.empty((40, C))
+    for c in range(C):
+        B = np.delete(np.eye(C)[c] - np.eye(C), c, axis=0)
+        for i in range(40):
+            log_p[i, c] = joint_sweeps(B @ mean[i], B @ cov[i] @ B.T + 1)
+    p = np.exp(log_p)
+    np.testing.assert_allclose(MultinomialProbit(C).predictive(mean, cov), p / p.sum(1, keepdims=True), rtol=0, atol=1e-9)
+
+
+def joint_sweeps(mean, S):
+    tau, nu = np.zeros_like(mean), np.zeros_like(mean)
+    for _ in range(2000):
+        V = np.linalg.inv(np.linalg.inv(S) + np.diag(tau))
+        m = V @ (np.linalg.solve(S, mean) + nu)
+        cavity_var = 1 / (1 / np.diag(V) - tau)
+        cavity_mean = cavity_var * (m / np.diag(V) - nu)
+        value, d1, d2 = Probit().tilted_moments(1.0, cavity_mean, cavity_var)
+        left = 1 + cavity_var * d2
+        d_tau, d_nu = -d2 / left - tau, (d1 - d2 * cavity_mean) / left - nu
+        if max(np.abs(d_tau).max(), np.abs(d_nu).max()) < 1e-13:
+            break
+        tau, nu = tau + 0.5 * d_tau, nu + 0.5 * d_nu
+    apart = zip(cavity_mean[:, None], cavity_var[:, None, None], tau[:, None], nu[:, None], strict=True)
+    return value.sum() + log_partition(mean, S, tau, nu) - sum(log_partition(*one) for one in apart)
+
+
+def log_partition(mean, S, tau, nu):
+    """log ∫ N(g | mean, S) exp(-½ gᵀTg + νᵀg) dg."""
+    V, h = np.linalg.inv(np.linalg.inv(S) + np.diag(tau)), np.linalg.solve(S, mean)
+    log_det = np.linalg.slogdet(V)[1] - np.linalg.slogdet(S)[1]
+    return 0.5 * ((h + nu) @ V @ (h + nu) - h @ mean + log_det)

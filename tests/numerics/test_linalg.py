@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import LinAlgError
 
-from gpclass.numerics import Factor, NotPositiveDefinite, mirror_lower, scaled_plus_identity
-from gpclass.numerics.linalg import BLOCK
+from gpclass.numerics import Factor, NotPositiveDefinite, mirror_lower, scale_lower, scaled_plus_identity
+from gpclass.numerics.linalg import BLOCK, HALVED
 
 SIZES = [1, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 16]
+HALF_SIZES = [HALVED[0], HALVED[0] + 1, 2 * HALVED[0] + 3]  # the last one is halved twice
 TOL = 1e-12  # rounding: eps × condition (below 100 here) × √n, with room
 
 
@@ -60,6 +61,30 @@ def test_inverse_and_diagonal_in_any_order(n):
                 assert_array_equal(got, got_again)
             assert_allclose(got, truth, rtol=TOL, atol=TOL)
             assert_allclose(factor.solve(x), inverse @ x, rtol=TOL, atol=TOL)
+
+
+@pytest.mark.parametrize("n", [*SIZES, *HALF_SIZES])
+@pytest.mark.parametrize("inverted", [False, True])
+def test_what_is_done_in_place(n, inverted):
+    A, X = spd(n), np.random.default_rng(3).normal(size=(4, n))
+    L, inverse = np.linalg.cholesky(A), np.linalg.inv(A)
+    lower = lower_with_garbage(A)
+    factor = Factor(lower)
+    if inverted:
+        assert_allclose(factor.inverse_root(), np.linalg.inv(L), rtol=TOL, atol=TOL)
+    white = X.copy()
+    factor.whiten_rows(white)
+    assert_allclose(white, np.linalg.solve(L, X.T).T, rtol=TOL, atol=TOL * 10)
+    spent = factor.into_inverse()
+    assert np.shares_memory(spent, lower)
+    assert_allclose(mirror_lower(spent), inverse, rtol=TOL, atol=TOL)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_scale_lower(n):
+    A, scale = spd(n), np.random.default_rng(4).normal(size=n)
+    got = scale_lower(lower_with_garbage(A), scale)
+    assert_allclose(mirror_lower(got), scale[:, None] * A * scale, rtol=TOL)
 
 
 def test_factor_works_in_place():

@@ -2,7 +2,8 @@
 
 With D_c = diag(π of class c), A_c = I + √D_c K_c √D_c, B_c = √D_c A_c⁻¹ √D_c and P = Σ_c B_c the posterior precision's
 missing piece is M = B - B R P⁻¹ Rᵀ B, so C + 1 factorisations of n × n do what one of nC × nC would. The product
-K_c B_c = D_c^-½ (I - A_c⁻¹) D_c^½ =: H_c comes without a matrix product.
+K_c B_c = D_c^-½ (I - A_c⁻¹) D_c^½ =: H_c comes without a matrix product. With L Lᵀ = P the marginals need L⁻¹ H_cᵀ, and the
+gradient L⁻¹ B_c = (L⁻¹ - L⁻¹ H_cᵀ) D_c.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, appendix B.
 """
@@ -12,14 +13,16 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyrk
+from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 
-from ..numerics import Factor, mirror_lower, scaled_plus_identity
+from ..numerics import Factor, mirror_lower, row_blocks, scaled_plus_identity
 from .sites import Sites
 
 WEAKEST = 1e-10  # π times prior variance below which it is raised to that: a site too weak to be seen, but safe to divide by
 STRONG = 1e-3  # the same product above which variances are read off A⁻¹
+CACHED = 1 << 17  # numbers of an array that stays in a core's cache
 REFINEMENTS = 3  # of the linear solve for the mean
+OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
 
 
 def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
@@ -45,11 +48,18 @@ class CoupledSystem:
         for c in range(C):
             factor = Factor(scaled_plus_identity(self.K[c], self.root[:, c]), "I + √D K √D")
             self.log_det_parts += factor.log_det
-            inverse = mirror_lower(factor.inverse_lower())  # A_c⁻¹
-            self.inverse.append(inverse)
-            P += self.root[:, c, None] * inverse * self.root[:, c]
+            self.inverse.append(mirror_lower(factor.into_inverse()))  # A_c⁻¹
+            self._add_B(c, P)
         self.P = Factor(P, "the coupling between the classes")
         self.log_det_parts += self.P.log_det  # log |A| + log |P|
+
+    def _add_B(self, c: int, out: np.ndarray, times: float = 1.0) -> None:
+        """`times` B_c added to the lower triangle of `out`."""
+        root, inverse = self.root[:, c], self.inverse[c]
+        for i, j in row_blocks(len(out)):
+            block = inverse[i:j, :j] * root[:j]
+            block *= times * root[i:j, None]
+            out[i:j, :j] += block
 
     @property
     def log_det(self) -> float:
@@ -58,11 +68,13 @@ class CoupledSystem:
 
     def times_K(self, X: np.ndarray) -> np.ndarray:
         """K_c x_c for X (n, C)."""
-        return np.stack([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])], axis=1)
+        if self.shared:  # Kᵀ = K, in LAPACK's order
+            return dsymm(1.0, self.K[0].T, np.asfortranarray(X))
+        return np.array([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])]).T
 
     def times_B(self, X: np.ndarray) -> np.ndarray:
         scaled = self.root * X
-        return self.root * np.stack([dsymv(1.0, a.T, scaled[:, c]) for c, a in enumerate(self.inverse)], axis=1)
+        return self.root * np.array([dsymv(1.0, a.T, scaled[:, c]) for c, a in enumerate(self.inverse)]).T
 
     def times_Pi(self, X: np.ndarray) -> np.ndarray:
         return self.pi * (X - (np.sum(self.pi * X, axis=1) / self.total)[:, None])
@@ -70,7 +82,7 @@ class CoupledSystem:
     def apply_M(self, X: np.ndarray) -> np.ndarray:
         """M x = Π (I + KΠ)⁻¹ x."""
         b = self.times_B(X)
-        return b - self.times_B(np.broadcast_to(self.P.solve(b.sum(1))[:, None], X.shape))
+        return b - self.times_B(self.P.solve(b.sum(1))[:, None])
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
@@ -85,59 +97,88 @@ class CoupledSystem:
         return alpha, mean
 
     @cached_property
+    def _white(self) -> list[np.ndarray]:
+        """Transposes of L⁻¹ H_cᵀ, (n, n) each: as large as all of `inverse`, so `forget` them in time."""
+        halves = [self._H(c) for c in range(self.pi.shape[1])]
+        for half in halves:
+            self.P.whiten_rows(half)
+        return halves
+
+    def _H(self, c: int) -> np.ndarray:
+        root, inverse = self.root[:, c], self.inverse[c]
+        out = np.empty_like(inverse)
+        for i, j in row_blocks(len(out)):
+            np.multiply(inverse[i:j], -root, out=out[i:j])
+            out[i:j] *= 1 / root[i:j, None]
+        out.ravel()[:: len(out) + 1] = 1 - np.diagonal(inverse)
+        return out
+
+    def forget(self) -> None:
+        """Let go of what can be had again."""
+        self.__dict__.pop("_white", None)
+
+    @cached_property
     def cov(self) -> np.ndarray:
         """(n, C, C) marginal covariances at each datum. [RJV] (27)"""
         n, C = self.pi.shape
-        out = np.zeros((n, C, C))
-        halves = []
-        for c, inverse in enumerate(self.inverse):
-            root = self.root[:, c]
-            Ht = -inverse * root[:, None]
-            Ht.ravel()[:: n + 1] += root
-            Ht /= root  # Hᵀ = √D (I - A⁻¹)/√D
-            strength = self.pi[:, c] * self.prior_var[:, c]
-            read = (1 - np.diagonal(inverse)) / self.pi[:, c]
-            weak = self.prior_var[:, c] - np.einsum("ji,ij->i", Ht, self.K[c])
-            out[:, c, c] = np.where(strength > STRONG, read, weak)
-            halves.append(self.P.whiten(Ht))
-        return _add_products(out, halves)
+        out = np.empty((n, C, C))
+        rows = max(1, CACHED // (C * n))
+        for i in range(0, n, rows):
+            by_datum = np.stack([half[i : i + rows] for half in self._white], axis=1)
+            np.matmul(by_datum, np.swapaxes(by_datum, 1, 2), out=out[i : i + rows])
+        for c in range(C):
+            out[:, c, c] += self._own_var(c)
+        return out
+
+    def _own_var(self, c: int) -> np.ndarray:
+        """(n,) variances of class c if the others had no say: diag(K - K B K)."""
+        pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
+        var = (1 - np.diagonal(inverse)) / pi
+        weak = pi * prior <= STRONG  # where that cancels: diag(K - H K), in blocks of rows
+        for i, j in row_blocks(len(pi)):
+            some = i + np.flatnonzero(weak[i:j])
+            if len(some):
+                K = self.K[c][some]
+                explained = np.einsum("ij,ij,j->i", inverse[some], K, -root) / root[some] + np.diagonal(K[:, some])
+                var[some] = prior[some] - explained
+        return var
 
     def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """(m, C, C) covariances at new points, from Ks (C, n, m) and kd (C, m). [RJV] (27)"""
-        C, _, m = Ks.shape
-        out = np.zeros((m, C, C))
-        halves = []
+        C, n, m = Ks.shape
+        out, half, own = np.empty((m, C, C)), np.empty((C, m, n)), np.empty((C, m))
+        if m == 0:
+            return out
         for c in range(C):
-            Y = self.root[:, c, None] * (self.inverse[c] @ (self.root[:, c, None] * Ks[c]))  # B Ks
-            out[:, c, c] = np.maximum(kd[c] - np.einsum("nm,nm->m", Ks[c], Y), 1e-14 * kd[c])
-            halves.append(self.P.whiten(Y))
-        return _add_products(out, halves)
+            root = self.root[:, c]
+            K = np.multiply(Ks[c].T, root, order="C")
+            Y = dsymm(1.0, self.inverse[c].T, K.T, c=half[c].T, overwrite_c=1).T
+            own[c] = kd[c] - np.einsum("mn,mn->m", K, Y)
+            Y *= root  # B Ks
+            self.P.whiten_rows(Y)
+        np.matmul(np.swapaxes(half, 0, 1), np.moveaxis(half, 0, 2), out=out)
+        np.einsum("mcc->cm", out)[...] += np.maximum(own, 1e-14 * kd)
+        return out
 
     def gradient(self, alpha: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, the blocks of each class: their sum (n, n), or (C, n, n)."""
         n, C = self.pi.shape
         out = np.zeros((1 if self.shared else C, n, n))
-        for c in range(C):
-            G = out[0 if self.shared else c]
-            B = self.root[:, c, None] * self.inverse[c] * self.root[:, c]
-            G -= 0.5 * B
-            half = self.P.whiten(B)
-            G += mirror_lower(dsyrk(0.5, half, trans=1, lower=0).T)
-            G += 0.5 * np.outer(alpha[:, c], alpha[:, c])
+        parts = [slice(0, C)] if self.shared else [slice(c, c + 1) for c in range(C)]
+        white, inverse_root = self._white, np.ascontiguousarray(self.P.inverse_root().T)
+        self.forget()  # it will be overwritten
+        for G, part in zip(out, parts, strict=True):
+            for c in range(C)[part]:
+                self._add_B(c, G, -0.5)
+                half = np.subtract(inverse_root, white[c], out=white[c])
+                half *= self.pi[:, c, None]
+                dsyrk(0.5, half.T, trans=1, beta=1.0, c=G.T, overwrite_c=1)
+            dsyrk(0.5, np.asfortranarray(alpha[:, part]), beta=1.0, c=G.T, overwrite_c=1)
             for u, w in pairs:
-                G += 0.5 * (np.outer(u[:, c], w[:, c]) + np.outer(w[:, c], u[:, c]))
+                u, w = np.asfortranarray(u[:, part]), np.asfortranarray(w[:, part])
+                dsyr2k(0.5, u, w, beta=1.0, c=G.T, overwrite_c=1)
+            mirror_lower(G)
         return out[0] if self.shared else out
-
-
-def _add_products(out, halves):
-    """out (m, C, C) plus the inner products of the columns of `halves`, C matrices (n, m)."""
-    for a in range(len(halves)):
-        for b in range(a + 1):
-            shared = np.einsum("km,km->m", halves[a], halves[b])
-            out[:, a, b] += shared
-            if a != b:
-                out[:, b, a] += shared
-    return out
 
 
 class CoupledPosterior:
@@ -207,10 +248,11 @@ class ContrastPosterior:
     engines apply; with u integrated out it is a `CoupledPosterior` with π = (τ, and 1 for the own class). [RJV] (12)-(16)
     """
 
-    def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, sites: Sites, system=None, moments=None):
+    others: np.ndarray  # (n, C - 1) all classes but the own one, in order
+
+    def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, sites: Sites, system=None, moments=None, known=None):
         self.K, self.y, self.n_classes, self.sites = K, y, n_classes, sites
-        self.others = other_classes(y, n_classes)
-        self._rows = np.arange(len(y))[:, None]
+        self.__dict__.update(known or {"others": other_classes(y, n_classes)})  # what an earlier one knew and holds here too
         self._system = system or (CoupledSystem(K, self._pi()) if np.any(sites.tau) else None)
         self.alpha: np.ndarray
         self.mean: np.ndarray
@@ -221,35 +263,51 @@ class ContrastPosterior:
     def _table(self, x):
         return x.reshape(len(self.y), self.n_classes - 1)
 
+    @cached_property
+    def _own(self) -> np.ndarray:
+        """(n, 1) where the own class of each datum stands in a flat (n, C)."""
+        return (np.arange(len(self.y)) * self.n_classes + self.y)[:, None]
+
+    @cached_property
+    def _others(self) -> np.ndarray:
+        """(n, C - 1) where the others stand."""
+        return np.arange(len(self.y))[:, None] * self.n_classes + self.others
+
     def _pi(self):
         """[RJV] (12)"""
         pi = np.ones((len(self.y), self.n_classes))
-        pi[self._rows, self.others] = self._table(self.sites.tau)
+        pi.ravel()[self._others] = self._table(self.sites.tau)
         return pi
 
     def _to_classes(self, x):
         """B x: the own class gets the sum, the others what they lose."""
         x = self._table(x)
         out = np.empty((len(self.y), self.n_classes))
-        out[self._rows, self.others] = -x
-        out[self._rows[:, 0], self.y] = x.sum(1)
+        out.ravel()[self._others] = -x
+        out.ravel()[self._own[:, 0]] = x.sum(1)
         return out
 
     def _to_contrasts(self, f):
         """Bᵀ f, (n, C - 1)."""
-        return f[self._rows, self.y[:, None]] - f[self._rows, self.others]
+        return f.take(self._own) - f.take(self._others)
 
     # what the loop asks for -----------------------------------------------------------------------------------------
 
     def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
         """The same prior with other sites."""
-        return ContrastPosterior(self.K, self.y, self.n_classes, sites, moments=moments)
+        if self._system is not None:
+            self._system.forget()
+        return ContrastPosterior(self.K, self.y, self.n_classes, sites, moments=moments, known=self._known(OF_PRIOR))
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> ContrastPosterior:
         """The same τ, with `mean` = (prior covariance) `alpha` added to the mean: no new factorisation."""
         tau = self.sites.tau
         sites, moments = Sites(tau, self.sites.nu + alpha + tau * mean), (self.alpha + alpha, self.mean + mean)
-        return ContrastPosterior(self.K, self.y, self.n_classes, sites, self._system, moments)
+        known = self._known((*OF_PRIOR, "var"))
+        return ContrastPosterior(self.K, self.y, self.n_classes, sites, self._system, moments, known)
+
+    def _known(self, names):
+        return {name: self.__dict__[name] for name in names if name in self.__dict__}
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) of the contrasts that belong to ν under the current τ."""
@@ -268,7 +326,7 @@ class ContrastPosterior:
         by_class = self._to_classes(alpha)
         K = np.broadcast_to(self.K, (self.n_classes, *self.K.shape)) if self.K.ndim == 2 else self.K
         f = np.stack([K[c] @ by_class[:, c] for c in range(self.n_classes)], axis=1)
-        return (self._to_contrasts(f) + by_class[self._rows, self.y[:, None]]).ravel()
+        return (self._to_contrasts(f) + by_class.take(self._own)).ravel()
 
     @property
     def size(self) -> int:
@@ -278,7 +336,7 @@ class ContrastPosterior:
     def prior_var(self) -> np.ndarray:
         diagonal = np.diagonal(self.K, axis1=-2, axis2=-1)
         by_class = np.broadcast_to(diagonal, (self.n_classes, len(self.y))).T
-        return (by_class[self._rows, self.y[:, None]] + by_class[self._rows, self.others] + 1).ravel()
+        return (by_class.take(self._own) + by_class.take(self._others) + 1).ravel()
 
     @cached_property
     def var(self) -> np.ndarray:
@@ -287,17 +345,14 @@ class ContrastPosterior:
             return self.prior_var
         tau = self._table(self.sites.tau)
         total = 1 + tau.sum(1)
-        S, own = self._system.cov, self.y[:, None]
-        rows, j = self._rows, self.others
-        # covariances of d_j = f_y - f_j with each other, contracted with τ/(1ᵀπ): g_j = d_j - τᵀd/(1ᵀπ) + noise
-        weights = tau / total[:, None]
-        plain = S[rows, own, own] - 2 * S[rows, own, j] + S[rows, j, j]
-        w = np.zeros_like(S[:, 0])  # τᵀd/(1ᵀπ) as a combination of latent values
-        w[rows[:, 0], self.y] = weights.sum(1)
-        w[rows, j] -= weights
-        Sw = np.einsum("icd,id->ic", S, w)
-        crossed = Sw[rows, own] - Sw[rows, j]
-        return (plain - 2 * crossed + (np.einsum("ic,ic->i", w, Sw) + 1 / total)[:, None]).ravel()
+        # g_j = d_j - τᵀd/(1ᵀπ) + noise with d_j = f_y - f_j: the covariances of d with each other, contracted with τ/(1ᵀπ)
+        S = self._system.cov
+        w = self._to_classes(self.sites.tau) / total[:, None]  # τᵀd/(1ᵀπ) as a combination of latent values
+        Sw = np.matmul(S, w[:, :, None])[:, :, 0]
+        var, cross = np.einsum("icc->ic", S), S[np.arange(len(S)), self.y]
+        plain = var.take(self._own) + (var - 2 * cross).take(self._others)
+        noise = np.einsum("ic,ic->i", w, Sw) + 1 / total
+        return (plain - 2 * self._to_contrasts(Sw) + noise[:, None]).ravel()
 
     @property
     def kept(self) -> np.ndarray:

@@ -14,7 +14,15 @@ from functools import cached_property
 
 import numpy as np
 
-from ..numerics import Factor, NotPositiveDefinite, mirror_lower, row_blocks, scaled_plus_identity, symmetric_product
+from ..numerics import (
+    Factor,
+    NotPositiveDefinite,
+    mirror_lower,
+    row_blocks,
+    scale_lower,
+    scaled_plus_identity,
+    symmetric_product,
+)
 from .sites import Sites
 
 EPS = np.finfo(float).eps
@@ -202,11 +210,7 @@ class _PositiveSystem:
         """Lower triangle of (K + T⁻¹)⁻¹ = √τ B⁻¹ √τ, in a new array."""
         if self.factor is None:
             return np.zeros_like(self.K)
-        R = self.factor.inverse_lower()
-        for i, j in row_blocks(len(R)):
-            R[i:j, :j] *= self.root[:j]
-            R[i:j, :j] *= self.root[i:j, None]
-        return R
+        return scale_lower(self.factor.inverse_lower(), self.root)
 
 
 class _IndefiniteSystem:

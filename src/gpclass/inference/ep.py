@@ -81,10 +81,13 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
     def rule(q: FullPosterior) -> Target:
         mean, var = cavity(q)
         proper = var >= 0
-        mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
+        if not np.all(proper):
+            mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
         _, d1, d2 = likelihood.tilted_moments(y, mean, var)
         left = 1 + var * d2  # tilted variance over the cavity's
         matched = Target(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
+        if np.all(proper):
+            return matched
         kept = Target(q.mean, q.alpha, -q.sites.tau)
         return Target(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
 

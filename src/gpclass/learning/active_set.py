@@ -9,8 +9,10 @@ there a few quasi-Newton steps are taken with the rows held. What becomes of the
     exact     set anew for each evaluation: the right value, with a gradient that is not quite its own
 
 Evidences are comparable at major steps only, and there all rows are in them. A climb with sites held may well end where the
-next major step finds the evidence lower; going on from there, and not from the best θ so far, has proved better. The best
-major step is what a search returns. There are local maxima: a few starts do more than long searches.
+next major step finds the evidence lower; going on from there, and not from the best θ so far, has proved better. Where it is
+a gain, climbs are still short, since held sites hold back: the same direction is followed further, with new choices of rows,
+as long as that pays. The best major step is what a search returns. There are local maxima: a few starts do more than long
+searches.
 
 [SLH] Seeger, Lawrence & Herbrich, sections 3.3 and 6.1.1, appendix C.2.
 """
@@ -39,6 +41,7 @@ GAIN = 0.1, 1e-4  # what counts as a gain, in nats: absolute, and relative to th
 FLAT = 1e-2  # slope below which a climb ends
 ARMIJO = 1e-4  # part of what a step promises that it must keep
 TRIES = 8  # of a line search
+STRETCHES = 4  # of a climb, at most
 
 
 def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None = None) -> tuple[ActiveFit, Kernel, object]:
@@ -66,8 +69,11 @@ def maximise_active(objective: Objective, start: np.ndarray | None = None, verbo
     search, idle, major = Search(), 0, objective.engine.major
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
     search.message = f"all {major} climbs were done"
+    origin = None
     for number in range(major + 1):
         evaluation, gain = _major_step(objective, theta, number, search)
+        if origin is not None and gain > 0:
+            evaluation = _stretch(objective, origin, evaluation, number, search)
         idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
         if verbose:
             sys.stderr.write(f"major step {number:2d}  objective {evaluation.value:.3f}\n")
@@ -75,8 +81,8 @@ def maximise_active(objective: Objective, start: np.ndarray | None = None, verbo
             search.message = f"{PATIENCE} major steps in a row gained next to nothing"
             break
         if number < major:
-            theta = _climb(objective, evaluation, number, search)
-            if np.array_equal(theta, evaluation.theta):
+            theta, origin = _climb(objective, evaluation, number, search), evaluation.theta
+            if np.array_equal(theta, origin):
                 search.message = "no step uphill is left"
                 break
     return search
@@ -99,6 +105,18 @@ def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Se
     if gain > 0:
         search.best = evaluation
     return evaluation, gain
+
+
+def _stretch(objective: Objective, origin: np.ndarray, best: Evaluation, number: int, search: Search) -> Evaluation:
+    """Go on in the direction of a climb that was a gain, twice as far each time, as long as that is a gain too."""
+    move = best.theta - origin
+    for _ in range(STRETCHES):
+        theta = np.clip(best.theta + move, *objective.bounds.T)
+        further, gain = _major_step(objective, theta, number, search)
+        if not gain > 0:
+            break
+        best, move = further, 2 * move
+    return best
 
 
 # minor steps ----------------------------------------------------------------------------------------------------------

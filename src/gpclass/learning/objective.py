@@ -17,9 +17,8 @@ from ..kernels import Kernel
 from .priors import log_prior
 
 LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
-
-
-MANY, FEW = 1000, 400  # rows from which on a search is first made among fewer, and how many those are
+MANY = 1000  # rows times latent functions from which on a search is first made among fewer rows
+FEW, LEAST, PART = 400, 80, 3  # a third of the rows, and no more or less than these
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,11 @@ class Objective:
 
     def of_fewer_rows(self) -> Objective | None:
         """The same of a few rows, spread evenly over the labels and the order of the data; None if there are not many."""
-        if len(self.y) < MANY:
+        n = len(self.y)
+        if n * self.likelihood.n_latents < MANY or n // PART < LEAST:
             return None
         by_label = np.argsort(self.y, kind="stable")
-        rows = np.sort(by_label[np.linspace(0, len(by_label) - 1, FEW).astype(int)])
+        rows = np.sort(by_label[np.linspace(0, n - 1, min(FEW, n // PART)).astype(int)])
         return replace(self, X=self.X[rows], y=self.y[rows])
 
     def fit(self, theta: np.ndarray, start: Any = None) -> tuple[Fit, Kernel, Any, np.ndarray]:

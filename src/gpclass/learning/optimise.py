@@ -3,8 +3,8 @@
 An evaluation that fails (a kernel that overflows, a factorisation that breaks down) is reported to the line search as a
 low value, so that it steps back. The best point ever evaluated is returned: restarts can only improve on it.
 
-Where there are many rows, a run may begin where the same search among a few of them ended: that costs next to nothing and
-saves about half of the evaluations.
+Where there are many rows, a run begins where the same search among a few of them ended, in coordinates that make the
+curvature found there the identity: that costs next to nothing and saves half of the evaluations or more.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from .objective import LOOSE, Evaluation, Objective
+from .warm import WarmStart
 
 
 class Step(NamedTuple):
@@ -53,9 +54,8 @@ class Search:
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 STEEP = 0.03  # a slope that is worth a word at the end: at a curvature of one, 5e-4 nats are to be had
-ROUGH = 1e-4  # engine tolerance at slopes of one and above; it falls with the slope, down to LOOSE
+ROUGH = 1e-3  # engine tolerance at slopes of one and above, which leaves gradients off by 1 %; falls with it, to LOOSE
 MAX_LINE = 30  # evaluations per line search
-NEARBY = 0.1  # length of the first step after a search among fewer rows; it is one otherwise
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
 
@@ -73,11 +73,9 @@ def maximise(
     search = Search()
     errors = []
     for number, start in enumerate(starts):
-        start, reach = np.asarray(start, float), 1.0
-        if fewer is not None:
-            start, reach = _improved(fewer, start, max_iter), NEARBY
+        start, metric = _improved(objective, fewer, np.asarray(start, float), max_iter)
         try:
-            _Run(objective, number, search, verbose).go(start, max_iter, reach)
+            _Run(objective, number, search, verbose, metric).go(start, max_iter)
         except _NoStart as failure:
             errors.append(failure.error)
     if verbose:
@@ -87,14 +85,24 @@ def maximise(
     return search
 
 
-def _improved(fewer: Objective, start: np.ndarray, max_iter: int) -> np.ndarray:
-    """Where a search among fewer rows ends; the start itself if it fails."""
+def _improved(
+    objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Where a search among fewer rows ends, and the inverse curvature to expect there; the start itself if it fails."""
+    if fewer is None:
+        return start, None
     search = Search()
+    better, metric = _improved(fewer, fewer.of_fewer_rows(), start, max_iter)
+    run = _Run(fewer, 0, search, 0, metric)
     try:
-        _Run(fewer, 0, search, verbose=0).go(start, max_iter)
+        run.go(better, max_iter)
     except _NoStart:
-        return start
-    return start if search.best is None else search.best.theta
+        return start, None
+    assert search.best is not None, "a run begins with an evaluation"
+    if run.inverse_curvature is None:
+        return search.best.theta, None
+    # curvature grows with the rows, but not in proportion: each says less than those before
+    return search.best.theta, run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
 
 
 def check_search(estimator: Any) -> None:
@@ -134,19 +142,20 @@ class _Point(NamedTuple):
 class _Run:
     """One run of L-BFGS-B. It minimises, so what goes to it has its sign turned."""
 
-    def __init__(self, objective: Objective, number: int, search: Search, verbose: int):
+    def __init__(self, objective: Objective, number: int, search: Search, verbose: int, metric: np.ndarray | None = None):
         self.objective, self.number, self.search, self.verbose = objective, number, search, verbose
         self.bounds = objective.bounds
+        self.metric = metric  # inverse curvature of the same search among fewer rows
+        self.inverse_curvature = metric  # that of this search, as far as seen
         self.iteration = 0
         self.gain = np.inf  # of the last iteration
         self.leads = False  # whether the best point of all is this run's
         self.tol = ROUGH  # of the engine
-        self.warm: Any = search.best.fit if search.best is not None else None
+        self.warm = WarmStart(search.best.fit if search.best is not None else None)
         self.point: _Point  # the last one that was evaluated
         self.iterate: _Point  # the last one that L-BFGS-B accepted
 
-    def go(self, start: np.ndarray, max_iter: int, reach: float = 1.0) -> None:
-        """From `start`, with a first step no longer than `reach`."""
+    def go(self, start: np.ndarray, max_iter: int) -> None:
         self.begun, self.max_iter = time.perf_counter(), max_iter
         start = np.clip(start, *self.bounds.T)
         try:
@@ -154,21 +163,23 @@ class _Run:
         except FAILURES as error:
             raise _NoStart(error) from error
         self._accept(first)
-        # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it is as long as wanted
-        unit = max(1.0, float(np.linalg.norm(first.gradient)) / reach)
+        root, box = self._coordinates(start)
+        # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it is one at most
+        unit = max(1.0, float(np.linalg.norm(root @ root.T @ first.gradient)))
 
-        def scaled(theta):
-            _, value, gradient = first if np.array_equal(theta, start) else self._evaluate_or_step_back(theta)
-            return -value / unit, -gradient / unit
+        def scaled(z):
+            _, value, gradient = self._evaluate_or_step_back(start + root @ z) if np.any(z) else first
+            return -value / unit, -(root.T @ gradient) / unit
 
-        # `ftol` is relative to the value, which has no natural zero: `_after_iteration` stops instead
-        options = {"maxiter": max_iter, "ftol": 0.0, "gtol": SLOPE_TOL / unit, "maxls": MAX_LINE}
-        settings: Any = {"method": "L-BFGS-B", "bounds": self.bounds, "callback": self._after_iteration, "options": options}
+        # `ftol` is relative to the value, which has no natural zero, `gtol` is of slopes in z: `_after_iteration` stops
+        options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxls": MAX_LINE}
+        settings: Any = {"method": "L-BFGS-B", "bounds": box, "callback": self._after_iteration, "options": options}
         try:
-            result = minimize(scaled, start, jac=True, **settings)
+            self._stop_if_level()
+            result = minimize(scaled, np.zeros_like(start), jac=True, **settings)
             status, message = result.status, str(result.message)
-        except _Enough:
-            status, message = 0, f"the last iteration gained less than {VALUE_TOL:g}"
+        except _Enough as reason:
+            status, message = 0, str(reason)
         self.search.n_iter += self.iteration
         if self.leads:
             self.search.message, self.search.problem = message, self._problem(status, message)
@@ -177,22 +188,25 @@ class _Run:
         """The objective at θ, noted in the history."""
         history, where = self.search.history, (self.number, self.iteration, theta.copy())
         try:
-            evaluation = self.objective.evaluate(theta, self.warm, self.tol)
+            evaluation = self.objective.evaluate(theta, self.warm.at(theta), self.tol)
         except FAILURES as error:
             history.append(Step(*where, np.nan, np.nan, 0, str(error)))
             raise
         fit = evaluation.fit
         history.append(Step(*where, evaluation.value, fit.log_evidence, fit.n_iter))
         if fit.converged:
-            self.warm = fit
+            self.warm.remember(theta, fit)
         if self.search.best is None or evaluation.value > self.search.best.value:
             self.search.best, self.leads = evaluation, True
         self.point = _Point(evaluation.theta, evaluation.value, evaluation.gradient)
         return self.point
 
     def _evaluate_or_step_back(self, theta: np.ndarray) -> _Point:
+        inside = np.clip(theta, *self.bounds.T)
         try:
-            return self._evaluate(theta)
+            if np.max(np.abs(theta - inside), initial=0.0) > 1e-9:  # more than rounding
+                raise FloatingPointError("a step left the bounds")
+            return self._evaluate(inside)
         except FAILURES:
             # as if the value had fallen by what it promised to rise, and were level there: the line search steps back
             promise = abs(self.iterate.gradient @ (theta - self.iterate.theta))
@@ -205,12 +219,40 @@ class _Run:
         if self.verbose:
             self._show()
         if self.gain < VALUE_TOL:
-            raise _Enough
+            raise _Enough(f"the last iteration gained less than {VALUE_TOL:g}")
+        self._stop_if_level()
+
+    def _stop_if_level(self) -> None:
+        if self._slope(self.iterate) < SLOPE_TOL:
+            raise _Enough(f"no slope is above {SLOPE_TOL:g}")
+
+    def _coordinates(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """θ = start + root z, and bounds of z. Where fewer rows have shown the curvature, it is about one in z.
+
+        A box of θ is no box of z then: far from its sides, those of z are out of reach, and what is beyond those of θ fails.
+        """
+        room = np.min(np.abs(self.bounds - start[:, None]), initial=np.inf)
+        if self.metric is None or room < 1.0:
+            return np.eye(len(start)), self.bounds - start[:, None]
+        value, vector = np.linalg.eigh(self.metric)
+        return vector * np.sqrt(np.maximum(value, 1e-8 * value[-1])), np.tile([-1e9, 1e9], (len(start), 1))
 
     def _accept(self, point: _Point) -> None:
+        if hasattr(self, "iterate"):
+            self._see_curvature(point.theta - self.iterate.theta, self.iterate.gradient - point.gradient)
         self.iterate = point
         # far away rough gradients will do
         self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, ROUGH))
+
+    def _see_curvature(self, step: np.ndarray, drop: np.ndarray) -> None:
+        """The BFGS update of the inverse curvature, for a step along which the gradient has dropped."""
+        along = step @ drop
+        if along <= 1e-8 * np.linalg.norm(step) * np.linalg.norm(drop):
+            return
+        eye = np.eye(len(step))
+        before = eye * along / (drop @ drop) if self.inverse_curvature is None else self.inverse_curvature
+        turn = eye - np.outer(step, drop) / along
+        self.inverse_curvature = turn @ before @ turn.T + np.outer(step, step) / along
 
     def _show(self) -> None:
         assert self.search.best is not None, "a run begins with an evaluation"
@@ -228,7 +270,8 @@ class _Run:
 
     def _problem(self, status: int, message: str) -> str:
         """What a user should know of a run that ended on a slope."""
-        slope = self._slope_at_best()
+        assert self.search.best is not None, "a run begins with an evaluation"
+        slope = self._slope(self.search.best)
         steps = [step for step in self.search.history if step.run == self.number]
         failed = [step for step in steps if step.message]
         failed_at_the_end = any(step.iteration >= self.iteration - 1 for step in failed)
@@ -246,11 +289,10 @@ class _Run:
             advice += " Scaled inputs, narrower bounds of the kernel or priors keep it away from where evaluations fail."
         return f"The search for hyperparameters {text}. The evidence may not be at its maximum. {advice}"
 
-    def _slope_at_best(self) -> float:
+    def _slope(self, point: Any) -> float:
         """The steepest slope that leads nowhere out of bounds."""
-        assert self.search.best is not None, "a run begins with an evaluation"
-        theta = self.search.best.theta
-        return float(np.max(np.abs(np.clip(theta + self.search.best.gradient, *self.bounds.T) - theta), initial=0.0))
+        theta = point.theta
+        return float(np.max(np.abs(np.clip(theta + point.gradient, *self.bounds.T) - theta), initial=0.0))
 
 
 def _raise_first(errors: list[Exception]) -> None:

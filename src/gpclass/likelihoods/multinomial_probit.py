@@ -21,6 +21,7 @@ from ..numerics import (
     largest,
     log_concave,
     log_largest,
+    log_ndtr,
     log_ndtr_and_hazard,
     normal_below,
 )
@@ -34,7 +35,9 @@ NODES, MORE_NODES = 18, 32  # log p good to 2e-7, see tests
 REACH, FURTHER = 5.8, 7.0
 HULL = np.array([-2.5, -1.5, -0.8, -0.25, 0.25, 0.8, 1.5, 2.5, 4.0])  # nodes of the envelope, in widths from the mode
 BLOCK = 4096  # rows integrated at a time: arrays of nodes stay within the cache
-INNER_SWEEPS, INNER_TOL = 60, 1e-7  # of the EP for predictions
+# of the EP for predictions: its log p is stationary in the sites, so off by the square of what still moves, 5e-10 at most
+INNER_SWEEPS, INNER_TOL = 60, 1e-4
+PRODUCTS = 1 << 18  # numbers in its arrays of covariances
 SATURATED = 50.0  # log Φ and its hazard vanish here: the place of a factor that is not there
 
 
@@ -119,10 +122,19 @@ class MultinomialProbit(Multiclass):
         return p / p.sum(1, keepdims=True)
 
     def _by_contrasts(self, mean, cov):
+        C = self.n_classes
+        own = np.arange(C)
+        rest = np.array([np.delete(own, c) for c in own]).T  # (C - 1, C)
+        rows = max(1, PRODUCTS // C**3)
         log_p = np.empty(mean.shape)
-        for c in range(self.n_classes):
-            B = np.delete(np.eye(self.n_classes)[c] - np.eye(self.n_classes), c, axis=0)  # rows e_c - e_j
-            log_p[:, c] = log_probit_product(mean @ B.T, B @ cov @ B.T + 1.0)
+        for i in range(0, len(mean), rows):
+            f, V = np.moveaxis(mean[i : i + rows], 0, -1), np.moveaxis(cov[i : i + rows], 0, -1)
+            # contrasts f_c - f_j + u of every class c with all others: (C - 1, C, rows), and their covariances
+            crossed = V[own, rest]
+            joint = V[rest[:, None], rest] - crossed[:, None] - crossed + (V[own, own] + 1.0)
+            some = f.shape[1]
+            products = log_probit_product((f - f[rest]).reshape(C - 1, -1), joint.reshape(C - 1, C - 1, -1))
+            log_p[i : i + rows] = products.reshape(C, some).T
         return log_p
 
     def noisy_probabilities(self, mean, var) -> np.ndarray:
@@ -189,33 +201,58 @@ def tilted_mode(lead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_probit_product(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """log E[∏_j Φ(g_j)], g ~ N(mean, cov), by expectation propagation; mean (m, q), cov (m, q, q). [RJV] appendix A
+    """log E[∏_j Φ(g_j)] (m,), g ~ N(mean, cov), by expectation propagation; mean (q, m), cov (q, q, m). [RJV] appendix A
 
-    Parallel, damped, for all m at once. Exact for q = 1; for q equal contrasts of exchangeable classes some 0.2 % low at
-    q = 2 and 1 % at q = 9.
+    Site by site, for all m at once: rank-one updates of the covariances do what a sweep of all sites would need
+    factorisations for, and half the sweeps suffice. Exact for q = 1; for q equal contrasts of exchangeable classes some
+    0.2 % low at q = 2 and 1 % at q = 9.
     """
-    factor, eye = Probit(), np.eye(mean.shape[1])
-    tau, nu = np.zeros_like(mean), np.zeros_like(mean)
-    part = 1.0 if mean.shape[1] == 1 else 0.8
-    for _ in range(INNER_SWEEPS):
-        left = np.linalg.inv(eye + cov * tau[:, None, :])  # (I + ST)⁻¹, so that the posterior covariance is left S
-        V = left @ cov
-        m = np.einsum("ijk,ik->ij", left, mean + np.einsum("ijk,ik->ij", cov, nu))
-        var = np.diagonal(V, axis1=1, axis2=2)
-        kept = np.maximum(1 - tau * var, 1e-12)
-        cavity_var, cavity_mean = var / kept, (m - var * nu) / kept
-        value, d1, d2 = factor.tilted_moments(1.0, cavity_mean, cavity_var)
-        shrink = 1 + cavity_var * d2
-        d_tau, d_nu = -d2 / shrink - tau, (d1 - d2 * cavity_mean) / shrink - nu
-        tau, nu = tau + part * d_tau, nu + part * d_nu
-        if np.max(np.abs(d_tau) * var, initial=0.0) < INNER_TOL:
+    out, rows = np.empty(mean.shape[1]), np.arange(mean.shape[1])
+    state = [mean, cov.copy(), mean.copy(), np.zeros_like(mean), np.zeros_like(mean), np.zeros(len(rows))]
+    for sweep in range(INNER_SWEEPS):
+        done = _sweep(*state[1:]) < INNER_TOL
+        if sweep + 1 == INNER_SWEEPS:
+            done[:] = True
+        if 2 * np.count_nonzero(done) >= len(done):  # the others go on by themselves
+            out[rows[done]] = _log_mass(*(part[..., done] for part in state))
+            rows, state = rows[~done], [part[..., ~done] for part in state]
+        if not len(rows):
             break
+    return out
+
+
+def _sweep(V, m, tau, nu, log_det):
+    """Each site matched once; posterior, sites and log|I + ST| change in place. How far sites moved, (m,)."""
+    product, old_tau, old_nu = np.empty_like(V), tau.copy(), nu.copy()
+    for j, (own_tau, own_nu) in enumerate(zip(tau, nu, strict=True)):  # views
+        column, at = V[:, j].copy(), m[j].copy()
+        var = column[j]
+        kept = np.maximum(1 - own_tau * var, 1e-12)
+        cavity_var, cavity_mean = var / kept, (at - var * own_nu) / kept
+        wide = 1 + cavity_var
+        scale = np.sqrt(wide)
+        z = cavity_mean / scale
+        ratio = hazard(z)
+        known = hazard_curvature(z, ratio) / wide  # minus the curvature of the tilted log mass
+        left = 1 - cavity_var * known
+        d_tau, d_nu = known / left - own_tau, (ratio / scale + known * cavity_mean) / left - own_nu
+        grown = 1 + d_tau * var
+        m += column * ((d_nu - d_tau * at) / grown)
+        V -= np.multiply(column[:, None], column * (d_tau / grown), out=product)
+        own_tau += d_tau
+        own_nu += d_nu
+        log_det += np.log(grown)
+    var, d_tau, d_nu = np.maximum(np.einsum("jjm->jm", V), 0.0), tau - old_tau, nu - old_nu
+    return np.max(np.maximum(np.abs(d_tau) * var, np.abs(d_nu - d_tau * m) * np.sqrt(var)), axis=0)
+
+
+def _log_mass(mean, V, m, tau, nu, log_det):
+    var = np.einsum("jjm->jm", V)
+    kept = np.maximum(1 - tau * var, 1e-12)
+    cavity_var, cavity_mean = var / kept, (m - var * nu) / kept
     grown = 1 + cavity_var * tau
     local = -0.5 * np.log(grown) + (nu * cavity_mean + 0.5 * cavity_var * nu**2 - 0.5 * tau * cavity_mean**2) / grown
-    left = np.linalg.inv(eye + cov * tau[:, None, :])
-    pulled = mean + np.einsum("ijk,ik->ij", cov, nu)
-    m = np.einsum("ijk,ik->ij", left, pulled)
+    value = log_ndtr(cavity_mean / np.sqrt(1 + cavity_var))
     # log ∫ N(g | mean, S) exp(-½ gᵀTg + νᵀg) dg
-    joint = 0.5 * np.sum(nu * m, axis=1) + 0.5 * np.sum(mean * (nu - tau * m), axis=1)
-    joint -= 0.5 * np.linalg.slogdet(eye + cov * tau[:, None, :])[1]
-    return np.minimum(joint + np.sum(value - local, axis=1), 0.0)
+    joint = 0.5 * np.sum(nu * m + mean * (nu - tau * m), axis=0) - 0.5 * log_det
+    return np.minimum(joint + np.sum(value - local, axis=0), 0.0)

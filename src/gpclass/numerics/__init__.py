@@ -12,6 +12,7 @@ from .linalg import (
     NotPositiveDefinite,
     mirror_lower,
     row_blocks,
+    scale_lower,
     scaled_plus_identity,
     symmetric_product,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "mirror_lower",
     "normal_below",
     "row_blocks",
+    "scale_lower",
     "scaled_plus_identity",
     "symmetric_product",
 ]

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dsymv, dtrmm, dtrmv
+from scipy.linalg.blas import dsymv, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 BLOCK = 96  # rows handled at a time: small, so that little is wasted on the corners of the triangle
+HALVED = range(150, 450)  # sizes of triangles that are inverted by halves
+ABOVE = np.triu(np.ones((BLOCK, BLOCK), bool), 1)  # the part of a corner that is above the diagonal
 
 
 class NotPositiveDefinite(LinAlgError):
@@ -46,9 +48,33 @@ def mirror_lower(A: np.ndarray) -> np.ndarray:
     """Copy the lower triangle onto the upper one, in place."""
     for i, j in row_blocks(len(A)):
         A[:i, i:j] = A[i:j, :i].T
-        block = np.tril(A[i:j, i:j])
-        A[i:j, i:j] = block + np.tril(block, -1).T
+        corner = A[i:j, i:j]
+        np.copyto(corner, corner.T, where=ABOVE[: j - i, : j - i])
     return A
+
+
+def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Lower triangle of diag(scale) A diag(scale), in place."""
+    for i, j in row_blocks(len(A)):
+        A[i:j, :j] *= scale[:j]
+        A[i:j, :j] *= scale[i:j, None]
+    return A
+
+
+def invert_upper(U: np.ndarray) -> np.ndarray:
+    """U⁻¹ of an upper triangle in LAPACK's order, in place; what is below it stays as it is.
+
+    By halves at sizes where that runs faster than dtrtri by itself.
+    """
+    n = len(U)
+    if n not in HALVED:
+        return dtrtri(U, lower=0, overwrite_c=1)[0]
+    h = n // 2
+    first, last = (invert_upper(np.asfortranarray(part)) for part in (U[:h, :h], U[h:, h:]))
+    corner = dtrmm(-1.0, first, np.asfortranarray(U[:h, h:]), overwrite_b=1)
+    U[:h, :h], U[h:, h:] = first, last
+    U[:h, h:] = dtrmm(1.0, last, corner, side=1, overwrite_b=1)
+    return U
 
 
 class Factor:
@@ -72,12 +98,16 @@ class Factor:
 
     def _invert(self) -> None:
         if not self._inverted:
-            inverse, _ = dtrtri(self._lower.T, lower=0, overwrite_c=1)
-            self._lower, self._inverted = inverse.T, True
+            self._lower, self._inverted = invert_upper(self._lower.T).T, True
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
         """L⁻¹ X for X (n,) or (n, m)."""
         return self._apply(X, transpose=False)
+
+    def whiten_rows(self, X: np.ndarray) -> None:
+        """L⁻¹ Xᵀ for X (m, n) in C order, transposed and in place."""
+        apply = dtrmm if self._inverted else dtrsm
+        apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
 
     def unwhiten(self, X: np.ndarray) -> np.ndarray:
         """L⁻ᵀ X for X (n,) or (n, m)."""
@@ -101,7 +131,7 @@ class Factor:
         self._invert()
         out = np.zeros(len(self._lower))
         for i, j in row_blocks(len(out)):
-            left, corner = self._lower[i:j, :i], np.tril(self._lower[i:j, i:j])
+            left, corner = self._lower[i:j, :i], np.where(ABOVE[: j - i, : j - i], 0.0, self._lower[i:j, i:j])
             out[:i] += np.einsum("ij,ij->j", left, left)
             out[i:j] += np.einsum("ij,ij->j", corner, corner)
         return out
@@ -111,3 +141,13 @@ class Factor:
         self._invert()
         return dlauum(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
 
+    def into_inverse(self) -> np.ndarray:
+        """Lower triangle of A⁻¹ where the factor was: nothing is copied, and the factor is spent."""
+        self._invert()
+        spent, self._lower = self._lower, np.empty((0, 0))
+        return dlauum(spent.T, lower=0, overwrite_c=1)[0].T
+
+    def inverse_root(self) -> np.ndarray:
+        """L⁻¹ with zeros above its diagonal, in a new array."""
+        self._invert()
+        return np.tril(self._lower)

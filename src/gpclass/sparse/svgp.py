@@ -31,14 +31,13 @@ from .training import Training
 
 # where the likelihood is not log-concave
 FIRST, FIRST_TOL = 20, 1e-2  # sweeps of EP (or minibatches, at least) before the bound is climbed; a move that ends them
-CAREFUL = 0.3  # part of the rate that steps have: minibatches scatter more
 
 
 @dataclass(frozen=True)
 class SVGP(LowRankEngine, Training):
     """Variational inference with natural gradients; all rows or a minibatch at a time."""
 
-    rate: float = 0.1  # of the natural-gradient steps during training, once the first few have shown the way
+    rate: float = 0.02  # of natural-gradient steps in training, at least; more where a batch is a good part of all rows
     damping: float = 1.0  # part of each step that sweeps over all rows take; lowered by itself where they do not settle
     tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
     max_iter: int = 500  # sweeps
@@ -80,8 +79,9 @@ class SVGP(LowRankEngine, Training):
         """Natural gradient: the first minibatches are averaged, so that none of them counts for more than another."""
         seen = min(n_total, state.seen + len(y))
         if not log_concave(likelihood):
-            return curved(state, q, W, message, CAREFUL * self.rate, n_total, seen)
-        return averaged(state, W, message, max(self.rate, 1 / (state.steps + 1)), n_total, seen)
+            return curved(state, q, W, message, self.rate, n_total, seen)
+        rate = max(self.rate, len(y) / (2 * n_total))  # to average some two passes, unless that takes too long
+        return averaged(state, W, message, max(rate, 1 / (state.steps + 1)), n_total, seen)
 
 
 def curved(state: State, q: LowRankPosterior, W, message: Message, rate: float, n_total: int, seen: int) -> State:
