@@ -1,8 +1,11 @@
 """The informative vector machine with several classes: independent latent functions, an active set for each."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
 from gpclass.gaussian import MatrixColumns, MatrixGradient
 from gpclass.inference import QuadratureEP
@@ -84,6 +87,17 @@ def test_all_pairs_active_and_swept_is_class_independent_ep(problem):
     Ks, kd = K[:, :7], np.diagonal(K)[:7]
     got, want = fit.log_class_probabilities(Ks[fit.rows], kd), ep.log_class_probabilities(Ks, kd)
     assert_allclose(got, want, atol=1e-5)
+
+
+def test_second_visits_that_do_not_settle_are_told(problem):
+    """Sites for one class of a row pull without the others' answer: few sites, and large functions, never settle."""
+    K, y, _ = problem
+    with pytest.warns(ConvergenceWarning, match="visit sites once"):
+        fit = IVM(active=25, sweeps=3).fit(50 * K, y, MultinomialProbit(C))
+    assert not fit.converged
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        IVM(active=25).fit(50 * K, y, MultinomialProbit(C))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ set of its own, the functions are independent a posteriori, and a pair of row an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +19,18 @@ from ..gaussian import ActivePosterior, ActiveSites, Columns, FullPosterior, Mat
 from ..gaussian.columns import gram
 from ..inference.ep import EP, moment_rule
 from ..inference.fit import Fit, check_problem, check_settings, require
-from ..inference.iterate import Status, iterate
+from ..inference.iterate import Status, iterate, warn_if_unfinished
 from ..numerics import NotPositiveDefinite
 from .criterion import NUMBERS, walk, with_sites
 from .selection import ROWS, SCORES, Selection, matched_sites, repeat, select, tilted
 from .stream import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
+RESTLESS = 0.1  # a last move that is worth a word, in standard deviations; few sweeps may well leave less than that
+ADVICE = (
+    "Raise sweeps; or, with several classes, visit sites once (sweeps=0): where most rows have sites for some classes only, "
+    "second visits do not settle."
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,8 @@ class IVM:
         status = Status(True, 1, 0.0)
         if self.sweeps:
             at, status = settled(self, covariances, at, y, likelihood)
+            if status.change > RESTLESS and not status.converged:
+                warn_if_unfinished(self, replace(status, advice=ADVICE))
         return finished(self, covariances, at, y, likelihood, status, chosen)
 
     def update(self, K, y, likelihood, earlier: ActiveFit) -> ActiveFit:
