@@ -459,3 +459,19 @@ def test_settings_are_checked():
     for wrong in ({"n_inducing": 0}, {"inputs": "grid"}, {"validation": 1.0}, {"learning_rate": 0.0}):
         with pytest.raises(ValueError, match="must"):
             Training(**wrong)
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.7])
+def test_what_is_left_of_the_last_pass_stays_a_sum_of_sites(moved):
+    """Sites taken out by themselves under other hyperparameters than they came in with leave what is none."""
+    X, y = problem(400)
+    run, source = Trainer.begin(Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), ScalableEP(), settings(batch_size=20))
+    for epoch in range(3):
+        for batch in source.batches(20, (0, epoch)):
+            run.step(*batch, rate=0.0)
+    run.kernel = RBF(np.exp(moved), 4.0)
+    run.state = replace(run.state, moved=moved)
+    for batch in list(source.batches(20, (0, 3)))[:-1]:
+        run.step(*batch, rate=0.0)
+        left = np.linalg.eigvalsh(run.state.P - run.state.fresh_P)
+        assert left.min() > -1e-9 * left.max()  # rounding

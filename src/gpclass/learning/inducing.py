@@ -41,7 +41,7 @@ from .streams import Arrays, Source, Summary, codes, finite, look
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
 SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
-FORMAT = 1  # of checkpoints
+FORMAT = 2  # of checkpoints
 LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
 WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
 LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
@@ -331,6 +331,7 @@ class Trainer:
         move = self.adam.step(gradient, rate, self.training)
         bounds = np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
         theta = np.clip(self._theta + move[:few], bounds[:, 0], bounds[:, 1])
+        self.state = replace(self.state, moved=self.state.moved + float(np.max(np.abs(move), initial=0.0)))
         self.kernel, self.likelihood = self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
         if self.training.learn_inputs:
             self.Z = self.Z + move[few:].reshape(self.Z.shape) * self.unit
@@ -431,6 +432,7 @@ class Trainer:
         arrays: dict[str, Any] = {
             "format": FORMAT, "what": self._identity(), "theta": self._theta, "Z": self.Z, "labels": self.labels,
             "P": s.P, "h": s.h, "fresh_P": s.fresh_P, "fresh_h": s.fresh_h, "counts": [s.seen, s.passed, s.steps],
+            "moved": s.moved,
             "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
             "place": [self.epoch, self.place], "sums": [self.total, self.seconds],
             "history": np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history]).reshape(-1, 4),
@@ -467,7 +469,8 @@ class Trainer:
         self.Z = found["Z"]
         seen, passed, steps = (int(x) for x in found["counts"])
         memory = {name: found[f"memory_{name}"] for name in self.state.memory}
-        self.state = State(found["P"], found["h"], memory, found["fresh_P"], found["fresh_h"], seen, passed, steps)
+        sums = found["P"], found["h"], memory, found["fresh_P"], found["fresh_h"]
+        self.state = State(*sums, seen, passed, steps, float(found["moved"]))
         self.adam = Adam(found["adam_m"], found["adam_v"], int(found["adam_t"]))
         self.epoch, self.place = (int(x) for x in found["place"])
         self.total, self.seconds = (float(x) for x in found["sums"])

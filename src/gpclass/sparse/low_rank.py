@@ -74,6 +74,7 @@ class State:
     seen: int = 0  # rows taken in so far, at most n
     passed: int = 0  # rows of this pass
     steps: int = 0
+    moved: float = 0.0  # by how much hyperparameters and inducing inputs have moved in this pass, and half of it before
 
     @staticmethod
     def empty(n_latents: int, M: int, memory: Memory) -> State:

@@ -29,6 +29,7 @@ FACTORS = ("auto", "pairwise", "joint")
 # site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
 LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
 FEW = 25  # minibatches in a pass
+STEADY = 0.2  # how far hyperparameters may move in a pass, times the minibatches, for sites to be taken out by themselves
 AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps together; more at once may circle for ever
 
 
@@ -73,10 +74,10 @@ class ScalableEP(LowRankEngine, Training):
         """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
         log-concave: a few rows are not to be so sure).
 
-        P and h are those of this pass and of what is left of the last one. With few minibatches a pass, each row's old site
-        is taken out by itself, as it would be now; when hyperparameters do not move, that is EP. With many, hyperparameters
-        move far in a pass, and such differences might be of either sign: rows come in random order, so what is left goes in
-        proportion.
+        P and h are those of this pass and of what is left of the last one. With few minibatches a pass, and hyperparameters
+        that hardly move, each row's old site is taken out by itself, as it would be now: that is EP. Where they move, little
+        is left towards the end of a pass, and such differences would be larger than that and of either sign, which sets off
+        searches that run away. Rows come in random order, so there what is left goes in proportion.
         """
         part = step_part(self.damping, len(y), n_total)
         for name, fresh in message.memory.items():
@@ -86,12 +87,13 @@ class ScalableEP(LowRankEngine, Training):
         seen = min(n_total, state.seen + len(y))
         if passed >= n_total:
             none = np.zeros_like(P), np.zeros_like(h)
-            return replace(state, P=P, h=h, fresh_P=none[0], fresh_h=none[1], passed=0, seen=seen)
+            moved = 0.5 * state.moved  # sites of the next pass's first rows are as old as this pass
+            return replace(state, P=P, h=h, fresh_P=none[0], fresh_h=none[1], passed=0, seen=seen, moved=moved)
         now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
         if state.seen < n_total:
             scale = n_total / passed if log_concave(likelihood) else 1.0
             return replace(now, P=scale * P, h=scale * h)
-        if n_total <= FEW * len(y):
+        if n_total <= FEW * len(y) and state.moved * n_total <= STEADY * len(y):
             old = site_sums(W, *self.totals(memory, y, np.zeros(0)))
             return replace(now, P=state.P + (P - state.fresh_P) - old[0], h=state.h + (h - state.fresh_h) - old[1])
         left = (n_total - passed) / (n_total - state.passed)
