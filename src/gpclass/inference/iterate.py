@@ -265,7 +265,7 @@ class _Path:
         return np.clip(mixed, points[-1] - limit, points[-1] + limit)
 
 
-def warn_if_unfinished(engine, status: Status) -> None:
+def warn_if_unfinished(engine, status: Status, stacklevel: int = 3) -> None:
     if status.converged:
         return
     advice = status.advice or f"Lower damping (now {engine.damping:g}) or raise max_iter (tol={engine.tol:g})."
@@ -273,5 +273,5 @@ def warn_if_unfinished(engine, status: Status) -> None:
         f"{type(engine).__name__} stopped after {status.n_iter} sweeps with the posterior still moving by "
         f"{status.change:.0e} standard deviations. {advice}",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

@@ -32,7 +32,7 @@ from ..sparse import ActiveFit, log_evidence
 from ..sparse.selection import repeat
 from .columns import covariances, gathered, gradients
 from .objective import Evaluation, Objective
-from .optimise import FAILURES, Search, Step
+from .optimise import FAILURES, Search, Step, updated_curvature
 from .priors import Normal, log_prior
 
 REACH = 5.0  # how far a climb goes from its major step, in each parameter's log
@@ -189,7 +189,7 @@ def _climb(objective: Objective, major: Evaluation, number: int, search: Search)
     assert isinstance(major.fit, ActiveFit), "the engine is an IVM"
     hill = _Hill(objective, major.fit, engine.strategy == "exact")
     low, high = (np.clip(major.theta + side * REACH, *objective.bounds.T) for side in (-1, 1))
-    theta, H = major.theta, np.zeros((0, 0))
+    theta, H = major.theta, None
     value, gradient = hill(theta)
     for iteration in range(1, engine.minor + 1):
         if engine.strategy == "hybrid" and iteration > 1:
@@ -202,7 +202,7 @@ def _climb(objective: Objective, major: Evaluation, number: int, search: Search)
         if found is None:
             break
         new, value, new_gradient = found
-        H = _updated(H, new - theta, gradient - new_gradient)
+        H = updated_curvature(H, new - theta, gradient - new_gradient)
         theta, gradient = new, new_gradient
         over = "" if hill.rows is None else f"over {len(hill.rows) + len(hill.fit.rows)} of {len(objective.y)} rows"
         search.history.append(Step(number, iteration, theta.copy(), value, np.nan, 0, over))
@@ -213,7 +213,7 @@ def _direction(gradient, H, theta, low, high):
     """Uphill by the curvature known so far, and not out of the region where it is steepest on its edge."""
     free = ~(((theta <= low) & (gradient < 0)) | ((theta >= high) & (gradient > 0)))
     slope = np.where(free, gradient, 0.0)
-    direction = np.where(free, H @ slope, 0.0) if len(H) else slope / max(1.0, float(np.linalg.norm(slope)))
+    direction = np.where(free, H @ slope, 0.0) if H is not None else slope / max(1.0, float(np.linalg.norm(slope)))
     return direction if direction @ slope > 0 else slope / max(1.0, float(np.linalg.norm(slope)))
 
 
@@ -233,17 +233,6 @@ def _line_search(hill, theta, value, gradient, direction, low, high):
         fall = value + promise - there
         step *= float(np.clip(0.5 * promise / fall, 0.1, 0.5)) if np.isfinite(fall) and fall > 0 else 0.25
     return None
-
-
-def _updated(H, move, fall):
-    """BFGS on the inverse of minus the Hessian; `fall` is how much the gradient has fallen along `move`."""
-    curvature = move @ fall
-    if not curvature > 1e-10 * float(np.linalg.norm(move) * np.linalg.norm(fall)):
-        return H
-    if not len(H):
-        H = np.eye(len(move)) * curvature / (fall @ fall)
-    left = np.eye(len(move)) - np.outer(move, fall) / curvature
-    return left @ H @ left.T + np.outer(move, move) / curvature
 
 
 # hyperpriors ----------------------------------------------------------------------------------------------------------

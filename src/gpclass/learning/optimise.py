@@ -105,6 +105,17 @@ def _improved(
     return search.best.theta, run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
 
 
+def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.ndarray) -> np.ndarray | None:
+    """The BFGS update of an inverse curvature, None if nothing is known, for a step along which the gradient has dropped."""
+    along = step @ drop
+    if not along > 1e-8 * float(np.linalg.norm(step) * np.linalg.norm(drop)):
+        return inverse
+    eye = np.eye(len(step))
+    before = eye * along / (drop @ drop) if inverse is None else inverse
+    turn = eye - np.outer(step, drop) / along
+    return turn @ before @ turn.T + np.outer(step, step) / along
+
+
 def check_search(estimator: Any) -> None:
     """Settings of a search that every estimator has: `optimizer`, `n_restarts`, `max_iter`."""
     if estimator.optimizer not in ("lbfgs", None):
@@ -239,20 +250,11 @@ class _Run:
 
     def _accept(self, point: _Point) -> None:
         if hasattr(self, "iterate"):
-            self._see_curvature(point.theta - self.iterate.theta, self.iterate.gradient - point.gradient)
+            step, drop = point.theta - self.iterate.theta, self.iterate.gradient - point.gradient
+            self.inverse_curvature = updated_curvature(self.inverse_curvature, step, drop)
         self.iterate = point
         # far away rough gradients will do
         self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, ROUGH))
-
-    def _see_curvature(self, step: np.ndarray, drop: np.ndarray) -> None:
-        """The BFGS update of the inverse curvature, for a step along which the gradient has dropped."""
-        along = step @ drop
-        if along <= 1e-8 * np.linalg.norm(step) * np.linalg.norm(drop):
-            return
-        eye = np.eye(len(step))
-        before = eye * along / (drop @ drop) if self.inverse_curvature is None else self.inverse_curvature
-        turn = eye - np.outer(step, drop) / along
-        self.inverse_curvature = turn @ before @ turn.T + np.outer(step, step) / along
 
     def _show(self) -> None:
         assert self.search.best is not None, "a run begins with an evaluation"

@@ -21,7 +21,6 @@ from ..numerics import (
     largest,
     log_concave,
     log_largest,
-    log_ndtr,
     log_ndtr_and_hazard,
     normal_below,
 )
@@ -38,6 +37,7 @@ BLOCK = 4096  # rows integrated at a time: arrays of nodes stay within the cache
 # of the EP for predictions: its log p is stationary in the sites, so off by the square of what still moves, 5e-10 at most
 INNER_SWEEPS, INNER_TOL = 60, 1e-4
 PRODUCTS = 1 << 18  # numbers in its arrays of covariances
+FACTOR = Probit()  # of a contrast
 SATURATED = 50.0  # log Φ and its hazard vanish here: the place of a factor that is not there
 
 
@@ -92,7 +92,7 @@ class MultinomialProbit(Multiclass):
 
         Biases are not in it: they shift the g.
         """
-        return Probit()
+        return FACTOR
 
     def contrast_offset(self, y) -> np.ndarray:
         """(n, C - 1) bias of the own class less that of each other, in order."""
@@ -229,13 +229,9 @@ def _sweep(V, m, tau, nu, log_det):
         var = column[j]
         kept = np.maximum(1 - own_tau * var, 1e-12)
         cavity_var, cavity_mean = var / kept, (at - var * own_nu) / kept
-        wide = 1 + cavity_var
-        scale = np.sqrt(wide)
-        z = cavity_mean / scale
-        ratio = hazard(z)
-        known = hazard_curvature(z, ratio) / wide  # minus the curvature of the tilted log mass
-        left = 1 - cavity_var * known
-        d_tau, d_nu = known / left - own_tau, (ratio / scale + known * cavity_mean) / left - own_nu
+        slope, curvature = FACTOR.tilted_slopes(1.0, cavity_mean, cavity_var)
+        left = 1 + cavity_var * curvature
+        d_tau, d_nu = -curvature / left - own_tau, (slope - curvature * cavity_mean) / left - own_nu
         grown = 1 + d_tau * var
         m += column * ((d_nu - d_tau * at) / grown)
         V -= np.multiply(column[:, None], column * (d_tau / grown), out=product)
@@ -252,7 +248,7 @@ def _log_mass(mean, V, m, tau, nu, log_det):
     cavity_var, cavity_mean = var / kept, (m - var * nu) / kept
     grown = 1 + cavity_var * tau
     local = -0.5 * np.log(grown) + (nu * cavity_mean + 0.5 * cavity_var * nu**2 - 0.5 * tau * cavity_mean**2) / grown
-    value = log_ndtr(cavity_mean / np.sqrt(1 + cavity_var))
+    value = FACTOR.log_predictive(1.0, cavity_mean, cavity_var)
     # log ∫ N(g | mean, S) exp(-½ gᵀTg + νᵀg) dg
     joint = 0.5 * np.sum(nu * m + mean * (nu - tau * m), axis=0) - 0.5 * log_det
     return np.minimum(joint + np.sum(value - local, axis=0), 0.0)

@@ -9,13 +9,11 @@ the rows contribute to the evidence and to its derivatives (`Message`). Rules wh
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian.inducing import (
     GradientSum,
@@ -28,7 +26,7 @@ from ..gaussian.inducing import (
     site_sums,
 )
 from ..inference.fit import check_settings, require
-from ..inference.iterate import Status
+from ..inference.iterate import Status, warn_if_unfinished
 from ..numerics import NotPositiveDefinite
 
 NUMBERS = 1 << 21  # in a block's array: rows are taken block by block
@@ -312,8 +310,7 @@ def sweep_to_convergence(engine, matrices: LowRankMatrices, y, likelihood, start
         if status.converged or sweep == engine.max_iter:
             break
         memory, (tau, nu, q) = mixer.move(memory, new, change, units(memory, var), q.log_partition + value, data)
-    if not status.converged:
-        warn_unsettled(engine, status)
+    warn_if_unfinished(engine, status, stacklevel=4)
     return InducingFit(engine, q, rows, y, likelihood, memory, tau, nu, status, q.log_partition + value, shared)
 
 
@@ -396,16 +393,6 @@ def _joined(memory: Memory) -> np.ndarray:
 def _split(x: np.ndarray, like: Memory) -> Memory:
     edges = np.cumsum([part.size for part in like.values()])[:-1]
     return {name: part.reshape(like[name].shape) for name, part in zip(like, np.split(x, edges), strict=True)}
-
-
-def warn_unsettled(engine, status: Status) -> None:
-    warnings.warn(
-        f"{type(engine).__name__} stopped after {status.n_iter} sweeps with the posterior still moving by "
-        f"{status.change:.0e} standard deviations. Lower damping (now {engine.damping:g}) or raise max_iter "
-        f"(tol={engine.tol:g}).",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
 
 
 @dataclass(frozen=True)
