@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier
 from gpclass.inference import EP, KL, Laplace
-from gpclass.kernels import RBF
+from gpclass.kernels import RBF, Linear
 from gpclass.learning import Arrays, Trainer, Training
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP
@@ -31,9 +31,10 @@ def evidence(engine, likelihood):
     return prepare
 
 
-def fit(**settings):
+def fit(linear=False, **settings):
     def run(X, y, lengthscale, variance):
-        model = GPClassifier(**settings).fit(X, y)  # its own start is the one that is given to the others
+        kernel = RBF(lengthscale, variance) + Linear() if linear else None  # whose start is the one given to the others
+        model = GPClassifier(kernel, **settings).fit(X, y)
         return model.predict_proba, model.log_evidence_
 
     return run
@@ -76,6 +77,7 @@ if __name__ == "__main__":
         },
         {
             "default": fit(),
+            "RBF + linear": fit(linear=True),
             "Laplace": fit(inference="laplace"),
             "Laplace, logit": fit(inference="laplace", likelihood="logit"),
         },

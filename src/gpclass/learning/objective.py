@@ -17,8 +17,8 @@ from ..kernels import Kernel
 from .priors import log_prior
 
 LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
-MANY = 1000  # rows times latent functions from which on a search is first made among fewer rows
-FEW, LEAST, PART = 400, 80, 3  # a third of the rows, and no more or less than these
+MANY = 300  # rows times latent functions from which on a search is first made among fewer rows
+FEW, LEAST, PART = 400, 60, 3  # a third of the rows, and no more or less than these
 
 
 @dataclass(frozen=True)

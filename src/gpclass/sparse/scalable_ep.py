@@ -128,7 +128,7 @@ class Cavity:
 
 def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
     """(B.17)-(B.20) as scalars; of a site that leaves less than a part `least` of the marginal, less is taken."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # where the quotient is not asked for
         room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
     tau, nu = room * tau, room * nu
     kept = 1 - tau * var
