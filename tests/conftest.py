@@ -6,4 +6,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def seeded():
-    np.random.seed(0)  # noqa: NPY002: check_random_state(None) is that generator
+    np.random.seed(0)  # noqa: NPY002 (it is the one that check_random_state takes for None)

@@ -1,8 +1,8 @@
 """What is measured: data sets and sizes, and what each library is asked to do with them.
 
 Every library gets the same arrays, standardised by the training rows (MNIST: divided by 255), and the same kernel: an RBF
-with one lengthscale and a variance, held in `evidence` tasks, in `fit` tasks the start of learning ("RBF + linear" of gpclass
-is what its users can do more).
+with one lengthscale and a variance, held in `evidence` tasks, in `fit` tasks the start of learning ('RBF + linear' of
+gpclass is what its users can do more).
 """
 
 from __future__ import annotations
