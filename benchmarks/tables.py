@@ -1,6 +1,6 @@
 """The papers' tables, ours beside theirs, with a verdict for each row: `make tables`.
 
-    python benchmarks/tables.py                  all of them, reduced: some minutes
+    python benchmarks/tables.py                  all of them, reduced: half an hour on one core
     python benchmarks/tables.py chai-3 chai-4    some of them
     python benchmarks/tables.py --full           at the papers' sizes: overnight
 
@@ -309,14 +309,6 @@ TABLES: dict[str, Callable[[Keeper, bool], None]] = {
     "thesis": thesis,
     "thesis-mnist": thesis_mnist,
 }
-LONG = (
-    "seeger-1",
-    "seeger-1-strategies",
-    "seeger-2",
-    "seeger-3",
-    "seeger-4",
-    "thesis-mnist",
-)  # even if reduced; by name only
 TITLES = {
     "nickisch": "Nickisch & Rasmussen 2008, section 12.3",
     "nickisch-figures": "Nickisch & Rasmussen 2008, figures 6 and 9",
@@ -418,7 +410,7 @@ def main(arguments=None) -> int:
         os.environ[datasets.VARIABLE] = str(args.data)
     file = args.to / ("tables_full.jsonl" if args.full else "tables.jsonl")
     failed = 0
-    for name in args.names or (t for t in TABLES if args.full or t not in LONG):
+    for name in args.names or TABLES:
         print(f"\n=== {TITLES[name]} ({name})", flush=True)
         try:
             write(file, run(name, args.full))
