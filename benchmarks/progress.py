@@ -194,6 +194,13 @@ def both(name: str, commit: str, versions: Versions, rounds: int = 2) -> tuple[d
     return before, now
 
 
+def compared(before: dict, now: dict) -> list[str]:
+    from scoreboard.results import number
+
+    texts = [number(m["seconds"]) if "seconds" in m else m["error"] for m in (before, now)]
+    return [*texts, number(before["seconds"] / now["seconds"], 2) if "seconds" in before and "seconds" in now else "–"]
+
+
 def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--since", metavar="COMMIT", help="compare with this commit, and write no file")
@@ -203,7 +210,7 @@ def main(arguments=None) -> int:
     if args.worker:
         print(json.dumps(measure(args.worker)))
         return 0
-    from scoreboard.results import commit, machine, number
+    from scoreboard.results import commit, machine
     from scoreboard.results import table as markdown
 
     rows, failed = [], 0
@@ -216,8 +223,7 @@ def main(arguments=None) -> int:
                 since = args.since or first
                 before, now = both(name, since, versions)
                 failed += "error" in now
-                ratio = number(before["seconds"] / now["seconds"], 2) if "seconds" in before and "seconds" in now else "–"
-                rows.append([name, since, *(number(m["seconds"]) if "seconds" in m else m["error"] for m in (before, now)), ratio])
+                rows.append([name, since, *compared(before, now)])
                 print(*rows[-1], sep="  ", flush=True)
         finally:
             versions.remove()
