@@ -327,6 +327,23 @@ def test_probabilities_are_judged_alike(tmp_path):
     assert_allclose(found["error"], 1 / 3)
 
 
+def test_losses_are_compared_row_by_row(tmp_path):
+    file, standard = str(tmp_path / "p.npy"), measure.Standard({"y_test": np.array([0, 1, 1])})
+    ours, theirs = np.array([[0.8, 0.2], [0.4, 0.6], [0.5, 0.5]]), np.array([[0.9, 0.1], [0.4, 0.6], [0.6, 0.4]])
+    np.save(file, theirs)
+    assert standard.compared(PEER, file).nlpd_gap is None  # nothing to compare with yet
+    np.save(file, ours)
+    own = standard.compared(OURS, file)
+    assert (own.nlpd_gap, own.nlpd_gap_error) == (0.0, 0.0)
+    np.save(file, theirs)
+    peer = standard.compared(PEER, file)
+    gaps = np.log([0.8 / 0.9, 1.0, 0.5 / 0.4])
+    assert_allclose(peer.nlpd_gap, gaps.mean(), rtol=1e-12)
+    assert_allclose(peer.nlpd_gap_error, gaps.std(ddof=1) / np.sqrt(3), rtol=1e-12)
+    text = report.fit_table(results.merge([own, peer]), "wine")
+    assert f"{gaps.mean():+.3f} ± {2 * peer.nlpd_gap_error:.3f}" in text
+
+
 # the papers' tables -----------------------------------------------------------------------------------------------------
 
 

@@ -24,7 +24,7 @@ from gpclass.assess.metrics import error_rate, expected_calibration_error, nlpd
 from . import limits
 from .environments import interpreter
 from .results import Result, stamp
-from .tasks import SLOW, Arrays, Task, start
+from .tasks import SLOW, Arrays, Task, counterpart, start
 
 WORKERS = Path(__file__).parent / "workers"
 SCRIPTS = {"scikit-learn": "sklearn_worker.py"}  # of the others, by their names
@@ -149,7 +149,7 @@ def run_task(task: Task, arrays: Arrays, workers, plan: Plan, folder: Path, befo
     job |= task.settings
     cases = [(w, method) for library, w in workers.items() for method in task.methods(library, classes)]
     cases = [(w, method) for w, method in cases if any(word in method for word in plan.methods)]
-    once = set()
+    once, standard = set(), Standard(arrays)
     for round_ in range(1 if task.kind == "curve" else plan.rounds):
         unit = limits.Unit(task.settings.get("inducing", n))  # the largest matrix that is factorised
         for worker, method in cases:
@@ -168,6 +168,8 @@ def run_task(task: Task, arrays: Arrays, workers, plan: Plan, folder: Path, befo
             result, *more = ask(
                 worker, blank, {**job, "method": method, "latency": plan.rows * (round_ == 0)}, arrays, plan, unit
             )
+            if task.kind == "fit" and result.status == "ok":
+                result = standard.compared(result, job["probabilities"])
             yield result
             yield from more
             if result.status != "ok" or (result.cpu_seconds or 0.0) > plan.slow:
@@ -212,11 +214,31 @@ def ask(worker: Worker, blank: Result, job: dict, arrays: Arrays, plan: Plan, un
     return [result]
 
 
+class Standard:
+    """Losses of the test rows with gpclass's default settings, which those of other fits are compared with row by row."""
+
+    def __init__(self, arrays: Arrays):
+        self.arrays, self.losses = arrays, None
+
+    def compared(self, result: Result, file: str) -> Result:
+        losses = -np.log(probabilities(file)[np.arange(len(self.arrays["y_test"])), self.arrays["y_test"].astype(int)])
+        if result.library == "gpclass" and result.method == counterpart("fit", result.method):
+            self.losses = losses
+        if self.losses is None:
+            return result
+        gap = losses - self.losses
+        return replace(result, nlpd_gap=float(gap.mean()), nlpd_gap_error=float(gap.std(ddof=1) / np.sqrt(len(gap))))
+
+
+def probabilities(file: str) -> np.ndarray:
+    """A probability of 0 would make one NLPD infinite, and rows miss a sum of one by rounding."""
+    p = np.clip(np.load(file), 1e-300, 1)
+    return p / p.sum(axis=1, keepdims=True)
+
+
 def judged(arrays: Arrays, file: str) -> dict[str, float]:
-    p, y = np.load(file), arrays["y_test"]
+    p, y = probabilities(file), arrays["y_test"]
     classes = np.arange(p.shape[1])
-    # a probability of 0 would make one NLPD infinite, and rows miss a sum of one by rounding
-    p = np.clip(p, 1e-300, 1) / np.clip(p, 1e-300, 1).sum(axis=1, keepdims=True)
     return {
         "nlpd": nlpd(y, p, classes),
         "error": error_rate(y, p, classes),

@@ -107,8 +107,8 @@ def evidence_table(summaries: list[Summary]) -> str:
 
 
 def fit_table(summaries: list[Summary], task: str) -> str:
-    header = ["", "seconds", "ratio", "spread", "NLPD", "error", "calibration error", "log evidence", "peak MiB",
-              "1 row, ms", "10,000 rows, s"]  # fmt: skip
+    header = ["", "seconds", "ratio", "spread", "NLPD", "minus default's", "error", "calibration error", "log evidence",
+              "peak MiB", "1 row, ms", "10,000 rows, s"]  # fmt: skip
     rows = []
     for s in _of(summaries, "fit", task):
         name = f"{s.library}, {s.method}"
@@ -123,7 +123,9 @@ def fit_table(summaries: list[Summary], task: str) -> str:
                 number(s["cpu_seconds"]),
                 times(ratio(s, own)),
                 f"{100 * s.spread:.0f} %" if s.repeats > 1 else "one run",
-                *(number(s[what]) for what in ("nlpd", "error", "calibration_error")),
+                number(s["nlpd"]),
+                gap(s),
+                *(number(s[what]) for what in ("error", "calibration_error")),
                 number(s["log_evidence"], 5),
                 number(s["peak_mib"]),
                 number(None if one is None else 1000 * one),
@@ -131,6 +133,13 @@ def fit_table(summaries: list[Summary], task: str) -> str:
             ]
         )
     return table(header, rows)
+
+
+def gap(s: Summary) -> str:
+    """NLPD above that of gpclass's default, with twice the standard error of the difference."""
+    if s["nlpd_gap"] is None or s["nlpd_gap_error"] is None or not s["nlpd_gap_error"]:
+        return "–"
+    return f"{s['nlpd_gap']:+.3f} ± {2 * s['nlpd_gap_error']:.3f}"
 
 
 def curve_table(summaries: list[Summary]) -> str:
@@ -175,8 +184,10 @@ def behind(summaries: list[Summary], margin: float = 0.001) -> str:
         if faster is not None and faster < 1:
             lines.append(f"- {s.kind} {s.task}: {s.library} ({s.method}) takes {times(faster)} the time of gpclass")
         if own and s["nlpd"] is not None and own["nlpd"] is not None and s["nlpd"] < own["nlpd"] - margin:
+            surely = "" if s["nlpd_gap_error"] is None else f"; the difference is {gap(s)}"
             lines.append(
-                f"- {s.kind} {s.task}: {s.library} ({s.method}) has NLPD {number(s['nlpd'])}, gpclass {number(own['nlpd'])}"
+                f"- {s.kind} {s.task}: {s.library} ({s.method}) has NLPD {number(s['nlpd'])}, "
+                f"gpclass {number(own['nlpd'])}{surely}"
             )
     return "\n".join(lines or ["Nowhere."]) + "\n"
 

@@ -23,6 +23,8 @@ MEASURED = (
     "seconds",
     "cpu_seconds",
     "nlpd",
+    "nlpd_gap",
+    "nlpd_gap_error",
     "error",
     "calibration_error",
     "peak_mib",
@@ -51,6 +53,8 @@ class Result:
     seconds: float | None = None  # wall clock
     cpu_seconds: float | None = None  # of the processor, all threads
     nlpd: float | None = None  # mean negative log predictive density of the test rows, in nats
+    nlpd_gap: float | None = None  # the same minus that of gpclass with its default settings, row by row
+    nlpd_gap_error: float | None = None  # standard error of this difference
     error: float | None = None  # share of test rows with another most probable class
     calibration_error: float | None = None  # expected calibration error, ten bins
     peak_mib: float | None = None  # highest resident memory of the process, the library itself included
