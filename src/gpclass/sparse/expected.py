@@ -12,7 +12,7 @@ from ..likelihoods.robust_max import positive
 from ..numerics import gaussian_nodes, hazard_curvature, largest, log_ndtr_and_hazard
 
 NODES = 256  # of the quasi-random rule for softmax
-BLOCK = 1 << 20  # numbers in an array of them
+BLOCK = 1 << 16  # numbers in an array of them: stays in a core's cache
 
 
 class Expected(NamedTuple):
@@ -58,21 +58,25 @@ def _robust_max(likelihood, y, mean, var):
 def _softmax(likelihood, y, mean, var):
     """By a quasi-random rule on all but the linear part, the same for every row."""
     C = likelihood.n_classes
-    nodes = _nodes(NODES, C)
+    nodes = np.ascontiguousarray(_nodes(NODES, C).T)[:, None]  # (C, 1, nodes)
+    rule = np.stack([np.full((C, NODES), 1 / NODES), nodes[:, 0] / NODES], axis=2)  # for E[p] and E[p times node]
     value, slope, curvature = np.empty(len(y)), np.empty(mean.shape), np.empty(mean.shape)
     size = max(1, BLOCK // (NODES * C))
     for i in range(0, len(y), size):
         some = slice(i, i + size)
         sd = np.sqrt(np.maximum(var[some], 1e-200))
-        f = mean[some, None] + likelihood.offset + sd[:, None] * nodes
-        top = f.max(2, keepdims=True)
-        p = np.exp(f - top)
-        total = p.sum(2, keepdims=True)
-        p /= total
-        value[some] = np.mean(top + np.log(total), axis=1)[:, 0]
-        slope[some] = p.mean(1)
+        p = sd.T[:, :, None] * nodes  # (C, rows, nodes), and in place from f to probabilities
+        p += (mean[some] + likelihood.offset).T[:, :, None]
+        top = p.max(0)
+        p -= top
+        np.exp(p, out=p)
+        total = p.sum(0)
+        p *= 1 / total
+        value[some] = np.mean(top + np.log(total), axis=1)
+        first, second = np.moveaxis(np.matmul(p, rule), 2, 0)
+        slope[some] = first.T
         # twice the derivative of the rule in the variances: the rule's bound has the derivatives that it is climbed by
-        curvature[some] = -np.einsum("iqc,qc->ic", p, nodes) / (NODES * sd)
+        curvature[some] = -second.T / sd
     own = y[:, None] == np.arange(C)
     value = np.sum(mean + likelihood.offset, axis=1, where=own) - value
     slope = own - slope
