@@ -104,9 +104,10 @@ def test_the_report_says_who_is_ahead_and_what_failed():
         Result("evidence", "n = 250", "GPflow", "VGP", 250, cpu_seconds=0.4),
     ]
     growth = [Result("growth", "n", "gpclass", "EP", n, cpu_seconds=n**2.5) for n in (100, 200, 400)]
-    text = report.report([OURS, PEER, quick, broken, *evidence, *growth], "the command")
+    linear = replace(OURS, method=tasks.LINEAR, cpu_seconds=1.5, nlpd=0.19)
+    text = report.report([OURS, linear, PEER, quick, broken, *evidence, *growth], "the command")
     assert "`the command`" in text
-    assert "| wine | 1.0 s, 0.200 | 3.0 ×, 0.300 | 0.50 ×, 0.150 | failed |" in text
+    assert "| wine | 1.0 s, 0.200 | 1.5 ×, 0.190 | 3.0 ×, 0.300 | 0.50 ×, 0.150 | failed |" in text
     assert "| GPy, EP, probit | 0.140 (7.0 ×) |" in text
     assert "| GPflow, VGP | 0.400 (10 ×) |" in text  # beside the approximation of the same kind
     assert "| evidence, n = 250, EP, probit | 80 |" in text

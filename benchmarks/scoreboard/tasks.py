@@ -19,13 +19,14 @@ from gpclass import datasets
 from ..speed import KERNEL, problem
 
 Arrays = dict[str, np.ndarray]
+LINEAR = "RBF + linear"  # a method of gpclass
 
 # of each library, its methods by kind; `several` is fit with more than two classes
 METHODS: dict[str, dict[str, list[str]]] = {
     "gpclass": {
         "evidence": ["Laplace, logit", "Laplace, probit", "EP, probit", "KL, probit"],
-        "fit": ["default", "RBF + linear", "Laplace, logit"],
-        "several": ["default", "RBF + linear", "Laplace"],
+        "fit": ["default", LINEAR, "Laplace, logit"],
+        "several": ["default", LINEAR, "Laplace"],
         "curve": ["ScalableEP", "SVGP, softmax"],
     },
     "scikit-learn": {"evidence": ["Laplace, logit"], "fit": ["Laplace, logit"], "several": ["Laplace, logit"]},
