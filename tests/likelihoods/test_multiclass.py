@@ -3,7 +3,8 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.special import log_ndtr, log_softmax
+from scipy.special import log_ndtr, log_softmax, ndtr
+from scipy.stats import norm
 
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 
@@ -77,6 +78,25 @@ def test_columns_at_once(cls):
     p = likelihood.class_probabilities(stacked)
     assert p.sum(-1) == pytest.approx(np.ones((6, 3)), abs=1e-12)
     assert p[np.arange(6), :, Y] == pytest.approx(np.exp(value), abs=1e-7)
+
+
+@pytest.mark.parametrize("C", [2, 3, 8, 12, 13, 300])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
+def test_probit_class_probabilities_by_brute_force(C, scale):
+    f = scale * np.random.default_rng(C).normal(size=C)
+    bias = tuple(np.linspace(-1, 1, C))
+    x = np.linspace(-60, 60, 60001)  # the trapezoid rule on an entire integrand: all digits
+    ahead = x[:, None] - (f + bias)
+    cdf = ndtr(ahead)
+    truth = [np.sum(norm.pdf(ahead[:, c]) * np.prod(np.delete(cdf, c, 1), axis=1)) * 0.002 for c in range(C)]
+    p = MultinomialProbit(C, bias=bias).class_probabilities(f)
+    assert p == pytest.approx(np.array(truth), abs=1e-9)  # what the module states, with room
+
+
+def test_small_probit_class_probabilities():
+    gap = np.array([1.0, 5.0, 10.0, 15.0, 1e5])
+    p = MultinomialProbit(2).class_probabilities(np.column_stack([0 * gap, -gap]))
+    assert p[:, 1] == pytest.approx(ndtr(-gap / np.sqrt(2)), rel=1e-3, abs=0)  # the rule's range ends ten below the top
 
 
 @pytest.mark.parametrize("cls", BOTH)

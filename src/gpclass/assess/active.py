@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import entr, ndtr
 
 from ..likelihoods import MultinomialProbit
-from ..likelihoods.multiclass import _latent_values
+from ..likelihoods.multiclass import latent_values
 from ..numerics import gaussian_nodes
 from .models import as_fitted, classifier, to_inputs
 
@@ -89,8 +89,8 @@ def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np
     if np.ndim(mean) == 1:
         return _binary_information(likelihood, np.asarray(mean, float), np.asarray(cov, float))
     parts = []
-    for f in _latent_values(mean, cov, NODES):
-        p = _class_probabilities(likelihood, f)
+    for f in latent_values(mean, cov, NODES):
+        p = _class_probabilities(likelihood, np.moveaxis(f, 1, 2))
         parts.append(entr(p.mean(axis=1)).sum(axis=1) - entr(p).sum(axis=2).mean(axis=1))
     return np.maximum(np.concatenate(parts), 0.0)
 

@@ -17,7 +17,7 @@ from scipy.stats import qmc
 from .base import Likelihood
 
 NODES, STD_NODES = 1024, 128  # points of the quasi-random rule for integrals over C latent values
-BLOCK = 1 << 20  # numbers in an array of them
+BLOCK = 1 << 16  # numbers in an array of them: stays in a core's cache
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,15 @@ class Multiclass(Likelihood):
 
         Variances (m, C) may stand for a diagonal cov.
         """
-        return np.concatenate([self.class_probabilities(f).mean(1) for f in _latent_values(mean, cov, NODES)])
+        return np.concatenate([self._shares(f).mean(2) for f in latent_values(mean, cov, NODES)])
 
     def predictive_std(self, mean, cov) -> np.ndarray:
         """(m, C) standard deviations of the class probabilities when the latent values are N(mean, cov)."""
-        return np.concatenate([self.class_probabilities(f).std(1) for f in _latent_values(mean, cov, STD_NODES)])
+        return np.concatenate([self._shares(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
+
+    def _shares(self, f) -> np.ndarray:
+        """(rows, C, points) class probabilities at latent values in that order, which may be overwritten."""
+        return np.moveaxis(self.class_probabilities(np.moveaxis(f, 1, 2)), 2, 1)
 
     def _own_class(self, y, f) -> np.ndarray:
         """[y = c] as a boolean array of f's shape."""
@@ -120,18 +124,20 @@ def _nodes(count: int, n_latents: int) -> np.ndarray:
     return np.concatenate([half, -half])
 
 
-def _latent_values(mean, cov, count):
-    """(rows, count, C) points of N(mean, cov), for a block of rows at a time."""
+def latent_values(mean, cov, count):
+    """(rows, C, count) points of N(mean, cov), for a block of rows at a time."""
     mean, cov = np.asarray(mean, float), np.asarray(cov, float)
     C = mean.shape[1]
-    nodes = _nodes(count, C)
+    nodes = np.ascontiguousarray(_nodes(count, C).T)
     if cov.ndim == 2:
         cov = cov[:, :, None] * np.eye(C)
     value, vector = np.linalg.eigh(cov)
     roots = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
     block = max(1, BLOCK // (count * C))
     for i in range(0, len(mean), block):
-        yield mean[i : i + block, None] + nodes @ np.swapaxes(roots[i : i + block], 1, 2)
+        f = np.matmul(roots[i : i + block], nodes)
+        f += mean[i : i + block, :, None]
+        yield f
 
 
 def own_first(y: np.ndarray, x: np.ndarray) -> np.ndarray:

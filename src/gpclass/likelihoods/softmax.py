@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..numerics.product import softmax_moments
 from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
-from .multiclass import Multiclass, _latent_values, own_first, restore_order
+from .multiclass import Multiclass, latent_values, own_first, restore_order
 
 MEAN_NODES = 8192  # of the rule for E[log p]
 
@@ -32,6 +31,11 @@ class Softmax(Multiclass):
     def class_probabilities(self, f) -> np.ndarray:
         return np.exp(_log_softmax(f + self.offset))
 
+    def _shares(self, f) -> np.ndarray:
+        f += self.offset[:, None]
+        normalise(f, axis=1)
+        return f
+
     def curvature_weights(self, f) -> np.ndarray:
         """(n, C) π with which minus the second derivative of log p(y | f) is diag(π) - π πᵀ/(1ᵀπ), whatever y."""
         return self.class_probabilities(f)
@@ -52,12 +56,25 @@ class Softmax(Multiclass):
         """(n,) E[log p(y | f)], f ~ N(mean (n, C), cov (n, C, C)), by a quasi-random rule on all but the linear part."""
         mean = np.asarray(mean, float)
         own = self._own_class(y, mean)
-        parts = [logsumexp(f + self.offset, axis=-1).mean(1) for f in _latent_values(mean, cov, MEAN_NODES)]
+        parts = [normalise(f, axis=1).mean(1) for f in latent_values(mean + self.offset, cov, MEAN_NODES)]
         return np.sum(mean + self.offset, axis=1, where=own) - np.concatenate(parts)
 
     def expected_log_prob_bound(self, mean, cov, start: np.ndarray | None = None, tol: float = STILL) -> BoundOptimum:
         """Chai's lower bound of E[log p(y | f)] for every y, f ~ N(mean, cov): (n, C), (n, C, C); see `maximise_bound`."""
         return maximise_bound(mean + self.offset, cov, start, tol=tol)
+
+
+def normalise(f: np.ndarray, axis: int) -> np.ndarray:
+    """Latent values become class probabilities, in place; log Σ exp f, without that axis, comes back.
+
+    Quick where the classes are not on the last axis.
+    """
+    top = f.max(axis, keepdims=True)
+    f -= top
+    np.exp(f, out=f)
+    total = f.sum(axis, keepdims=True)
+    f *= 1 / total
+    return np.squeeze(top + np.log(total), axis)
 
 
 def _log_softmax(f):

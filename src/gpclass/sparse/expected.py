@@ -9,6 +9,7 @@ import numpy as np
 from ..likelihoods import MultinomialProbit, RobustMax, Softmax
 from ..likelihoods.multiclass import _nodes, own_first, restore_order
 from ..likelihoods.robust_max import positive
+from ..likelihoods.softmax import normalise
 from ..numerics import gaussian_nodes, hazard_curvature, largest, log_ndtr_and_hazard
 
 NODES = 256  # of the quasi-random rule for softmax
@@ -67,12 +68,7 @@ def _softmax(likelihood, y, mean, var):
         sd = np.sqrt(np.maximum(var[some], 1e-200))
         p = sd.T[:, :, None] * nodes  # (C, rows, nodes), and in place from f to probabilities
         p += (mean[some] + likelihood.offset).T[:, :, None]
-        top = p.max(0)
-        p -= top
-        np.exp(p, out=p)
-        total = p.sum(0)
-        p *= 1 / total
-        value[some] = np.mean(top + np.log(total), axis=1)
+        value[some] = normalise(p, axis=0).mean(1)
         first, second = np.moveaxis(np.matmul(p, rule), 2, 0)
         slope[some] = first.T
         # twice the derivative of the rule in the variances: the rule's bound has the derivatives that it is climbed by
