@@ -23,8 +23,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-DENSE, SAMPLING, SEVERAL, INDEPENDENT = "6280c5a", "838a228", "6ebfe1f", "5b35f3e"
-QUADRATURE, SPARSE, STREAMS = "2fa82cc", "cb52fef", "7afd45e"  # first commits; of the last, that fits go by minibatches
+# first commits of engines, of the classifier, and of classifiers on inducing points
+DENSE, CLASSIFIER, SAMPLING, SEVERAL = "6280c5a", "fe9ef49", "838a228", "6ebfe1f"
+INDEPENDENT, SPARSE, INDUCING = "2fa82cc", "cb52fef", "52982a3"
 
 # what is measured: only names that have been there since the first commit ------------------------------------------------
 
@@ -125,23 +126,23 @@ TASKS: dict[str, tuple[str, Callable[[], Callable[[], object]]]] = {
     "NestedEP, n = 300, C = 10": (SEVERAL, partial(several, "NestedEP", "MultinomialProbit", 300, 10)),
     "IndependentEP, n = 500, C = 3": (INDEPENDENT, partial(several, "IndependentEP", "MultinomialProbit", 500)),
     "MeanFieldProbit, n = 500, C = 3": (INDEPENDENT, partial(several, "MeanFieldProbit", "MultinomialProbit", 500)),
-    "QuadratureEP, n = 300, C = 3": (QUADRATURE, partial(several, "QuadratureEP", "MultinomialProbit", 300)),
+    "QuadratureEP, n = 300, C = 3": (INDEPENDENT, partial(several, "QuadratureEP", "MultinomialProbit", 300)),
     "VariationalMNL, n = 150, C = 3": (SPARSE, partial(several, "VariationalMNL", "Softmax", 150)),
     "HMC, n = 200": (SAMPLING, partial(draws, "HMC")),
     "EllipticalSlice, n = 200": (SAMPLING, partial(draws, "EllipticalSlice")),
     "Gibbs, n = 200": (SAMPLING, partial(draws, "Gibbs")),
     "IVM, n = 10,000, 200 active": (SPARSE, partial(sparse, "IVM", 10_000, 2, active=200)),
     "IVM, n = 3000, C = 4, 300 active": (SPARSE, partial(sparse, "IVM", 3000, 4, active=300)),
-    "SparseVariationalMNL, n = 1000, C = 3": (STREAMS, partial(sparse, "SparseVariationalMNL", 1000, 3)),
-    "ScalableEP, n = 1000, C = 3, M = 50": (STREAMS, partial(sparse, "ScalableEP", 1000, 3, n_inducing=50)),
-    "StochasticEP, n = 1000, C = 3, M = 50": (STREAMS, partial(sparse, "StochasticEP", 1000, 3, n_inducing=50)),
-    "SVGP, n = 500, C = 3, M = 50": (STREAMS, partial(sparse, "SVGP", 500, 3, n_inducing=50)),
-    "GFITC, n = 1000, M = 50": (STREAMS, partial(sparse, "GFITC", 1000, 2, n_inducing=50)),
-    "fit breast cancer 400": (DENSE, partial(whole_fit, "breast_cancer", 400)),
+    "SparseVariationalMNL, n = 1000, C = 3": (INDUCING, partial(sparse, "SparseVariationalMNL", 1000, 3)),
+    "ScalableEP, n = 1000, C = 3, M = 50": (INDUCING, partial(sparse, "ScalableEP", 1000, 3, n_inducing=50)),
+    "StochasticEP, n = 1000, C = 3, M = 50": (INDUCING, partial(sparse, "StochasticEP", 1000, 3, n_inducing=50)),
+    "SVGP, n = 500, C = 3, M = 50": (INDUCING, partial(sparse, "SVGP", 500, 3, n_inducing=50)),
+    "GFITC, n = 1000, M = 50": (INDUCING, partial(sparse, "GFITC", 1000, 2, n_inducing=50)),
+    "fit breast cancer 400": (CLASSIFIER, partial(whole_fit, "breast_cancer", 400)),
     "fit iris 90": (SEVERAL, partial(whole_fit, "iris", 90)),
     "fit wine 106": (SEVERAL, partial(whole_fit, "wine", 106)),
     "fit digits 300": (SEVERAL, partial(whole_fit, "digits", 300)),
-    "predict 1 row, breast cancer": (DENSE, partial(prediction, "breast_cancer", 400, 1)),
+    "predict 1 row, breast cancer": (CLASSIFIER, partial(prediction, "breast_cancer", 400, 1)),
     "predict 1 row, iris": (SEVERAL, partial(prediction, "iris", 90, 1)),
     "predict 1 row, digits": (SEVERAL, partial(prediction, "digits", 300, 1)),
     "predict 10,000 rows, iris": (SEVERAL, partial(prediction, "iris", 90, 10_000)),

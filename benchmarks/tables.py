@@ -39,7 +39,7 @@ from gpclass.inference import EP, KL, VB, Laplace
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit
 from gpclass.sampling import HMC
-from scoreboard.results import commit, machine, number, stamp, table
+from scoreboard.results import commit, machine, number, shown, stamp, table
 
 HERE = Path(__file__).resolve().parent
 VERDICTS = ("better", "same", "worse")
@@ -423,8 +423,8 @@ def main(arguments=None) -> int:
     if not rows:
         print("none of the tables could be made", file=sys.stderr)
         return 2
-    words = ["python benchmarks/tables.py", *(sys.argv[1:] if arguments is None else arguments)]
-    file.with_suffix(".md").write_text(markdown(rows, " ".join(words)), encoding="utf-8")
+    command = shown("python benchmarks/tables.py", sys.argv[1:] if arguments is None else arguments)
+    file.with_suffix(".md").write_text(markdown(rows, command), encoding="utf-8")
     print("\n" + summary(rows) + f"\n{commit()}, {machine()}; written to {file}")
     return 1 if failed else 0
 

@@ -82,6 +82,11 @@ def test_tables_are_markdown():
         results.table(["a", "b"], [["x"]])
 
 
+def test_commands_are_shown_without_folders():
+    words = ["--full", "--to", "/somewhere", "--tasks", "digits 1200", "--data=/elsewhere"]
+    assert results.shown("python x", words) == "python x --full --tasks 'digits 1200'"
+
+
 # report -----------------------------------------------------------------------------------------------------------------
 
 

@@ -61,7 +61,7 @@ def main(arguments=None) -> int:
         results.append(file, limits.as_results(growths, results.stamp()))
         limits.draw(growths, args.to / f"{name}_growth.png")
     words = sys.argv[1:] if arguments is None else arguments
-    text = report(results.read(file), " ".join(["python -m benchmarks.scoreboard", *words]))
+    text = report(results.read(file), results.shown("python -m benchmarks.scoreboard", words))
     (args.to / f"{name}.md").write_text(text, encoding="utf-8")
     print(text)
     tell(f"{time.perf_counter() - began:.0f} s; written to {file}")

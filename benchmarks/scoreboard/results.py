@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -177,6 +178,16 @@ def machine() -> str:
     except OSError:
         pass
     return f"{name}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, one thread"
+
+
+def shown(program: str, words: Sequence[str]) -> str:
+    """A command line for a file of results, without folders of the machine that it ran on."""
+    kept, skip = [], False
+    for word in words:
+        skip, skipped = word in ("--to", "--data"), skip
+        if not (skip or skipped or word.startswith(("--to=", "--data="))):
+            kept.append(word)
+    return f"{program} {shlex.join(kept)}".strip()
 
 
 # tables ----------------------------------------------------------------------------------------------------------------
