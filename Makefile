@@ -37,7 +37,7 @@ bench: $(VENV)/.installed
 peers: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scoreboard.environments
 
-# The papers' tables, reduced; `benchmarks/tables.py --full` takes a night
+# The papers' tables, reduced, in half an hour or so; `benchmarks/tables.py --full` takes a night
 tables: $(VENV)/.installed
 	$(BIN)/python benchmarks/tables.py
 
