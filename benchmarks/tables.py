@@ -39,7 +39,7 @@ from gpclass.inference import EP, KL, VB, Laplace
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit
 from gpclass.sampling import HMC
-from scoreboard.results import commit, machine, number, shown, stamp, table
+from scoreboard.results import commit, machine, number, stamp, table
 
 HERE = Path(__file__).resolve().parent
 VERDICTS = ("better", "same", "worse")
@@ -423,7 +423,7 @@ def main(arguments=None) -> int:
     if not rows:
         print("none of the tables could be made", file=sys.stderr)
         return 2
-    command = shown("python benchmarks/tables.py", sys.argv[1:] if arguments is None else arguments)
+    command = "python benchmarks/tables.py" + " --full" * args.full + " NAME"  # tables of several runs are together here
     file.with_suffix(".md").write_text(markdown(rows, command), encoding="utf-8")
     print("\n" + summary(rows) + f"\n{commit()}, {machine()}; written to {file}")
     return 1 if failed else 0
