@@ -433,3 +433,24 @@ def test_table_4_of_chai_by_one_split(papers, monkeypatch):
     assert (row.table, row.row, row.theirs, row.form) == ("chai-4", "iris", 2.18, "reduced")
     assert row.verdict == "same"
     assert_allclose(row.standard_error, 1.42 * np.sqrt(1 + 1 / 50))
+
+
+# before and after -------------------------------------------------------------------------------------------------------
+
+
+def test_versions_are_compared_or_tell_why_not(monkeypatch):
+    import progress
+
+    monkeypatch.setitem(progress.TASKS, "quick", ("0000000", lambda: lambda: sum(range(1000))))
+    monkeypatch.setitem(progress.TASKS, "broken", ("0000000", lambda: [][0]))
+    assert 0 <= progress.measure("quick", repeats=2)["seconds"] < 1
+    assert progress.measure("broken") == {"error": "IndexError: list index out of range"}
+    assert progress.compared({"seconds": 3.0}, {"seconds": 1.5}) == ["3.00", "1.50", "2.0"]
+    assert progress.compared({"error": "no"}, {"seconds": 1.5}) == ["no", "1.50", "–"]
+
+
+@pytest.mark.parametrize("task", ["Gibbs, n = 200", "predict 1 row, iris"])
+def test_tasks_of_before_and_after_run(task):
+    import progress
+
+    assert progress.measure(task, repeats=1)["seconds"] > 0
