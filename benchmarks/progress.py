@@ -118,9 +118,9 @@ def prediction(name: str, rows: int, new: int, **settings) -> Callable[[], objec
     return partial(model.predict_proba, X[np.arange(new) % len(X)] + 0.1)
 
 
+TWO_CLASSES = ("Laplace", "EP", "KL", "VB", "TAP", "TAPNaive", "FV", "LabelRegression")
 TASKS: dict[str, tuple[str, Callable[[], Callable[[], object]]]] = {
-    **{f"{e}, n = 1000": (DENSE, partial(evaluation, e, 1000)) for e in ("Laplace", "EP", "KL", "VB")},
-    **{f"{e}, n = 1000": (DENSE, partial(evaluation, e, 1000)) for e in ("TAP", "TAPNaive", "FV", "LabelRegression")},
+    **{f"{engine}, n = 1000": (DENSE, partial(evaluation, engine, 1000)) for engine in TWO_CLASSES},
     "Laplace, softmax, n = 500, C = 3": (SEVERAL, partial(several, "Laplace", "Softmax", 500)),
     "NestedEP, n = 500, C = 3": (SEVERAL, partial(several, "NestedEP", "MultinomialProbit", 500)),
     "NestedEP, n = 300, C = 10": (SEVERAL, partial(several, "NestedEP", "MultinomialProbit", 300, 10)),

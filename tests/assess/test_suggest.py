@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.assess import acquisition, suggest
-from gpclass.assess.active import CRITERIA, _class_probabilities, mutual_information
+from gpclass.assess.active import CRITERIA, mutual_information
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 
@@ -63,15 +63,6 @@ def test_bald_of_several_classes_against_draws(likelihood):
         # the rule of 1024 points is good to 0.004 for smooth likelihoods, and draws to as much; robust-max has steps
         assert abs(value - wanted) < (0.02 if isinstance(likelihood, RobustMax) else 0.008)
         assert 0 <= value <= np.log(likelihood.n_latents)
-
-
-@pytest.mark.parametrize("C", [3, 10])
-def test_all_classes_from_one_grid(C):
-    rng = np.random.default_rng(2)
-    likelihood = MultinomialProbit(C, bias=tuple(rng.normal(size=C)))
-    f = np.concatenate([rng.normal(0, 3, (50, C)), rng.normal(0, 0.1, (5, C)), 30 * rng.normal(size=(5, C))])
-    # both are quadratures; the likelihood's own is good to 2e-7
-    assert_allclose(_class_probabilities(likelihood, f), likelihood.class_probabilities(f), atol=1e-6)
 
 
 def test_variances_may_stand_for_a_diagonal():

@@ -176,3 +176,25 @@ def log_partition(mean, S, tau, nu):
     V, h = np.linalg.inv(np.linalg.inv(S) + np.diag(tau)), np.linalg.solve(S, mean)
     log_det = np.linalg.slogdet(V)[1] - np.linalg.slogdet(S)[1]
     return 0.5 * ((h + nu) @ V @ (h + nu) - h @ mean + log_det)
+
+
+@pytest.mark.parametrize("cls", BOTH)
+def test_averages_over_latent_values_by_product_quadrature(cls):
+    """Biased classes, correlated latent values: a Gauss-Hermite rule in three dimensions is the truth, to 1e-5 or so."""
+    likelihood, y = cls(3, bias=(0.0, 0.7, -0.4)), np.array([0, 1, 2, 1])
+    r = np.random.default_rng(3)
+    mean, root = r.normal(size=(4, 3)), r.normal(size=(4, 3, 3))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    grid = np.stack(np.meshgrid(nodes, nodes, nodes), axis=-1).reshape(-1, 3)
+    weight = np.prod(np.stack(np.meshgrid(weights, weights, weights), axis=-1), axis=-1).ravel() / np.sum(weights) ** 3
+    f = mean[:, None] + grid @ np.swapaxes(root, 1, 2)
+    cov = root @ np.swapaxes(root, 1, 2)
+    p = likelihood.class_probabilities(f)
+    average = weight @ p
+    # quasi-random rules: of 1024 points (for multinomial probit EP on the contrasts, off by up to 0.01), and of 128
+    np.testing.assert_allclose(likelihood.predictive(mean, cov), average, rtol=0, atol=3e-3 if cls is Softmax else 0.01)
+    spread = np.sqrt(weight @ p**2 - average**2)
+    np.testing.assert_allclose(likelihood.predictive_std(mean, cov), spread, rtol=0, atol=0.02)
+    if cls is Softmax:
+        log_p = log_softmax(f + likelihood.offset, axis=-1)[np.arange(4), :, y]
+        np.testing.assert_allclose(likelihood.mean_log_prob(y, mean, cov), log_p @ weight, rtol=0, atol=1e-3)

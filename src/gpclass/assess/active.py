@@ -15,17 +15,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import entr, ndtr
+from scipy.special import entr
 
-from ..likelihoods import MultinomialProbit
 from ..likelihoods.multiclass import latent_values
 from ..numerics import gaussian_nodes
 from .models import as_fitted, classifier, to_inputs
 
 CRITERIA = ("bald", "entropy", "margin", "variance")
-# places of the largest of Gaussians of unit width, relative to the largest mean: the trapezoid rule is off by
-# exp(-2π²/(C 0.3²)), 3e-10 for C = 10
-WINNER = np.arange(-6.0, 7.6, 0.3)
 NODES = 1024  # points of the quasi-random rule over the latent values of several classes
 
 
@@ -90,7 +86,7 @@ def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np
         return _binary_information(likelihood, np.asarray(mean, float), np.asarray(cov, float))
     parts = []
     for f in latent_values(mean, cov, NODES):
-        p = _class_probabilities(likelihood, np.moveaxis(f, 1, 2))
+        p = likelihood.class_probabilities(np.moveaxis(f, 1, 2))
         parts.append(entr(p.mean(axis=1)).sum(axis=1) - entr(p).sum(axis=2).mean(axis=1))
     return np.maximum(np.concatenate(parts), 0.0)
 
@@ -105,22 +101,6 @@ def _binary_information(likelihood, mean, var):
     nodes, weights = gaussian_nodes(mean, var, centre=-getattr(likelihood, "bias", 0.0))
     given = sum(_entropy_term(likelihood.log_prob_value(label, nodes)) for label in (-1.0, 1.0))
     return np.maximum(total - np.einsum("iq,iq->i", weights, given), 0.0)
-
-
-def _class_probabilities(likelihood, f):
-    """(…, C) p(y = c | f); for multinomial probit all classes from one grid, where the likelihood has an integral for each.
-
-    The largest x_c = f_c + noise is at x with density ∏_j Φ(x - f_j) Σ_c N(x | f_c, 1)/Φ(x - f_c), and class c has its term.
-    """
-    if not isinstance(likelihood, MultinomialProbit):
-        return likelihood.class_probabilities(f)
-    below = f + likelihood.offset
-    below -= below.max(axis=-1, keepdims=True)
-    p = np.zeros(below.shape)
-    for x in WINNER:
-        cdf = ndtr(x - below)  # 1e-10 at least: below is never above zero
-        p += np.exp(-0.5 * (x - below) ** 2) / cdf * cdf.prod(axis=-1, keepdims=True)
-    return p / p.sum(axis=-1, keepdims=True)
 
 
 def _entropy_term(log_p):
