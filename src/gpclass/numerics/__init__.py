@@ -5,6 +5,7 @@ normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the log
 winner      the probability that one of several Gaussian variables is the largest, and what knowing it tells
 truncated   exact draws from truncated and tilted Gaussians
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
+fingerprint hashes of rows and of whole data sets
 """
 
 from .linalg import (
