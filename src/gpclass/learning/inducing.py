@@ -41,7 +41,7 @@ from .streams import Arrays, Source, Summary, codes, finite, look
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
 SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
-FORMAT = 2  # of checkpoints
+FORMAT = 3  # of checkpoints
 LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
 WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
 LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
@@ -160,7 +160,7 @@ class Pass:
     """One pass over the data, as kept in the history."""
 
     epoch: int
-    log_evidence: float  # mean of the estimates of its minibatches
+    log_evidence: float  # mean of the estimates of its minibatches, each weighted by its rows
     seconds: float  # since training began
     validation: float  # mean negative log probability of the held-out labels; NaN if there are none
 
@@ -171,14 +171,15 @@ class Adam:
 
     m: np.ndarray
     v: np.ndarray
-    t: int = 0
+    t: float = 0.0
 
-    def step(self, gradient: np.ndarray, rate: float, training: Training) -> np.ndarray:
+    def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> np.ndarray:
+        """The move of a step, or of a part of one: the gradient of fewer rows, noisier for that, counts for less."""
         b1, b2 = training.beta1, training.beta2
-        self.t += 1
-        self.m = b1 * self.m + (1 - b1) * gradient
-        self.v = b2 * self.v + (1 - b2) * gradient**2
-        return rate * (self.m / (1 - b1**self.t)) / (np.sqrt(self.v / (1 - b2**self.t)) + training.adam_epsilon)
+        self.t += part
+        self.m = b1**part * self.m + (1 - b1**part) * gradient
+        self.v = b2**part * self.v + (1 - b2**part) * gradient**2
+        return part * rate * (self.m / (1 - b1**self.t)) / (np.sqrt(self.v / (1 - b2**self.t)) + training.adam_epsilon)
 
 
 @dataclass
@@ -199,7 +200,8 @@ class Trainer:
     n_rows: int
     epoch: int = 0  # passes completed
     place: int = 0  # minibatches of this pass that are done
-    total: float = 0.0  # of the estimates of this pass
+    taken: int = 0  # rows of this pass that are done
+    total: float = 0.0  # of the estimates of this pass, each times its rows
     seconds: float = 0.0
     history: list[Pass] = field(default_factory=list)
     best: dict[str, Any] | None = None  # what did best on the held-out rows
@@ -253,14 +255,14 @@ class Trainer:
     def step(self, X: np.ndarray, y: np.ndarray, rows: np.ndarray, rate: float | None = None) -> float:
         """Sites of these rows and hyperparameters, moved together; gives the estimate of the evidence. [VC] (5.22)
 
-        Adam's rate is that of the schedule, or `rate`. If anything is wrong with the rows, an error is raised and nothing
-        has changed.
+        Adam's rate is that of the schedule, or `rate`. Rows that are fewer than a whole minibatch, as at the end of a pass,
+        take that part of a step. If anything is wrong with the rows, an error is raised and nothing has changed.
         """
         y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
         bound = InducingKernel(self.kernel, self.Z)
         K = bound.matrices(X)
         before = {name: part[rows] for name, part in self.state.memory.items()}
-        done = self.engine.batch(self.state, K, y, rows, self.n_rows, self.likelihood)
+        done = self.engine.batch(self.state, K, y, rows, self.n_rows, self.likelihood, self._size)
         gradient, inputs = bound.pullback(X, K, done.gradient)
         gradient = np.concatenate([gradient, done.theta])
         value = done.log_evidence
@@ -273,15 +275,20 @@ class Trainer:
             raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
         self.state = done.state
         if self.state.steps > self.training.warm_up:
-            self._climb(gradient, inputs, self._scheduled() if rate is None else rate)
+            self._climb(gradient, inputs, self._scheduled() if rate is None else rate, len(y) / self._size)
         return value
+
+    @property
+    def _size(self) -> int:
+        """Rows of a whole minibatch."""
+        return min(self.training.batch_size or self.n_rows, self.n_rows)
 
     def _scheduled(self) -> float:
         """Half a cosine from the learning rate to next to nothing over the passes that there are to be."""
         t = self.training
         if not t.decay:
             return t.learning_rate
-        steps = -(-self.n_rows // (t.batch_size or self.n_rows)) * t.passes(self.n_rows)
+        steps = self.n_rows / self._size * t.passes(self.n_rows)
         return t.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, self.adam.t / max(1, steps))))
 
     def grow(self, n_rows: int) -> None:
@@ -292,7 +299,7 @@ class Trainer:
             name: np.concatenate([part, np.zeros((n_rows - self.n_rows, *part.shape[1:]))])
             for name, part in self.state.memory.items()
         }
-        self.state = replace(self.state, memory=added, seen=n_rows if self.state.seen else 0)
+        self.state = replace(self.state, memory=added, seen=max(n_rows, self.state.seen) if self.state.seen else 0)
         self.n_rows = n_rows
 
     def extend(self, X: np.ndarray, y: np.ndarray) -> None:
@@ -306,29 +313,30 @@ class Trainer:
         size = self.training.batch_size or len(y)
         order = np.random.default_rng([self.seed, first]).permutation(len(y))
         self.best = None  # what did best on held-out rows does not know these
-        began, values = time.perf_counter(), []
+        began, total = time.perf_counter(), 0.0
         for i in range(0, len(y), size):
             at = np.sort(order[i : i + size])
             before = self.state
-            values.append(self.step(finite(X[at]), np.asarray(y)[at], first + at, LATER * self.training.learning_rate))
+            rate = LATER * self.training.learning_rate
+            total += len(at) * self.step(finite(X[at]), np.asarray(y)[at], first + at, rate)
             if self.engine.keeps_rows:  # these rows are no pass: nothing of the earlier ones goes for them
                 now = self.state
                 P, h = before.P + now.fresh_P, before.h + now.fresh_h
                 self.state = replace(now, P=P, h=h, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h), passed=0)
         self.seconds += time.perf_counter() - began
         # rows without sites so far tell little of those that have some: as in a first pass, there is no estimate then
-        value = np.nan if self.engine.keeps_rows else float(np.mean(values))
+        value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history.append(Pass(self.epoch, value, self.seconds, np.nan))
 
     @property
     def _theta(self) -> np.ndarray:
         return np.concatenate([self.kernel.theta, self.likelihood.theta])
 
-    def _climb(self, gradient, inputs, rate):
+    def _climb(self, gradient, inputs, rate, part):
         p, few = len(self.kernel.theta), len(gradient)
         if self.training.learn_inputs:
             gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
-        move = self.adam.step(gradient, rate, self.training)
+        move = self.adam.step(gradient, rate, self.training, part)
         bounds = np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
         theta = np.clip(self._theta + move[:few], bounds[:, 0], bounds[:, 1])
         self.state = replace(self.state, moved=self.state.moved + float(np.max(np.abs(move), initial=0.0)))
@@ -354,7 +362,7 @@ class Trainer:
 
     def threads(self) -> AbstractContextManager:
         """Where to take steps."""
-        return threads(min(self.training.batch_size or self.n_rows, self.n_rows), self.Z, self.likelihood.n_latents)
+        return threads(self._size, self.Z, self.likelihood.n_latents)
 
     def _pass(self, source, until, saver, verbose):
         size = self.training.batch_size or self.n_rows
@@ -367,8 +375,8 @@ class Trainer:
                 if number < self.place:
                     continue
                 began = time.perf_counter()
-                self.total += self.step(*batch)
-                self.place = number + 1
+                self.total += len(batch.y) * self.step(*batch)
+                self.place, self.taken = number + 1, self.taken + len(batch.y)
                 self.seconds += time.perf_counter() - began
                 saver.save()
                 bar.update()
@@ -379,7 +387,7 @@ class Trainer:
         """The evidence, and what is left of all passes."""
         done = self.epoch * count + self.place
         left = self.seconds / max(1, done) * (until * count - done)
-        return f"log evidence {self.total / self.place:.1f}, {left / 60:.1f} min left"
+        return f"log evidence {self.total / self.taken:.1f}, {left / 60:.1f} min left"
 
     def _end_pass(self):
         score = np.nan
@@ -387,8 +395,8 @@ class Trainer:
             score = self._score()
             if self.best is None or score < self.best["score"]:
                 self.best = {"score": score, "epoch": self.epoch, **self._parameters()}
-        self.history.append(Pass(self.epoch, self.total / max(1, self.place), self.seconds, score))
-        self.epoch, self.place, self.total = self.epoch + 1, 0, 0.0
+        self.history.append(Pass(self.epoch, self.total / max(1, self.taken), self.seconds, score))
+        self.epoch, self.place, self.taken, self.total = self.epoch + 1, 0, 0, 0.0
 
     def _score(self) -> float:
         """Mean negative log probability of the held-out labels."""
@@ -432,9 +440,9 @@ class Trainer:
         arrays: dict[str, Any] = {
             "format": FORMAT, "what": self._identity(), "theta": self._theta, "Z": self.Z, "labels": self.labels,
             "P": s.P, "h": s.h, "fresh_P": s.fresh_P, "fresh_h": s.fresh_h, "counts": [s.seen, s.passed, s.steps],
-            "moved": s.moved,
+            "moved": [s.moved, s.moved_before],
             "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
-            "place": [self.epoch, self.place], "sums": [self.total, self.seconds],
+            "place": [self.epoch, self.place, self.taken], "sums": [self.total, self.seconds],
             "history": np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history]).reshape(-1, 4),
             **{f"memory_{name}": part for name, part in s.memory.items()},
             **({} if self.best is None else {f"best_{name}": part for name, part in self.best.items()}),
@@ -470,9 +478,9 @@ class Trainer:
         seen, passed, steps = (int(x) for x in found["counts"])
         memory = {name: found[f"memory_{name}"] for name in self.state.memory}
         sums = found["P"], found["h"], memory, found["fresh_P"], found["fresh_h"]
-        self.state = State(*sums, seen, passed, steps, float(found["moved"]))
-        self.adam = Adam(found["adam_m"], found["adam_v"], int(found["adam_t"]))
-        self.epoch, self.place = (int(x) for x in found["place"])
+        self.state = State(*sums, seen, passed, steps, *(float(x) for x in found["moved"]))
+        self.adam = Adam(found["adam_m"], found["adam_v"], float(found["adam_t"]))
+        self.epoch, self.place, self.taken = (int(x) for x in found["place"])
         self.total, self.seconds = (float(x) for x in found["sums"])
         self.history = [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"]]
         if "best_score" in found:

@@ -44,7 +44,9 @@ class GFITC(LowRankEngine, Inducing):
 
     minibatches: ClassVar = False
 
-    def batch(self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood) -> Step:
+    def batch(
+        self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
+    ) -> Step:
         raise TypeError("GFITC takes all rows at once. ScalableEP can do with minibatches.")
 
     @staticmethod

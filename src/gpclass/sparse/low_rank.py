@@ -34,7 +34,8 @@ NUMBERS = 1 << 21  # in a block's array: rows are taken block by block
 DEPTH, NEAR, WORSE = 8, 0.5, 1.5  # sweeps that are mixed, once sites move by less, unless the last one moved by so much more
 LEAST_PART = 1e-3  # of a step
 IDLE = 12  # sweeps without a smaller move than before that count as astray
-SETTLED = 1000  # steps that a fit stands for: it is not forgotten for the next minibatch
+SETTLED = 1000  # passes (and steps) that a fit stands for: it is not forgotten for the next minibatch
+STILL = 1e-10  # hyperparameters that have moved by less, in their own units, count as held: rounding moves sites by more
 PAUSE = 8  # plain steps after a mixed one that went astray
 
 Memory = dict[str, np.ndarray]  # numbers kept for each row, (n, …) each
@@ -69,15 +70,21 @@ class State:
     memory: Memory  # numbers of each row, (n, …); changed in place. Empty for methods that keep none
     fresh_P: np.ndarray  # P and h of the rows of this pass over the data alone, for methods that keep rows
     fresh_h: np.ndarray
-    seen: int = 0  # rows taken in so far, at most n
+    seen: int = 0  # rows taken in so far, in all passes
     passed: int = 0  # rows of this pass
     steps: int = 0
-    moved: float = 0.0  # by how much hyperparameters and inducing inputs have moved in this pass, and half of it before
+    moved: float = 0.0  # by how much hyperparameters and inducing inputs have moved in this pass
+    moved_before: float = 0.0  # and in the pass before
 
     @staticmethod
     def empty(n_latents: int, M: int, memory: Memory) -> State:
         P, h = np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
         return State(P, h, memory, P, h)
+
+    @property
+    def age(self) -> float:
+        """By how much hyperparameters and inducing inputs have moved, at most, since a row's site was made."""
+        return self.moved_before + self.moved
 
 
 @dataclass(frozen=True)
@@ -120,9 +127,11 @@ class LowRankEngine:
         memory = self.memory(n_total, likelihood) if self.keeps_rows else {}
         return State.empty(likelihood.n_latents, M, memory)
 
-    def batch(self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood) -> Step:
+    def batch(
+        self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
+    ) -> Step:
         """One minibatch: see `take_step`."""
-        return take_step(self, state, matrices, y, rows, n_total, likelihood)
+        return take_step(self, state, matrices, y, rows, n_total, likelihood, size)
 
     def needed(self, likelihood) -> tuple[str, ...]:
         """Methods of the likelihood that it calls."""
@@ -156,8 +165,13 @@ class LowRankEngine:
         """What belongs to the evidence beside the posterior's log partition and the rows' contributions."""
         return 0.0
 
-    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
-        """The state after a minibatch whose rows have w_i as in W (1 or C, m, M); q is the posterior before it."""
+    def absorb(
+        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
+    ) -> State:
+        """The state after a minibatch whose rows have w_i as in W (1 or C, m, M); q is the posterior before it.
+
+        A whole minibatch has `size` rows. This one may have fewer, and counts for as many as it has.
+        """
         raise NotImplementedError
 
 
@@ -203,7 +217,7 @@ class InducingFit:
         """To go on from, with other hyperparameters or with minibatches."""
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
         memory = {name: part.copy() for name, part in self.memory.items()} if self.engine.keeps_rows else {}
-        return State(P, h, memory, np.zeros_like(P), np.zeros_like(h), len(self.y), steps=SETTLED)
+        return State(P, h, memory, np.zeros_like(P), np.zeros_like(h), SETTLED * len(self.y), steps=SETTLED)
 
     def gradient(self) -> LowRankGradient:
         """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
@@ -453,10 +467,13 @@ def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
 # minibatches ------------------------------------------------------------------------------------------------------------
 
 
-def take_step(engine, state: State, matrices: LowRankMatrices, y, rows_at, n_total: int, likelihood) -> Step:
+def take_step(
+    engine, state: State, matrices: LowRankMatrices, y, rows_at, n_total: int, likelihood, size: int | None = None
+) -> Step:
     """Evidence and derivatives from some rows with the sites as they are, and new sites for these rows. [VC] (5.22)
 
-    `rows_at` are the places of these rows among all (their numbers in the memory); n_total how many rows there are.
+    `rows_at` are the places of these rows among all (their numbers in the memory), n_total is the number of all rows, and
+    `size` the number of rows of a whole minibatch; None: this is one.
     """
     y = check_likelihood(engine, likelihood, y)
     matrices = matrices.checked(len(y), likelihood.n_latents)
@@ -472,13 +489,14 @@ def take_step(engine, state: State, matrices: LowRankMatrices, y, rows_at, n_tot
     share = n_total / len(y)
     total = GradientSum(q)
     at = source.marginals(rows)
-    message = engine.rule(likelihood, n_total, loose=True)(at, y, memory)
+    message = engine.rule(likelihood, n_total, loose=state.age > STILL)(at, y, memory)
     fu, diag = total.add(at, message.slope, message.spread, message.excess, share)
     value = q.log_partition + share * float(np.sum(message.value)) + engine.constant(q, source, n_total, likelihood)
     if engine.keeps_rows and 0 < state.seen < n_total:
         value = np.nan
     gradient = LowRankGradient(total.uu(), fu, diag)
-    new = engine.absorb(state, q, prior.weights(rows), message, memory, y, rows_at, n_total, likelihood)
+    W, size = prior.weights(rows), len(y) if size is None else size
+    new = engine.absorb(state, q, W, message, memory, y, rows_at, n_total, likelihood, size)
     return Step(value, gradient, share * message.theta, replace(new, steps=state.steps + 1))
 
 

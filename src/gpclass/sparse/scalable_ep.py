@@ -28,8 +28,7 @@ FACTORS = ("auto", "pairwise", "joint")
 # part of a marginal's precision that a cavity keeps at least: exact sweeps need it against rounding only; on minibatches a
 # site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
 LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
-FEW = 25  # minibatches in a pass
-STEADY = 0.2  # how far hyperparameters may move in a pass, times the minibatches, for sites to be taken out by themselves
+STEADY = 0.2  # how far hyperparameters may move, times the minibatches of a pass, for sites to be taken out by themselves
 AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps together; more at once may circle for ever
 
 
@@ -70,32 +69,38 @@ class ScalableEP(LowRankEngine, Training):
     def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (memory["tau"], memory["nu"]) if "tau" in memory else pairwise_totals(memory, y)
 
-    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+    def absorb(
+        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
+    ) -> State:
         """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
         log-concave: a few rows are not to be so sure).
 
-        P and h are those of this pass and of what is left of the last one. With few minibatches a pass, and hyperparameters
-        that hardly move, each row's old site is taken out by itself, as it would be now: that is EP. Where they move, little
-        is left towards the end of a pass, and such differences would be larger than that and of either sign, which sets off
-        searches that run away. Rows come in random order, so there what is left goes in proportion.
+        P and h are the sums over this pass's sites and over what is left of the last pass's. While hyperparameters stand
+        still, each row's old site is taken out by itself: that is EP, however many minibatches there are in a pass. Where
+        they move, an old site is not known as it went in. Taken out as it would be now it leaves an error of either sign,
+        in all `state.age` parts of the sum, and at the end of a pass only one minibatch is left of that: searches would run
+        away. Rows come in random order, so there what is left is reduced in proportion to its rows.
+
+        At the end of a pass P and h are the sums over its sites, added up anew: rounding does not outlast a pass.
         """
         part = step_part(self.damping, len(y), n_total)
         for name, fresh in message.memory.items():
             state.memory[name][rows] = memory[name] + part * (fresh - memory[name])
-        P, h = site_sums(W, *self.totals({name: part[rows] for name, part in state.memory.items()}, y, np.zeros(0)))
-        P, h, passed = state.fresh_P + P, state.fresh_h + h, state.passed + len(y)
-        seen = min(n_total, state.seen + len(y))
+        new = self.totals({name: part[rows] for name, part in state.memory.items()}, y, np.zeros(0))
+        P, h = site_sums(W, *new)
+        P, h, passed, seen = state.fresh_P + P, state.fresh_h + h, state.passed + len(y), state.seen + len(y)
         if passed >= n_total:
             none = np.zeros_like(P), np.zeros_like(h)
-            moved = 0.5 * state.moved  # sites of the next pass's first rows are as old as this pass
-            return replace(state, P=P, h=h, fresh_P=none[0], fresh_h=none[1], passed=0, seen=seen, moved=moved)
+            moved = {"moved": 0.0, "moved_before": state.moved}
+            return replace(state, P=P, h=h, fresh_P=none[0], fresh_h=none[1], passed=0, seen=seen, **moved)
         now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
         if state.seen < n_total:
             scale = n_total / passed if log_concave(likelihood) else 1.0
             return replace(now, P=scale * P, h=scale * h)
-        if n_total <= FEW * len(y) and state.moved * n_total <= STEADY * len(y):
-            old = site_sums(W, *self.totals(memory, y, np.zeros(0)))
-            return replace(now, P=state.P + (P - state.fresh_P) - old[0], h=state.h + (h - state.fresh_h) - old[1])
+        if state.age * n_total <= STEADY * size:
+            old = self.totals(memory, y, np.zeros(0))
+            more = site_sums(W, new[0] - old[0], new[1] - old[1])
+            return replace(now, P=state.P + more[0], h=state.h + more[1])
         left = (n_total - passed) / (n_total - state.passed)
         return replace(now, P=P + left * (state.P - state.fresh_P), h=h + left * (state.h - state.fresh_h))
 

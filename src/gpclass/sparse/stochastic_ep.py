@@ -61,9 +61,11 @@ class StochasticEP(LowRankEngine, Training):
         """Σ g(cavity) - g(q) over factors. (5.18)"""
         return self.n_factors(n_total, likelihood) * (source.log_partition - q.log_partition)
 
-    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
+    def absorb(
+        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
+    ) -> State:
         """Each row's new site replaces the n-th part of the product; the first rows stand for all."""
-        seen = min(n_total, state.seen + len(y))
+        seen = state.seen + len(y)
         whole = state.seen >= n_total or not log_concave(likelihood)
         part = step_part(self.damping, len(y), n_total)
         rate = part * len(y) / n_total if whole else len(y) / seen

@@ -37,7 +37,7 @@ FIRST, FIRST_TOL = 20, 1e-2  # sweeps of EP (or minibatches, at least) before th
 class SVGP(LowRankEngine, Training):
     """Variational inference with natural gradients; all rows or a minibatch at a time."""
 
-    rate: float = 0.02  # of natural-gradient steps in training, at least; more where a batch is a good part of all rows
+    rate: float = 0.02  # of a whole minibatch's natural-gradient step, at least; more where that is a good part of all rows
     damping: float = 1.0  # part of each step that sweeps over all rows take; lowered by itself where they do not settle
     tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
     max_iter: int = 500  # sweeps
@@ -69,19 +69,28 @@ class SVGP(LowRankEngine, Training):
                 )
         return super().fit(K_uu, K_fu, k_diag, y, likelihood, start)
 
-    def batch(self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood) -> Step:
+    def batch(
+        self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
+    ) -> Step:
         if log_concave(likelihood) or (state.seen >= n_total and state.steps >= FIRST):
-            return super().batch(state, matrices, y, rows, n_total, likelihood)
-        first = StochasticEP("joint", jitter=self.jitter).batch(state, matrices, y, rows, n_total, likelihood)
+            return super().batch(state, matrices, y, rows, n_total, likelihood, size)
+        first = StochasticEP("joint", jitter=self.jitter).batch(state, matrices, y, rows, n_total, likelihood, size)
         return replace(first, log_evidence=np.nan)  # it is no bound
 
-    def absorb(self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood) -> State:
-        """Natural gradient: the first minibatches are averaged, so that none of them counts for more than another."""
-        seen = min(n_total, state.seen + len(y))
+    def absorb(
+        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
+    ) -> State:
+        """Natural gradient: the first rows are averaged, so that none of them counts for more than another."""
+        seen = state.seen + len(y)
         if not log_concave(likelihood):
-            return curved(state, q, W, message, self.rate, n_total, seen)
-        rate = max(self.rate, len(y) / (2 * n_total))  # to average some two passes, unless that takes too long
-        return averaged(state, W, message, max(rate, 1 / (state.steps + 1)), n_total, seen)
+            return curved(state, q, W, message, rate_of(len(y), size, self.rate), n_total, seen)
+        whole = max(self.rate, size / (2 * n_total))  # to average some two passes, unless that takes too long
+        return averaged(state, W, message, max(rate_of(len(y), size, whole), len(y) / seen), n_total, seen)
+
+
+def rate_of(m: int, size: int, whole: float) -> float:
+    """Rate of m rows, where minibatches of `size` rows have the rate `whole`: as much is forgotten for each row."""
+    return whole if m == size else 1 - (1 - whole) ** (m / size)
 
 
 def curved(state: State, q: LowRankPosterior, W, message: Message, rate: float, n_total: int, seen: int) -> State:
