@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -153,6 +154,10 @@ class LowRankEngine:
         """(n, C) sites on g from what rows keep."""
         return memory["tau"], memory["nu"]
 
+    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(m, C) sites on f itself: what labels tell of f - g too, whose variance is `residual` (m, C)."""
+        return sites_on_f(message.tau, message.nu, residual)
+
     def noise(self, likelihood) -> float:
         """Variance that is added to the prior's."""
         return 0.0
@@ -183,6 +188,12 @@ def several(x: np.ndarray) -> np.ndarray:
 def squeezed(likelihood, x: np.ndarray) -> np.ndarray:
     """(m, 1) as (m,) where there is one latent function."""
     return x[:, 0] if likelihood.n_latents == 1 else x
+
+
+def sites_on_f(tau: np.ndarray, nu: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sites on f = g + e, e of variance `residual`, that for g are τ and ν: τ = T/(1 + residual T), and ν alike."""
+    left = 1 - residual * tau
+    return tau / left, nu / left
 
 
 # sweeps at fixed hyperparameters ----------------------------------------------------------------------------------------
@@ -244,14 +255,34 @@ class InducingFit:
 
     @property
     def mean(self) -> np.ndarray:
-        """(n,) or (n, C) marginal means of f at the training points."""
-        return squeezed(self.likelihood, self.posterior.predict(self.rows)[0])
+        """(n,) or (n, C) marginal means of f at the training points.
+
+        A row's own label is taken into account: f_i = g_i + e_i, and with EP the label speaks of e_i as well, which the
+        inducing variables know nothing of. `predict` gives the values at a new point of the same inputs.
+        """
+        return squeezed(self.likelihood, self._marginals[0])
 
     @property
     def var(self) -> np.ndarray:
-        """(n,) or (n, C) marginal variances of f at the training points."""
-        noise = self.engine.noise(self.likelihood)
-        return squeezed(self.likelihood, self.posterior.predict(self.rows)[1] - noise)
+        """(n,) or (n, C) marginal variances of f at the training points; see `mean`."""
+        return squeezed(self.likelihood, self._marginals[1])
+
+    @cached_property
+    def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of f_i = g_i + e_i with sites on f_i: e_i given g_i is Gaussian, its mean linear in g_i."""
+        rule = self.engine.rule(self.likelihood, len(self.y))
+        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
+        mean, var = np.empty((2, *self.rows.residual.shape))
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
+            at = source.marginals(self.rows.some(some))
+            message = rule(at, self.y[some], {name: part[some] for name, part in self.memory.items()})
+            g = at if source is self.posterior else self.posterior.marginals(at.rows)
+            rest = at.rows.residual - self.engine.noise(self.likelihood)
+            tau, nu = self.engine.on_latents(message, self.y[some], rest)
+            grown = 1 + rest * tau
+            mean[some] = g.mean + rest * (nu - tau * g.mean) / grown
+            var[some] = g.var / grown**2 + rest / grown
+        return mean, var
 
     def predict(self, K_us: np.ndarray, k_diag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent means and variances, (m,) or with several classes (m, C), from covariances K_us (M, m) of inducing and new

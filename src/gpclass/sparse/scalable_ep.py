@@ -21,7 +21,7 @@ import numpy as np
 from ..gaussian.inducing import Marginals, site_sums
 from ..gaussian.sites import Sites, log_partition_1d
 from ..numerics import hazard, hazard_curvature, log_ndtr
-from .low_rank import LowRankEngine, Memory, Message, Rule, State, several, squeezed
+from .low_rank import LowRankEngine, Memory, Message, Rule, State, several, sites_on_f, squeezed
 from .training import Training
 
 FACTORS = ("auto", "pairwise", "joint")
@@ -69,6 +69,16 @@ class ScalableEP(LowRankEngine, Training):
     def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (memory["tau"], memory["nu"]) if "tau" in memory else pairwise_totals(memory, y)
 
+    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sites on f. Pairwise factors have one for either class, each made as if the others did not know f - g."""
+        sites = message.memory
+        if "own_tau" not in sites:
+            return super().on_latents(message, y, residual)
+        mine = np.sum(residual, axis=1, keepdims=True, where=own_class(y, residual.shape[1]))
+        own = sites_on_f(sites["own_tau"], sites["own_nu"], mine)
+        other = sites_on_f(sites["other_tau"], sites["other_nu"], residual)
+        return pairwise_totals(dict(zip(PAIRWISE_SITES, (*own, *other), strict=True)), y)
+
     def absorb(
         self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
     ) -> State:
@@ -90,9 +100,8 @@ class ScalableEP(LowRankEngine, Training):
         P, h = site_sums(W, *new)
         P, h, passed, seen = state.fresh_P + P, state.fresh_h + h, state.passed + len(y), state.seen + len(y)
         if passed >= n_total:
-            none = np.zeros_like(P), np.zeros_like(h)
-            moved = {"moved": 0.0, "moved_before": state.moved}
-            return replace(state, P=P, h=h, fresh_P=none[0], fresh_h=none[1], passed=0, seen=seen, **moved)
+            done = replace(state, P=P, h=h, passed=0, seen=seen, moved=0.0, moved_before=state.moved)
+            return replace(done, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h))
         now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
         if state.seen < n_total:
             scale = n_total / passed if log_concave(likelihood) else 1.0

@@ -52,6 +52,9 @@ class StochasticEP(LowRankEngine, Training):
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.memory(1, likelihood))
 
+    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._untied.on_latents(message, y, residual)
+
     def source(self, q: LowRankPosterior, n_total: int, likelihood) -> LowRankPosterior:
         """The cavity of all factors."""
         left = 1 - 1 / self.n_factors(n_total, likelihood)
@@ -88,4 +91,4 @@ class TiedRule:
 
     def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
         message = self.rule(at, y, {name: np.zeros((len(y), part.shape[1])) for name, part in self.none.items()})
-        return replace(message, memory={"tau": message.tau, "nu": message.nu})
+        return replace(message, memory={**message.memory, "tau": message.tau, "nu": message.nu})

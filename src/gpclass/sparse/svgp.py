@@ -57,6 +57,10 @@ class SVGP(LowRankEngine, Training):
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         return ExpectationRule(likelihood)
 
+    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """None: the variational posterior of f given u is the prior's."""
+        return np.zeros_like(residual), np.zeros_like(residual)
+
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
         return -q.divergence() - q.log_partition
 
