@@ -28,6 +28,7 @@ from gpclass.learning import (
     start_inputs,
     train_inducing,
 )
+from gpclass.learning.inducing import Adam
 from gpclass.learning.streams import look
 from gpclass.likelihoods import MultinomialProbit, Probit, RobustMax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
@@ -475,3 +476,66 @@ def test_what_is_left_of_the_last_pass_stays_a_sum_of_sites(moved):
         run.step(*batch, rate=0.0)
         left = np.linalg.eigvalsh(run.state.P - run.state.fresh_P)
         assert left.min() > -1e-9 * left.max()  # rounding
+
+
+# minibatches of different size --------------------------------------------------------------------------------------------
+
+
+def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
+    """Estimates that are means over their rows have the mean over all rows as their mean, a short tail included."""
+    X, y = problem(61)
+    numbers = np.random.default_rng(0).normal(size=61)
+    monkeypatch.setattr(Trainer, "step", lambda self, X, y, rows, rate=None: float(np.mean(numbers[rows])))
+    run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings())
+    run.run(source, epochs=1)
+    assert_allclose(run.log_evidence, numbers.mean(), rtol=1e-12)
+    numbers = np.append(numbers, np.random.default_rng(1).normal(size=40))
+    run.extend(X[:40], y[:40])  # later rows: a minibatch of 30, and one of 10
+    assert_allclose(run.log_evidence, numbers[61:].mean(), rtol=1e-12)
+
+
+def test_parts_of_adam_steps_add_up():
+    """Under a steady gradient exactly; and the noise of a few rows' gradient does not rule the scale of steps."""
+    training = settings()
+    gradient = np.array([2.0, -0.3])
+    whole, parts = (Adam(np.zeros(2), np.zeros(2)) for _ in range(2))
+    moved = sum(whole.step(gradient, 0.1, training) for _ in range(3))
+    assert_allclose(sum(parts.step(gradient, 0.1, training, part) for part in (0.01, 1.29, 0.2, 1.5)), moved, rtol=1e-9)
+    assert_allclose(parts.t, whole.t)
+    rng = np.random.default_rng(0)
+    scales = []
+    for part in (1.0, 0.05):
+        adam = Adam(np.zeros(1), np.zeros(1))
+        for number in range(4000):  # a tail after each two whole minibatches
+            size = part if number % 3 == 2 else 1.0
+            adam.step(rng.normal(size=1) / np.sqrt(size), 0.1, training, size)
+        scales.append(adam.v[0])
+    # a tail's squares are 1/part as large, and count for part: with it there are three in the time of 2 + part steps. A
+    # standard deviation of such means of some 1000 squares is 0.05. Whole steps of tails would make it (2 + 20)/3
+    assert_allclose(scales, [1.0, 3 / 2.05], atol=0.25)
+
+
+@pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), SVGP()], ids=lambda engine: type(engine).__name__)
+@pytest.mark.parametrize("likelihood", [Probit(), MultinomialProbit(C)], ids=lambda x: type(x).__name__)
+def test_a_single_row_counts_for_one(engine, likelihood):
+    """The tail of a pass, or a row that comes later: one with a wrong label moves probabilities about as far as in a fit of
+    all rows, and hyperparameters by one row's part of a step."""
+    n, size = 600, 200
+    X, y = problem(n + 1)
+    y = y if likelihood.n_latents > 1 else y > 0
+    y[-1] = (y[-1] + 1) % C if likelihood.n_latents > 1 else not y[-1]
+    targets = y if likelihood.n_latents > 1 else 2.0 * y - 1
+    Z, kernel = X[:10][None], RBF(1.0, 4.0)
+    fits, p = [], []
+    for some in (slice(n), slice(n + 1)):
+        at = LowRankObjective(X[some], targets[some], kernel, likelihood, replace(engine, tol=1e-4), [], Z, np.ones(2))
+        fits.append(at.fit(at.theta)[0])
+        p.append(np.exp(at.model(at.theta, fits[-1]).log_class_probabilities(X)))
+    run, _ = Trainer.begin(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
+    run.state = fits[0].state
+    run.extend(X[n:], y[n:])
+    assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # Adam's first step, by its sign
+    run.kernel, run.Z = kernel, Z
+    moved = np.max(np.abs(np.exp(run.current().log_class_probabilities(X)) - p[0]))
+    # the other rows' sites do not answer to it yet: up to twice as far as in the fit, measured (and 13 times, unweighted)
+    assert 0 < moved < 2.5 * np.max(np.abs(p[1] - p[0]))

@@ -5,16 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 from scipy.special import log_ndtr
-from scipy.stats import norm
+from scipy.stats import multivariate_normal, norm
 
 from gpclass.gaussian import LowRankMatrices
-from gpclass.gaussian.inducing import LowRankPosterior, LowRankPrior
+from gpclass.gaussian.inducing import LowRankPosterior, LowRankPrior, site_sums
 from gpclass.inference import EP, KL, IndependentEP, QuadratureEP
 from gpclass.kernels import RBF
-from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
+from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.numerics import NotPositiveDefinite
-from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
+from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP, TrainedFit
 
 C = 3
 KERNEL = RBF(lengthscale=1.0, variance=4.0)
@@ -379,3 +380,218 @@ def test_heaviside_works_as_two_noise_free_classes():
     # the classes of b are independent a posteriori, the difference in a is one function: close, not equal
     assert_allclose(a.log_evidence, b.log_evidence, rtol=0.2)
     assert np.mean(np.sign(a.mean) == np.sign(b.mean[:, 1] - b.mean[:, 0])) > 0.9
+
+
+# marginals at the training points -----------------------------------------------------------------------------------------
+
+
+def fitc(X, Z, jitter=1e-6):
+    """Dense (n, n) prior of f = g + e: what the inducing points tell, and independent rests that make up the variance."""
+    K_uu = KERNEL(Z) * (1 + jitter * np.eye(len(Z)))
+    Q = KERNEL(X, Z) @ np.linalg.solve(K_uu, KERNEL(Z, X))
+    return Q + np.diag(KERNEL.diag(X) - np.diag(Q))
+
+
+def probit_sites(y, mean, var):
+    """Sites on f that match the moments of N(f | mean, var) Φ(y f)."""
+    z = y * mean / np.sqrt(1 + var)
+    ratio = np.exp(norm.logpdf(z) - log_ndtr(z))
+    new_mean, new_var = mean + y * var * ratio / np.sqrt(1 + var), var - var**2 * ratio * (z + ratio) / (1 + var)
+    return 1 / new_var - 1 / var, new_mean / new_var - mean / var
+
+
+def dense_tied_ep(K_uu, K_fu, k_diag, y, sweeps=300):
+    """Stochastic EP for probit with explicit matrices; then f's marginals with its prior and the sites on f."""
+    n, W = len(y), np.linalg.solve(K_uu, K_fu.T).T
+    rest = k_diag - np.sum(W * K_fu, axis=1)
+    T, N = np.zeros(n), np.zeros(n)
+    for _ in range(sweeps):
+        left = (1 - 1 / n) / (1 + rest * T)  # of each site, as it is for g; the cavity lacks an n-th part of all
+        V = np.linalg.inv(np.linalg.inv(K_uu) + (W.T * left * T) @ W)
+        m = V @ W.T @ (left * N)
+        tau, nu = probit_sites(y, W @ m, np.sum(W @ V * W, axis=1) + rest)
+        T, N = 0.5 * (T + tau), 0.5 * (N + nu)
+    cov = np.linalg.inv(np.linalg.inv(W @ K_fu.T + np.diag(rest)) + np.diag(T))
+    return cov @ N, np.diag(cov)
+
+
+def best_bound(K_uu, K_fu, k_diag, y):
+    """The variational posterior for probit by a general optimiser over mean and factor of q(u); then marginals of f."""
+    L, M = np.linalg.cholesky(K_uu), len(K_uu)
+    phi = np.linalg.solve(L, K_fu.T).T
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    lower = np.tril_indices(M)
+
+    def moments(x):
+        root = np.zeros((M, M))
+        root[lower] = x[M:]
+        return root, phi @ x[:M], k_diag - np.sum(phi**2, axis=1) + np.sum((phi @ root) ** 2, axis=1)
+
+    def loss(x):
+        root, mean, var = moments(x)
+        f = mean[:, None] + np.sqrt(var)[:, None] * nodes
+        expected = np.sum(log_ndtr(y[:, None] * f) @ weights) / np.sqrt(2 * np.pi)
+        log_det = np.sum(np.log(np.diag(root) ** 2))
+        return 0.5 * (np.sum(root**2) + x[:M] @ x[:M] - M - log_det) - expected
+
+    x = minimize(loss, np.concatenate([np.zeros(M), np.eye(M)[lower]]), tol=1e-9).x
+    return moments(x)[1:]
+
+
+def test_marginals_at_the_training_points_are_those_of_ep_on_the_dense_prior():
+    """One site for each datum: EP on low rank plus diagonal, whichever engine does it."""
+    for engine, likelihood, full, atol in (
+        (ScalableEP(tol=1e-9), Probit(), EP(tol=1e-10), 1e-7),
+        (ScalableEP(tol=1e-9), Logit(), EP(tol=1e-10), 1e-7),
+        (GFITC(tol=1e-9), Probit(), EP(tol=1e-10), 1e-7),
+        (GFITC(tol=1e-9), MultinomialProbit(C), IndependentEP(tol=1e-9), 1e-6),
+        (ScalableEP("joint", tol=1e-9), MultinomialProbit(C), QuadratureEP(coupled=False, tol=1e-9), 1e-6),
+        (ScalableEP(tol=1e-7), RobustMax(C, epsilon=0.1), QuadratureEP(coupled=False, tol=1e-7), 1e-5),  # quadrature
+    ):
+        X, y = problem(30, likelihood.n_latents, seed=1)
+        exact, fit = full.fit(fitc(X, X[:5]), y, likelihood), engine.fit(*matrices(KERNEL, X, X[:5]), y, likelihood)
+        var = exact.var if exact.var.ndim == fit.var.ndim else np.einsum("icc->ic", exact.var)
+        assert_allclose(fit.mean, exact.mean, atol=atol)
+        assert_allclose(fit.var, var, atol=atol)
+        # at a new point of the same inputs nothing is known of e: so the above says something
+        assert np.max(np.abs(fit.predict(KERNEL(X[:5], X), KERNEL.diag(X))[0] - exact.mean)) > 1
+        if likelihood.n_latents == 1:  # and what a trained model keeps predicts as the dense engine does
+            Xs = np.random.default_rng(5).normal(size=(6, 2))
+            trained = TrainedFit(engine, fit.posterior, likelihood, fit.log_evidence, 30)
+            K_us, K_uu = KERNEL(X[:5], Xs), KERNEL(X[:5]) * (1 + 1e-6 * np.eye(5))
+            there = exact.predict(KERNEL(X, X[:5]) @ np.linalg.solve(K_uu, K_us), KERNEL.diag(Xs))
+            assert_allclose(trained.predict(K_us, KERNEL.diag(Xs)), there, atol=1e-6)
+
+
+def test_marginals_of_pairwise_factors_at_the_training_points():
+    """With two classes there is one factor for each datum. With more, factors ignore that they share f - g: here that makes
+    0.21 in the means and 0.11 in the variances (measured); as at a new point, they would be off by 1.6 and 1.5."""
+    for n_classes, off in ((2, 1e-6), (C, 0.3)):
+        X, y = problem(30, n_classes, seed=1)
+        likelihood = MultinomialProbit(n_classes)
+        _, mean, var = dense_pairwise_ep(fitc(X, X[:5]), y, likelihood.noise)
+        for engine in (ScalableEP("pairwise", tol=1e-9), StochasticEP("pairwise", tol=1e-9)):
+            # tied sites are not those of EP: with two classes off by 0.05, measured
+            atol = off if isinstance(engine, ScalableEP) else max(off, 0.1)
+            fit = engine.fit(*matrices(KERNEL, X, X[:5]), y, likelihood)
+            assert_allclose(fit.mean, mean, atol=atol)
+            assert_allclose(fit.var, var, atol=atol)
+
+
+def test_marginals_of_tied_sites_and_of_the_bound_at_the_training_points():
+    """The variational posterior of f given u is the prior's: there a row's label speaks through u alone."""
+    X, y = problem(20, 1, seed=1)
+    K_uu, K_fu, k_diag = matrices(KERNEL, X, X[:3])
+    K_uu = K_uu * (1 + 1e-6 * np.eye(3))
+    for engine, reference, atol in (
+        (StochasticEP(tol=1e-9), dense_tied_ep, 1e-6),
+        (SVGP(tol=1e-9), best_bound, 1e-4),  # the square root of what differences of the bound are good for
+    ):
+        mean, var = reference(K_uu, K_fu, k_diag, y)
+        fit = engine.fit(*matrices(KERNEL, X, X[:3]), y, Probit())
+        assert_allclose(fit.mean, mean, atol=atol)
+        assert_allclose(fit.var, var, atol=atol)
+
+
+# minibatches with hyperparameters held ------------------------------------------------------------------------------------
+
+
+def passes(engine, state, kernel, X, y, Z, likelihood, size, numbers):
+    """Passes over the rows in random orders."""
+    for number in numbers:
+        order = np.random.default_rng(number).permutation(len(y))
+        for i in range(0, len(y), size):
+            rows = order[i : i + size]
+            K = LowRankMatrices(*matrices(kernel, X[rows], Z))
+            state = engine.batch(state, K, y[rows], rows, len(y), likelihood, size).state
+    return state
+
+
+@pytest.mark.parametrize("size", [3, 15, 30])  # 40, 8 and 4 minibatches a pass
+def test_minibatches_with_hyperparameters_held_settle_where_sweeps_do(size):
+    n, likelihood = 120, Probit()
+    X, y = problem(n, 1)
+    Z, engine = X[:12], ScalableEP(tol=1e-9)
+    fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
+    prior = fit.posterior.prior
+    state = passes(engine, engine.begin(n, len(Z), likelihood), KERNEL, X, y, Z, likelihood, size, range(16))
+    q = LowRankPosterior(prior, *prior.whitened(state.P, state.h))
+    mean, var = q.predict(fit.rows)
+    settled, spread = fit.posterior.predict(fit.rows)
+    # 16 passes leave 1e-7, measured
+    assert_allclose(mean, settled, atol=1e-6 * np.sqrt(spread.max()))
+    assert_allclose(var, spread, atol=1e-6 * spread.max())
+    # the sums are those of the rows' sites: nothing has been lost to rounding
+    S, pull = site_sums(fit.rows.phi, state.memory["tau"], state.memory["nu"])
+    assert_allclose(q.S, S, atol=1e-8 * np.abs(S).max())
+    assert_allclose(q.pull, pull, atol=1e-8 * np.abs(pull).max())
+
+
+def test_sites_are_taken_out_exactly_again_once_hyperparameters_stand_still():
+    """Sites made while hyperparameters moved go out in the first pass at rest; from the second on steps are those of EP."""
+    n, size, likelihood = 120, 3, Probit()
+    X, y = problem(n, 1)
+    Z, engine, kernel = X[:12], ScalableEP(tol=1e-9), RBF(0.5, 4.0)
+    state = passes(engine, engine.begin(n, len(Z), likelihood), RBF(1.0, 4.0), X, y, Z, likelihood, size, range(2))
+    state = replace(state, moved=np.log(2))
+    fit = engine.fit(*matrices(kernel, X, Z), y, likelihood)
+    state = passes(engine, state, kernel, X, y, Z, likelihood, size, range(16))
+    q = LowRankPosterior(fit.posterior.prior, *fit.posterior.prior.whitened(state.P, state.h))
+    assert_allclose(q.predict(fit.rows)[0], fit.posterior.predict(fit.rows)[0], atol=1e-5)
+
+
+def test_evidence_of_minibatches_with_strong_sites():
+    """Regression with little noise: hardly anything is known of a row without its own site, and the evidence is exact."""
+    n, size, noise = 60, 20, 1e-3
+    X, _ = problem(n)
+    y, Z, engine, likelihood = np.sin(3 * X[:, 0]), X[:40], ScalableEP(tol=1e-9), Gaussian(noise)
+    fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
+    assert np.min(1 - fit.tau * fit.posterior.marginals(fit.rows).var) < 1e-2
+    state = fit.state
+    values = []
+    for rows in np.arange(n).reshape(-1, size):
+        K = LowRankMatrices(*matrices(KERNEL, X[rows], Z))
+        done = engine.batch(state, K, y[rows], rows, n, likelihood, size)
+        state, values = done.state, [*values, done.log_evidence]
+    exact = multivariate_normal.logpdf(y, cov=fitc(X, Z) + noise * np.eye(n))
+    # rounding times the condition of K_uu with its jitter (1e6), over the noise
+    assert_allclose(np.mean(values), exact, rtol=1e-5)
+
+
+# minibatches of different size --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), RobustMax(C, epsilon=0.05)], ids=lambda x: type(x).__name__)
+def test_a_variational_step_is_weighted_by_its_rows(likelihood):
+    """The mean of the steps of all single rows is what one row's part of a whole minibatch's step is."""
+    n, size, kernel = 60, 20, RBF(0.7, 4.0)
+    X, y = problem(n, likelihood.n_latents, seed=4)
+    Z, engine = X[:6], SVGP(rate=0.01, tol=1e-8)
+    state = engine.fit(*matrices(KERNEL, X, Z), y, likelihood).state  # of another kernel: there is some way to go
+
+    def move(rows):
+        K = LowRankMatrices(*matrices(kernel, X[rows], Z))
+        new = engine.batch(state, K, y[rows], rows, n, likelihood, size).state
+        return new.P - state.P, new.h - state.h
+
+    orders = np.random.default_rng(0).permutation(n).reshape(-1, size)
+    whole = [np.mean(parts, axis=0) for parts in zip(*map(move, orders), strict=True)]
+    single = [np.mean(parts, axis=0) for parts in zip(*(move(np.array([i])) for i in range(n)), strict=True)]
+    for one, all_ in zip(single, whole, strict=True):
+        # rate² of the whole step is what compounding (and [LSK]'s square) differ by
+        assert_allclose(size * one, all_, atol=0.15 * np.abs(all_).max())
+
+
+def test_rows_of_the_first_pass_count_alike():
+    """Minibatches of any sizes give the mean over rows: with a Gaussian likelihood, whose sites do not depend on q."""
+    n = 40
+    X, _ = problem(n)
+    y, Z, likelihood = np.sin(X[:, 0]), X[:6], Gaussian(0.3)
+    engine = SVGP(rate=1e-6)
+    state = engine.begin(n, 6, likelihood)
+    for rows in np.split(np.arange(n), [1, 4, 20, 21, 39]):
+        K = LowRankMatrices(*matrices(KERNEL, X[rows], Z))
+        state = engine.batch(state, K, y[rows], rows, n, likelihood, 20).state
+    W = np.linalg.solve(KERNEL(Z) * (1 + 1e-6 * np.eye(6)), KERNEL(Z, X))
+    assert_allclose(state.P[0], W @ W.T / 0.3, rtol=1e-6)
+    assert_allclose(state.h[0], W @ y / 0.3, rtol=1e-6, atol=1e-8)
