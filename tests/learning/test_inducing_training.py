@@ -309,9 +309,10 @@ def test_constant_inputs_train():
     assert_allclose(p[0], np.bincount(y) / 60, atol=0.02)
 
 
-def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do():
+@pytest.mark.parametrize("size", [3, 15])  # 30 minibatches a pass, and 6: few enough rows to be undamped
+def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
     X, y = problem(90)
-    run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=15)  # few enough to be undamped
+    run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=size)
     objective = LowRankObjective(X, y, RBF(1.0, 4.0), run.likelihood, ScalableEP(tol=1e-8), [], run.Z, np.ones(2))
     fit, _, _ = objective.fit(objective.theta)
     assert_allclose(run.history[-1].log_evidence, fit.log_evidence, atol=1e-3)
