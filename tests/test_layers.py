@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "gaussian": {"numerics"},
     "inference": {"numerics", "likelihoods", "gaussian"},
     "sparse": {"numerics", "likelihoods", "gaussian", "inference"},
-    "learning": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse"},
+    "learning": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse", "tables"},
     "sampling": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {"choose", "numerics", "kernels", "likelihoods", "gaussian", "inference", "learning", "_version"},
     "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},

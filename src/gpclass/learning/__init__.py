@@ -10,13 +10,15 @@ columns     a kernel's covariances as sparse engines take them
 inducing    engines on inducing points: Adam on minibatches along with sites, or L-BFGS-B on settled ones; checkpoints
 inducing_mnl  the same search with inducing variables that are chosen, or moved, on the way
 learn       where the searches of all kinds of engines meet
-streams     where rows come from: arrays, memory maps, sequences of batches, files
+streams     where rows come from: arrays, memory maps, sequences of batches; the buffer that mixes them
+files       CSV and Parquet files as streams
 memory      a word before a fit that will not fit in memory
 """
 
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
 from .columns import KernelColumns, KernelGradient
+from .files import csv_file, parquet_file
 from .inducing import (
     InducingModel,
     LowRankObjective,
@@ -34,7 +36,7 @@ from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
-from .streams import Arrays, Batches, as_source, csv_file, parquet_file
+from .streams import Arrays, Batches, SortedStreamWarning, as_source
 
 __all__ = [
     "Arrays",
@@ -58,6 +60,7 @@ __all__ = [
     "Objective",
     "Pass",
     "Search",
+    "SortedStreamWarning",
     "Step",
     "Trainer",
     "Training",

@@ -36,7 +36,7 @@ from ..sparse.training import Inducing, Training
 from .objective import LOOSE, Evaluation
 from .optimise import Search, maximise
 from .priors import log_prior
-from .streams import Arrays, Source, Summary, codes, finite, look
+from .streams import Order, Source, Summary, codes, finite, look, take_out, warn_if_uneven
 
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
@@ -227,6 +227,7 @@ class Trainer:
             raise TypeError(f"{type(engine).__name__} takes all rows at once, settled: use `maximise_low_rank`")
         training = engine if training is None else training
         summary = look(source, (random_state, 2**32 - 1))
+        warn_if_uneven(source, summary)
         labels = summary.labels if labels is None else np.asarray(labels)
         codes(summary.labels, labels, 2)
         held = None
@@ -507,16 +508,14 @@ class Saver:
 
 
 def _hold_out(source, training, seed):
-    """Rows to stop by, and the source without them."""
-    if not isinstance(source, Arrays):
-        raise TypeError("rows can be held out of arrays and memory maps; for a stream set validation=0")
-    order = np.random.default_rng([seed, 2**32 - 3]).permutation(source.n_rows)
-    count = min(VALIDATED, max(1, round(training.validation * source.n_rows)))
-    held, kept = np.sort(order[:count]), np.sort(order[count:])
-    if not len(kept):
+    """The source without the rows to stop by, and these."""
+    n = source.n_rows
+    count = min(VALIDATED, max(1, round(training.validation * n)))
+    if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")
-    X, y, _ = next(source.some(held).batches(count, (seed, 0)))
-    return source.some(kept), (X, y)
+    rows = np.sort(Order.of(n, (seed, 2**32 - 3)).part(0, count))
+    source, held = take_out(source, rows, (seed, 0))
+    return source, (held.X, held.y)
 
 
 def train_inducing(
