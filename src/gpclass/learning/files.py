@@ -122,9 +122,9 @@ def _names(cells: list[str], header: bool, path: Any) -> tuple[str, ...]:
     """Of the columns."""
     if not header:
         return tuple(str(j + 1) for j in range(len(cells)))
-    numbers = [float(cell) for cell in cells if _is_number(cell)]
-    # names like 0, 1, 2 are common, measurements in their place are a first row
-    if len(cells) > 1 and len(numbers) >= len(cells) - 1 and numbers != [numbers[0] + j for j in range(len(numbers))]:
+    numbers = [cell for cell in cells if _is_number(cell)]
+    counted = any(numbers == [str(j + k) for j in range(len(numbers))] for k in (0, 1))  # programs give such names
+    if len(cells) > 1 and len(numbers) >= len(cells) - 1 and not counted:
         raise TableError(f"the first line of {path} has numbers where the names of columns should be; set header=False")
     return tuple(cells)
 
@@ -326,14 +326,14 @@ def parquet_file(path: str | os.PathLike[str], target: str | int, chunk: int = B
     stamp = _stamp(path)
     with _opened(path) as file:
         names, metadata = [str(name) for name in file.schema_arrow.names], file.metadata
+        if not metadata.num_rows:
+            raise TableError(f"{path} has no rows")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise TableError(f"{path} has more than one column called {', '.join(map(repr, twice))}; give each its own name")
         place = place_of(target, names, True, path)
         for j, field in enumerate(file.schema_arrow):
             _refuse_type(field, j == place, path)
-    if not metadata.num_rows:
-        raise TableError(f"{path} has no rows")
     sizes = metadata.num_rows, len(names) - 1, chunk, buffer
     return ParquetFile(path, tuple(names), place, *sizes, *_lanes(metadata, chunk), stamp)
 
@@ -375,13 +375,13 @@ class Lane(NamedTuple):
 
 
 def _lanes(metadata: Any, chunk: int) -> tuple[int, list[Lane]]:
-    """How many lanes to read at once, and all of them: a row group each, or parts of it if there are few groups."""
+    """How many lanes to read at once, and all of them: row groups, or parts of them if all can then be read at once."""
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
     held = min(max(group.total_byte_size for group in groups), PAGES * metadata.num_columns)
     count = int(np.clip(HELD // max(1, held), 1, LANES))
     lanes, start = [], 0
     for g, group in enumerate(groups):
-        share = -(-group.num_rows // -(-count // len(groups)))
+        share = -(-group.num_rows // max(1, count // len(groups)))
         length = max(1, -(-share // chunk) * chunk)
         lanes += [Lane(g, i, min(i + length, group.num_rows), start) for i in range(0, group.num_rows, length)]
         start += group.num_rows
@@ -409,7 +409,7 @@ class ParquetFile(Stream):
     )
 
     def pieces(self, rng: np.random.Generator) -> Iterator[Batch]:
-        waiting = [self.lanes[k] for k in rng.permutation(len(self.lanes))]
+        waiting = [self.lanes[k] for k in spread_order(len(self.lanes), self.at_once, rng)]
         if _stamp(self.path) != self.stamp:
             raise TableError(f"{self.path} has changed since it was first opened; call parquet_file again")
         with _opened(self.path) as file:

@@ -261,17 +261,17 @@ KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "
 
 
 def spread_order(count: int, held: int, rng: np.random.Generator) -> np.ndarray:
-    """A random order of chunks 0 … count-1 in which every `held` chunks in a row come evenly from all over the source.
+    """A random order of chunks 0 … count-1 in which every `held` neighbours come evenly from all over the source.
 
-    The source is divided into `held // 2` strata, and each round takes one chunk of each at random. If rows are sorted by
-    label, label frequencies then vary less between buffers than in a plain random order.
+    The source is divided into `held` strata. Each round takes a random chunk of every stratum, and all rounds visit the
+    strata in the same random order. If rows are sorted by label, buffers then differ less than in a plain random order.
     """
-    strata = int(np.clip(held // 2, 1, count))
+    strata = int(np.clip(held, 1, count))
     stratum = np.arange(count) * strata // count
     shuffled = rng.permutation(count)
     grouped = shuffled[np.argsort(stratum[shuffled], kind="stable")]  # in random order within each stratum
     turn = np.arange(count) - np.searchsorted(stratum, stratum)  # place in the stratum
-    return grouped[np.lexsort((rng.random(count), turn))]
+    return grouped[np.lexsort((rng.permutation(strata)[stratum], turn))]
 
 
 def _begin(make):
