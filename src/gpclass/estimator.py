@@ -162,7 +162,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         Engines that take minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps where they are. For them X
         may also be a stream that brings labels along: a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), or
-        a list of pairs (X, y), or a function that begins such pairs anew.
+        a list of pairs (X, y), or a function that begins such pairs anew. Streams may be larger than memory.
         """
         learned = self._fit_stream(as_source(X)) if y is None and is_stream(X) else self._fit_arrays(X, y)
         warn_if_unfinished(learned)
