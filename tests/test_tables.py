@@ -300,3 +300,13 @@ def test_a_product_has_one_free_variance():
 def test_bad_expressions_are_refused(text, told):
     with pytest.raises(ValueError, match=told):
         parse_kernel(text, 3)
+
+
+def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,01\n2,1\n3,2\n", encoding="utf-8")
+    with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
+        read_table(path, target="y")
+    assert read_table(path)["y"].tolist() == [1, 1, 2]  # as a number, they are
+    path.write_text("a,y\n01,01\n1,02\n3, 02\n", encoding="utf-8")
+    assert read_table(path, target="y")["y"].tolist() == [1, 2, 2]

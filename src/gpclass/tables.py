@@ -48,8 +48,11 @@ class UnseenLevelWarning(UserWarning):
 # files ----------------------------------------------------------------------------------------------------------------
 
 
-def read_table(path: str | os.PathLike[str], text: Iterable[str] = ()) -> pd.DataFrame:
-    """A data frame from a .csv, .tsv or .parquet file; text files also as .gz. Columns named in `text` are not parsed."""
+def read_table(path: str | os.PathLike[str], text: Iterable[str] = (), target: str | None = None) -> pd.DataFrame:
+    """A data frame from a .csv, .tsv or .parquet file; text files also as .gz. Columns named in `text` are not parsed.
+
+    Labels in column `target` that are different texts but one number, such as 01 and 1, are refused.
+    """
     path = Path(path)
     if not path.exists():
         raise TableError(f"there is no file {path}")
@@ -57,7 +60,7 @@ def read_table(path: str | os.PathLike[str], text: Iterable[str] = ()) -> pd.Dat
         raise TableError(f"{path} is a folder, not a file")
     kind = _kind(path)
     try:
-        frame = _read_parquet(path) if kind == ".parquet" else _read_text(path, kind, set(text))
+        frame = _read_parquet(path) if kind == ".parquet" else _read_text(path, kind, set(text), target)
     except TableError:
         raise
     except UnicodeDecodeError as error:
@@ -107,7 +110,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
-def _read_text(path: Path, kind: str, text: set[str]) -> pd.DataFrame:
+def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.DataFrame:
     with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as stream:
         content = stream.read().decode("utf-8-sig")
     first = next((line for line in content.splitlines() if line.strip()), "")
@@ -121,20 +124,26 @@ def _read_text(path: Path, kind: str, text: set[str]) -> pd.DataFrame:
     if len(unnamed) > 1:
         raise TableError(f"{path}: columns {', '.join(str(i + 1) for i in unnamed)} have no name")
     _check_names(names, path)
+    settings: Any = {"sep": separator, "header": 0, "names": names, "index_col": False, "skipinitialspace": True, **EXACT}
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # it is about rows longer than the header
-        frame = pd.read_csv(
-            io.StringIO(content, newline=""),
-            sep=separator,
-            header=0,
-            names=names,
-            index_col=False,
-            low_memory=False,
-            skipinitialspace=True,
-            dtype={name: str for name in names if name in text},
-            **EXACT,
-        )
+        as_text = {name: str for name in names if name in text}
+        frame = pd.read_csv(io.StringIO(content, newline=""), low_memory=False, dtype=as_text, **settings)
+    if target in names and types.is_integer_dtype(frame[target].dtype):
+        texts = pd.read_csv(io.StringIO(content, newline=""), usecols=[names.index(target)], dtype=str, **settings)[target]
+        _refuse_merged(frame[target], texts.str.strip(), path)
     return _without_row_numbers(frame, path) if unnamed else frame
+
+
+def _refuse_merged(labels: pd.Series, texts: pd.Series, path: Path) -> None:
+    """Two texts for one label."""
+    different = pd.DataFrame({"label": labels, "text": texts}).drop_duplicates()
+    twice = different[different["label"].duplicated(keep=False)].sort_values(["label", "text"])["text"].tolist()
+    if twice:
+        raise TableError(
+            f"{path}: labels {_cut(twice[0])} and {_cut(twice[1])} of the target {labels.name!r} are the same number; write "
+            "them alike if they mean the same, otherwise with a letter"
+        )
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:

@@ -22,7 +22,7 @@ from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained
 
 def training_table(path: Path, target: str, drop: str = "") -> tuple[pd.DataFrame, np.ndarray]:
     """Inputs and labels of a file, without the columns that are to be dropped (names with commas between)."""
-    frame = read_table(path)
+    frame = read_table(path, target=target)
     names = [name.strip() for name in drop.split(",") if name.strip()]
     strangers = [name for name in names if name not in frame.columns]
     if strangers:
