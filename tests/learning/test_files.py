@@ -2,6 +2,7 @@
 
 import csv
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -119,6 +120,24 @@ def test_without_a_header(tmp_path):
     assert csv_file(written(path, "0,1,2\n7,8,x\n")).n_rows == 1  # names as pandas gives them
     with pytest.raises(TableError, match=r"line 1 of .*column '1' holds 'a'"):
         csv_file(written(path, "\n".join(table())), 1, header=False)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_memory_of_a_pass_does_not_grow_with_the_file(kind, tmp_path):
+    peaks = []
+    for n in (1900, 2000, 20_000):  # what the first one leaves behind is no concern
+        X, y = np.random.default_rng(0).normal(size=(n, 2)), np.arange(n) % 2
+        if kind == "csv":
+            lines = [f"{a!r},{label},{b!r}" for (a, b), label in zip(X.tolist(), y, strict=True)]
+            source = csv_file(written(tmp_path / f"{n}.csv", "\n".join(["a,label,b", *lines])), 1, buffer=1000)
+        else:
+            path = parquet(tmp_path / f"{n}.parquet", {"x0": X[:, 0], "label": y, "x1": X[:, 1]}, row_group_size=500)
+            source = parquet_file(path, "label", chunk=64, buffer=1000)
+        tracemalloc.start()
+        assert sum(len(batch.y) for batch in source.batches(100, (0, 0))) == n
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 0.5 * 8 * 18_000  # half a number of eight bytes for each further row; each has three
 
 
 # errors -------------------------------------------------------------------------------------------------------------------

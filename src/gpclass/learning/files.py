@@ -30,8 +30,9 @@ MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-BATCH = 1 << 10  # rows read from a Parquet file at a time
+BATCH = 1 << 9  # rows read from a Parquet file at a time
 LANES = 64  # places at most from which a Parquet file is read at once
+GOLDEN = (5**0.5 - 1) / 2
 PAGES, HELD = 1 << 21, 1 << 28  # bytes that pyarrow holds for one column of a place, and of all columns and places
 
 
@@ -385,7 +386,8 @@ def _lanes(metadata: Any, chunk: int) -> tuple[int, list[Lane]]:
         length = max(1, -(-share // chunk) * chunk)
         lanes += [Lane(g, i, min(i + length, group.num_rows), start) for i in range(0, group.num_rows, length)]
         start += group.num_rows
-    return count, lanes
+    rounds = -(-len(lanes) // count)
+    return -(-len(lanes) // rounds), lanes  # as many in the last round as in others
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,7 +411,9 @@ class ParquetFile(Stream):
     )
 
     def pieces(self, rng: np.random.Generator) -> Iterator[Batch]:
-        waiting = [self.lanes[k] for k in spread_order(len(self.lanes), self.at_once, rng)]
+        waiting = spread_order(len(self.lanes), self.at_once, rng).tolist()
+        # multiples of the golden section are even in any part of the file
+        phases = (rng.random() + GOLDEN * np.arange(len(self.lanes))) % 1
         if _stamp(self.path) != self.stamp:
             raise TableError(f"{self.path} has changed since it was first opened; call parquet_file again")
         with _opened(self.path) as file:
@@ -418,8 +422,8 @@ class ParquetFile(Stream):
             now = 0.0
             while waiting or going:
                 while waiting and len(going) < self.at_once:
-                    lane = waiting.pop()
-                    heappush(going, (now + rng.random() * self.chunk / lane.rows, lane, self._along(file, lane)))
+                    lane = self.lanes[k := waiting.pop()]
+                    heappush(going, (now + phases[k] * self.chunk / lane.rows, lane, self._along(file, lane)))
                 now, lane, pieces = heappop(going)
                 if piece := next(pieces, None):
                     yield piece
