@@ -85,10 +85,10 @@ def test_columns_at_once(cls):
 def test_probit_class_probabilities_by_brute_force(C, scale):
     f = scale * np.random.default_rng(C).normal(size=C)
     bias = tuple(np.linspace(-1, 1, C))
-    x = np.linspace(-60, 60, 60001)  # the trapezoid rule on an entire integrand: all digits
+    x = np.linspace(-60, 60, 6001)  # the trapezoid rule on an entire integrand: all digits
     ahead = x[:, None] - (f + bias)
     cdf = ndtr(ahead)
-    truth = [np.sum(norm.pdf(ahead[:, c]) * np.prod(np.delete(cdf, c, 1), axis=1)) * 0.002 for c in range(C)]
+    truth = [np.sum(norm.pdf(ahead[:, c]) * np.prod(np.delete(cdf, c, 1), axis=1)) * 0.02 for c in range(C)]
     p = MultinomialProbit(C, bias=bias).class_probabilities(f)
     assert p == pytest.approx(np.array(truth), abs=1e-9)  # what the module states, with room
 
@@ -139,45 +139,6 @@ def test_labels_are_checked():
             Softmax(bad)
 
 
-@pytest.mark.parametrize("C", [2, 3, 6])
-def test_contrasts_site_by_site_have_the_fixed_point_of_joint_sweeps(C):
-    """Damped sweeps over all sites at once, with explicit inverses, against rank-one updates. [RJV] appendix A"""
-    rng = np.random.default_rng(C)
-    A = rng.normal(size=(40, C, C)) * rng.gamma(1.0, 2.0, size=(40, 1, 1))
-    mean, cov = 3 * rng.normal(size=(40, C)), A @ np.swapaxes(A, 1, 2)
-    log_p = np.empty((40, C))
-    for c in range(C):
-        B = np.delete(np.eye(C)[c] - np.eye(C), c, axis=0)
-        for i in range(40):
-            log_p[i, c] = joint_sweeps(B @ mean[i], B @ cov[i] @ B.T + 1)
-    p = np.exp(log_p)
-    np.testing.assert_allclose(MultinomialProbit(C).predictive(mean, cov), p / p.sum(1, keepdims=True), rtol=0, atol=1e-9)
-
-
-def joint_sweeps(mean, S):
-    tau, nu = np.zeros_like(mean), np.zeros_like(mean)
-    for _ in range(2000):
-        V = np.linalg.inv(np.linalg.inv(S) + np.diag(tau))
-        m = V @ (np.linalg.solve(S, mean) + nu)
-        cavity_var = 1 / (1 / np.diag(V) - tau)
-        cavity_mean = cavity_var * (m / np.diag(V) - nu)
-        value, d1, d2 = Probit().tilted_moments(1.0, cavity_mean, cavity_var)
-        left = 1 + cavity_var * d2
-        d_tau, d_nu = -d2 / left - tau, (d1 - d2 * cavity_mean) / left - nu
-        if max(np.abs(d_tau).max(), np.abs(d_nu).max()) < 1e-13:
-            break
-        tau, nu = tau + 0.5 * d_tau, nu + 0.5 * d_nu
-    apart = zip(cavity_mean[:, None], cavity_var[:, None, None], tau[:, None], nu[:, None], strict=True)
-    return value.sum() + log_partition(mean, S, tau, nu) - sum(log_partition(*one) for one in apart)
-
-
-def log_partition(mean, S, tau, nu):
-    """log ∫ N(g | mean, S) exp(-½ gᵀTg + νᵀg) dg."""
-    V, h = np.linalg.inv(np.linalg.inv(S) + np.diag(tau)), np.linalg.solve(S, mean)
-    log_det = np.linalg.slogdet(V)[1] - np.linalg.slogdet(S)[1]
-    return 0.5 * ((h + nu) @ V @ (h + nu) - h @ mean + log_det)
-
-
 @pytest.mark.parametrize("cls", BOTH)
 def test_averages_over_latent_values_by_product_quadrature(cls):
     """Biased classes, correlated latent values: a Gauss-Hermite rule in three dimensions is the truth, to 1e-5 or so."""
@@ -191,10 +152,10 @@ def test_averages_over_latent_values_by_product_quadrature(cls):
     cov = root @ np.swapaxes(root, 1, 2)
     p = likelihood.class_probabilities(f)
     average = weight @ p
-    # quasi-random rules: of 1024 points (for multinomial probit EP on the contrasts, off by up to 0.01), and of 128
-    np.testing.assert_allclose(likelihood.predictive(mean, cov), average, rtol=0, atol=3e-3 if cls is Softmax else 0.01)
+    # three classes: exact, or by two trapezoid rules; the truth has errors of 1e-5
+    np.testing.assert_allclose(likelihood.predictive(mean, cov), average, rtol=0, atol=1e-4)
     spread = np.sqrt(weight @ p**2 - average**2)
-    np.testing.assert_allclose(likelihood.predictive_std(mean, cov), spread, rtol=0, atol=0.02)
+    np.testing.assert_allclose(likelihood.predictive_std(mean, cov), spread, rtol=0, atol=0.01)  # 512 quasi-random points
     if cls is Softmax:
         log_p = log_softmax(f + likelihood.offset, axis=-1)[np.arange(4), :, y]
         np.testing.assert_allclose(likelihood.mean_log_prob(y, mean, cov), log_p @ weight, rtol=0, atol=1e-3)

@@ -14,9 +14,11 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from ..numerics import covariance_roots, log_largest, winner_probabilities
 from .base import Likelihood
 
-NODES, STD_NODES = 1024, 128  # points of the quasi-random rule for integrals over C latent values
+STD_NODES = 512  # points of the quasi-random rule for standard deviations: good to 0.02
+SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as none
 BLOCK = 1 << 16  # numbers in an array of them: stays in a core's cache
 
 
@@ -97,12 +99,12 @@ class Multiclass(Likelihood):
     def class_probabilities(self, f) -> np.ndarray:
         """p(y = c | f) for every class, (…, C); rows sum to one."""
 
+    @abstractmethod
     def predictive(self, mean, cov) -> np.ndarray:
         """(m, C) class probabilities when the latent values are N(mean, cov), from mean (m, C) and cov (m, C, C).
 
         Variances (m, C) may stand for a diagonal cov.
         """
-        return np.concatenate([self._shares(f).mean(2) for f in latent_values(mean, cov, NODES)])
 
     def predictive_std(self, mean, cov) -> np.ndarray:
         """(m, C) standard deviations of the class probabilities when the latent values are N(mean, cov)."""
@@ -125,19 +127,24 @@ def _nodes(count: int, n_latents: int) -> np.ndarray:
 
 
 def latent_values(mean, cov, count):
-    """(rows, C, count) points of N(mean, cov), for a block of rows at a time."""
-    mean, cov = np.asarray(mean, float), np.asarray(cov, float)
-    C = mean.shape[1]
-    nodes = np.ascontiguousarray(_nodes(count, C).T)
-    if cov.ndim == 2:
-        cov = cov[:, :, None] * np.eye(C)
-    value, vector = np.linalg.eigh(cov)
-    roots = vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
-    block = max(1, BLOCK // (count * C))
+    """(rows, C, count) points of N(mean, cov), for a block of rows at a time.
+
+    A permutation of the classes permutes the values, and no row depends on another.
+    """
+    mean = np.asarray(mean, float)
+    roots = covariance_roots(mean, full_covariances(cov))
+    nodes = np.ascontiguousarray(_nodes(count, mean.shape[1]).T)
+    block = max(1, BLOCK // (count * mean.shape[1]))
     for i in range(0, len(mean), block):
         f = np.matmul(roots[i : i + block], nodes)
         f += mean[i : i + block, :, None]
         yield f
+
+
+def full_covariances(cov) -> np.ndarray:
+    """(m, C, C) covariances, given as such or as variances (m, C)."""
+    cov = np.asarray(cov, float)
+    return cov[:, :, None] * np.eye(cov.shape[1]) if cov.ndim == 2 else cov
 
 
 def own_first(y: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -157,9 +164,22 @@ def _order(y, n_classes):
     return np.column_stack([y, rest + (rest >= y[:, None])])
 
 
-def independent_variances(cov: np.ndarray) -> np.ndarray | None:
-    """(m, C) variances if the latent values of each row are independent, given as such or as diagonal covariances."""
-    if cov.ndim == 2:
-        return cov
+def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
+    """(m, C) probabilities that each latent value is the largest once it has got independent noise of variance `noise`.
+
+    By a one-dimensional integral where the values of a row are independent, else by `winner_probabilities`.
+    """
+    cov = full_covariances(cov)
     var = np.diagonal(cov, axis1=1, axis2=2)
-    return var if np.count_nonzero(cov) == np.count_nonzero(var) else None
+    alone = np.count_nonzero(cov, axis=(1, 2)) == np.count_nonzero(var, axis=1)
+    p = np.empty(mean.shape)
+    log_p = log_largest(mean[alone], positive(noise + var[alone]))
+    p[alone] = np.exp(log_p - log_p.max(1, keepdims=True))
+    p[~alone] = winner_probabilities(mean[~alone], cov[~alone] + noise * np.eye(mean.shape[1]))
+    return p / p.sum(1, keepdims=True)
+
+
+def positive(var: np.ndarray) -> np.ndarray:
+    """Variances (n, C) without zeros: too small to matter, large enough to divide by."""
+    widest = np.max(var, axis=1, keepdims=True)
+    return np.maximum(var, np.maximum(SMALLEST * widest, 1e-200))

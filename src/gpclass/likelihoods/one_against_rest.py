@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .base import Sigmoid, Triple
-from .multiclass import Multiclass, independent_variances
+from .multiclass import Multiclass
 from .probit import Probit
 
 
@@ -71,8 +71,7 @@ class OneAgainstRest(Multiclass):
     def predictive(self, mean, cov) -> np.ndarray:
         """(m, C) class probabilities under N(mean, cov): of each class against the rest, normalised."""
         mean, cov = np.asarray(mean, float), np.asarray(cov, float)
-        var = independent_variances(cov)
-        var = np.diagonal(cov, axis1=1, axis2=2) if var is None else var
+        var = np.diagonal(cov, axis1=1, axis2=2) if cov.ndim == 3 else cov
         return _normalised(self.binary.log_predictive(np.ones_like(mean), mean + self.offset, var))
 
 

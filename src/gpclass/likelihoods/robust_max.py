@@ -15,11 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..numerics import largest, log_largest, log_positive
+from ..numerics import largest
 from .base import Triple
-from .multiclass import Multiclass, independent_variances, own_first, restore_order
-
-SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as none
+from .multiclass import Multiclass, own_first, positive, restore_order, winners
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,11 @@ class RobustMax(Multiclass):
         return positive(own_first(y, var))
 
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities under N(mean, cov): by a one-dimensional integral if cov is diagonal (or variances
-        (m, C)), else by sequential conditioning with quasi-random points, normalised."""
+        """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
+
+        Exact up to three classes and where latent values are independent; else the absolute error is below 1e-3, for up to
+        ten classes.
+        """
         return self._wrong + self._gain * self._winners(mean, cov)
 
     def predictive_std(self, mean, cov) -> np.ndarray:
@@ -125,23 +126,4 @@ class RobustMax(Multiclass):
 
     def _winners(self, mean, cov):
         """(m, C) probabilities that each latent value is the largest."""
-        mean, cov = np.asarray(mean, float) + self.offset, np.asarray(cov, float)
-        var = independent_variances(cov)
-        log_p = log_largest(mean, positive(var)) if var is not None else self._dependent(mean, cov)
-        p = np.exp(log_p - log_p.max(1, keepdims=True))
-        return p / p.sum(1, keepdims=True)
-
-    def _dependent(self, mean, cov):
-        C = self.n_classes
-        cov = cov + SMALLEST * np.max(np.diagonal(cov, axis1=1, axis2=2), axis=1)[:, None, None] * np.eye(C)
-        log_p = np.empty(mean.shape)
-        for c in range(C):
-            B = np.delete(np.eye(C)[c] - np.eye(C), c, axis=0)  # rows e_c - e_j
-            log_p[:, c] = log_positive(mean @ B.T, B @ cov @ B.T)
-        return log_p
-
-
-def positive(var: np.ndarray) -> np.ndarray:
-    """Variances (n, C) without zeros: too small to matter, large enough to divide by."""
-    widest = np.max(var, axis=1, keepdims=True)
-    return np.maximum(var, np.maximum(SMALLEST * widest, 1e-200))
+        return winners(np.asarray(mean, float) + self.offset, cov, self.noise)

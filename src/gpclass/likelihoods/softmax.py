@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..numerics import expected_softmax
 from ..numerics.product import softmax_moments
 from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
-from .multiclass import Multiclass, latent_values, own_first, restore_order
+from .multiclass import Multiclass, full_covariances, latent_values, own_first, restore_order
 
 MEAN_NODES = 8192  # of the rule for E[log p]
+# classes up to which each has its own integral, whose cost grows like their square; points of the common rule beyond
+SEVERAL, COMMON_NODES = 20, 4096
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,16 @@ class Softmax(Multiclass):
         f += self.offset[:, None]
         normalise(f, axis=1)
         return f
+
+    def predictive(self, mean, cov) -> np.ndarray:
+        """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
+
+        Up to ten classes the absolute error is below 1e-3, and the relative error of probabilities above 1e-5 is below
+        5 %. Beyond twenty classes a rule of 4096 points that all classes share has absolute errors up to 1e-2.
+        """
+        if self.n_classes <= SEVERAL:
+            return expected_softmax(np.asarray(mean, float) + self.offset, full_covariances(cov))
+        return np.concatenate([self._shares(f).mean(2) for f in latent_values(mean, cov, COMMON_NODES)])
 
     def curvature_weights(self, f) -> np.ndarray:
         """(n, C) π with which minus the second derivative of log p(y | f) is diag(π) - π πᵀ/(1ᵀπ), whatever y."""

@@ -2,7 +2,8 @@
 
 linalg      Cholesky factor of I + √τ K √τ that turns itself into its inverse in place; symmetric helpers
 normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the logistic function as a mixture of probits
-winner      the probability that one of several Gaussian variables is the largest, and what knowing it tells
+winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
+shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 truncated   exact draws from truncated and tilted Gaussians
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
 fingerprint hashes of rows and of whole data sets
@@ -27,8 +28,9 @@ from .normal import (
     log_ndtr_and_hazard,
 )
 from .quadrature import gaussian_nodes
+from .shares import covariance_roots, expected_softmax, winner_probabilities
 from .truncated import log_concave, normal_below
-from .winner import hub_integral, largest, log_largest, log_positive
+from .winner import hub_integral, largest, log_largest
 
 __all__ = [
     "LOGISTIC_SCALES2",
@@ -36,6 +38,8 @@ __all__ = [
     "LOG_SQRT_2PI",
     "Factor",
     "NotPositiveDefinite",
+    "covariance_roots",
+    "expected_softmax",
     "gaussian_nodes",
     "hazard",
     "hazard_curvature",
@@ -45,11 +49,11 @@ __all__ = [
     "log_largest",
     "log_ndtr",
     "log_ndtr_and_hazard",
-    "log_positive",
     "mirror_lower",
     "normal_below",
     "row_blocks",
     "scale_lower",
     "scaled_plus_identity",
     "symmetric_product",
+    "winner_probabilities",
 ]

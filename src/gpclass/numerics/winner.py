@@ -1,24 +1,20 @@
 """The largest of Gaussians: by how much does "x_0 is the largest" change what is known of x ~ N(mean, diag(var))?
 
 x_0 is the hub that all else depends on: with x_0 = mean_0 + s_0 t everything is an integral over t, of a log-concave
-function that the trapezoid rule does to all digits that matter. For dependent x there is sequential conditioning.
+function that the trapezoid rule does to all digits that matter. For dependent x see `shares`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri_exp
-from scipy.stats import qmc
 
-from .normal import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard
+from .normal import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr_and_hazard
 
 NODES = 96  # of the rule over the hub
 REACH = 8.5  # standard deviations: how far its nodes go
 FURTHEST = 1e7  # standard deviations that two means may be apart
-SOBOL = 512  # points of the rule for dependent x
 BLOCK = 1 << 20  # numbers in an array of nodes
 
 
@@ -124,42 +120,3 @@ def _moments(x, weights):
     """Mean and variance over axis 1."""
     mean = np.sum(weights * x, axis=1)
     return mean, np.sum(weights * (x - mean[:, None]) ** 2, axis=1)
-
-
-# dependent x ----------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=16)
-def _log_uniform(dimension: int) -> np.ndarray:
-    """(q, d) logarithms of quasi-random points, always the same."""
-    return np.log(qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(SOBOL))
-
-
-def log_positive(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """log P(g > 0) for g ~ N(mean, cov), mean (n, d), cov (n, d, d) positive definite.
-
-    Each coordinate is drawn from what those before it leave, the least likely ones first; the last is done exactly. Exact
-    for d = 1.
-    """
-    d = mean.shape[1]
-    order = np.argsort(mean / np.sqrt(np.diagonal(cov, axis1=1, axis2=2)), axis=1)
-    mean = np.take_along_axis(mean, order, 1)
-    cov = np.take_along_axis(np.take_along_axis(cov, order[:, :, None], 1), order[:, None, :], 2)
-    if d == 1:
-        return log_ndtr(mean[:, 0] / np.sqrt(cov[:, 0, 0]))
-    L = np.linalg.cholesky(cov)
-    rows = max(1, BLOCK // (SOBOL * d))
-    return np.concatenate([_sequential(mean[i : i + rows], L[i : i + rows]) for i in range(0, len(mean), rows)])
-
-
-def _sequential(mean, L):
-    d = mean.shape[1]
-    points = _log_uniform(d - 1)
-    e, log_mass = np.zeros((len(mean), len(points), d)), 0.0
-    for k in range(d):
-        bound = -(mean[:, k, None] + np.einsum("iqk,ik->iq", e, L[:, k])) / L[:, k, k, None]  # later e are zero as yet
-        log_room = log_ndtr(-bound)
-        log_mass = log_mass + log_room
-        if k < d - 1:
-            e[..., k] = -ndtri_exp(log_room + points[:, k])
-    return np.logaddexp.reduce(log_mass, axis=1) - np.log(len(points))

@@ -1,0 +1,357 @@
+"""Expected shares of classes when their latent values are jointly Gaussian, f ~ N(mean, cov).
+
+    winner_probabilities   P(f_c is the largest)
+    expected_softmax       E[exp(f_c) / Σ_j exp(f_j)]
+
+Each class has its own integral, over the contrasts g_j = f_c - f_j, j ≠ c, with g = mu + L x and x standard normal: of
+[g > 0], or of 1 / (1 + Σ_j exp(-g_j)). A class of small probability therefore has a relative error as small as the
+others', and exchangeable classes, whose integrals are the same, get the same answer.
+
+*The largest.* Up to three classes there is a closed form (Owen 1956). Beyond, one contrast after the other is drawn from
+what those before it leave, the least likely ones first (Geweke, Hajivassiliou & Keane; order of Gibson, Glasbey & Elston
+1994); the average runs over quasi-random points.
+
+*Softmax.* Line sampling (Koutsourelakis, Pradlwarter & Schuëller 2004): the direction of x that leads to where the class has
+most of its mass is done by the trapezoid rule, the directions at right angles to it by quasi-random points (three
+classes leave one such direction, for a second trapezoid rule). Drawing contrasts
+in turn needs more work here, since each is drawn given the latent values before it, not given these and their noise.
+
+The number of points is doubled, class by class, until the changes are small. No answer depends on the other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr, ndtri, owens_t
+from scipy.stats import qmc
+
+from .normal import hazard
+
+FIRST, MOST = 64, 1 << 14  # quasi-random points: to begin with, at most
+# Points are doubled until the last changes are below these: absolute, over √C, since the largest class has the errors of all
+# others; and relative, for probabilities above FLOOR
+ABSOLUTE, RELATIVE, FLOOR = 6e-4, 0.02, 5e-6
+REACH = 5.8  # standard deviations that a trapezoid rule covers on either side of the mode
+# Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/2.2) = 1e-4 of the
+# value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian
+STEP = 2.2
+LEAST_NODES = 13
+MOST_NODES = 2049  # contrasts too sharp for them switch between two nodes, which averages out over the lines
+FACTORED = 257  # nodes up to which exponentials of sums are taken apart without overflow
+BLOCK = 1 << 15  # numbers in an array: stays within a core's cache
+CLIMB = 8  # steps towards the mode, which only gives lines their direction
+LOGISTIC_VARIANCE = 2.9  # of the normal distribution function closest to the logistic function
+SINGULAR = 1e-12  # a pivot this small, relative to the largest variance, counts as zero
+TINY = 1e-300
+
+
+def winner_probabilities(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """(m, C) probability that each latent value is the largest, from mean (m, C) and cov (m, C, C); rows sum to one.
+
+    Exact up to three classes. Beyond, the absolute error is below 1e-3 for up to ten classes.
+    """
+    return _by_class(mean, cov, _winner)
+
+
+def expected_softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """(m, C) expectation of softmax(f), from mean (m, C) and cov (m, C, C); rows sum to one.
+
+    The error is below 1e-4 for up to three classes. Beyond, the absolute error is below 1e-3 and the relative error of
+    probabilities above 1e-5 below 5 % for up to ten classes.
+    """
+    return _by_class(mean, cov, _softmax)
+
+
+def _by_class(mean, cov, integral):
+    order, mean, cov = _canonical(np.asarray(mean, float), np.asarray(cov, float))
+    p, rows = np.empty(mean.shape), max(1, 8 * BLOCK // mean.shape[1] ** 3)
+    for i in range(0, len(mean), rows):
+        each, remainder = integral(*_contrasts(mean[i : i + rows], cov[i : i + rows]))
+        np.put_along_axis(p[i : i + rows], order[i : i + rows], _joined(each, remainder, mean.shape[1]), 1)
+    return p
+
+
+def _canonical(mean, cov):
+    """An order of the classes that does not depend on their labels, means and covariances in that order."""
+    cov = 0.5 * (cov + np.swapaxes(cov, 1, 2))
+    order = np.lexsort((cov.sum(2), np.diagonal(cov, axis1=1, axis2=2), -mean), axis=1)
+    cov = np.take_along_axis(np.take_along_axis(cov, order[:, :, None], 1), order[:, None, :], 2)
+    return order, np.take_along_axis(mean, order, 1), cov
+
+
+def covariance_roots(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    """(m, C, C) R with R Rᵀ = cov, for drawing from N(mean, cov): a permutation of the classes permutes the rows of R."""
+    order, _, cov = _canonical(np.asarray(mean, float), np.asarray(cov, float))
+    sorted_roots = np.moveaxis(semidefinite_cholesky(np.moveaxis(cov, 0, -1)), -1, 0)
+    roots = np.empty_like(cov)
+    np.put_along_axis(roots, order[:, :, None], sorted_roots, 1)
+    return roots
+
+
+def _contrasts(mean, cov):
+    """Means (C - 1, P) and covariances (C - 1, C - 1, P) of f_c - f_j, j ≠ c; P = C·m pairs, class by class."""
+    C = mean.shape[1]
+    own = np.arange(C)
+    rest = np.array([np.delete(own, c) for c in own]).T  # (C - 1, C)
+    f, V = mean.T, np.moveaxis(cov, 0, -1)
+    crossed = V[own, rest]
+    joint = V[rest[:, None], rest] - (crossed[:, None] + crossed) + V[own, own]
+    return (f - f[rest]).reshape(C - 1, -1), joint.reshape(C - 1, C - 1, -1)
+
+
+def _joined(p, remainder, n_classes):
+    """(m, C) probabilities that sum to one: classes that are a remainder, if any, take what is missing in equal parts."""
+    # contiguous rows: sums over classes must be the same for one row as for many
+    p, remainder = (np.ascontiguousarray(part.reshape(n_classes, -1).T) for part in (p, remainder))
+    missing = 1 - p.sum(1, keepdims=True)
+    p = np.maximum(p + missing * remainder / np.maximum(remainder.sum(1, keepdims=True), 1), 0.0)
+    return p / p.sum(1, keepdims=True)
+
+
+# the largest ----------------------------------------------------------------------------------------------------------
+
+
+def _winner(mu, S):
+    """(P,) P(g > 0), and which of them are to be remainders."""
+    if len(mu) == 1:
+        return ndtr(mu[0] / np.sqrt(np.maximum(S[0, 0], TINY))), np.zeros(mu.shape[1], bool)
+    p, few = np.zeros(mu.shape[1]), np.arange(mu.shape[1])
+    if len(mu) == 2:
+        p = bivariate_orthant(mu, S)
+        few = np.flatnonzero(p < 1e-9)  # the closed form has no digits left
+    mu, L = in_turn(mu[:, few], S[..., few])
+
+    def values(pairs, at):
+        return sequential(mu[:, pairs], L[..., pairs], points(len(mu) - 1)[:, at])
+
+    if len(mu) == 2:
+        p[few] = values(np.arange(len(few)), slice(0, 4 * FIRST)).mean(1)
+        return p, np.zeros(len(p), bool)
+    return _doubled(values, mu.shape[1], len(mu) + 1, np.full(mu.shape[1], len(mu)))
+
+
+def bivariate_orthant(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
+    """(P,) P(g_1 > 0, g_2 > 0) for g ~ N(mu (2, P), S (2, 2, P)), to 1e-15. Owen 1956, eq. 2.1"""
+    sd = np.sqrt(np.maximum(np.stack([S[0, 0], S[1, 1]]), TINY))
+    h, k = np.clip(mu / sd, -1e100, 1e100)
+    rho = np.clip(S[0, 1] / (sd[0] * sd[1]), -1.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # slopes may be infinite; 0/0 stands for a zero
+        slopes = [(b - rho * a) / (a * np.sqrt((1 - rho) * (1 + rho))) for a, b in ((h, k), (k, h))]
+    T = [owens_t(a, np.where(np.isnan(slope), 0.0, slope)) for a, slope in zip((h, k), slopes, strict=True)]
+    opposite = (h * k < 0) | ((h * k == 0) & (h + k < 0))
+    p = 0.5 * (ndtr(h) + ndtr(k)) - T[0] - T[1] - 0.5 * opposite
+    return np.clip(np.where((h == 0) & (k == 0), 0.25 + np.arcsin(rho) / (2 * np.pi), p), 0.0, 1.0)
+
+
+def in_turn(mu: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Contrasts in the order in which they are to be drawn, and the Cholesky factor of their covariance in that order.
+
+    The next is the one least likely to be positive, given that those before it are. mu (d, P), S (d, d, P).
+    """
+    d, P = mu.shape
+    order, everyone = np.tile(np.arange(d)[:, None], P), np.arange(P)
+    L, expected, var = np.zeros_like(S), mu.copy(), np.einsum("jjp->jp", S).copy()
+    tiny = np.maximum(SINGULAR * var.max(0), TINY)
+    for k in range(d):
+        chance = expected[k:] / np.sqrt(np.maximum(var[k:], tiny))
+        chosen = k + np.argmin(chance, axis=0)
+        for part in (order, expected, var, L):
+            part[k, ..., everyone], part[chosen, ..., everyone] = (
+                part[chosen, ..., everyone].copy(), part[k, ..., everyone].copy())  # fmt: skip
+        good = var[k] > tiny
+        pivot = np.sqrt(np.where(good, var[k], 1.0))
+        L[k, k] = np.where(good, pivot, 0.0)
+        column = S[order[k + 1 :], order[k], everyone] - np.sum(L[k + 1 :, :k] * L[k, :k], axis=1)
+        L[k + 1 :, k] = np.where(good, column / pivot, 0.0)
+        var[k + 1 :] -= L[k + 1 :, k] ** 2
+        expected[k + 1 :] += L[k + 1 :, k] * hazard(expected[k] / np.sqrt(np.maximum(var[k], tiny)))
+    return np.take_along_axis(mu, order, 0), L
+
+
+def sequential(mu: np.ndarray, L: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """(P, n) estimates of P(g > 0), g = mu + L x: contrasts drawn in turn at the points `uniform` (d - 1, n)."""
+    d, P = mu.shape
+    x, p = np.empty((d, P, uniform.shape[1])), np.ones((P, uniform.shape[1]))
+    for k in range(d):
+        given = np.broadcast_to(mu[k][:, None], p.shape) if k == 0 else mu[k][:, None] + np.sum(L[k, :k, :, None] * x[:k], 0)
+        positive = ndtr(given / np.maximum(L[k, k], 1e-150)[:, None])
+        p *= positive
+        if k < d - 1:
+            x[k] = -ndtri(np.maximum(uniform[k] * positive, TINY))
+    return p
+
+
+# softmax --------------------------------------------------------------------------------------------------------------
+
+
+def _softmax(mu, S):
+    """(P,) E[1 / (1 + Σ exp(-g))], and which of them are to be remainders."""
+    lines = _Lines(mu, S)
+    if len(mu) > 2:
+        z = ndtri(points(len(mu) - 1))
+        return _doubled(lambda pairs, at: lines.softmax(pairs, z[:, at]), mu.shape[1], len(mu) + 1, lines.nodes)
+    p = np.empty(mu.shape[1])
+    counts = _count(_range(lines.across[:, 0])) if len(mu) == 2 else np.ones(mu.shape[1], int)
+    for size in np.unique(np.stack([counts, lines.nodes]), axis=1).T:
+        z = np.linspace(-REACH, REACH, size[0])[None] if len(mu) == 2 else np.zeros((0, 1))
+        weights = np.exp(-0.5 * np.sum(z * z, axis=0))
+        pairs = np.flatnonzero((counts == size[0]) & (lines.nodes == size[1]))
+        for some in _blocks(pairs, size[0] * size[1]):
+            p[some] = np.sum(lines.softmax(some, z) * (weights / weights.sum()), axis=1)
+    return p, np.zeros(len(p), bool)
+
+
+class _Lines:
+    """g = mu + along t + across z: lines in t, one for each z, that point to the mode at t = distance, z = 0; P of each."""
+
+    def __init__(self, mu, S):
+        order = np.argsort(mu / np.sqrt(np.maximum(np.einsum("jjp->jp", S), TINY)), axis=0, kind="stable")
+        self.mu = np.take_along_axis(mu, order, 0)  # (d, P)
+        L = semidefinite_cholesky(S[order[:, None], order, np.arange(mu.shape[1])])
+        mode = _climb(self.mu, L)
+        self.distance = _norm(mode)  # (P,)
+        here = self.distance < 1e-9
+        unit = np.where(here, 0.0, mode / np.where(here, 1.0, self.distance))
+        unit[-1] += here  # any direction will do
+        # Householder's reflection takes the last axis to ± unit, and the others to what is at right angles to it
+        mirror = unit.copy()
+        mirror[-1] += np.where(unit[-1] > 0, 1.0, -1.0)
+        mirror /= _norm(mirror)
+        self.along = _product(L, unit)  # (d, P)
+        self.across = L[:, :-1] - 2 * _product(L, mirror)[:, None] * mirror[:-1]  # (d, d - 1, P)
+        self.nodes = _count(_range(self.along))  # (P,) of the rule along lines
+
+    def softmax(self, pairs, z):
+        """(p, n) E[1 / (1 + Σ exp(-g))] along the lines at z (d - 1, n), for pairs with the same number of nodes."""
+        count, distance, along = self.nodes[pairs[0]], self.distance[pairs, None], self.along[:, pairs].T
+        g = np.matmul(np.moveaxis(self.across[..., pairs], -1, 0), z)
+        g += (self.mu[:, pairs].T + along * distance)[..., None]
+        step = np.linspace(-REACH, REACH, count)
+        odds = _odds(g, along, step)
+        odds += 1.0
+        weights = np.exp(-0.5 * (distance + step) ** 2) * (2 * REACH / ((count - 1) * np.sqrt(2 * np.pi)))
+        return np.matmul(np.reciprocal(odds, out=odds), weights[..., None])[..., 0]
+
+
+def _odds(g, along, step):
+    """(p, n, q) Σ_j exp(-g_j - along_j step) from g (p, d, n), along (p, d) and step (q,); may be infinite."""
+    with np.errstate(over="ignore"):
+        if len(step) > FACTORED:
+            return sum(np.exp(-g[:, j, :, None] - along[:, j, None, None] * step) for j in range(g.shape[1]))
+        lowest = g.min(1)
+        odds = np.matmul(np.swapaxes(np.exp(lowest[:, None] - g), 1, 2), np.exp(-along[..., None] * step))
+        odds *= np.exp(-lowest)[..., None]
+        return odds
+
+
+def _climb(mu, L):
+    """(d, P) the mode of N(x | 0, I) / (1 + Σ exp(-g)), smoothed, to a few digits; gradient steps of Barzilai & Borwein."""
+    width = np.sqrt(LOGISTIC_VARIANCE + 0.5 * np.min(np.sum(L * L, axis=1), axis=0))
+
+    def gradient(x):
+        g = mu + _product(L, x)
+        lowest = g.min(0)
+        share = np.exp(lowest - g)
+        total = share.sum(0)
+        pull = np.minimum(hazard((lowest - np.log(total)) / width) / width, 1.0)  # the log of softmax is no steeper
+        return _product(np.swapaxes(L, 0, 1), share * (pull / total)) - x
+
+    x, last = np.zeros_like(mu), gradient(np.zeros_like(mu))
+    rate = 1 / (1 + 0.3 * np.mean(np.sum(L * L, axis=1), axis=0) / width**2)
+    for _ in range(CLIMB):
+        move = rate * last
+        x = x + move
+        now = gradient(x)
+        bend = np.sum(move * (last - now), axis=0)
+        rate = np.where(bend > 0, np.minimum(np.sum(move * move, axis=0) / np.where(bend > 0, bend, 1.0), 1.0), 1.0)
+        last = now
+    return x
+
+
+def _count(sharpness):
+    """Nodes of a trapezoid rule for softmax of contrasts that differ by `sharpness` a step; few different numbers."""
+    wanted = np.clip(2 * REACH * sharpness / STEP, LEAST_NODES - 1, MOST_NODES - 1)
+    half_octaves = np.ceil(2 * np.log2(wanted / (LEAST_NODES - 1)) - 1e-9)
+    return 1 + np.ceil((LEAST_NODES - 1) * 2 ** (0.5 * half_octaves)).astype(int)
+
+
+def _range(rates):
+    """(P,) how fast contrasts (d, P), and zero, move away from each other."""
+    return np.maximum(rates.max(0), 0.0) - np.minimum(rates.min(0), 0.0)
+
+
+def semidefinite_cholesky(S: np.ndarray) -> np.ndarray:
+    """Lower triangles L (d, d, P) with L Lᵀ = S for positive semidefinite S (d, d, P); columns of vanishing pivots are zero.
+
+    Unlike eigenvectors, a continuous function of S where eigenvalues coincide.
+    """
+    L = np.zeros_like(S)
+    tiny = np.maximum(SINGULAR * np.max(np.einsum("jjp->jp", S), axis=0), TINY)
+    for k in range(len(S)):
+        column = S[k:, k] - np.sum(L[k:, :k] * L[k, :k], axis=1)
+        good = column[0] > tiny
+        L[k:, k] = np.where(good, column / np.sqrt(np.where(good, column[0], 1.0)), 0.0)
+    return L
+
+
+def _product(A, x):
+    """A x for each of P matrices and vectors."""
+    return np.sum(A * x, axis=1)
+
+
+def _norm(x):
+    return np.sqrt(np.sum(x * x, axis=0))
+
+
+# points ---------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def points(dimension: int) -> np.ndarray:
+    """(dimension, MOST) quasi-random points in the unit cube, always the same."""
+    return np.ascontiguousarray(qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(MOST).T)
+
+
+def _blocks(pairs, size):
+    """Parts of some pairs, of which each needs arrays of `size` numbers."""
+    most = max(1, BLOCK // max(size, 1))
+    return (pairs[i : i + most] for i in range(0, len(pairs), most))
+
+
+def _doubled(values: Callable, n_pairs: int, n_classes: int, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Averages (P,) of `values(pairs, slice of points)` (p, n), with as many points as each pair needs.
+
+    The largest class of each row is what the others leave: it needs no more than the first points, and is marked as a
+    remainder. `nodes` (P,) are the numbers that each pair needs for one point; a call has pairs of the same number.
+    """
+
+    def means(pairs, *slices):
+        out = np.empty((len(slices), len(pairs)))
+        for count in np.unique(nodes[pairs]):
+            for at in _blocks(np.flatnonzero(nodes[pairs] == count), count * (slices[-1].stop - slices[0].start)):
+                got = values(pairs[at], slice(slices[0].start, slices[-1].stop))
+                for part, one in zip(out, slices, strict=True):
+                    part[at] = got[:, one.start - slices[0].start : one.stop - slices[0].start].mean(1)
+        return out
+
+    n = FIRST
+    first, second, rest = means(np.arange(n_pairs), slice(0, n // 4), slice(n // 4, n // 2), slice(n // 2, n))
+    half = 0.5 * (first + second)
+    p = 0.5 * (half + rest)
+    error = np.maximum(np.abs(p - half), 0.5 * np.abs(half - first))
+    by_class = p.reshape(n_classes, -1)
+    largest = (by_class >= (1 - 1e-9) * by_class.max(0)).ravel()
+    pairs = np.flatnonzero(~largest)
+    while n < MOST:
+        at, e = p[pairs], error[pairs]
+        pairs = pairs[(e > ABSOLUTE / np.sqrt(n_classes)) | ((e > RELATIVE * at) & (at > FLOOR))]
+        if not len(pairs):
+            break
+        change = 0.5 * (means(pairs, slice(n, 2 * n))[0] - p[pairs])
+        p[pairs] += change
+        error[pairs] = np.maximum(np.abs(change), 0.5 * error[pairs])
+        n *= 2
+    return p, largest

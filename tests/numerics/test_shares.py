@@ -1,0 +1,161 @@
+"""Expected shares of classes against scipy's integrals, plain averages over many points, and symmetries."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.integrate import quad
+from scipy.special import ndtr, ndtri, softmax
+from scipy.stats import multivariate_normal, norm, qmc
+
+from gpclass.numerics import covariance_roots, expected_softmax, winner_probabilities
+from gpclass.numerics.shares import bivariate_orthant
+
+BOTH = [expected_softmax, winner_probabilities]
+
+
+def problems(C, scale, rows, seed=0):
+    """Correlated latent values; half of the rows have means of the same size as the standard deviations."""
+    rng = np.random.default_rng([C, rows, seed])
+    A = rng.normal(size=(rows, C, C)) * scale / np.sqrt(C)
+    mean = scale * rng.normal(size=(rows, C)) * (np.arange(rows) % 2)[:, None]
+    return mean, A @ np.swapaxes(A, 1, 2)
+
+
+def plain_softmax(mean, cov, count):
+    """E[softmax] by an average over quasi-random points, each class where it has its mass:
+
+    E[softmax_c(f)] = exp(m_c + V_cc/2) E'[1 / Σ exp(f_j)], f ~ N(m + V e_c, V) under E'; it has no rare event, and for
+    common ones the plain average is better. Halves of the points differ by 2e-4 or 1 %, where they are used below.
+    """
+    z = ndtri(qmc.Sobol(len(mean), rng=np.random.default_rng(5)).random(count))
+    f = mean + z @ np.linalg.cholesky(cov + 1e-10 * np.trace(cov) * np.eye(len(mean))).T
+    plain = softmax(f, axis=1).mean(0)
+    for c in np.flatnonzero(plain < 0.02):
+        shifted = f + cov[c] - mean[c] - cov[c, c]  # relative to f_c's own tilted mean
+        top = shifted.max(1)
+        total = top + np.log(np.exp(shifted - top[:, None]).sum(1))
+        plain[c] = np.exp(-0.5 * cov[c, c]) * np.exp(-total).mean()
+    return plain
+
+
+def orthant(mean, cov, c):
+    """P(f_c is the largest) by scipy's integral over the contrasts."""
+    B = np.delete(np.eye(len(mean))[c] - np.eye(len(mean)), c, axis=0)
+    exactly = {"maxpts": 100_000, "abseps": 5e-5, "releps": 1e-5, "seed": np.random.default_rng(0)}
+    return multivariate_normal(-B @ mean, B @ cov @ B.T, allow_singular=True, **exactly).cdf(np.zeros(len(mean) - 1))
+
+
+@pytest.mark.parametrize("C", [2, 3, 4, 6, 10])
+@pytest.mark.parametrize("scale", [0.3, 1.5, 5.0])
+def test_the_largest_by_orthant_probabilities(C, scale):
+    mean, cov = problems(C, scale, 4 if C < 10 else 2)
+    truth = [[orthant(m, V, c) for c in range(C)] for m, V in zip(mean, cov, strict=True)]
+    # closed forms up to three classes, where scipy's own error is left; the stated accuracy beyond
+    assert_allclose(winner_probabilities(mean, cov), truth, rtol=0, atol=1e-4 if C <= 3 else 1e-3)
+
+
+@pytest.mark.parametrize("C", [2, 3, 4, 6, 10])
+@pytest.mark.parametrize("scale", [0.3, 1.5, 4.0])
+def test_softmax_by_plain_averages(C, scale):
+    mean, cov = problems(C, scale, 6)
+    truth = np.array([plain_softmax(m, V, 1 << (15 if C < 10 else 18)) for m, V in zip(mean, cov, strict=True)])
+    p = expected_softmax(mean, cov)
+    assert_allclose(p, truth, rtol=0, atol=1.2e-3)  # the stated 1e-3, and the truth's error
+    # 5 %, and the truth's error; under a wide Gaussian the truth says nothing of small probabilities
+    seen = truth > (1e-5 if scale < 4 else 1e-2)
+    assert_allclose(p[seen], truth[seen], rtol=0.06, atol=0)
+
+
+@pytest.mark.parametrize("var", [16.0, 1.0])
+@pytest.mark.parametrize("C", [3, 10])
+def test_softmax_of_independent_classes_by_one_integral(C, var):
+    """E softmax_c = ∫ (-G'(s + m_c)) ∏_{j≠c} G(s + m_j) ds with G(x) = E exp(-exp(x + e)), e ~ N(0, var)."""
+    mean = np.array([5 * np.sqrt(var)] + [0.0] * (C - 1))
+    e = np.linspace(-9, 9, 721)
+    w = norm.pdf(e) / norm.pdf(e).sum()
+    s = np.linspace(-80, 40, 6001)
+    inner = (s[:, None] + mean)[..., None] + np.sqrt(var) * e
+    cdf = np.exp(-np.exp(np.minimum(inner, 30.0)))
+    G, slope = cdf @ w, (np.exp(np.minimum(inner, 30.0)) * cdf) @ w
+    others = np.stack([np.prod(np.delete(G, c, 1), axis=1) for c in range(C)], axis=1)
+    truth = (slope * others).sum(0) * (s[1] - s[0])
+    assert truth.sum() == pytest.approx(1, abs=1e-6)  # the truth's own check
+    p = expected_softmax(mean[None], var * np.eye(C)[None])[0]
+    assert_allclose(p, truth, rtol=1e-3 if C == 3 else 0.03)
+    assert_array_equal(p[1:], p[1])  # exchangeable
+
+
+def test_two_orthants_and_their_limits():
+    rng = np.random.default_rng(1)
+    mu, sd = rng.normal(size=(2, 40)), np.exp(rng.normal(size=(2, 40)))
+    rho = np.r_[rng.uniform(-1, 1, 36), 1.0, -1.0, 0.999, 0.0]
+    mu[:, 5], mu[0, 6], mu[1, 7] = 0.0, 0.0, 0.0
+    S = np.array([[sd[0] ** 2, rho * sd[0] * sd[1]], [rho * sd[0] * sd[1], sd[1] ** 2]])
+    h, k = mu / sd
+
+    def truth(h, k, rho):
+        if abs(rho) == 1:
+            return ndtr(min(h, k)) if rho > 0 else max(ndtr(h) - ndtr(-k), 0.0)
+        edge = np.clip(-k / (rho or 1.0), -h, 9.0)
+        given = lambda x: norm.pdf(x) * ndtr((k + rho * x) / np.sqrt(1 - rho**2))  # noqa: E731
+        return quad(given, -h, 9.0, points=[edge], limit=200)[0]
+
+    assert_allclose(bivariate_orthant(mu, S), [truth(*one) for one in zip(h, k, rho, strict=True)], atol=1e-7)  # of quad
+
+
+def test_small_probabilities_keep_their_digits():
+    """Far behind, the chance of class 0 is that of beating the one class ahead, whatever the classes between."""
+    gap = np.array([5.0, 10.0, 20.0])
+    for C in (3, 4, 7):
+        mean = np.full((3, C), -200.0)
+        mean[:, 0], mean[:, 1] = 0.0, gap
+        cov = np.tile(np.eye(C), (3, 1, 1))
+        assert_allclose(winner_probabilities(mean, cov)[:, 0], ndtr(-gap / np.sqrt(2)), rtol=0.02)
+        # softmax there is exp(-gap + var/2), var = 2 of the contrast
+        assert_allclose(expected_softmax(mean, cov)[2:, 0], np.exp(-gap[2:] + 1.0), rtol=0.02)
+
+
+@pytest.mark.parametrize("shares", BOTH)
+@pytest.mark.parametrize("C", [2, 3, 4, 10])
+def test_nothing_depends_on_labels_or_on_other_rows(shares, C):
+    mean, cov = problems(C, 3.0, 30)
+    mean[:4], cov[:4] = 0.0, 4 * np.eye(C)
+    p = shares(mean, cov)
+    assert_array_equal(p, np.concatenate([shares(mean[i : i + 1], cov[i : i + 1]) for i in range(30)]))
+    assert_array_equal(p, np.concatenate([shares(mean[i : i + 7], cov[i : i + 7]) for i in range(0, 30, 7)]))
+    order = np.random.default_rng(C).permutation(C)
+    assert_allclose(shares(mean[:, order], cov[:, order][:, :, order]), p[:, order], rtol=0, atol=1e-12)
+    assert_allclose(p[:4], 1 / C, atol=1e-15)
+    # what all classes share does not matter, beyond the rounding of contrasts
+    assert_allclose(shares(mean + 7.0, cov + 3.0), p, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("shares", BOTH)
+def test_extreme_and_singular_covariances(shares):
+    C = 4
+    mean = np.array([[1e8, 0, 0, 0], [0, 0, 0, 0], [3, 1, 0, -2.0], [0, 0, 0, 0], [1, 0, 0, 0]])
+    one = np.ones((C, C))
+    cov = np.stack([np.zeros((C, C)), 1e12 * np.eye(C), 1e-14 * np.eye(C), 5 * one, np.diag([0, 1e10, 1e-10, 1.0])])
+    p = shares(mean, cov)
+    assert_allclose(p.sum(1), 1, atol=1e-12)
+    assert_allclose(p[0], [1, 0, 0, 0], atol=1e-12)
+    assert_allclose(p[1], 0.25, atol=1e-12)
+    assert_allclose(p[3], 0.25, atol=1e-12)
+    assert_allclose(p[2], softmax(mean[2]) if shares is expected_softmax else [1, 0, 0, 0], atol=1e-4)
+    assert p[4, 1] == pytest.approx(0.5, abs=1e-3)  # its sign decides
+    z = np.linspace(-8, 8, 2001)[:, None]  # if it is negative, the last class has 0 + z against 1 and 0
+    soft = shares is expected_softmax
+    left = softmax(np.hstack([0 * z + 1, 0 * z, z]), axis=1) if soft else np.hstack([z < 1, 0 * z, z > 1])
+    assert_allclose(p[4, [0, 2, 3]], 0.5 * (norm.pdf(z[:, 0]) @ left) * (z[1] - z[0]), atol=1e-3)
+
+
+def test_roots_of_covariances():
+    mean, cov = problems(5, 2.0, 6)
+    cov[3], cov[1, 2:, :], cov[1, :, 2:] = 3 * np.eye(5), 0.0, 0.0
+    R = covariance_roots(mean, cov)
+    assert_allclose(R @ np.swapaxes(R, 1, 2), cov, atol=1e-10)
+    order, rest = np.random.default_rng(0).permutation(5), slice(2, None)  # classes that differ
+    permuted = covariance_roots(mean[:, order], cov[:, order][:, :, order])
+    assert_allclose(permuted[rest], R[rest][:, order], atol=1e-12)
+    nudged = covariance_roots(mean, cov + 1e-12 * np.ones((5, 5)))
+    assert np.abs(nudged - R)[3].max() < 1e-10  # equal eigenvalues do no harm
