@@ -1,5 +1,6 @@
 """Tables: every kind of column comes through, everything that cannot be used is refused by row, column and remedy."""
 
+import csv
 import gzip
 
 import numpy as np
@@ -16,9 +17,13 @@ from gpclass.tables import (
     TableEncoder,
     TableError,
     UnseenLevelWarning,
+    csv_text,
+    guarded,
     labels_as_trained,
     read_table,
     split_target,
+    unguarded,
+    with_ids,
     write_table,
 )
 
@@ -47,7 +52,8 @@ def test_every_format_comes_back(name, tmp_path):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     write_table(FRAME, tmp_path / name)
-    pd.testing.assert_frame_equal(read_table(tmp_path / name), FRAME, check_dtype=False)
+    numbered = FRAME.set_axis(range(1, 7), axis=0)
+    pd.testing.assert_frame_equal(read_table(tmp_path / name), numbered, check_dtype=False)
 
 
 def test_what_spreadsheets_write(tmp_path):
@@ -103,6 +109,91 @@ def test_a_broken_parquet_file_is_refused(tmp_path):
         read_table(tmp_path / "a.parquet")
 
 
+# names of rows ----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_numbered_as_a_spreadsheet_numbers_them(tmp_path):
+    """By the place of their line, the header's place being 0; blank lines have places, too."""
+    for end in ("\n", "\r\n"):
+        for before, between in (("", ""), ("", end), (end, end + end), ("", "  " + end)):
+            text = before + "x,y" + end + "1,a" + end + between + "2,b" + end + end
+            frame = read_table(written(tmp_path, text))
+            lines = text.split(end)
+            header = lines.index("x,y")
+            assert frame.index.tolist() == [lines.index("1,a") - header, lines.index("2,b") - header]
+    many = read_table(written(tmp_path, 'x,y\n1,"a\n\nb"\n\n2,c\n'))
+    assert many.index.tolist() == [1, 3]  # a cell of three lines is one row, the blank line after it another
+
+
+def test_every_complaint_names_the_row_of_the_file(tmp_path):
+    """A bad cell is put into each row in turn; the complaint must lead to it."""
+    good = ["1.5,red,true,a", "2.5,blue,false,b", "3.5,red,true,a", "4.5,blue,false,b"]
+    bad = {"x": "much,red,true,a", "colour": "1.5,,true,a", "flag": "1.5,red,often,a", "y": "1.5,red,true,"}
+    encoder = TableEncoder(target="y").fit(read_table(written(tmp_path, "x,colour,flag,y\n" + "\n".join(good))))
+    for column, line in bad.items():
+        for place in range(4):
+            lines = [*good[:place], line, *good[place:]]
+            frame = read_table(written(tmp_path, "x,colour,flag,y\n" + "\n".join(lines)))
+            work = (lambda f: split_target(f, "y")) if column == "y" else encoder.transform
+            with pytest.raises(TableError, match=rf"{column}.*row {place + 1}\b|row {place + 1}\b.*{column}"):
+                work(frame)
+
+
+def test_an_id_column_names_rows_and_is_no_input(tmp_path):
+    path = written(tmp_path, "who,x,y\n007,1,a\n008,2,b\n,3,a\n")
+    frame = read_table(path, text=["who"])
+    assert with_ids(frame, "who").index.tolist() == ["1 (007)", "2 (008)", "3"]
+    encoder = TableEncoder(target="y", id="who").fit(frame)
+    assert encoder.feature_names_in_.tolist() == ["x"]
+    assert encoder.row_names_.tolist() == ["1 (007)", "2 (008)", "3"]
+    with pytest.raises(TableError, match=r"row 2 \(008\), column 'x' is empty"):
+        encoder.transform(frame.assign(x=[1.0, np.nan, 2.0]))
+    with pytest.raises(TableError, match=r"no id column 'whom' \(did you mean 'who'"):
+        with_ids(frame, "whom")
+
+
+# spreadsheets -----------------------------------------------------------------------------------------------------------
+
+RISKY = ["=1+1", "+x", "-x", "@SUM(A1)", "\tx", "\rx", "-1-1", "="]
+LABELS = [*RISKY, "-1", "+1.5e3", "-.5", "plain", "'quoted", "'=1", "''=1", "'-1"]
+
+
+def runs_in_a_spreadsheet(cell):
+    """As the Open Worldwide Application Security Project lists it; numbers are numbers."""
+    if cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
+
+
+def test_no_cell_is_a_formula_and_all_come_back(tmp_path):
+    assert [unguarded([guarded(label)])[0] for label in LABELS] == LABELS
+    frame = pd.DataFrame({"=name": LABELS, "x": range(len(LABELS)), "n": [-1] * len(LABELS)})
+    for name, separator in (("a.csv", ","), ("a.tsv", "\t")):
+        write_table(frame, tmp_path / name)
+        with open(tmp_path / name, newline="", encoding="utf-8") as stream:
+            cells = [cell for row in csv.reader(stream, delimiter=separator) for cell in row]
+        assert not any(runs_in_a_spreadsheet(cell) for cell in cells)
+        assert "-1" in cells  # a number stays one
+        back = read_table(tmp_path / name)
+        assert back.columns.tolist() == frame.columns.tolist()
+        assert back["=name"].tolist() == LABELS
+        assert back["n"].tolist() == [-1] * len(LABELS)
+    assert csv_text(frame) == (tmp_path / "a.csv").read_bytes().decode()
+    write_table(pd.DataFrame({"y": ["=a", "b"]}).astype("category"), tmp_path / "c.csv")
+    assert read_table(tmp_path / "c.csv")["y"].tolist() == ["=a", "b"]
+
+
+def test_columns_that_others_wrote_are_left_alone(tmp_path):
+    """Where a formula stands as it is, an apostrophe before another is part of the text."""
+    texts = ["=a", "'=a", "b"]
+    assert unguarded(texts) == texts
+    assert read_table(written(tmp_path, "y,x\n=a,1\n'=a,2\n"))["y"].tolist() == ["=a", "'=a"]
+
+
 # labels -----------------------------------------------------------------------------------------------------------------
 
 
@@ -120,14 +211,14 @@ def test_labels_keep_their_kind(values, kind):
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        (["a", None, "b", None], "'y' is empty in row 2, and 1 more cell"),
-        ([0.5, 1.5, 1.0, 2.0], "measurements, not labels: row 1 has 0.5"),
+        (["a", None, "b", None], "'y' is empty in row b, and 1 more cell"),
+        ([0.5, 1.5, 1.0, 2.0], "measurements, not labels: row a has 0.5"),
         (pd.to_datetime(["2020-01-01"] * 4), "holds Timestamp values"),
     ],
 )
 def test_bad_labels_are_refused(values, told):
     with pytest.raises(TableError, match=told):
-        split_target(pd.DataFrame({"x": range(4), "y": values}), "y")
+        split_target(pd.DataFrame({"x": range(4), "y": values}, index=list("abcd")), "y")
 
 
 def test_a_target_that_is_not_there_is_told():
@@ -177,15 +268,15 @@ def test_levels_that_were_not_there_are_zeros_and_told():
 def test_empty_cells_are_refused_by_row_and_column():
     holes = FRAME.drop(columns="class").astype({"age": float})
     holes.loc[3, "dose"] = np.nan
-    with pytest.raises(TableError, match="row 4, column 'dose' is empty or NA; fill"):
+    with pytest.raises(TableError, match="row 3, column 'dose' is empty or NA; fill"):
         TableEncoder().fit(holes)
     holes.loc[4, "colour"] = None
     with pytest.raises(
-        TableError, match=r"row 4, column 'dose' is empty or NA, and 1 more cell in columns 'dose', 'colour'"
+        TableError, match=r"row 3, column 'dose' is empty or NA, and 1 more cell in columns 'dose', 'colour'"
     ):
         TableEncoder().fit(holes)
     encoder = TableEncoder().fit(FRAME.drop(columns="class"))
-    with pytest.raises(TableError, match="row 4, column 'dose' is empty or NA"):
+    with pytest.raises(TableError, match="row 3, column 'dose' is empty or NA"):
         encoder.transform(holes)
 
 
@@ -210,13 +301,13 @@ def test_empty_cells_get_what_training_data_had():
         (["2020-01-01", "2020-02-01"] * 3, "holds dates or times, such as '2020-01-01'.*--drop x"),
         (["1.2.2020", "30.11.2021"] * 3, "holds dates"),
         (["12:30", "13:00"] * 3, "holds dates or times"),
-        (["1", "2", "?", "4", "5", "6"], r"mostly numbers, but row 3 has '\?'; if that means a missing value"),
+        (["1", "2", "?", "4", "5", "6"], r"mostly numbers, but row 2 has '\?'; if that means a missing value"),
         (["1,5", "2,5", "3,5"] * 2, "decimal commas"),
         ([np.nan] * 6, "'x' is empty in every row"),
-        ([1.0, 2.0, np.inf, 4.0, 5.0, 6.0], "row 3, column 'x' is inf"),
-        ([1.0, 2.0, 1e200, 4.0, 5.0, 6.0], r"row 3, column 'x' is 1e\+200"),
-        ([[1], [2], [3], [4], [5], [6]], "row 1, column 'x' holds a list"),
-        ([1j] * 6, "row 1, column 'x' holds a complex"),
+        ([1.0, 2.0, np.inf, 4.0, 5.0, 6.0], "row 2, column 'x' is inf"),
+        ([1.0, 2.0, 1e200, 4.0, 5.0, 6.0], r"row 2, column 'x' is 1e\+200"),
+        ([[1], [2], [3], [4], [5], [6]], "row 0, column 'x' holds a list"),
+        ([1j] * 6, "row 0, column 'x' holds a complex"),
     ],
 )
 def test_columns_that_are_no_inputs_are_refused(column, told):
@@ -235,9 +326,9 @@ def test_tables_of_other_columns_are_refused():
     encoder = TableEncoder(target="class").fit(FRAME)
     with pytest.raises(TableError, match="lacks columns 'age', 'smoker' of the training data; it has 'dose', 'colour'"):
         encoder.transform(FRAME[["dose", "colour"]])
-    with pytest.raises(TableError, match="'age' had numbers in the training data, but row 2 has 'old'"):
+    with pytest.raises(TableError, match="'age' had numbers in the training data, but row 1 has 'old'"):
         encoder.transform(FRAME.assign(age=["1", "old", "2", "3", "4", "5"]))
-    with pytest.raises(TableError, match="'smoker' had true and false in the training data, but row 1 has 'often'"):
+    with pytest.raises(TableError, match="'smoker' had true and false in the training data, but row 0 has 'often'"):
         encoder.transform(FRAME.assign(smoker="often"))
     with pytest.raises(TypeError, match="a pandas DataFrame is needed"):
         encoder.transform(np.zeros((2, 4)))

@@ -3,7 +3,13 @@
 `read_table` reads CSV, TSV and Parquet files; `split_target` takes the labels off; `TableEncoder` is a scikit-learn
 transformer from data frames to arrays: numbers as they are, booleans as 0 and 1, text as one column per level. Nothing is
 guessed: what cannot be used (dates, empty cells, text among numbers) is refused with row, column and what to do.
-Rows are counted from 1, without the header.
+
+A row is named by the index of its frame. In frames of `read_table` that is the line of the file, header not counted: the
+first row after the header is 1. `with_ids` adds the text of an id column: "7 (patient 12)". Other frames keep the index that
+they have, so that `frame.loc` finds the row.
+
+Text that a spreadsheet would run as a formula is written to CSV and TSV files with an apostrophe before it, and read back
+without: see `guarded`.
 """
 
 from __future__ import annotations
@@ -35,6 +41,9 @@ MANY_CLASSES = 50  # of the target, where they also make up more than a quarter 
 EXACT: Any = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
 DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}:\d{2}(:\d{2}.*)?)\s*")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what spreadsheets run, and the same with apostrophes before it
+PLAIN_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+BLANK_LINE = re.compile(r"[\r\n][ \t]*[\r\n](?<!\r\n)|^[ \t]*[\r\n]")
 
 
 class TableError(ValueError):
@@ -52,6 +61,8 @@ def read_table(path: str | os.PathLike[str], text: Iterable[str] = (), target: s
     """A data frame from a .csv, .tsv or .parquet file; text files also as .gz. Columns named in `text` are not parsed.
 
     Labels in column `target` that are different texts but one number, such as 01 and 1, are refused.
+
+    The index holds the line of each row in the file, header not counted.
     """
     path = Path(path)
     if not path.exists():
@@ -82,7 +93,77 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
         _needs_pyarrow()
         frame.to_parquet(path, index=False)
     else:
-        frame.to_csv(path, index=False, sep=SEPARATORS[kind][0], compression="gzip" if path.suffix == ".gz" else None)
+        text = csv_text(frame, SEPARATORS[kind][0]).encode()
+        path.write_bytes(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
+
+
+def csv_text(frame: pd.DataFrame, separator: str = ",") -> str:
+    """A data frame as the text of a CSV file, without its index."""
+    frame = _guarded_frame(frame)
+    # a carriage return ends a line, but not every version of Python puts quotes around it
+    returns = any("\r" in cell for name in frame for cell in (name, *_text_cells(frame[name])))
+    quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    return frame.to_csv(index=False, sep=separator, quoting=quoting, lineterminator="\n")
+
+
+def check_table_path(path: str | os.PathLike[str]) -> None:
+    """Raise TableError if the name of the file is not one that `write_table` can write."""
+    if _kind(Path(path)) == ".parquet":
+        _needs_pyarrow()
+
+
+def guarded(text: str) -> str:
+    """Text as it is written to CSV: with an apostrophe before it if a spreadsheet could run it as a formula.
+
+    That is text which begins with = + - @, a tab or a carriage return, unless it is a plain number such as -1. Text that
+    begins with apostrophes before one of these gets one more, so that `unguarded` can undo all.
+    """
+    return f"'{text}" if FORMULA.match(text) and not PLAIN_NUMBER.fullmatch(text) else text
+
+
+def unguarded(texts: Sequence[Any]) -> list[Any]:
+    """The cells of a column as they were before `guarded`; what is not text stays as it is.
+
+    A column in which any text begins as a formula was not written by `write_table`, and is left alone.
+    """
+    if any(isinstance(text, str) and guarded(text) != text and not _is_guarded(text) for text in texts):
+        return list(texts)
+    return [text[1:] if isinstance(text, str) and _is_guarded(text) else text for text in texts]
+
+
+def _is_guarded(text: str) -> bool:
+    return text.startswith("'") and guarded(text[1:]) == text
+
+
+def _guarded_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    names = [guarded(str(name)) for name in frame.columns]
+    return _with_texts(frame, lambda cells: [guarded(c) if isinstance(c, str) else c for c in cells]).set_axis(names, axis=1)
+
+
+def _with_texts(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
+    """The frame with `change` applied to the cells of each column that holds text, where it makes a difference."""
+    changed = {}
+    for place, dtype in enumerate(frame.dtypes):
+        if not _may_hold_text(dtype):
+            continue
+        cells = frame.iloc[:, place].astype(object).tolist()
+        new = change(cells)
+        if any(a is not b for a, b in zip(new, cells, strict=True)):
+            kind = object if isinstance(dtype, pd.CategoricalDtype) else dtype
+            changed[place] = pd.Series(new, index=frame.index, dtype=kind)
+    if not changed:
+        return frame
+    columns = [changed.get(place, frame.iloc[:, place]) for place in range(frame.shape[1])]
+    return pd.concat(columns, axis=1).set_axis(frame.columns, axis=1)
+
+
+def _may_hold_text(dtype: Any) -> bool:
+    times = types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype)
+    return not (times or types.is_numeric_dtype(dtype))
+
+
+def _text_cells(column: pd.Series) -> list[str]:
+    return [cell for cell in column.tolist() if isinstance(cell, str)] if _may_hold_text(column.dtype) else []
 
 
 def _kind(path: Path) -> str:
@@ -107,7 +188,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     frame = pd.read_parquet(path)
     _check_names([str(name) for name in frame.columns], path)
     frame.columns = pd.Index([str(name) for name in frame.columns])
-    return frame.reset_index(drop=True)
+    return frame.set_axis(_lines(len(frame)), axis=0)
 
 
 def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.DataFrame:
@@ -119,7 +200,7 @@ def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.
     separator = max(SEPARATORS[kind], key=first.count)
     rows = csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)
     header = next(row for row in rows if row)
-    names = [name.strip() for name in header]
+    names = unguarded([name.strip() for name in header])
     unnamed = [i for i, name in enumerate(names) if not name]
     if len(unnamed) > 1:
         raise TableError(f"{path}: columns {', '.join(str(i + 1) for i in unnamed)} have no name")
@@ -132,6 +213,7 @@ def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.
     if target in names and types.is_integer_dtype(frame[target].dtype):
         texts = pd.read_csv(io.StringIO(content, newline=""), usecols=[names.index(target)], dtype=str, **settings)[target]
         _refuse_merged(frame[target], texts.str.strip(), path)
+    frame = _with_texts(frame, unguarded).set_axis(_numbered(content, separator, len(frame), path), axis=0)
     return _without_row_numbers(frame, path) if unnamed else frame
 
 
@@ -144,6 +226,33 @@ def _refuse_merged(labels: pd.Series, texts: pd.Series, path: Path) -> None:
             f"{path}: labels {_cut(twice[0])} and {_cut(twice[1])} of the target {labels.name!r} are the same number; write "
             "them alike if they mean the same, otherwise with a letter"
         )
+
+
+def _lines(n: int) -> pd.RangeIndex:
+    return pd.RangeIndex(1, n + 1)
+
+
+def _numbered(content: str, separator: str, n: int, path: Path) -> pd.Index:
+    """(n,) places of the rows in the file as a spreadsheet counts them: blank lines count, the header does not."""
+    if not BLANK_LINE.search(content):
+        return _lines(n)
+    records = csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)
+    filled = [number for number, row in enumerate(records) if len(row) > 1 or (row and row[0].strip())]
+    if len(filled) != n + 1:
+        raise TableError(f"{path} has blank lines between which rows cannot be counted; remove the blank lines")
+    return pd.Index(np.array(filled[1:], dtype=np.int64) - filled[0])
+
+
+def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The frame without its id column `name`, whose text joins the names of the rows: "7 (patient 12)"."""
+    if name not in frame.columns:
+        raise TableError(f"there is no id column {name!r}{_meant(name, frame.columns)}; there are {_listed(frame.columns)}")
+    ids = frame[name]
+    named = [
+        str(row) if empty else f"{row} ({value})"
+        for row, value, empty in zip(frame.index, ids.tolist(), ids.isna(), strict=True)
+    ]
+    return frame.drop(columns=name).set_axis(pd.Index(named, dtype=object), axis=0)
 
 
 def _check_names(names: Sequence[str], path: Path) -> None:
@@ -178,14 +287,15 @@ def checked_labels(labels: pd.Series, target: str) -> np.ndarray:
     empty = labels.isna().to_numpy()
     if empty.any():
         raise TableError(
-            f"the target {target!r} is empty in row {int(np.argmax(empty)) + 1}{_and_more(empty)}; "
+            f"the target {target!r} is empty in row {labels.index[int(np.argmax(empty))]}{_and_more(empty)}; "
             "rows without a label cannot be learned from: remove them"
         )
     y = _label_array(labels, target)
     n_classes = len(np.unique(y))
     if n_classes > MANY_CLASSES and n_classes > len(y) / 4:
         raise TableError(
-            f"the target {target!r} has {n_classes} different values in {len(y)} rows, such as {y[0]!r}; is it a label?"
+            f"the target {target!r} has {n_classes} different values in {len(y)} rows, such as {_cut(y.tolist()[0])}; "
+            "is it a label?"
         )
     return y
 
@@ -199,8 +309,8 @@ def _label_array(labels: pd.Series, target: str) -> np.ndarray:
         if odd.any():
             first = int(np.argmax(odd))
             raise TableError(
-                f"the target {target!r} holds measurements, not labels: row {first + 1} has {numbers[first]:g}. Labels are "
-                "text, whole numbers or booleans; for measurements there is GPRegressor in Python"
+                f"the target {target!r} holds measurements, not labels: row {labels.index[first]} has {numbers[first]:g}. "
+                "Labels are text, whole numbers or booleans; for measurements there is GPRegressor in Python"
             )
         return numbers.astype(np.int64)
     values = labels.tolist()
@@ -246,6 +356,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         the most frequent value).
     target : str or None
         Column of labels; if a table has it, it is no input.
+    id : str or None
+        Column that identifies rows; if a table has it, it is no input, and it joins the names of the rows.
 
     A level that training data did not have becomes zeros in all the columns of its kind, with an `UnseenLevelWarning`.
     Tables to predict may have further columns, and columns in another order.
@@ -253,12 +365,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     columns_ : a tuple of `Column`, one per input column
+    row_names_ : ndarray of shape (n,)
+        The names of the training rows: the index of the frame, with the id column's text if there is one.
     n_features_in_, feature_names_in_ : as in scikit-learn
     """
 
-    def __init__(self, impute: str | None = None, target: str | None = None):
+    def __init__(self, impute: str | None = None, target: str | None = None, id: str | None = None):
         self.impute = impute
         self.target = target
+        self.id = id
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn names, kinds, levels and medians of the columns."""
@@ -267,6 +382,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         frame = self._inputs(_frame(X))
         if not len(frame):
             raise TableError("the table has no rows")
+        self.row_names_ = row_names(frame)
         self._refuse_empty(frame, list(frame.columns))
         self.columns_ = tuple(_learned(frame[name]) for name in frame.columns)
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
@@ -276,7 +392,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> np.ndarray:
         """(n, D) numbers."""
         check_is_fitted(self)
-        frame = self._in_order(_frame(X))
+        frame = self._in_order(self._named(_frame(X)))
         self._refuse_empty(frame, [c.name for c in self.columns_])
         return np.concatenate([self._encoded(frame[c.name], c) for c in self.columns_], axis=1)
 
@@ -294,7 +410,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """A row as training data could have had it."""
         return pd.DataFrame({c.name: [c.levels[0] if c.levels else c.median] for c in self.columns_})
 
+    def _named(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return with_ids(frame, self.id) if self.id is not None and self.id in frame.columns else frame
+
     def _inputs(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame = self._named(frame)
         frame = frame.drop(columns=self.target) if self.target in frame.columns else frame
         if not len(frame.columns):
             raise TableError("the table has no input columns")
@@ -318,7 +438,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             row, column = (int(i[0]) for i in np.nonzero(empty))
             columns = [name for name, some in zip(names, empty.any(axis=0), strict=True) if some]
             raise TableError(
-                f"row {row + 1}, column {names[column]!r} is empty or NA{_and_more(empty)}"
+                f"row {frame.index[row]}, column {names[column]!r} is empty or NA{_and_more(empty)}"
                 f"{f' in columns {_listed(columns)}' if len(columns) > 1 else ''}; fill the cells, remove the rows, or fit "
                 'with medians in their place (--impute median; TableEncoder(impute="median"))'
             )
@@ -330,8 +450,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         numbers = np.full(len(values), np.nan if column.fill is None else float(column.fill))
         if not empty.all():
             read = _booleans if column.kind == "boolean" else _numbers
-            numbers[~empty] = read(values[~empty], column.name, np.nonzero(~empty)[0])
+            numbers[~empty] = read(values[~empty], column.name)
         return numbers[:, None]
+
+
+def row_names(frame: pd.DataFrame) -> np.ndarray:
+    """(n,) the index of a frame as whole numbers or text."""
+    if types.is_integer_dtype(frame.index.dtype):
+        return np.asarray(frame.index, dtype=np.int64)
+    return np.array([str(name) for name in frame.index], dtype=str)
 
 
 def _frame(X: Any) -> pd.DataFrame:
@@ -348,7 +475,6 @@ def _learned(values: pd.Series) -> Column:
     """What a column is."""
     name = str(values.name)
     present = values.dropna()
-    where = np.nonzero(~values.isna().to_numpy())[0]
     if types.is_datetime64_any_dtype(values.dtype) or types.is_timedelta64_dtype(values.dtype):
         raise TableError(_dates(name, present.iloc[0]))
     if types.is_bool_dtype(values.dtype) or (
@@ -357,15 +483,15 @@ def _learned(values: pd.Series) -> Column:
         median = float(np.mean([bool(v) for v in present]) >= 0.5)
         return Column(name, "boolean", fill=median, median=median)
     if types.is_numeric_dtype(values.dtype) and not types.is_complex_dtype(values.dtype):
-        median = float(np.median(_numbers(present, name, where)))
+        median = float(np.median(_numbers(present, name)))
         return Column(name, "number", fill=median, median=median)
-    texts = _texts(present, name, where)
-    _refuse_what_is_no_category(texts, name, where)
+    texts = _texts(present, name)
+    _refuse_what_is_no_category(texts, name, present.index)
     levels, counts = np.unique(texts, return_counts=True)
     return Column(name, "category", tuple(levels.tolist()), fill=str(levels[np.argmax(counts)]))
 
 
-def _refuse_what_is_no_category(texts: list[str], name: str, where: np.ndarray) -> None:
+def _refuse_what_is_no_category(texts: list[str], name: str, rows: pd.Index) -> None:
     if np.mean([bool(DATE.fullmatch(text)) for text in texts]) > 0.9:
         raise TableError(_dates(name, texts[0]))
     if np.mean([bool(DECIMAL_COMMA.fullmatch(text)) for text in texts]) > 0.5:
@@ -374,7 +500,7 @@ def _refuse_what_is_no_category(texts: list[str], name: str, where: np.ndarray) 
     if 0.5 < np.mean(numbers) < 1:
         odd = int(np.argmin(numbers))
         raise TableError(
-            f"column {name!r} is mostly numbers, but row {where[odd] + 1} has {_cut(texts[odd])}; if that means a missing "
+            f"column {name!r} is mostly numbers, but row {rows[odd]} has {_cut(texts[odd])}; if that means a missing "
             "value, leave the cell empty"
         )
     distinct = len(set(texts))
@@ -392,8 +518,8 @@ def _dates(name: str, first: Any) -> str:
     )
 
 
-def _numbers(values: pd.Series, name: str, where: np.ndarray) -> np.ndarray:
-    """Numbers in a column; `where` are their rows."""
+def _numbers(values: pd.Series, name: str) -> np.ndarray:
+    """Numbers in a column without empty cells."""
     if types.is_datetime64_any_dtype(values.dtype):
         raise TableError(_dates(name, values.iloc[0]))
     if types.is_complex_dtype(values.dtype):
@@ -404,44 +530,44 @@ def _numbers(values: pd.Series, name: str, where: np.ndarray) -> np.ndarray:
         things = values.tolist()
         bad = next((i for i, thing in enumerate(things) if not _is_number(thing)), 0)
         raise TableError(
-            f"column {name!r} had numbers in the training data, but row {where[bad] + 1} has {_cut(things[bad])}"
+            f"column {name!r} had numbers in the training data, but row {values.index[bad]} has {_cut(things[bad])}"
         ) from None
     large = ~(np.abs(numbers) <= LARGEST)
     if large.any():
         first = int(np.argmax(large))
-        raise TableError(f"row {where[first] + 1}, column {name!r} is {numbers[first]:g}: no number to compute with")
+        raise TableError(f"row {values.index[first]}, column {name!r} is {numbers[first]:g}: no number to compute with")
     return numbers
 
 
-def _booleans(values: pd.Series, name: str, where: np.ndarray) -> np.ndarray:
+def _booleans(values: pd.Series, name: str) -> np.ndarray:
     known = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
     numbers = [known.get(str(value).strip().lower()) for value in values.tolist()]
     if None in numbers:
         bad = numbers.index(None)
         raise TableError(
-            f"column {name!r} had true and false in the training data, but row {where[bad] + 1} has {_cut(values.iloc[bad])}"
+            f"column {name!r} had true and false in the training data, but row {values.index[bad]} has "
+            f"{_cut(values.tolist()[bad])}"
         )
     return np.array(numbers, dtype=float)
 
 
-def _texts(values: pd.Series, name: str, where: np.ndarray) -> list[str]:
+def _texts(values: pd.Series, name: str) -> list[str]:
     """Levels as text; whole numbers without a decimal point."""
     texts = []
-    for row, value in zip(where, values.tolist(), strict=True):
+    for row, value in zip(values.index, values.tolist(), strict=True):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, (str, bool, int, float, np.generic)):
             kind = type(value).__name__
-            raise TableError(f"row {row + 1}, column {name!r} holds a {kind}; cells must be numbers, booleans or text")
+            raise TableError(f"row {row}, column {name!r} holds a {kind}; cells must be numbers, booleans or text")
         texts.append(str(value))
     return texts
 
 
 def _one_hot(values: pd.Series, column: Column) -> np.ndarray:
     empty = values.isna().to_numpy()
-    where = np.nonzero(~empty)[0]
     texts = np.full(len(values), column.fill or "", dtype=object)
-    texts[where] = _texts(values[~empty], column.name, where)
+    texts[~empty] = _texts(values[~empty], column.name)
     encoded = np.array(texts[:, None] == np.array(column.levels, dtype=object), dtype=float)
     strange = encoded.sum(axis=1) == 0
     if strange.any():
