@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "_version": set(),
     "regressor": {"kernels", "likelihoods", "inference", "sparse", "learning"},
     "choose": {"likelihoods", "inference", "sparse", "sampling"},
-    "estimator": {"choose", "kernels", "likelihoods", "inference", "sparse", "learning", "sampling"},
+    "estimator": {"choose", "numerics", "kernels", "likelihoods", "inference", "sparse", "learning", "sampling"},
     "tables": set(),
     "expressions": {"kernels"},
     "persist": {"estimator", "regressor", "sampling", "_version"},

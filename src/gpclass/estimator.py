@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,8 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
-from .learning.streams import Source, codes, is_stream, look
+from .learning.streams import Batch, Source, codes, is_stream, look
+from .numerics.fingerprint import single_precision_fingerprints
 from .sampling import Draws, Sampler
 from .sparse import IVM
 
@@ -56,6 +58,27 @@ def _takes_more(self) -> bool:
     if isinstance(engine, IVM) or engine is IVM or getattr(engine, "minibatches", False):
         return True
     raise AttributeError(f"partial_fit needs an engine that takes rows as they come, as IVM and ScalableEP do; not {engine}")
+
+
+@dataclass(frozen=True)
+class _Fingerprinted:
+    """A source that takes the fingerprint of each row as it is read."""
+
+    source: Source
+    prints: np.ndarray  # (n,)
+
+    @property
+    def n_rows(self) -> int:
+        return self.source.n_rows
+
+    @property
+    def n_columns(self) -> int:
+        return self.source.n_columns
+
+    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
+        for batch in self.source.batches(size, seed):
+            self.prints[batch.rows] = single_precision_fingerprints(batch.X)
+            yield batch
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
@@ -108,6 +131,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     inputs_ : the inputs that predictions rest on: the training rows, or the active or inducing ones (with an axis of classes
         before these if each class has its own)
     active_indices_ : which training rows these are, where an engine has chosen some
+    row_fingerprints_ : ndarray of shape (n,)
+        A number of 64 bits for each training row, in the order in which rows came. Reports recognise training rows by it.
+        Model files keep it: eight bytes a row, however many there are.
+    rows_ : ndarray of shape (k,)
+        After `partial_fit` with IVM only: the numbers of the training rows that `posterior_` and `loo` describe.
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -127,6 +155,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     inference_: Any
     inputs_: np.ndarray
     active_indices_: np.ndarray
+    row_fingerprints_: np.ndarray
+    rows_: np.ndarray
     _seen: int  # rows taken in so far
     _trainer: Any  # a run on minibatches, for `partial_fit`
 
@@ -184,7 +214,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _fit_stream(self, source: Source) -> Learned:
         check_search(self)
         rng = self._generator()
-        summary = look(source, (int(rng.integers(2**31)), 0))
+        read = _Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
+        summary = look(read, (int(rng.integers(2**31)), 0))
+        self.row_fingerprints_ = read.prints
         self.classes_ = summary.labels
         self._check_classes()
         self.n_features_in_ = source.n_columns
@@ -216,12 +248,17 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"classes are {np.unique(classes)!r}, but the first call had {self.classes_!r}")
         place = codes(y, self.classes_, 2)
         if isinstance(self.inference_, IVM):
-            return self._update_active(np.asarray(X, np.float64), place)
+            self._update_active(np.asarray(X, np.float64), place)
+            return self._came(X)
         if self._trainer is None:
             raise ValueError("this model has lost its place in training, as models read from a file have; fit it again")
         labels = self._trainer.labels
         self._trainer.extend(X, labels[place])
         self._conclude(trained(self._trainer), self.inference_)
+        return self._came(X)
+
+    def _came(self, X):
+        self.row_fingerprints_ = np.concatenate([self.row_fingerprints_, single_precision_fingerprints(X)])
         return self
 
     def _update_active(self, X, place):
@@ -230,16 +267,16 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
         )
-        self.active_indices_ = numbers[self.posterior_.rows]
+        self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
         self.log_evidence_, self._seen = self.posterior_.log_evidence, self._seen + len(X)
-        return self
 
     def _conclude(self, learned: Learned, engine) -> Learned:
         """Keep what was learned."""
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
         self.inputs_, self._trainer = learned.inputs, learned.trainer
-        self.__dict__.pop("active_indices_", None)
+        for name in ("active_indices_", "rows_"):
+            self.__dict__.pop(name, None)
         if learned.rows is not None:
             self.active_indices_ = learned.rows
         self.inference_ = engine
@@ -261,7 +298,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         except OverflowError as error:
             raise ValueError(f"X contains a number that no float can hold: {error}") from error
         check_classification_targets(y)
-        self._seen = len(X)
+        self._seen, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
         self.classes_ = np.unique(y if classes is None else classes)
         self._check_classes()
         return X, codes(y, self.classes_, 2)
@@ -431,7 +468,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self.posterior_.jensen_bound()
 
     def loo(self) -> np.ndarray:
-        """(n, C) leave-one-out class probabilities of the training rows, without refits; columns as `classes_`."""
+        """(n, C) leave-one-out class probabilities of the training rows, without refits; columns as `classes_`.
+
+        Rows are in the order of `fit`; after `partial_fit` with IVM, `rows_` says which they are.
+        """
         check_is_fitted(self)
         return self.posterior_.loo_class_probabilities()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.base import clone
 from ..choose import default_engines, has_comparable_evidence
 from .metrics import error_rate, expected_calibration_error, nlpd
 from .models import classifier, codes_of, leave_one_out, training_labels
+from .seen import FairProbabilities, fair_probabilities
 
 REFIT = 3000  # rows times latent functions above which a model is not fitted again to see how long it takes
 FAILURES = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError, AttributeError, NotImplementedError)
@@ -32,7 +33,7 @@ class Comparison:
     seconds: float = np.nan  # of the fit
     own: bool = False  # whether it is the engine of the model that was given
     note: str = ""  # what went wrong
-    probabilities: np.ndarray | None = None  # (m, C) on the test rows
+    judged: FairProbabilities | None = None  # probabilities of the test rows
 
 
 def compare_engines(
@@ -40,9 +41,10 @@ def compare_engines(
 ) -> list[Comparison]:
     """Fit copies of a fitted model with other engines to X, y and score all on X_test, y_test; best test NLPD first.
 
-    The model's own engine is fitted again (unless there are many rows) for the time it takes and for what it warns of; its
-    figures are those of the model itself. Copies start learning where the model ended. A copy that fails is in the list
-    with the reason as its note.
+    Test rows that are among the training rows are judged by leave-one-out probabilities; an engine without these has no
+    figures then. The model's own engine is fitted again (unless there are many rows) for the time it takes and for what
+    it warns of; its figures are those of the model itself. Copies start learning where the model ended. A copy that
+    fails is in the list with the reason as its note.
     """
     last = classifier(model)
     names = default_engines(len(y), len(last.classes_)) if engines is None else tuple(engines)
@@ -58,18 +60,18 @@ def engine_name(engine: Any) -> str:
 
 def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Comparison:
     """The figures of a fitted model."""
-    last = classifier(fitted)
-    p = fitted.predict_proba(X_test)
-    classes = last.classes_
-    return Comparison(
-        name,
-        float(getattr(last, "log_evidence_", np.nan)) if has_comparable_evidence(last.inference_) else np.nan,
-        _loo_nlpd(last),
-        nlpd(y_test, p, classes),
-        error_rate(y_test, p, classes),
-        expected_calibration_error(y_test, p, classes=classes),
-        probabilities=p,
-        **more,
+    last, judged = classifier(fitted), fair_probabilities(fitted, X_test, y_test)
+    evidence = float(getattr(last, "log_evidence_", np.nan)) if has_comparable_evidence(last.inference_) else np.nan
+    row = Comparison(name, evidence, _loo_nlpd(last), judged=judged, **more)
+    if not judged.fair.all():
+        unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} rows that it was trained on"
+        return replace(row, note=f"{row.note}; {unseen}" if row.note else unseen)
+    p, classes = judged.p, last.classes_
+    return replace(
+        row,
+        nlpd=nlpd(y_test, p, classes),
+        error=error_rate(y_test, p, classes),
+        calibration=expected_calibration_error(y_test, p, classes=classes),
     )
 
 

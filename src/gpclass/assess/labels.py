@@ -6,23 +6,25 @@ which a posterior has from its cavities without refits, or by predictions of fol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from .models import classifier, codes_of, leave_one_out, training_labels
+from .models import classifier, codes_of, leave_one_out, posterior_rows, training_labels, training_names
 
 
 class LabelCheck(NamedTuple):
     """Rows in the order in which their labels should be checked, the most suspicious first; arrays of one length."""
 
-    rows: np.ndarray  # row numbers, from 0
+    rows: np.ndarray  # places of the rows among those that `fit` was given, from 0: y[rows] are their labels
     labels: np.ndarray  # the labels that the rows have
     probability: np.ndarray  # of that label, given all other rows
     likelier: np.ndarray  # the most probable of the other labels
     likelier_probability: np.ndarray
+    names: np.ndarray  # of the rows, as text: see `suspicious_labels`
 
     def head(self, n: int) -> LabelCheck:
         """The first n of them."""
@@ -41,6 +43,13 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
     folds : number of folds
     random_state : of the cut into folds
 
+    Returns
+    -------
+    LabelCheck
+        `rows` are places from 0, as Python counts. `names` are for people: the index of the data frame X if that is given;
+        else what the model knows of its training rows, which for a model of `gpclass fit` is the line of the data file
+        (header not counted, the first row is 1) with the text of the id column; else the places.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -55,17 +64,40 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
     if labels is not None and p is not None:
         if y is not None and not np.array_equal(np.asarray(y), labels):
             raise ValueError("y is not what the model was fitted to; leave X and y out, or fit the model to them")
-        return ranked(p, labels, last.classes_)
+        rows = posterior_rows(model)
+        return ranked(p, labels, last.classes_, names_of(model, X), rows)
     if X is None or y is None:
         raise ValueError(
             f"{type(last.inference_).__name__} has no leave-one-out probabilities: pass X and y, the training rows and "
             "labels, for predictions by folds"
         )
-    return ranked(_by_folds(model, X, np.asarray(y), folds, random_state), np.asarray(y), last.classes_)
+    p = _by_folds(model, X, np.asarray(y), folds, random_state)
+    return ranked(p, np.asarray(y), last.classes_, names_of(model, X))
 
 
-def ranked(p: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> LabelCheck:
-    """Rows by the probability of their own label, from probabilities p (n, C) that were made without it."""
+def names_of(model: Any, X: Any = None) -> list[str] | None:
+    """Names of the training rows: the index of X if it is a frame, else what the model knows; None if that is nothing."""
+    if hasattr(X, "iloc"):
+        return row_names(X)
+    return training_names(model)
+
+
+def row_names(X: Any) -> list[str]:
+    """Names of rows as text: the index of a frame, places from 0 otherwise."""
+    return [str(name) for name in (X.index if hasattr(X, "iloc") else range(len(X)))]
+
+
+def ranked(
+    p: np.ndarray,
+    labels: np.ndarray,
+    classes: np.ndarray,
+    names: Sequence[str] | None = None,
+    rows: np.ndarray | None = None,
+) -> LabelCheck:
+    """Rows by the probability of their own label, from probabilities p (n, C) that were made without it.
+
+    `rows` are the places of these rows (0, 1, … by default), of which `names` has one for each.
+    """
     codes = codes_of(labels, classes)
     each = np.arange(len(codes))
     own = p[each, codes]
@@ -73,7 +105,9 @@ def ranked(p: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> LabelCheck
     others[each, codes] = -np.inf
     likelier = others.argmax(axis=1)
     order = np.argsort(own, kind="stable")  # of two that are alike the earlier row comes first
-    found = (each, np.asarray(labels), own, classes[likelier], others[each, likelier])
+    places = each if rows is None else rows
+    named = np.array([str(place) if names is None else names[place] for place in places.tolist()], dtype=str)
+    found = (places, np.asarray(labels), own, classes[likelier], others[each, likelier], named)
     return LabelCheck(*(part[order] for part in found))
 
 

@@ -76,9 +76,24 @@ def training_inputs(model: Any) -> np.ndarray | None:
     return inputs if labels is not None and inputs.ndim == 2 and len(inputs) == len(labels) else None
 
 
+def training_names(model: Any) -> list[str] | None:
+    """Names of the training rows as the table had them, or None where the model was fitted to arrays."""
+    first = model.steps[0][1] if isinstance(model, Pipeline) else model
+    names = getattr(first, "row_names_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def posterior_rows(model: Any) -> np.ndarray | None:
+    """(n,) numbers of the training rows that `training_labels` and `leave_one_out` are of, or None where there are none."""
+    last, labels = classifier(model), training_labels(model)
+    return getattr(last, "rows_", None if labels is None else np.arange(len(labels)))
+
+
 def leave_one_out(model: Any) -> np.ndarray | None:
     """(n, C) class probabilities of each training row given all others, or None where the posterior has none."""
     last = classifier(model)
+    if getattr(last.inference_, "augment", None) is not None:  # copies of a row would stay in when it is left out
+        return None
     try:
         return last.loo()
     except AttributeError:  # says that no training rows are kept

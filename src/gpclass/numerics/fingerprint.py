@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 BLOCK = 1 << 16  # rows hashed at a time
+SINGLE = 24  # binary digits of single precision
 
 
 def fingerprint(*parts: Any) -> str:
@@ -29,15 +30,27 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-def row_fingerprints(X: Any) -> np.ndarray:
-    """(n,) unsigned integers of 64 bits, one for each row of X (n, D); -0.0 equals 0.0, and every NaN equals every other."""
+def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
+    """(n,) unsigned integers of 64 bits, one for each row of X (n, D); -0.0 equals 0.0, and every NaN equals every other.
+
+    With `bits`, values count as equal if they are equal when rounded to so many binary digits: 24 is single precision.
+    """
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
     for start in range(0, len(X), BLOCK):
-        block = _canonical(X[start : start + BLOCK])
+        block = _canonical(_rounded(X[start : start + BLOCK], bits))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in block]
         codes[start : start + BLOCK] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
     return codes
+
+
+def single_precision_fingerprints(X: Any) -> np.ndarray:
+    """(n,) row fingerprints by which training rows are recognised: rows that are equal in single precision have the same.
+
+    A step of a pipeline that multiplies matrices may round a row differently in another batch, so that the last digits
+    must not count.
+    """
+    return row_fingerprints(X, bits=SINGLE)
 
 
 def _shape(part: Any) -> str:
@@ -53,6 +66,13 @@ def _bytes(part: Any) -> Iterable[bytes]:
             yield _canonical(rows[start : start + BLOCK]).tobytes()
     else:
         yield json.dumps([str(entry) for entry in part.ravel()]).encode()
+
+
+def _rounded(X: np.ndarray, bits: int | None) -> np.ndarray:
+    if bits is None:
+        return X
+    mantissa, exponent = np.frexp(np.asarray(X, float))
+    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 
 
 def _canonical(X: np.ndarray) -> np.ndarray:

@@ -17,8 +17,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..models import classifier
 from . import figures
 from .facts import Facts, gather
@@ -43,6 +41,8 @@ def write_report(
     ----------
     model : fitted GPClassifier, or pipeline that ends in one
     X, y : test rows, as the model takes them (array or frame), and their labels
+        Rows that the model was trained on are recognised, and their figures are leave-one-out. Where the engine has no
+        leave-one-out probabilities they are set aside; if no others are left, the report says that it cannot judge.
     path : where to write
     data : (X_train, y_train) as `fit` was given them, for the comparison of engines
     engines : names of engines to compare, such as "laplace", "ep"; by default some that are quick enough
@@ -60,7 +60,7 @@ def write_report(
     """
     environment = _environment()  # first, for what is missing should be told before the work
     facts = gather(model, X, y, data=data, engines=engines, title=title)
-    page = render(facts, _figures(facts, model, X, y, data), environment)
+    page = render(facts, _figures(facts, model, data), environment)
     path = Path(path)
     path.write_text(page, encoding="utf-8", errors="replace")  # half a character of a damaged table is a “?”
     return path
@@ -73,10 +73,10 @@ def render(facts: Facts, drawn: dict[str, Any], environment: Any = None) -> str:
     return environment.from_string(_template()).render(facts=facts, drawn=drawn, style=style)
 
 
-def _figures(facts: Facts, model, X, y, data) -> dict[str, Any]:
+def _figures(facts: Facts, model, data) -> dict[str, Any]:
     last = classifier(model)
     return {
-        "reliability": figures.reliability(np.asarray(y), model.predict_proba(X), last.classes_),
+        "reliability": figures.reliability(facts.labels, facts.judged.p, last.classes_),
         "relevance": figures.relevance(facts.relevance, model),
         "evidence": None if facts.evidence is None else figures.evidence(facts.evidence),
         "map": figures.decision_map(model, data),

@@ -14,13 +14,24 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._version import __version__
 from ...inference import EP, KL, TAP, VB, Laplace, NestedEP
 from ..compare import Comparison, checked_test, compare_engines, engine_name, scored
-from ..labels import LabelCheck, ranked, suspicious_labels
+from ..labels import LabelCheck, names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
-from ..models import as_fitted, classifier, codes_of, input_names, leave_one_out, to_inputs, training_inputs, training_labels
+from ..models import (
+    as_fitted,
+    classifier,
+    codes_of,
+    input_names,
+    leave_one_out,
+    posterior_rows,
+    to_inputs,
+    training_inputs,
+    training_labels,
+)
 from ..novelty import far_rows
 from ..plots.relevance import relevances
+from ..seen import FairProbabilities, fair_probabilities
 from ..surface import Surface, evidence_surface
-from .verdict import Verdict, judge
+from .verdict import Verdict, judge, rows_in_words
 
 SHOWN, LISTED = 10, 25  # rows of the lists: uncertain ones, and labels to check
 COLUMNS = 40  # of the data that are summed up one by one
@@ -46,7 +57,7 @@ class Column:
 class Row:
     """A row that is worth a look."""
 
-    name: str  # as the table has it: its index, or its number
+    name: str  # as the table has it: its index; for arrays its place from 0
     label: str
     probability: float  # of the own label
     other: str  # the most probable label, or the most probable of the others
@@ -104,6 +115,14 @@ class Facts:
     evidence_words: str
     far: list[str]  # test rows far from the training data
     verdict: Verdict
+    judged: FairProbabilities  # class probabilities of the test rows
+    labels: np.ndarray  # of the test rows
+    n_given: int  # rows that were given to judge by, of which some may have been set aside
+
+    @property
+    def rows(self) -> str:
+        """What the rows are that the model is judged by."""
+        return rows_in_words(self.judged)
 
     @property
     def n_train(self) -> int | None:
@@ -120,16 +139,20 @@ def gather(
     """Facts of a fitted model on test rows X with labels y; `data` are (X_train, y_train) as `fit` was given them."""
     last = classifier(model)
     labels, codes = checked_test(model, X, y)
+    n_given = len(labels)
+    X, labels, codes = _fair(model, X, labels, codes)
     train = _training_data(model, data)
     train_labels = training_labels(model) if train is None else np.asarray(train[1])
     own = scored(model, X, labels, engine_name(last.inference_), own=True)
-    p = own.probabilities
-    assert p is not None, "a scored model has predicted"
+    judged = own.judged
+    assert judged is not None, "a scored model has predicted"
+    p = judged.p
     rows, rows_words = _compared(model, train, own, X, labels, engines)
     loo = leave_one_out(model)
-    check, check_words = _label_check(model, train, loo, train_labels)
+    check, check_words = _label_check(model, train, loo)
     evidence, evidence_words = _evidence(model, train, last)
-    far = np.flatnonzero(far_rows(model, X))
+    far = np.flatnonzero(far_rows(model, X) & ~judged.seen)
+    own_loo = _own_probability(loo, training_labels(model), last.classes_)
     names = [str(label) for label in last.classes_.tolist()]
     test_names = row_names(X)
     described = X if train is None else train[0]
@@ -149,17 +172,28 @@ def gather(
         engines=rows,
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
-        uncertain=_uncertain(model, X, p, codes, names, test_names),
-        check_train=[] if check is None else _as_rows(_doubtful(check), _train_names(train)),
+        uncertain=_uncertain(model, X, judged, codes, names, test_names),
+        check_train=[] if check is None else _as_rows(_doubtful(check)),
         check_train_words=check_words,
         checked=check is not None,
-        check_test=_as_rows(_doubtful(ranked(p, labels, last.classes_)), test_names),
+        check_test=_as_rows(_doubtful(ranked(p, labels, last.classes_, test_names))),
         relevance=_relevance(model),
         evidence=evidence,
         evidence_words=evidence_words,
         far=[test_names[i] for i in far],
-        verdict=judge(last, p, codes, _own_probability(loo, train_labels, last.classes_), rows, len(far), check),
+        verdict=judge(last, judged, codes, own_loo, rows, len(far), check, n_given),
+        judged=judged,
+        labels=labels,
+        n_given=n_given,
     )
+
+
+def _fair(model, X, labels, codes):
+    """The rows to judge by: without those that the model was trained on and cannot leave out, unless these are all."""
+    fair = fair_probabilities(model, X, labels).fair
+    if fair.all() or not fair.any():
+        return X, labels, codes
+    return (X.iloc[fair] if hasattr(X, "iloc") else np.asarray(X)[fair]), labels[fair], codes[fair]
 
 
 def _training_data(model, data):
@@ -199,20 +233,13 @@ def _compared(model, train, own, X, labels, engines) -> tuple[list[Comparison], 
 # rows -------------------------------------------------------------------------------------------------------------------
 
 
-def row_names(X: Any) -> list[str]:
-    """Names of rows: the index of a frame, numbers from 0 otherwise."""
-    return [str(name) for name in (X.index if hasattr(X, "iloc") else range(len(X)))]
-
-
-def _train_names(train):
-    return None if train is None else row_names(train[0])
-
-
-def _label_check(model, train, loo, labels):
+def _label_check(model, train, loo):
     """Training rows in the order of doubt, and in words why there are none, or how they were judged."""
+    labels = training_labels(model)
     if loo is not None and labels is not None:
         words = "Each row is judged by the model without that row (leave-one-out)."
-        return ranked(loo, labels, classifier(model).classes_), words
+        names = names_of(model, None if train is None else train[0])
+        return ranked(loo, labels, classifier(model).classes_, names, posterior_rows(model)), words
     if train is None:
         return None, "This engine has no leave-one-out probabilities, and the training rows were not given."
     return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
@@ -223,19 +250,20 @@ def _doubtful(check: LabelCheck) -> LabelCheck:
     return LabelCheck(*(part[check.probability < check.likelier_probability] for part in check))
 
 
-def _as_rows(check: LabelCheck, names: list[str] | None) -> list[Row]:
+def _as_rows(check: LabelCheck) -> list[Row]:
     check = check.head(LISTED)
     return [
-        Row(str(row) if names is None else names[row], str(label), float(p), str(other), float(q))
-        for row, label, p, other, q in zip(*check, strict=True)
+        Row(name, str(label), float(p), str(other), float(q))
+        for _, label, p, other, q, name in zip(*check, strict=True)
     ]
 
 
-def _uncertain(model, X, p, codes, classes, names) -> list[Row]:
-    """The rows of largest entropy."""
+def _uncertain(model, X, judged, codes, classes, names) -> list[Row]:
+    """The rows of largest entropy. What the spread of a probability would be without the row itself is not known."""
+    p = judged.p
     order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:SHOWN]
     some = X.iloc[order] if hasattr(X, "iloc") else np.asarray(X)[order]
-    spread = _spread(model, some)
+    spread = np.where(judged.seen[order, None], np.nan, _spread(model, some))
     top = p.argmax(axis=1)
     return [
         Row(names[i], classes[codes[i]], float(p[i, codes[i]]), classes[top[i]], float(p[i, top[i]]), float(s[top[i]]))

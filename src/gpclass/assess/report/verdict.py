@@ -13,6 +13,7 @@ import numpy as np
 
 from ..labels import LabelCheck
 from ..metrics import expected_calibration_error, information_score
+from ..seen import FairProbabilities
 from .words import percent
 
 LEVELS = ("good", "care", "poor")
@@ -21,10 +22,12 @@ HEADLINES = {
     "care": "Usable with care: see what follows.",
     "poor": "Do not rely on these probabilities yet.",
 }
+NOT_JUDGED = "These rows cannot show how good the model is: it was trained on them."
 FEW = 40  # test rows below which all figures are rough
 DRAWS = 200  # of labels, to see what chance does to the calibration error
 CHANCE = 0.05
 LONELY = 0.05  # part of the test rows that may be far from the training data
+KNOWN = 0.05  # part of the test rows that may be training rows, judged by leave-one-out
 DOUBTFUL = 0.05  # probability of its own label below which a training row is worth a look
 MANY = 0.02  # part of the training rows: more of those are a sign of wrong labels
 SHIFTED = 3.0  # standard errors
@@ -41,6 +44,7 @@ class Remark:
 @dataclass(frozen=True)
 class Verdict:
     remarks: list[Remark]
+    judged: bool = True  # whether the rows could show how good the model is
 
     @property
     def level(self) -> str:
@@ -49,26 +53,54 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        return HEADLINES[self.level]
+        return HEADLINES[self.level] if self.judged else NOT_JUDGED
 
 
 def judge(
     last: Any,
-    p: np.ndarray,
+    judged: FairProbabilities,
     codes: np.ndarray,
     loo: np.ndarray | None,
     engines: list[Any],
     n_far: int,
     check: LabelCheck | None,
+    n_given: int,
 ) -> Verdict:
-    """Look at convergence, skill, calibration, leave-one-out against test, far rows and labels.
+    """Look at rows the model was trained on, convergence, skill, calibration, leave-one-out against test, far rows, labels.
 
-    p (m, C) probabilities and `codes` (m,) classes of the test rows; `loo` (n,) leave-one-out probabilities of the training
-    rows' own labels.
+    `judged` are the probabilities and `codes` (m,) the classes of the test rows; `loo` (n,) leave-one-out probabilities of
+    the training rows' own labels; `n_far` counts rows that are far, `n_given` those that the user gave.
     """
-    remarks = [_convergence(last, engines), _skill(p, codes), _calibration(p, codes), _size(codes)]
-    remarks += [_shift(p, codes, loo), _far(n_far, len(codes)), _labels(check)]
-    return Verdict([remark for remark in remarks if remark is not None])
+    p, rows = judged.p, rows_in_words(judged)
+    remarks = [_known(last, judged, n_given), _convergence(last, engines), _skill(p, codes, rows), _calibration(p, codes)]
+    new = ~judged.seen
+    remarks += [_size(codes, rows), _shift(p[new], codes[new], loo), _far(n_far, int(new.sum())), _labels(check)]
+    return Verdict([remark for remark in remarks if remark is not None], bool(judged.fair.all()))
+
+
+def rows_in_words(judged: FairProbabilities) -> str:
+    """What to call the rows that a model is judged by."""
+    if not judged.n_seen:
+        return "test rows"
+    return "training rows" if judged.seen.all() else "rows"
+
+
+def _known(last, judged, n_given):
+    """Rows that the model was trained on."""
+    engine, n, m = type(last.inference_).__name__, judged.n_seen, len(judged.seen)
+    if not judged.fair.all():
+        text = f"All {n} rows were used for training, and {engine} has no leave-one-out probabilities"
+        return Remark("poor", f"{text}: the figures below say nothing about new rows. Use rows that the model has not seen.")
+    if m < n_given:
+        text = f"{n_given - m} of {n_given} rows were used for training and are left out of all figures"
+        return Remark("good", f"{text}, because {engine} has no leave-one-out probabilities.")
+    if not n:
+        return Remark("good", f"None of the {m} test rows was used for training.")
+    text = f"{n} of {m} rows were used for training (they have the inputs of training rows); figures for them are "
+    text += "leave-one-out, with hyperparameters learned from all rows. Rows that the model has not seen are a stricter test."
+    if judged.copies:
+        text += f" {judged.copies} have a copy among the training rows, which leave-one-out leaves in."
+    return Remark("care" if n > KNOWN * m else "good", text)
 
 
 def _convergence(last, engines):
@@ -81,11 +113,11 @@ def _convergence(last, engines):
     return Remark("good", "The approximation converged.")
 
 
-def _skill(p, codes):
+def _skill(p, codes, rows):
     bits = information_score(codes, p, classes=np.arange(p.shape[1]))
     error, guess = np.mean(p.argmax(axis=1) != codes), 1 - np.max(np.bincount(codes)) / len(codes)
     guessing = f"always guessing the most frequent class would miss {percent(guess)}"
-    figures = f"{percent(error)} of the test rows are misclassified; {guessing}."
+    figures = f"{percent(error)} of the {rows} are misclassified; {guessing}."
     if not bits > 0:
         return Remark("poor", f"The probabilities tell less than the class frequencies alone. {figures}")
     if error >= guess > 0:
@@ -116,15 +148,15 @@ def chance_calibration_error(p: np.ndarray) -> float:
     return float(np.quantile(found, 1 - CHANCE))
 
 
-def _size(codes):
+def _size(codes, rows):
     if len(codes) >= FEW:
         return None
-    return Remark("care", f"There are only {len(codes)} test rows: every figure here is rough.")
+    return Remark("care", f"There are only {len(codes)} {rows}: every figure here is rough.")
 
 
 def _shift(p, codes, loo):
     """Test rows that fare much worse than training rows left out come from somewhere else."""
-    if loo is None:
+    if loo is None or not len(codes):
         return None
     tiny = np.finfo(float).tiny
     before = -np.log(np.maximum(loo, tiny))
@@ -140,6 +172,8 @@ def _shift(p, codes, loo):
 
 
 def _far(n_far, n_rows):
+    if not n_rows:
+        return None
     if n_far <= LONELY * n_rows:
         some = "No test row lies" if not n_far else f"{n_far} of {n_rows} test rows lie{'s' * (n_far == 1)}"
         return Remark("good", f"{some} far from the training data.")
