@@ -1,0 +1,212 @@
+"""Writing files: a reader sees the old file or the new one, never a part.
+
+`replacing(path)` writes to a temporary file in the same folder and renames it to `path` at the end. The temporary name is
+unique, so threads and processes may write to one path at once; the last one to finish wins. Permissions of an existing
+file are kept, symbolic links are followed. An error or a full disc leaves the old file as it was and no temporary file. A
+process that is killed leaves its temporary file behind; the next one that writes to the same path removes it. To tell
+such leftovers from files in use, a writer holds a lock on its temporary file, which the system releases when it dies.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+SHOWN = 40  # characters of the file's name in the temporary one: systems limit names to 255 bytes
+TRIES = 100  # temporary files made before giving up
+STALE = 86400  # seconds after which a temporary file counts as left over where there are no locks
+NO_ROOM = {
+    errno.ENOSPC: "the disc is full",
+    errno.EDQUOT: "the quota is used up",
+    errno.EFBIG: "the file would be too large",
+}
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
+    """Open a file that takes the place of `path` when the block ends without an error.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file to write. Devices and pipes are written to directly.
+    mode : {"wb", "w"}
+    **options
+        Passed to `open`: encoding, newline, errors.
+
+    Raises
+    ------
+    OSError
+        As `check_writable` raises; or if the disc is full, and then the old file is unchanged.
+    """
+    target = check_writable(path)
+    if is_special(target):
+        with open(target, mode, **options) as stream:
+            yield stream
+        return
+    remove_leftovers(target)
+    draft, descriptor = _draft(target)
+    try:
+        try:
+            with open(descriptor, mode, closefd=False, **options) as stream:
+                yield stream
+            os.fsync(descriptor)
+            if fcntl is None:
+                descriptor = _closed(descriptor)  # Windows cannot rename an open file
+            os.replace(draft, target)
+        finally:
+            _closed(descriptor)
+    except BaseException as error:
+        draft.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            kept = "the old file is unchanged" if target.exists() else "nothing was written"
+            raise OSError(error.errno, f"{NO_ROOM[error.errno]}; {kept}", os.fspath(path)) from error
+        raise
+    _sync_folder(target.parent)
+
+
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """Raise an OSError that says why, unless `path` can be written; returns the file that symbolic links lead to."""
+    shown = os.fspath(path)
+    if is_special(path):
+        return Path(path)  # what /dev/stdout leads to need not have a name
+    target = Path(os.path.realpath(path))
+    folder = target.parent
+    if not folder.exists():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(folder))
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "This is a file, a folder was expected", str(folder))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "This is a folder, a file was expected", shown)
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, "The symbolic link leads to itself", shown)
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "The file is write-protected", shown)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "No permission to create files in this folder", str(folder))
+    return target
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is a device, a pipe or a socket."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def remove_leftovers(target: Path) -> None:
+    """Delete temporary files of writers to `target` that have died."""
+    pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\.part")
+    with os.scandir(target.parent) as entries:
+        found = [entry for entry in entries if pattern.fullmatch(entry.name)]
+    for entry in found:
+        with suppress(OSError):  # another process was faster, or the file is not ours to delete
+            if entry.is_file(follow_symlinks=False) and _abandoned(entry):
+                os.unlink(entry.path)
+
+
+def _abandoned(entry: os.DirEntry[str]) -> bool:
+    if fcntl is None:
+        return time.time() - entry.stat().st_mtime > STALE
+    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the writer lives, or without locks at all
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:SHOWN]}."
+
+
+def _draft(target: Path) -> tuple[Path, int]:
+    """A new, locked temporary file beside `target`, with its permissions."""
+    before = target.stat() if target.exists() else None
+    for _ in range(TRIES):
+        draft = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.part")
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        descriptor = os.open(draft, flags, 0o666 if before is None else 0o600)
+        try:
+            if _locked(descriptor) and _is(draft, descriptor):
+                if before is not None:
+                    _keep_permissions(descriptor, before)
+                return draft, descriptor
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # between creation and lock another process took it for a leftover
+        draft.unlink(missing_ok=True)
+    raise OSError(errno.EAGAIN, "Temporary files vanish as soon as they are made", str(target.parent))
+
+
+def _locked(descriptor: int) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: then nobody removes leftovers either
+        return True
+    return True
+
+
+def _is(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _keep_permissions(descriptor: int, before: os.stat_result) -> None:
+    """Owner, group and mode as before; where the group cannot be kept it may do only what everybody may."""
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    if not hasattr(os, "fchmod"):
+        return
+    now = os.fstat(descriptor)
+    if now.st_gid != before.st_gid:
+        try:
+            os.fchown(descriptor, -1, before.st_gid)
+        except OSError:
+            mode = mode & ~0o070 | (mode & 0o007) << 3
+    if now.st_uid != before.st_uid:
+        with suppress(OSError):  # only root may give files away
+            os.fchown(descriptor, before.st_uid, -1)
+    os.fchmod(descriptor, mode)
+
+
+def _closed(descriptor: int) -> int:
+    if descriptor >= 0:
+        os.close(descriptor)
+    return -1
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power failure."""
+    if fcntl is None:
+        return
+    with suppress(OSError):  # some file systems do not offer it
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
