@@ -33,6 +33,8 @@ from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .files import replacing
+
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".tab": "\t", ".txt": "\t,;"}  # candidates, the first is the default
 LARGEST = 1e150  # numbers whose squares are still finite
 MANY_LEVELS = 50  # of a column of text, where they also make up more than half of the rows: names, not categories
@@ -87,14 +89,14 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     """Write a data frame in the format that the name of the file asks for."""
     path = Path(path)
     kind = _kind(path)
-    if not path.parent.exists():
-        raise TableError(f"there is no folder {path.parent}")
     if kind == ".parquet":
         _needs_pyarrow()
-        frame.to_parquet(path, index=False)
+        content = frame.to_parquet(None, index=False)
     else:
-        text = csv_text(frame, SEPARATORS[kind][0]).encode()
-        path.write_bytes(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
+        content = csv_text(frame, SEPARATORS[kind][0]).encode()
+        content = gzip.compress(content, mtime=0) if path.suffix.lower() == ".gz" else content
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def csv_text(frame: pd.DataFrame, separator: str = ",") -> str:

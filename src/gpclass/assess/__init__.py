@@ -5,6 +5,7 @@ surface  evidence, Jensen bound, information and errors over a grid of (lengthsc
 labels   rows whose own label looks wrong
 compare  engines side by side
 novelty  rows far from the training data
+seen     rows that are training rows, and their leave-one-out probabilities
 active   rows of a pool that are worth a label
 report   one HTML file with all of it
 plots    decision maps, reliability, surfaces, marginals, learning curves, relevances (with matplotlib)
@@ -29,10 +30,12 @@ from .plots import (
     plot_surface,
 )
 from .report import write_report
+from .seen import FairProbabilities, fair_probabilities, trained_on
 from .surface import Surface, evidence_surface
 
 __all__ = [
     "Comparison",
+    "FairProbabilities",
     "LabelCheck",
     "Surface",
     "acquisition",
@@ -41,6 +44,7 @@ __all__ = [
     "error_rate",
     "evidence_surface",
     "expected_calibration_error",
+    "fair_probabilities",
     "far_rows",
     "information_score",
     "nearness",
@@ -57,5 +61,6 @@ __all__ = [
     "scores",
     "suggest",
     "suspicious_labels",
+    "trained_on",
     "write_report",
 ]

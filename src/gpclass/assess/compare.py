@@ -35,6 +35,11 @@ class Comparison:
     note: str = ""  # what went wrong
     judged: FairProbabilities | None = None  # probabilities of the test rows
 
+    @property
+    def probabilities(self) -> np.ndarray | None:
+        """(m, C) class probabilities of the test rows, leave-one-out where these were trained on."""
+        return None if self.judged is None else self.judged.p
+
 
 def compare_engines(
     model: Any, X: Any, y: Any, X_test: Any, y_test: Any, engines: Sequence[str] | None = None

@@ -22,6 +22,7 @@ class FairProbabilities:
     """Class probabilities of rows, and which of them a model may be judged by."""
 
     p: np.ndarray  # (m, C) leave-one-out probabilities where `seen` and `fair`, predictions otherwise
+    predicted: np.ndarray  # (m, C) predictions of all rows
     seen: np.ndarray  # (m,) whether the model was trained on the row
     fair: np.ndarray  # (m,) whether p was made without the row
     copies: int  # seen rows with a copy among the training rows, which leave-one-out leaves in
@@ -47,20 +48,19 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
     seen = np.isin(own, known)
     p = np.asarray(model.predict_proba(X))
     if not seen.any():
-        return FairProbabilities(p, seen, np.full(len(p), True), 0)
+        return FairProbabilities(p, p, seen, np.full(len(p), True), 0)
     values, counts = np.unique(known, return_counts=True)
     copies = int(np.sum(np.isin(own, values[counts > 1])))
     loo, rows, labels = leave_one_out(model), posterior_rows(model), training_labels(model)
     if loo is None or rows is None or labels is None:
-        return FairProbabilities(p, seen, ~seen, copies)
+        return FairProbabilities(p, p, seen, ~seen, copies)
     at = _places(own, known[rows])
     if y is not None:
         mine, theirs = codes_of(y, last.classes_), codes_of(labels, last.classes_)
         same = _places(_with_label(own, mine), _with_label(known[rows], theirs))
         at = np.where(same >= 0, same, at)
     found = at >= 0
-    p = np.where(found[:, None], loo[at], p)
-    return FairProbabilities(p, seen, ~seen | found, copies)
+    return FairProbabilities(np.where(found[:, None], loo[at], p), p, seen, ~seen | found, copies)
 
 
 def _fingerprints(model, X):

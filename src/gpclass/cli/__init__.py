@@ -2,6 +2,7 @@
 
 commands the commands and their options
 console  what is printed where, errors and exit codes, progress
+outputs  where a command may write
 models   from a table to a fitted pipeline, and from a model to a table of predictions
 compare  engines side by side, by cross-validation
 demo     all of it on data that comes along

@@ -13,19 +13,21 @@ import typer
 
 from .. import datasets as collections
 from .._version import __version__
-from ..assess import error_rate, nlpd
 from ..choose import SPARSE
 from ..estimator import GPClassifier
 from ..expressions import kernel_names
 from ..inference import LabelRegression
 from ..persist import save
 from ..sampling import audit as run_audit
-from ..tables import write_table
+from ..tables import csv_text, write_table
 from . import compare as comparing
 from . import demo as demonstration
 from .console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
 from .models import (
+    IN_TRAINING,
+    Rows,
     described,
+    judged_rows,
     known_labels,
     leave_one_out,
     log_evidence,
@@ -33,9 +35,11 @@ from .models import (
     predictions,
     read_for,
     read_model,
+    seen_in_words,
     training_rows,
     training_table,
 )
+from .outputs import check_output
 
 app = typer.Typer(
     name="gpclass",
@@ -74,6 +78,11 @@ ImputeOption = Annotated[
     Impute | None, typer.Option(help="Fill empty cells with medians of the training data; without it they are refused.")
 ]
 Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas between.")]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", help="Column that identifies rows: no input, but listed beside the row's line in the file."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists and was not written for the same purpose.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="For all that is random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and JSON).")]
@@ -108,8 +117,10 @@ def fit(
     kernel: KernelText = None,
     impute: ImputeOption = None,
     drop: Drop = "",
+    id: Id = None,
     restarts: Annotated[int, typer.Option(min=0, help="Further searches for hyperparameters, from random starts.")] = 0,
     seed: Seed = 0,
+    force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -119,9 +130,8 @@ def fit(
     Python: gpclass.load(file).predict_proba(data_frame).
     """
     out = Output(as_json, quiet)
-    if not output.parent.exists():
-        raise ValueError(f"there is no folder {output.parent} to write {output.name} to")
-    X, y = training_table(data, target, drop)
+    check_output(output, "model", [data], force)
+    X, y = training_table(data, target, drop, id)
     with short_warnings(out):
         pipeline = make_pipeline(
             X,
@@ -133,6 +143,7 @@ def fit(
             restarts=restarts,
             seed=seed,
             verbose=int(out.interactive),
+            id=id,
         )
         began = time.perf_counter()
         pipeline.fit(X, y)
@@ -184,47 +195,60 @@ def predict(
     data: Data,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write; without it to stdout.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Write the columns of the input, too.")] = False,
+    id: Id = None,
+    force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Predict the rows of a table: a row of the output for each.
 
-    prediction: the most probable class. p(<label>): its probability, for each class. latent_variance: of the latent function
-    (with three and more classes, of the differences between classes). variance_left: the same as a share of the prior
-    variance, 0 where the training data tell everything and 1 where they tell nothing. far: true where no row that the model
-    rests on is near, by the kernel's correlation and by what is usual between those rows; predictions there say little.
+    row: line of the data file, header not counted. prediction: the most probable class. p(<label>): its probability, for
+    each class. latent_variance: of the latent function (with three and more classes, of the differences between
+    classes). variance_left: the same as a share of the prior variance, 0 where the training data tell everything and 1
+    where they tell nothing. far: true where no row that the model rests on is near, by the kernel's correlation and by
+    what is usual between those rows; predictions there say little. in_training: true where the model was trained on a
+    row of the same inputs. If the table has labels, such rows are scored by leave-one-out.
     """
     out = Output(as_json, quiet)
+    if output is not None:
+        check_output(output, "table", [model, data], force)
     fitted = read_model(model)
-    frame = read_for(fitted, data)
+    rows = read_for(fitted, data, id)
     with short_warnings(out):
-        table = predictions(fitted, frame)
-        target, y = _labels_if_any(fitted, frame, out)
-    shown = (
-        frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in frame.columns else c))
-        if keep
-        else table
-    )
+        target, y = _labels_if_any(fitted, rows.frame, out)
+        judged, figures = judged_rows(fitted, rows, y)
+        table = predictions(fitted, rows, judged)
+    shown = _beside(rows, table) if keep else table
     if output is not None:
         write_table(shown, output)
     counts = {str(k): int(v) for k, v in table["prediction"].value_counts(sort=False).sort_index().items()}
-    outcome: dict[str, Any] = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum())}
-    if y is not None:
-        p, classes = table.filter(regex=r"^p\(").to_numpy(), fitted.steps[-1][1].classes_
-        outcome |= {"error": error_rate(y, p, classes), "nlpd": nlpd(y, p, classes)}
+    outcome = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum()), **figures}
+    remark = seen_in_words(fitted, judged)
     if output is None and not as_json:
-        print(shown.to_csv(index=False), end="")
+        print(csv_text(shown), end="")
+        if remark:
+            out.remark(f"note: {remark}")
         return
-    rows = [("rows", outcome["rows"]), ("predicted", ", ".join(f"{k} {v}" for k, v in counts.items()))]
-    rows.append(("far", f"{outcome['far']} rows, to which no training row is near"))
-    if y is not None:
-        rows.append(
-            ("labels", f"{target} is in the table: error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats")
-        )
+    told = [("rows", str(len(table))), ("predicted", ", ".join(f"{k} {v}" for k, v in counts.items()))]
+    told.append(("far", f"{outcome['far']} rows, to which no training row is near"))
+    if remark:
+        told.append((IN_TRAINING, remark))
+    if "error" in outcome:
+        told.append(("labels", f"{target} is in the table: {_scores_in_words(outcome)}"))
     if output is None:
         out.result({**outcome, "predictions": table.to_dict(orient="records")})
     else:
-        out.result({"output": str(output), **outcome}, facts([*((a, str(b)) for a, b in rows), ("output", str(output))]))
+        out.result({"output": str(output), **outcome}, facts([*told, ("output", str(output))]))
+
+
+def _beside(rows: Rows, table: Any) -> Any:
+    """The columns of the input, and those of the predictions after them."""
+    known = rows.frame.columns
+    return rows.frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in known else c))
+
+
+def _scores_in_words(outcome: dict[str, Any]) -> str:
+    return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats on {outcome['scored']} rows"
 
 
 def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
@@ -247,6 +271,7 @@ def compare(
     folds: Annotated[int, typer.Option(min=2, max=1000, help="Parts of the cross-validation.")] = 5,
     impute: ImputeOption = None,
     drop: Drop = "",
+    id: Id = None,
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -257,7 +282,7 @@ def compare(
     an evidence of their own kind, and samplers none: a dash.
     """
     out = Output(as_json, quiet)
-    X, y = training_table(data, target, drop)
+    X, y = training_table(data, target, drop, id)
     names = comparing.chosen_engines(engines, len(y), len(np.unique(y)))
     with short_warnings(out):
         pipeline = make_pipeline(
@@ -301,19 +326,29 @@ def compare(
 @command
 def audit(
     model: ModelFile,
+    data: Annotated[
+        Path | None, typer.Argument(help="Table at whose rows probabilities are compared; without it the training rows.")
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Is the approximation any good on this data? Put it beside samplers that are exact in the limit."""
+    """Is the approximation any good on this data? Put it beside samplers that are exact in the limit.
+
+    That says how exact the computation is, not how good the model is: for that there are the leave-one-out figures of the
+    training rows, and those of labels in DATA.
+    """
     out = Output(as_json, quiet)
     fitted = read_model(model)
+    rows = None if data is None else read_for(fitted, data)
     with short_warnings(out):
         try:
-            result = run_audit(fitted, random_state=seed, verbose=int(out.interactive))
+            at = None if rows is None else rows.frame
+            result = run_audit(fitted, at, random_state=seed, verbose=int(out.interactive))
         except TypeError as error:
             raise NoTraining(str(error)) from error
-    rows = [
+        figures, told = _audited_rows(fitted, rows, out)
+    quantities = [
         {"quantity": quantity, "value": value, "error": error, "remark": remark}
         for quantity, value, error, remark in result.rows()
     ]
@@ -322,8 +357,28 @@ def audit(
         for quantity, value, error, remark in result.rows()
     ]
     heading = f"{result.engine} with {result.likelihood} on {result.n_points} rows: [bold]{result.verdict}[/bold]."
-    outcome = {"engine": result.engine, "likelihood": result.likelihood, "verdict": result.verdict, "quantities": rows}
-    out.result(outcome, heading, grid(("quantity", "", "value", "error"), cells, left=2))
+    outcome = {"engine": result.engine, "likelihood": result.likelihood, "verdict": result.verdict, **figures}
+    outcome["quantities"] = quantities
+    out.result(outcome, heading, grid(("quantity", "", "value", "error"), cells, left=2), facts(told))
+
+
+def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """At which rows class probabilities were compared, and how good the model is there."""
+    classifier = fitted.steps[-1][1]
+    loo = leave_one_out(classifier)
+    told = []
+    if loo["loo_error"] is not None:
+        shown = f"error {100 * loo['loo_error']:.1f} %, NLPD {number(loo['loo_nlpd'])} nats"
+        told.append(("leave-one-out", f"{shown} on the {len(classifier.row_fingerprints_)} training rows"))
+    if rows is None:
+        return {"compared_at": "training rows", **loo}, [("compared at", "the training rows"), *told]
+    target, y = _labels_if_any(fitted, rows.frame, out)
+    judged, figures = judged_rows(fitted, rows, y)
+    where = seen_in_words(fitted, judged) or f"{len(rows.lines)} rows, none of which was used for training"
+    told.insert(0, ("compared at", where))
+    if "error" in figures:
+        told.append(("labels", f"{target} is in the table: {_scores_in_words(figures)}"))
+    return {"compared_at": "rows of the table", "rows": len(rows.lines), **figures, **loo}, told
 
 
 @app.command(epilog=EXIT_CODES)
@@ -338,32 +393,37 @@ def report(
     ] = None,
     engines: Engines = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    id: Id = None,
+    force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a report on a model, scored on a table that it has not seen: one HTML file that needs no network.
+    """Write a report on a model, scored on a table of rows with labels: one HTML file that needs no network.
 
-    With --train it also compares engines.
+    Rows that the model was trained on are recognised. Their figures are leave-one-out; engines that have none are not judged
+    by such rows. With --train it also compares engines.
     """
     out = Output(as_json, quiet)
+    check_output(output, "report", [model, data, train], force)
     fitted = read_model(model)
-    frame = read_for(fitted, data)
+    rows = read_for(fitted, data, id)
+    frame = rows.frame
     name, y = known_labels(fitted, frame, target)
     if y is None:
         raise ValueError(f"a report needs labels, but {data} has no column {name!r}; --target names another")
-    if not output.parent.exists():
-        raise ValueError(f"there is no folder {output.parent} to write {output.name} to")
     classifier = fitted.steps[-1][1]
     names = None if engines is None else comparing.chosen_engines(engines, len(y), len(classifier.classes_))
     if names is not None and train is None:
         raise ValueError("--engines needs --train, the table that the model was fitted to")
-    rows = None if train is None else training_rows(fitted, train)
+    train_rows = None if train is None else training_rows(fitted, train, id)
     from ..assess.report import write_report
 
     with short_warnings(out):
-        write_report(fitted, frame.drop(columns=name), y, output, data=rows, engines=names, title=title)
-    size = output.stat().st_size
-    out.result({"report": str(output), "rows": len(y), "bytes": size}, f"{output} ({size / 1024:.0f} kB)")
+        write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, title=title)
+        judged, figures = judged_rows(fitted, rows, y)
+    remark, size = seen_in_words(fitted, judged), output.stat().st_size
+    shown = [f"{output} ({size / 1024:.0f} kB)", *([remark] if remark else [])]
+    out.result({"report": str(output), "rows": len(y), "bytes": size, **figures}, *shown)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -371,6 +431,7 @@ def report(
 def datasets(
     name: Annotated[str | None, typer.Argument(help="A data set; without it all are listed.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write; without it to stdout.")] = None,
+    force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -383,9 +444,11 @@ def datasets(
         listed = [{"name": a, "source": b, "about": c} for a, b, c in rows]
         out.result({"datasets": listed}, grid(("name", "source", "about"), rows, left=3))
         return
+    if output is not None:
+        check_output(output, "table", force=force)
     frame, target = demonstration.as_frame(collections.load(name))
     if output is None:
-        print(frame.to_csv(index=False), end="")
+        print(csv_text(frame), end="")
         return
     write_table(frame, output)
     text = f"{output}: {len(frame)} rows, {frame.shape[1] - 1} inputs; the column of labels is {target!r}"
@@ -402,6 +465,7 @@ def _catalogue() -> list[tuple[str, Any]]:
 def demo(
     folder: Annotated[Path | None, typer.Option(help="Where files are written; a temporary folder otherwise.")] = None,
     seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Compare engines, fit a model and predict new rows, on data that comes along."""
     commands = {"compare": compare, "fit": fit, "predict": predict}
@@ -411,6 +475,8 @@ def demo(
 
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
+        for name, kind in demonstration.FILES.items():
+            check_output(folder / name, kind, force=force)
         demonstration.run(folder, seed, say, commands)
         return
     with tempfile.TemporaryDirectory(prefix="gpclass-demo-") as temporary:

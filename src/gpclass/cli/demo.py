@@ -12,6 +12,7 @@ from .. import datasets
 from ..tables import write_table
 
 NAME = "wine"
+FILES = {"wine.csv": "table", "new.csv": "table", "wine.gpclass": "model", "out.csv": "table"}  # that it writes
 
 
 def embedded() -> list[str]:
@@ -31,7 +32,7 @@ def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str,
     """Write two tables to `folder`, and do what a user would do with them."""
     frame, target = as_frame(datasets.load(NAME))
     order = np.random.default_rng(seed).permutation(len(frame))
-    train, new, model = folder / "wine.csv", folder / "new.csv", folder / "wine.gpclass"
+    train, new, model, out = (folder / name for name in FILES)
     cut = round(0.7 * len(frame))
     write_table(frame.iloc[order[:cut]], train)
     write_table(frame.iloc[order[cut:]], new)
@@ -41,10 +42,10 @@ def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str,
     say(f"\n$ gpclass compare wine.csv --target {target} --engines laplace,nested-ep")
     commands["compare"](train, target, engines="laplace,nested-ep", seed=seed)
     say(f"\n$ gpclass fit wine.csv --target {target} -o wine.gpclass")
-    commands["fit"](train, target, output=model, seed=seed)
+    commands["fit"](train, target, output=model, seed=seed, force=True)
     say("\n$ gpclass predict wine.gpclass new.csv -o out.csv")
-    commands["predict"](model, new, output=folder / "out.csv")
+    commands["predict"](model, new, output=out, force=True)
     say("\nThe rows of out.csv that are least certain:")
-    out = pd.read_csv(folder / "out.csv")
-    least = out.filter(like="p(").max(axis=1).sort_values().index[:4]
-    say(out.loc[least].round(3).to_string())
+    table = pd.read_csv(out)
+    least = table.filter(like="p(").max(axis=1).sort_values().index[:4]
+    say(table.loc[least].round(3).to_string(index=False))

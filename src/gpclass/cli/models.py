@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,44 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..assess import error_rate, far_rows, nlpd
+from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd
 from ..assess.models import leave_one_out as loo_probabilities
 from ..assess.models import training_labels
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
 from ..learning import typical_distance
 from ..persist import ModelFileError, load
-from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, split_target
+from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, split_target, with_ids
+
+ROW, IN_TRAINING = "row", "in_training"  # columns of a table of predictions
 
 
-def training_table(path: Path, target: str, drop: str = "") -> tuple[pd.DataFrame, np.ndarray]:
-    """Inputs and labels of a file, without the columns that are to be dropped (names with commas between)."""
-    frame = read_table(path, target=target)
+@dataclass(frozen=True)
+class Rows:
+    """A table as it is predicted: rows are named by their line and id."""
+
+    frame: pd.DataFrame  # without the id column
+    lines: np.ndarray  # (m,) of the file, header not counted
+    ids: pd.Series | None  # the id column, if there is one
+
+
+def training_table(path: Path, target: str, drop: str = "", id: str | None = None) -> tuple[pd.DataFrame, np.ndarray]:
+    """Inputs and labels of a file, without the columns that are to be dropped (names with commas between).
+
+    The index names the rows: by their line in the file, header not counted, and by their entry in the column `id`.
+    """
+    frame = read_table(path, text=[] if id is None else [id], target=target)
     names = [name.strip() for name in drop.split(",") if name.strip()]
     strangers = [name for name in names if name not in frame.columns]
     if strangers:
         raise TableError(f"there is no column {strangers[0]!r} to drop; there are {', '.join(map(repr, frame.columns))}")
     if target in names:
         raise TableError(f"{target!r} is the target and cannot be dropped")
-    X, y = split_target(frame.drop(columns=names), target)
+    if id is not None:
+        if id == target:
+            raise TableError(f"{target!r} is the target and cannot be the id column, too")
+        frame = with_ids(frame, id)
+    X, y = split_target(frame.drop(columns=[name for name in names if name != id]), target)
     if len(np.unique(y)) < 2:
         raise TableError(f"the target {target!r} has one class only, {str(y[0])!r}; there must be two or more to tell apart")
     return X, y
@@ -46,9 +65,10 @@ def make_pipeline(
     restarts: int = 0,
     seed: int = 0,
     verbose: int = 0,
+    id: str | None = None,
 ) -> Pipeline:
     """An encoder of tables, a scaler and a classifier, not fitted; X tells how many inputs the kernel has."""
-    encoder, scaler = TableEncoder(impute=impute, target=target), StandardScaler()
+    encoder, scaler = TableEncoder(impute=impute, target=target, id=id), StandardScaler()
     made = None
     if kernel is not None:
         inputs = scaler.fit_transform(encoder.fit_transform(X))
@@ -70,9 +90,21 @@ def read_model(path: Path) -> Pipeline:
     return model
 
 
-def read_for(model: Pipeline, path: Path) -> pd.DataFrame:
-    """A table to predict, categories read as the text that they are."""
-    return read_table(path, text=model.steps[0][1].text_columns)
+def read_for(model: Pipeline, path: Path, id: str | None = None) -> Rows:
+    """A table to predict, categories read as the text that they are.
+
+    `id` names the id column; without it that of the training data counts, if the table has it.
+    """
+    encoder = model.steps[0][1]
+    name = id if id is not None else encoder.id
+    frame = read_table(path, text=[*encoder.text_columns, *([] if name is None else [name])])
+    lines = frame.index.to_numpy()
+    if name is None or (id is None and name not in frame.columns):
+        return Rows(frame, lines, None)
+    if name in encoder.feature_names_in_:
+        raise TableError(f"{name!r} is an input of the model and cannot be the id column, too")
+    named = with_ids(frame, name)
+    return Rows(named, lines, frame[name])
 
 
 def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None) -> tuple[str, np.ndarray | None]:
@@ -83,25 +115,55 @@ def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None) -> tu
     return target, labels_as_trained(checked_labels(frame[target], target), model.steps[-1][1].classes_, target)
 
 
-def training_rows(model: Pipeline, path: Path) -> tuple[pd.DataFrame, np.ndarray]:
+def training_rows(model: Pipeline, path: Path, id: str | None = None) -> tuple[pd.DataFrame, np.ndarray]:
     """The inputs and labels of a table that a model was fitted to."""
-    frame = read_for(model, path)
+    frame = read_for(model, path, id).frame
     target, y = known_labels(model, frame, None)
     if y is None:
         raise TableError(f"{path} has no column {target!r}, which the model was trained to predict")
     return frame[list(model.steps[0][1].feature_names_in_)], y
 
 
-def predictions(model: Pipeline, frame: pd.DataFrame) -> pd.DataFrame:
-    """Predicted class, class probabilities, latent variance, the share of the prior variance that is left, and `far`."""
-    classifier = model.steps[-1][1]
-    inputs = model[:-1].transform(frame)
-    p = classifier.predict_proba(inputs)
-    variance, prior = latent_variances(classifier, inputs)
-    columns: dict[str, Any] = {"prediction": classifier.classes_[p.argmax(axis=1)]}
+def predictions(model: Pipeline, rows: Rows, judged: FairProbabilities) -> pd.DataFrame:
+    """A table with a row for each: its line, id, predicted class, class probabilities, latent variance, the share of the
+    prior variance that is left, whether it is far from the training rows, and whether it is one."""
+    classifier, p = model.steps[-1][1], judged.predicted
+    variance, prior = latent_variances(classifier, model[:-1].transform(rows.frame))
+    columns: dict[str, Any] = {ROW: rows.lines, "prediction": classifier.classes_[p.argmax(axis=1)]}
     columns |= {f"p({label})": p[:, c] for c, label in enumerate(classifier.classes_)}
-    left = variance / prior
-    return pd.DataFrame(columns | {"latent_variance": variance, "variance_left": left, "far": far_rows(model, frame)})
+    columns |= {"latent_variance": variance, "variance_left": variance / prior}
+    columns |= {"far": far_rows(model, rows.frame), IN_TRAINING: judged.seen}
+    table = pd.DataFrame(columns)
+    if rows.ids is not None:
+        name = str(rows.ids.name)
+        table.insert(1, f"{name} (id)" if name in columns else name, rows.ids.to_numpy())
+    return table
+
+
+def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[FairProbabilities, dict[str, Any]]:
+    """Probabilities of rows, and how good they are by labels y: by leave-one-out for rows that the model was trained on."""
+    judged, classes = fair_probabilities(model, rows.frame, y), model.steps[-1][1].classes_
+    figures: dict[str, Any] = {IN_TRAINING: judged.n_seen}
+    if y is not None and judged.fair.any():
+        some, p = y[judged.fair], judged.p[judged.fair]
+        by_loo = int(np.sum(judged.seen & judged.fair))
+        figures |= {"scored": len(some), "scored_by_leave_one_out": by_loo}
+        figures |= {"error": error_rate(some, p, classes), "nlpd": nlpd(some, p, classes)}
+    return judged, figures
+
+
+def seen_in_words(model: Pipeline, judged: FairProbabilities) -> str:
+    """Which rows are training rows and how they are judged; nothing if there are none."""
+    n, m = judged.n_seen, len(judged.seen)
+    if not n:
+        return ""
+    text = f"{n} of {m} rows {'was' if n == 1 else 'were'} used for training"
+    if judged.fair.all():
+        return f"{text}; figures for {'it is' if n == 1 else 'them are'} leave-one-out"
+    engine = type(model.steps[-1][1].inference_).__name__
+    lost = int(np.sum(~judged.fair))
+    which = "they are" if lost == n else f"{lost} of them are"
+    return f"{text}; {which} not scored, for {engine} has no leave-one-out probabilities"
 
 
 def latent_variances(classifier: GPClassifier, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

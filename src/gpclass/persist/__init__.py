@@ -11,11 +11,12 @@ import os
 from typing import Any
 
 from . import archive
+from .archive import is_model
 from .errors import ModelFileError
 from .probe import check_fitted, disagreement, expected
 from .tree import decode, encode
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "is_model", "load", "save"]
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:

@@ -33,6 +33,7 @@ MANIFEST, DOCUMENT = "manifest.json", "model.json"
 _UPGRADES: dict[int, Any] = {}  # version -> function of its document that gives the next version's
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
 LARGEST_JSON = 1 << 28  # bytes; documents hold no large arrays
+LARGEST_MANIFEST = 1 << 24  # bytes
 
 
 def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[np.ndarray | None]) -> None:
@@ -65,6 +66,18 @@ def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray | None]]:
     """Document and arrays of a file, after all its checksums agree."""
     with open(path, "rb") as stream:  # what is no trouble of the file's content stays an OSError
         return _read_from(stream, os.fspath(path))
+
+
+def is_model(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a model of gpclass, whole or not."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
+                return False
+            manifest = json.loads(_member(archive, MANIFEST))
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError, EOFError, NotImplementedError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
 def _read_from(stream: Any, shown: str) -> tuple[Any, list[np.ndarray | None]]:

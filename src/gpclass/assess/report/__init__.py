@@ -17,12 +17,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ...files import check_writable, replacing
 from ..models import classifier
 from . import figures
 from .facts import Facts, gather
 from .words import number, percent
 
-__all__ = ["Facts", "gather", "render", "write_report"]
+__all__ = ["Facts", "gather", "is_report", "render", "write_report"]
+
+GENERATOR, HEAD = b'<meta name="generator" content="gpclass ', 4096  # how the template says who made it, and where
 
 
 def write_report(
@@ -59,11 +62,18 @@ def write_report(
     >>> write_report(clf, X_test, y_test, "iris.html", data=(X, y))      # doctest: +SKIP
     """
     environment = _environment()  # first, for what is missing should be told before the work
+    check_writable(path)
     facts = gather(model, X, y, data=data, engines=engines, title=title)
     page = render(facts, _figures(facts, model, data), environment)
-    path = Path(path)
-    path.write_text(page, encoding="utf-8", errors="replace")  # half a character of a damaged table is a “?”
-    return path
+    with replacing(path, "w", encoding="utf-8", errors="replace") as stream:  # half a character of a table is a “?”
+        stream.write(page)
+    return Path(path)
+
+
+def is_report(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a report that `write_report` wrote."""
+    with open(path, "rb") as stream:
+        return GENERATOR in stream.read(HEAD)
 
 
 def render(facts: Facts, drawn: dict[str, Any], environment: Any = None) -> str:

@@ -97,7 +97,7 @@ def _known(last, judged, n_given):
     if not n:
         return Remark("good", f"None of the {m} test rows was used for training.")
     text = f"{n} of {m} rows were used for training (they have the inputs of training rows); figures for them are "
-    text += "leave-one-out, with hyperparameters learned from all rows. Rows that the model has not seen are a stricter test."
+    text += "leave-one-out, with hyperparameters learned from all rows. Rows that the model has not seen test it better."
     if judged.copies:
         text += f" {judged.copies} have a copy among the training rows, which leave-one-out leaves in."
     return Remark("care" if n > KNOWN * m else "good", text)
