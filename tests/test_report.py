@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
+from gpclass.assess import FairProbabilities, fair_probabilities
 from gpclass.assess.metrics import scores
 from gpclass.assess.report import gather, write_report
 from gpclass.assess.report.facts import describe
@@ -93,7 +94,8 @@ class Outline(HTMLParser):
 
 def test_facts_are_those_of_the_model(iris, iris_facts):
     model, X, y, X_test, y_test = iris
-    p = model.predict_proba(X_test)
+    p = fair_probabilities(model, X_test, y_test).p  # a flower of the test rows is as large as one of the others
+    assert_allclose(p, model.predict_proba(X_test), atol=0.02)
     assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_)
     assert iris_facts.n_train == 90
     assert iris_facts.n_test == 60
@@ -111,7 +113,7 @@ def test_facts_are_those_of_the_model(iris, iris_facts):
 
 def test_rows_are_named_as_in_the_table(iris, iris_facts):
     model, X, y, X_test, y_test = iris
-    p = model.predict_proba(X_test)
+    p = fair_probabilities(model, X_test, y_test).p
     most = int(np.argmax(-(p * np.log(p)).sum(1)))
     assert iris_facts.uncertain[0].name == X_test.index[most]
     assert_allclose(iris_facts.uncertain[0].other_probability, p[most].max())
@@ -203,11 +205,14 @@ def test_numbers_as_words():
 def fake(converged=True):
     from types import SimpleNamespace
 
-    return SimpleNamespace(posterior_=SimpleNamespace(converged=converged))
+    return SimpleNamespace(posterior_=SimpleNamespace(converged=converged), inference_=None)
 
 
-def verdict_of(p, codes, loo=None, far=0, converged=True):
-    return judge(fake(converged), p, codes, loo, [], far, None)
+def verdict_of(p, codes, loo=None, far=0, converged=True, seen=0, fair=True):
+    """The first `seen` rows are training rows."""
+    known = np.arange(len(p)) < seen
+    judged = FairProbabilities(p, p, known, ~known | fair, 0)
+    return judge(fake(converged), judged, codes, loo, [], far, None, len(p))
 
 
 def honest(n, rng, sharpness=2.0):
@@ -247,6 +252,61 @@ def test_what_the_verdict_warns_of():
     assert any("far from the training data" in r.text and r.level == "care" for r in verdict_of(p, codes, far=30).remarks)
     assert any("same kind" in r.text for r in verdict_of(p, codes, loo=np.full(300, 0.999)).remarks)
     assert any("only 20 test rows" in r.text for r in verdict_of(p[:20], codes[:20]).remarks)
+
+
+def test_training_rows_are_never_certified():
+    """Whatever their probabilities: the best that rows can get that the model was trained on is "with care"."""
+    rng = np.random.default_rng(3)
+    p, codes = honest(200, rng)
+    assert verdict_of(p, codes).level == "good"
+    assert verdict_of(p, codes, seen=5).level == "good"  # a few of many
+    for seen in (20, 100, 200):
+        verdict = verdict_of(p, codes, seen=seen)
+        assert verdict.level == "care"
+        assert f"{seen} of 200 rows were used for training" in verdict.remarks[0].text
+        assert "leave-one-out" in verdict.remarks[0].text
+    blind = verdict_of(p, codes, seen=200, fair=False)
+    assert blind.level == "poor"
+    assert "cannot show" in blind.headline
+    # rows that were trained on tell nothing about a shift, and are not far from themselves
+    said = " ".join(r.text for r in verdict_of(p, codes, loo=np.full(300, 0.999), seen=200).remarks)
+    assert "same kind" not in said
+    assert "far from" not in said
+
+
+def leaky(engine):
+    """A model and rows of both kinds, whose labels are noise: only memory can predict them."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(120, 2)), rng.integers(2, size=120)
+    clf = GPClassifier(RBF(0.02, 25.0), inference=engine, optimizer=None, random_state=0)
+    return clf.fit(X[:60], y[:60]), X, y
+
+
+@pytest.mark.parametrize("engine", ["ep", "laplace", "lr", "ivm"])
+def test_memory_is_not_mistaken_for_skill(engine):
+    """All rows lie far apart, so nothing can be known of a row that was left out."""
+    clf, X, y = leaky(engine)
+    assert np.mean(clf.predict(X[:60]) == y[:60]) > 0.95
+    facts = gather(clf, X, y, engines=["laplace"])
+    assert facts.judged.n_seen == 60
+    assert facts.scores["nlpd"] > 0.6  # log 2 is what one can know; by memory it would be half of that
+    assert all(row.nlpd > 0.6 for row in facts.engines)
+    assert facts.verdict.level != "good"
+    assert np.isnan([row.spread for row in facts.uncertain if row.name in map(str, range(60))]).all()
+
+
+def test_training_rows_are_set_aside_where_they_cannot_be_left_out(tmp_path):
+    clf, X, y = leaky("scalable-ep")
+    facts = gather(clf, X, y)
+    assert (facts.n_test, facts.n_given, facts.judged.n_seen) == (60, 120, 0)
+    assert "60 of 120 rows were used for training and are left out" in facts.verdict.remarks[0].text
+    assert_allclose(facts.scores["error_rate"], np.mean(clf.predict(X[60:]) != y[60:]))
+    blind = gather(clf, X[:60], y[:60])
+    assert not blind.verdict.judged
+    assert np.isnan(blind.engines[0].nlpd)
+    text = write_report(clf, X[:60], y[:60], tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "cannot show how good the model is" in text
+    assert "can be trusted" not in text
 
 
 # the page ---------------------------------------------------------------------------------------------------------------
