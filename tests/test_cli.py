@@ -1,6 +1,8 @@
 """The command line, as a user meets it: embedded data, real files, every complaint in one line and with its exit code."""
 
+import csv
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gpclass
+from gpclass.assess import suspicious_labels
 from gpclass.cli import app
 from gpclass.cli.compare import OWN_SCALE, chosen_engines, default_engines, splits
 from gpclass.cli.models import latent_variances
@@ -72,7 +75,9 @@ def test_predict_writes_what_python_predicts(folder, tmp_path):
     out, test = read_table(tmp_path / "out.csv"), read_table(folder / "test.csv")
     model = gpclass.load(folder / "iris.gpclass")
     p = model.predict_proba(test)
+    assert out["row"].tolist() == list(range(1, 76))
     assert out.columns.tolist() == [
+        "row",
         "prediction",
         "p(setosa)",
         "p(versicolor)",
@@ -80,6 +85,7 @@ def test_predict_writes_what_python_predicts(folder, tmp_path):
         "latent_variance",
         "variance_left",
         "far",
+        "in_training",
     ]
     np.testing.assert_array_equal(out.filter(like="p(").to_numpy(), p)  # CSV keeps all digits
     assert out["prediction"].tolist() == model.predict(test).tolist()
@@ -88,7 +94,7 @@ def test_predict_writes_what_python_predicts(folder, tmp_path):
     kept = run("predict", folder / "iris.gpclass", folder / "new.csv", "--keep").stdout.splitlines()[0]
     assert kept.startswith("sepal length (cm),sepal width (cm)")
     told = json.loads(run("predict", folder / "iris.gpclass", folder / "new.csv", "--json").stdout)
-    assert told["predictions"][0]["prediction"] == out["prediction"][0]
+    assert told["predictions"][0]["prediction"] == out["prediction"].iloc[0]
 
 
 def test_rows_far_from_the_training_data_are_flagged(folder, tmp_path):
@@ -181,6 +187,11 @@ def test_audit(tmp_path):
     figures = {row["quantity"]: row["value"] for row in told["quantities"]}
     assert abs(figures["evidence error"]) < 0.5  # EP is close on so few rows
     assert "trusted" in told["verdict"]
+    assert told["compared_at"] == "training rows"
+    read_table(tmp_path / "wdbc.csv").iloc[40:90].to_csv(tmp_path / "more.csv", index=False)
+    shown = " ".join(run("audit", tmp_path / "m", tmp_path / "more.csv").stdout.split())
+    assert "20 of 50 rows were used for training; figures for them are leave-one-out" in shown
+    assert "class is in the table: error" in shown
     run("fit", tmp_path / "few.csv", "-t", "class", "-o", tmp_path / "ivm", "-e", "ivm")
     assert "IVM" in refused("audit", tmp_path / "ivm")
 
@@ -214,6 +225,219 @@ def test_demo(tmp_path):
     gpclass.load(tmp_path / "demo" / "wine.gpclass")
 
 
+# rows that the model has seen ------------------------------------------------------------------------------------------
+
+
+def twins(folder):
+    """Flowers of test.csv that are as large as one of train.csv."""
+    train, test = read_table(folder / "train.csv"), read_table(folder / "test.csv")
+    inputs = train.columns.drop("class").tolist()
+    known = set(train[inputs].itertuples(index=False, name=None))
+    return sum(row in known for row in test[inputs].itertuples(index=False, name=None))
+
+
+def test_training_rows_are_scored_by_leave_one_out(folder, tmp_path):
+    """Whatever table they come back in: the figures are those that `fit` told."""
+    fitted = json.loads(run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "--json").stdout)
+    told = json.loads(run("predict", tmp_path / "m", folder / "train.csv", "-o", tmp_path / "o.csv", "--json").stdout)
+    assert told["in_training"] == told["scored_by_leave_one_out"] == 75
+    assert (told["error"], told["nlpd"]) == pytest.approx((fitted["loo_error"], fitted["loo_nlpd"]))
+    both = json.loads(run("predict", tmp_path / "m", folder / "iris.csv", "-o", tmp_path / "b.csv", "--json").stdout)
+    out = read_table(tmp_path / "b.csv")
+    assert out["in_training"].tolist()[::2] == [True] * 75
+    assert both["in_training"] == out["in_training"].sum() == 75 + twins(folder)
+    new = json.loads(run("predict", tmp_path / "m", folder / "test.csv", "--json").stdout)
+    assert both["nlpd"] == pytest.approx((told["nlpd"] + new["nlpd"]) / 2)
+
+
+def test_engines_without_leave_one_out_are_not_scored_by_training_rows(folder, tmp_path):
+    run("fit", folder / "train.csv", "-t", "class", "-e", "scalable-ep", "-o", tmp_path / "m")
+    told = json.loads(run("predict", tmp_path / "m", folder / "train.csv", "--json").stdout)
+    assert told["in_training"] == 75
+    assert "error" not in told
+    both = json.loads(run("predict", tmp_path / "m", folder / "iris.csv", "--json").stdout)
+    assert (both["scored"], both["scored_by_leave_one_out"]) == (75 - twins(folder), 0)
+    shown = run("report", tmp_path / "m", folder / "train.csv", "-o", tmp_path / "r.html").stdout
+    assert "75 of 75 rows were used for training; they are not scored, for ScalableEP" in " ".join(shown.split())
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "can be trusted" not in page
+    assert "cannot show how good the model is" in page
+
+
+def test_the_report_of_training_rows_says_so(folder, tmp_path):
+    fitted = json.loads(run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "--json").stdout)
+    told = json.loads(run("report", tmp_path / "m", folder / "train.csv", "-o", tmp_path / "r.html", "--json").stdout)
+    assert (told["in_training"], told["nlpd"]) == (75, pytest.approx(fitted["loo_nlpd"]))
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "75 of 75 rows were used for training" in page
+    assert "can be trusted" not in page
+    assert "test row" not in page
+
+
+# names of rows ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def patients(tmp_path_factory):
+    """A table with an id column and a wrong label in its 14th row."""
+    folder = tmp_path_factory.mktemp("patients")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": [f"00{i}" for i in range(40)], "x": rng.normal(size=40).round(4)})
+    frame["y"] = np.where(frame["x"] > 0, "ill", "well")
+    frame.loc[13, ["x", "y"]] = [1.5, "well"]
+    frame.to_csv(folder / "t.csv", index=False)
+    run("fit", folder / "t.csv", "-t", "y", "--id", "who", "-o", folder / "m")
+    return folder
+
+
+def test_one_convention_of_row_numbers(patients, tmp_path):
+    """Messages, predictions, reports and label checks name the 14th row of the file 14, and its id."""
+    model = gpclass.load(patients / "m")
+    assert model["table"].feature_names_in_.tolist() == ["x"]
+    check = suspicious_labels(model)
+    assert (check.rows[0], check.names[0]) == (13, "14 (0013)")
+    run("predict", patients / "m", patients / "t.csv", "-o", tmp_path / "o.csv")
+    out = pd.read_csv(tmp_path / "o.csv", dtype={"who": str})
+    assert out.loc[13, ["row", "who"]].tolist() == [14, "0013"]
+    run("report", patients / "m", patients / "t.csv", "-o", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert page.count('<td class="text">14 (0013)</td>') == 3  # uncertain or not, as a training row and as a judged one
+    assert "14 (0013)" in page.split('id="labels"')[1].split("<tbody>")[1].split("</tr>")[0]
+    holes = pd.read_csv(patients / "t.csv", dtype=str)
+    holes.loc[13, "x"] = None
+    holes.to_csv(tmp_path / "holes.csv", index=False)
+    assert "row 14 (0013), column 'x' is empty" in refused("predict", patients / "m", tmp_path / "holes.csv")
+    assert "row 14 (0013), column 'x' is empty" in refused(
+        "fit", tmp_path / "holes.csv", "-t", "y", "--id", "who", "-o", tmp_path / "m"
+    )
+    assert "row 14, column 'x' is empty" in refused(
+        "fit", tmp_path / "holes.csv", "-t", "y", "--drop", "who", "-o", tmp_path / "m"
+    )
+
+
+def test_rows_are_named_the_same_without_an_id(patients, tmp_path):
+    run("fit", patients / "t.csv", "-t", "y", "--drop", "who", "-o", tmp_path / "m")
+    assert suspicious_labels(gpclass.load(tmp_path / "m")).names[0] == "14"
+    run("report", tmp_path / "m", patients / "t.csv", "--id", "who", "-o", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8").split('id="labels"')[1]
+    assert '<td class="text">14</td>' in page
+    assert '<td class="text">14 (0013)</td>' in page
+
+
+def test_id_columns_that_cannot_be(patients, tmp_path):
+    table, model = patients / "t.csv", patients / "m"
+    assert "did you mean 'who'" in refused("fit", table, "-t", "y", "--id", "whom", "-o", tmp_path / "m")
+    assert "the target and cannot be the id" in refused("fit", table, "-t", "y", "--id", "y", "-o", tmp_path / "m")
+    assert "'x' is an input of the model" in refused("predict", model, table, "--id", "x")
+    pd.read_csv(table).drop(columns="who").to_csv(tmp_path / "anonymous.csv", index=False)
+    assert run("predict", model, tmp_path / "anonymous.csv").stdout.startswith("row,prediction,")
+    assert "no id column 'who'" in refused("predict", model, tmp_path / "anonymous.csv", "--id", "who")
+
+
+# outputs ----------------------------------------------------------------------------------------------------------------
+
+
+def test_no_output_replaces_an_input(folder, tmp_path):
+    """By whatever name, with --force too, and before anything else is done."""
+    table, model = tmp_path / "t.csv", tmp_path / "m.gpclass"
+    table.write_bytes((folder / "train.csv").read_bytes())
+    model.write_bytes((folder / "iris.gpclass").read_bytes())
+    (tmp_path / "link.csv").symlink_to(table)
+    os.link(table, tmp_path / "hard.csv")
+    before = table.read_bytes(), model.read_bytes()
+    same = [table, tmp_path / "link.csv", tmp_path / "hard.csv", tmp_path / ".." / tmp_path.name / "t.csv"]
+    for output in same:
+        for words in (
+            ("fit", table, "-t", "class"),
+            ("predict", model, table),
+            ("report", model, table),
+            ("report", model, folder / "test.csv", "--train", table),
+        ):
+            assert "the same file as the input" in refused(*words, "-o", output, "--force")
+    for words in (("predict", model, table), ("report", model, table)):
+        line = refused(*words, "-o", model, "--force")
+        assert "the same file as the input" in line or "tables are read from" in line
+    assert (table.read_bytes(), model.read_bytes()) == before
+
+
+def test_files_that_are_something_else_are_replaced_when_forced(folder, tmp_path):
+    other = tmp_path / "notes.csv"
+    commands = {
+        "fit": ("fit", folder / "train.csv", "-t", "class", "-e", "laplace"),
+        "predict": ("predict", folder / "iris.gpclass", folder / "test.csv"),
+        "datasets": ("datasets", "iris"),
+        "report": ("report", folder / "iris.gpclass", folder / "test.csv"),
+    }
+    for words in commands.values():
+        other.write_text("a,b\n1,2\n")
+        assert "notes.csv exists" in refused(*words, "-o", other)
+        assert other.read_text() == "a,b\n1,2\n"
+    run(*commands["predict"], "-o", other, "--force")
+    assert other.read_text().startswith("row,prediction")
+    # a model may replace a model and a report a report, but not each other; nothing is lost of an empty file
+    for name in ("m", "r"):
+        (tmp_path / name).touch()
+    for _ in range(2):
+        run(*commands["fit"], "-o", tmp_path / "m")
+        run(*commands["report"], "-o", tmp_path / "r")
+    assert "is no report of gpclass" in refused(*commands["report"], "-o", tmp_path / "m")
+    assert "is no model of gpclass" in refused(*commands["fit"], "-o", tmp_path / "r")
+    (tmp_path / "wine.csv").write_text("mine")
+    assert "wine.csv exists" in refused("demo", "--folder", tmp_path)
+    assert (tmp_path / "wine.csv").read_text() == "mine"
+
+
+def test_outputs_are_checked_before_the_work(folder, tmp_path, monkeypatch):
+    """Commands that could not write in the end do not even read."""
+
+    def reached(*args, **kwargs):
+        raise AssertionError("work has begun")
+
+    for name in ("training_table", "read_model", "collections.load"):
+        monkeypatch.setattr(f"gpclass.cli.commands.{name}", reached)
+    train, model = folder / "train.csv", folder / "iris.gpclass"
+    commands = [("fit", train, "-t", "class"), ("predict", model, train), ("report", model, train), ("datasets", "iris")]
+    for words in commands:
+        assert "no such folder" in refused(*words, "-o", tmp_path / "none" / "out.csv")
+        assert "exists" in refused(*words, "-o", train) or "same file" in refused(*words, "-o", train)
+        (tmp_path / "a.csv").mkdir(exist_ok=True)
+        assert "This is a folder" in refused(*words, "-o", tmp_path / "a.csv")
+    assert "tables are read from and written to" in refused("predict", model, train, "-o", tmp_path / "out.pdf")
+
+
+# labels that look like formulas -----------------------------------------------------------------------------------------
+
+
+def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60).round(3)})
+    labels = np.array(["=HYPERLINK(1)", "-x", "@a", "-1"])
+    frame["y"] = labels[np.digitize(frame["x"], [-0.6, 0.0, 0.6])]
+    frame.to_csv(tmp_path / "t.csv", index=False)  # as somebody else wrote it
+    run("fit", tmp_path / "t.csv", "-t", "y", "-e", "laplace", "-o", tmp_path / "m")
+    shown = run("predict", tmp_path / "m", tmp_path / "t.csv").stdout
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "--keep", "-o", tmp_path / "o.csv")
+    for text in (shown, (tmp_path / "o.csv").read_text()):
+        cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+        assert "'=HYPERLINK(1)" in cells
+        assert not any(cell[:1] in ("=", "@") or cell == "-x" for cell in cells)
+    out = read_table(tmp_path / "o.csv")
+    assert out["y"].tolist() == frame["y"].tolist()
+    assert out["prediction"].tolist() == gpclass.load(tmp_path / "m").predict(frame).tolist()
+    # what was written can be learned from
+    told = json.loads(run("fit", tmp_path / "o.csv", "-t", "y", "-e", "laplace", "-o", tmp_path / "n", "--json").stdout)
+    assert set(told["classes"]) == set(labels)
+
+
+def test_labels_of_minus_and_plus_one_stay_numbers(tmp_path):
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 20)})
+    frame["y"] = np.where(frame["x"] > 0.1, 1, -1)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m")
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
+    assert pd.read_csv(tmp_path / "o.csv")["prediction"].tolist() == gpclass.load(tmp_path / "m").predict(frame).tolist()
+
+
 # kinds of columns -------------------------------------------------------------------------------------------------------
 
 
@@ -237,7 +461,8 @@ def test_holes_are_filled_only_when_asked(mixed, tmp_path):
     line = refused("fit", mixed / "mixed.csv", "-t", "y", "-o", tmp_path / "m")
     assert "row 1, column 'size' is empty or NA, and 7 more cells in columns 'size', 'shape'" in line
     assert "--impute median" in line
-    run("predict", mixed / "m.gpclass", mixed / "mixed.csv", "-o", tmp_path / "out.csv")
+    told = run("predict", mixed / "m.gpclass", mixed / "mixed.csv", "-o", tmp_path / "out.csv").stdout
+    assert "60 of 60 rows were used for training; figures for them are leave-one-out" in " ".join(told.split())
     out, y = read_table(tmp_path / "out.csv"), read_table(mixed / "mixed.csv")["y"]
     assert out["prediction"].dtype.kind == "i"
     assert np.mean(out["prediction"] == y) > 0.85
@@ -247,7 +472,7 @@ def test_unseen_levels_are_told_and_survived(mixed, tmp_path):
     read_table(mixed / "mixed.csv").assign(shape="square").to_csv(tmp_path / "new.csv", index=False)
     result = run("predict", mixed / "m.gpclass", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
     assert "warning: column 'shape' has 'square' in 60 of 60 rows" in result.stderr
-    assert run("predict", mixed / "m.gpclass", tmp_path / "new.csv", "-o", tmp_path / "out.csv", "-q").output == ""
+    assert run("predict", mixed / "m.gpclass", tmp_path / "new.csv", "-o", tmp_path / "two.csv", "-q").output == ""
 
 
 def test_a_model_of_the_command_line_works_in_python(mixed):
@@ -270,12 +495,12 @@ def test_complaints_are_one_line(folder, tmp_path):
     assert "Only binary" in refused("fit", train, "-t", "class", "-e", "kl", "-o", tmp_path / "m")
     assert "no column 'x' to drop" in refused("fit", train, "-t", "class", "--drop", "x")
     assert "cannot be dropped" in refused("fit", train, "-t", "class", "--drop", "class")
-    assert "no folder" in refused("fit", train, "-t", "class", "-o", tmp_path / "none" / "m")
+    assert "no such folder" in refused("fit", train, "-t", "class", "-o", tmp_path / "none" / "m")
     assert "measurements, not labels" in refused("fit", train, "-t", "petal width (cm)")
     assert "no model of gpclass" in refused("predict", train, train)
     assert "No such file" in refused("predict", tmp_path / "none", train)
     assert "tables are read from and written to" in refused("predict", model, train, "-o", tmp_path / "out.pdf")
-    assert "no folder" in refused("predict", model, train, "-o", tmp_path / "none" / "out.csv")
+    assert "no such folder" in refused("predict", model, train, "-o", tmp_path / "none" / "out.csv")
     pd.DataFrame({"a": [1]}).to_csv(tmp_path / "a.csv", index=False)
     assert "lacks columns 'sepal length (cm)'" in refused("predict", model, tmp_path / "a.csv")
     assert "only column" in refused("compare", tmp_path / "a.csv", "-t", "a")
@@ -313,8 +538,8 @@ def test_python_m_gpclass(folder):
     """In a process of its own, into a pipe that is closed early."""
     words = [sys.executable, "-m", "gpclass", "predict", folder / "iris.gpclass", folder / "new.csv"]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=True)
-    assert done.stdout.startswith("prediction,p(setosa)")
-    assert done.stderr == ""
+    assert done.stdout.startswith("row,prediction,p(setosa)")
+    assert done.stderr == f"note: {twins(folder)} of 75 rows were used for training; figures for them are leave-one-out\n"
 
 
 # real files -------------------------------------------------------------------------------------------------------------

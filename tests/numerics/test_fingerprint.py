@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gpclass.numerics.fingerprint import fingerprint, row_fingerprints
+from gpclass.numerics.fingerprint import fingerprint, row_fingerprints, single_precision_fingerprints
 
 
 def test_equal_values_have_equal_fingerprints_whatever_their_layout():
@@ -38,3 +38,13 @@ def test_blocks_do_not_show(monkeypatch):
 
 def test_many_rows_have_no_collisions():
     assert len(np.unique(row_fingerprints(np.arange(20_000.0)[:, None]))) == 20_000
+
+
+def test_in_single_precision_rows_are_equal_as_numpy_rounds_them():
+    X = np.random.default_rng(2).standard_normal((200, 2)) * np.logspace(-30, 30, 200)[:, None]
+    single = single_precision_fingerprints(X)
+    np.testing.assert_array_equal(single, row_fingerprints(X.astype(np.float32)))
+    np.testing.assert_array_equal(single, single_precision_fingerprints(X * (1 + 1e-12)))  # X lies on no border here
+    assert not np.any(single == single_precision_fingerprints(X * (1 + 1e-6)))
+    wide = np.array([[1e200, -np.inf], [2e200, np.nan], [0.0, 5e-324]])  # beyond the range of single precision
+    assert len(set(single_precision_fingerprints(wide).tolist())) == 3

@@ -159,7 +159,7 @@ def seen_in_words(model: Pipeline, judged: FairProbabilities) -> str:
         return ""
     text = f"{n} of {m} rows {'was' if n == 1 else 'were'} used for training"
     if judged.fair.all():
-        return f"{text}; figures for {'it is' if n == 1 else 'them are'} leave-one-out"
+        return f"{text}; figures for {'it' if n == 1 else 'them'} are leave-one-out"
     engine = type(model.steps[-1][1].inference_).__name__
     lost = int(np.sum(~judged.fair))
     which = "they are" if lost == n else f"{lost} of them are"

@@ -100,7 +100,7 @@ class Facts:
     test_counts: list[int]
     n_columns: int
     columns: list[Column]
-    columns_of: str  # "training rows" or "test rows"
+    columns_of: str  # "training rows", "test rows" or "rows judged here"
     scores: dict[str, float]
     engines: list[Comparison]
     engines_words: str  # why there is no more to compare, if so
@@ -167,7 +167,7 @@ def gather(
         test_counts=_counts(labels, last.classes_),
         n_columns=_width(described),
         columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
-        columns_of="test rows" if train is None else "training rows",
+        columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
         scores=scores(labels, p, y_train=train_labels, classes=last.classes_),
         engines=rows,
         engines_words=rows_words,
