@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .inference import (
     EP,
     FV,
@@ -19,6 +21,7 @@ from .inference import (
     TAPNaive,
     VariationalMNL,
 )
+from .inference.fit import needed
 from .likelihoods import Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from .sampling import HMC, Sampler
 from .sparse import GFITC, IVM, SVGP, LowRankEngine, ScalableEP, SparseVariationalMNL, StochasticEP
@@ -79,7 +82,7 @@ def has_comparable_evidence(engine: Any) -> bool:
 
 def takes_several(engine: Any) -> bool:
     """Whether an engine can do with more than two classes."""
-    return isinstance(engine, Sampler) or getattr(engine, "latents", "one") != "one"
+    return _latents(engine) != "one"
 
 
 def several_classes() -> list[str]:
@@ -94,7 +97,10 @@ def default_likelihood(engine: Any, n_classes: int) -> str:
     if isinstance(engine, LowRankEngine):
         return "softmax" if isinstance(engine, SVGP) else "multinomial-probit"
     integrals = {"contrast_factor", "tilted_moments"} & set(getattr(engine, "needs", ()))
-    return "multinomial-probit" if integrals else "softmax"
+    usual = "multinomial-probit" if integrals else "softmax"
+    other = "softmax" if integrals else "multinomial-probit"
+    able = [name for name in (usual, other) if serves(engine, MULTICLASS_LIKELIHOODS[name](n_classes))]
+    return able[0] if able else usual
 
 
 def engine_for(likelihood: Any, n_rows: int = 0) -> Any:
@@ -103,14 +109,50 @@ def engine_for(likelihood: Any, n_rows: int = 0) -> Any:
         return SVGP() if isinstance(likelihood, Softmax) else ScalableEP()
     if likelihood.n_latents == 1:
         return EP()
-    if hasattr(likelihood, "contrast_factor"):
-        return NestedEP()
-    return Laplace() if hasattr(likelihood, "log_prob") else QuadratureEP(coupled=False)
+    able = [engine for engine in (NestedEP(), Laplace(), QuadratureEP(coupled=False)) if serves(engine, likelihood)]
+    return able[0] if able else ScalableEP()
+
+
+def serves(engine: Any, likelihood: Any) -> bool:
+    """Whether an engine can use a likelihood: it has as many latent functions as the engine takes, and all it asks for."""
+    return _latents_fit(engine, likelihood) and all(hasattr(likelihood, name) for name in needed(engine, likelihood))
+
+
+def check_serves(engine: Any, likelihood: Any, n_classes: int) -> None:
+    """Raise a TypeError that names the likelihoods which would serve, if an engine cannot use this one."""
+    if serves(engine, likelihood):
+        return
+    makers = [*LIKELIHOODS.values()] if n_classes == 2 else []
+    every = [make() for make in makers] + [make(n_classes) for make in MULTICLASS_LIKELIHOODS.values()]
+    able = ", ".join(type(other).__name__ for other in every if serves(engine, other))
+    who, name = type(engine).__name__, type(likelihood).__name__
+    if not _latents_fit(engine, likelihood):
+        kind = "one latent function per datum" if _latents(engine) == "one" else "several classes"
+        raise TypeError(f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Likelihoods that serve: {able}.")
+    lacking = next(need for need in needed(engine, likelihood) if not hasattr(likelihood, need))
+    raise TypeError(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
+
+
+def _latents(engine: Any) -> str:
+    return "any" if isinstance(engine, Sampler) else getattr(engine, "latents", "one")
+
+
+def _latents_fit(engine: Any, likelihood: Any) -> bool:
+    return _latents(engine) in ("any", "one" if likelihood.n_latents == 1 else "several")
 
 
 def is_large(n_rows: int, n_latents: int) -> bool:
     """Whether inducing points are the better way: by the work of (C + 1) factorisations, or one with one latent function."""
     return n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3) > LARGE
+
+
+def targets_of(likelihood: Any) -> str:
+    """What a likelihood takes: "class labels", "real numbers", "counts", … One that takes any number is of real numbers."""
+    try:
+        likelihood.check_targets(np.array([0.5, -2.0]))
+    except ValueError:
+        return getattr(likelihood, "targets", "class labels")
+    return "real numbers"
 
 
 def resolve(given, known, default, what, must_have):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .choose import (
     ENGINES,
@@ -20,11 +20,13 @@ from .choose import (
     MULTICLASS_LIKELIHOODS,
     SAMPLERS,
     SPARSE,
+    check_serves,
     default_likelihood,
     engine_for,
     resolve,
     several_classes,
     takes_several,
+    targets_of,
 )
 from .inference import EP, NestedEP
 from .kernels import RBF, Kernel, as_kernel
@@ -41,6 +43,7 @@ from .learning import (
     trained,
     typical_distance,
     update_active,
+    validated,
     warn_if_too_large,
     warn_if_unfinished,
 )
@@ -243,9 +246,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, classes))
             return self
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=False)
+        X, y = validated(self, X, y, dtype=[np.float64, np.float32], reset=False)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes are {np.unique(classes)!r}, but the first call had {self.classes_!r}")
+            raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_, 2)
         if isinstance(self.inference_, IVM):
             self._update_active(np.asarray(X, np.float64), place)
@@ -293,10 +296,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
 
     def _check_data(self, X, y, classes=None):
-        try:
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        except OverflowError as error:
-            raise ValueError(f"X contains a number that no float can hold: {error}") from error
+        X, y = validated(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self._seen, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
         self.classes_ = np.unique(y if classes is None else classes)
@@ -305,7 +305,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_classes(self):
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only ({self.classes_[0]!r}); a classifier needs two classes")
+            raise ValueError(f"y has one class only ({self.classes_.tolist()[0]!r}); a classifier needs two classes")
 
     def _engine(self, n_rows: int):
         if isinstance(self.inference, str) and self.inference == "auto":
@@ -327,11 +327,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
         likelihood = resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
         wanted = (1, 2) if n_classes == 2 else (n_classes,)
+        able = " or ".join(map(repr, MULTICLASS_LIKELIHOODS if n_classes > 2 else LIKELIHOODS))
+        if targets_of(likelihood) != "class labels":
+            raise TypeError(
+                f"likelihood must be one of class labels, but {likelihood!r} is one of {targets_of(likelihood)}; use {able}"
+            )
         if likelihood.n_latents not in wanted:
             raise ValueError(
                 f"{type(likelihood).__name__} has {likelihood.n_latents} latent function"
-                f"{'s' * (likelihood.n_latents > 1)}, which does not fit y with its {n_classes} classes; "
-                f"use {' or '.join(map(repr, MULTICLASS_LIKELIHOODS if n_classes > 2 else LIKELIHOODS))}"
+                f"{'s' * (likelihood.n_latents > 1)}, which does not fit y with its {n_classes} classes; use {able}"
             )
         return likelihood
 
@@ -346,12 +350,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             # settings that were changed since then count, not what the earlier fit ended with
             kernel = self.kernel_ if self._same_settings("kernel") else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
-        try:
-            likelihood.check_targets(np.array([0.5, -2.0]))
-        except ValueError:
-            pass
-        else:
-            raise TypeError(f"likelihood must be one of labels, but {likelihood!r} is one of real numbers")
+        check_serves(engine, likelihood, len(self.classes_))
         kernel(X[:1])  # tells if the kernel was made for another number of columns
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=column_spread(X))
@@ -380,7 +379,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         teacher = replace(objective, engine=engine_for(objective.likelihood))
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
         theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
-        return replace(taught, posterior=objective.fit(theta)[0])
+        # the teacher may rest on other inputs than all rows
+        return replace(taught, posterior=objective.fit(theta)[0], inputs=objective.X, rows=None, trainer=None)
 
     # predicting ---------------------------------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _by_member(self, X, question: str):
         """Answers of each posterior that predictions average over: one, or as many as there are draws of the kernel."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validated(self, X, dtype=np.float64, reset=False)
         for kernel, posterior in self.posterior_.members(self.kernel_):
             ask = getattr(posterior, question)
             batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .inference import EP
 from .kernels import RBF, Kernel, as_kernel
@@ -22,6 +22,7 @@ from .learning import (
     resolve_priors,
     typical_distance,
     update_active,
+    validated,
     warn_if_too_large,
     warn_if_unfinished,
 )
@@ -115,11 +116,10 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X, y) -> GPRegressor:
         """Learn hyperparameters and the posterior. X (n, D), y (n,) numbers."""
         check_search(self)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, float)
+        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
         engine = self._engine()
         if not isinstance(engine, IVM):
-            warn_if_too_large(len(X))
+            warn_if_too_large(len(X), others=("ivm",))
         self._set_scale(y)
         objective, starts = self._objective(X, (y - self._centre) / self._scale, engine)
         if np.all(y == y[0]):  # noise of no variance explains them, however small it is: there is no maximum
@@ -148,8 +148,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
-        targets = (np.asarray(y, float) - self._centre) / self._scale
+        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
+        targets = (y - self._centre) / self._scale
         numbers = np.concatenate([self.active_indices_, self._seen + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, targets
@@ -192,7 +192,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance, each (m,), of the function without noise at X (m, D)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validated(self, X, dtype=np.float64, reset=False)
         kernel: Kernel = self.kernel_
         batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
         parts = [self.posterior_.predict(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]

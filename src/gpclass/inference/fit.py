@@ -13,6 +13,19 @@ from ..likelihoods import Likelihood
 from ..numerics.separable import Separable
 from .iterate import Status
 
+KNOWN = (  # likelihoods that errors name, the most usual first
+    "Logit",
+    "Probit",
+    "Heaviside",
+    "Gaussian",
+    "Ordinal",
+    "Poisson",
+    "Softmax",
+    "MultinomialProbit",
+    "RobustMax",
+    "OneAgainstRest",
+)
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -174,17 +187,29 @@ def require(likelihood: Likelihood, needs: tuple[str, ...], who: str) -> None:
     """Raise a TypeError that names the likelihoods which would serve, if this one does not."""
     for name in needs:
         if not hasattr(likelihood, name):
-            known = ("Logit", "Probit", "Heaviside", "Gaussian", "Softmax", "MultinomialProbit", "RobustMax")
-            classes = [getattr(_likelihoods, c) for c in known]
-            able = ", ".join(c.__name__ for c in classes if hasattr(c, name))
             offered = type(likelihood).__name__ if not isinstance(likelihood, type) else f"the class {likelihood.__name__}"
+            able = ", ".join(likelihoods_with(needs))
             raise TypeError(f"{who} needs {name}, which {offered} does not offer. Likelihoods that do: {able}.")
+
+
+def likelihoods_with(needs: tuple[str, ...], latents: str = "any") -> list[str]:
+    """Names of the likelihoods that offer all of `needs`, with so many latent functions: "one", "several" or "any"."""
+    every = [getattr(_likelihoods, name) for name in KNOWN]
+    fitting = [c for c in every if latents == "any" or issubclass(c, _likelihoods.Multiclass) == (latents == "several")]
+    return [c.__name__ for c in fitting if all(hasattr(c, name) for name in needs)]
+
+
+def needed(engine: Any, likelihood: Any) -> tuple[str, ...]:
+    """Methods of the likelihood that an engine calls."""
+    return engine.needed(likelihood) if hasattr(engine, "needed") else tuple(getattr(engine, "needs", ()))
 
 
 def prepare(engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     """K and y as the engines want them, or an error that says what is wrong."""
     check_settings(engine)
-    return check_problem(K, y, likelihood, engine.needs, type(engine).__name__, getattr(engine, "latents", "one"))
+    return check_problem(
+        K, y, likelihood, needed(engine, likelihood), type(engine).__name__, getattr(engine, "latents", "one")
+    )
 
 
 def check_problem(
@@ -196,7 +221,7 @@ def check_problem(
     C = likelihood.n_latents
     if (latents == "one" and C > 1) or (latents == "several" and C == 1):
         kind = "one latent function per datum" if latents == "one" else "several classes"
-        able = "Probit, Logit, …" if latents == "one" else "MultinomialProbit, Softmax"
+        able = ", ".join(likelihoods_with(needs, latents))
         raise TypeError(f"{who} is for {kind} (likelihoods: {able}), but {type(likelihood).__name__} has {C}")
     require(likelihood, needs, who)
     y = likelihood.check_targets(y)

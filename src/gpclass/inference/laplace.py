@@ -36,6 +36,10 @@ class Laplace:
         if self.correction not in (None, "tierney-kadane"):
             raise ValueError(f'correction must be None or "tierney-kadane", but is {self.correction!r}')
 
+    def needed(self, likelihood) -> tuple[str, ...]:
+        """Methods of the likelihood that it calls."""
+        return self.needs if likelihood.n_latents == 1 else (*self.needs, "curvature_weights")
+
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         find = coupled_mode if likelihood.n_latents > 1 else scalar_mode

@@ -12,7 +12,8 @@ inducing_mnl  the same search with inducing variables that are chosen, or moved,
 learn       where the searches of all kinds of engines meet
 streams     where rows come from: arrays, memory maps, sequences of batches; the buffer that mixes them
 files       CSV and Parquet files as streams
-memory      a word before a fit that will not fit in memory
+memory      an error or a warning before a fit that needs more memory than there is
+validate    X and y as arrays of numbers, after scikit-learn's checks
 """
 
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
@@ -37,6 +38,7 @@ from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
+from .validate import validated
 
 __all__ = [
     "Arrays",
@@ -87,6 +89,7 @@ __all__ = [
     "trained",
     "typical_distance",
     "update_active",
+    "validated",
     "warn_if_too_large",
     "warn_if_unfinished",
 ]

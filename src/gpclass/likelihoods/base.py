@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 class Likelihood(ABC):
     """Parameters: `theta` (free ones, unconstrained), `names`, `bounds`, `with_theta`. None unless a subclass has some."""
+
+    targets: ClassVar[str] = "class labels"  # what y is, in words; classifiers take these only
 
     @property
     def n_latents(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,6 +16,8 @@ class Gaussian(Likelihood):
     """p(y | f) = N(y | f, variance), y any real number. Its free parameter is log variance."""
 
     variance: float = 1.0
+
+    targets: ClassVar[str] = "real numbers"
 
     def __post_init__(self):
         if not (np.isfinite(self.variance) and self.variance > 0):

@@ -10,6 +10,7 @@ the category is; only categories narrower than 1e-6 noise widths lose some. Engi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ class Ordinal(Likelihood):
     """p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f), y in 0 … R - 1. Free parameters: c_1 and the logs of the gaps."""
 
     thresholds: tuple[float, ...] = (-1.0, 1.0)  # R - 1 of them, ascending
+
+    targets: ClassVar[str] = "ordered categories"
 
     def __post_init__(self):
         cuts = np.asarray(self.thresholds, float)

@@ -8,6 +8,7 @@ centre, between the points where the integrand has fallen to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -25,6 +26,8 @@ BLOCK = 1 << 20  # numbers in an array of nodes
 @dataclass(frozen=True)
 class Poisson(WithBias):
     """p(y | f) = exp(y g - exp g)/y!, g = f + bias; y in 0, 1, 2, … The bias is the log rate where f is zero."""
+
+    targets: ClassVar[str] = "counts"
 
     def check_targets(self, y) -> np.ndarray:
         """y as floats that are whole numbers from 0 on."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-BLOCK = 1 << 16  # rows hashed at a time
+BLOCK, ENTRIES = 1 << 16, 1 << 19  # rows hashed at a time, and numbers
 SINGLE = 24  # binary digits of single precision
 
 
@@ -37,10 +37,11 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
     """
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
-    for start in range(0, len(X), BLOCK):
-        block = _canonical(_rounded(X[start : start + BLOCK], bits))
+    step = max(1, min(BLOCK, ENTRIES // max(1, X[:1].size)))
+    for start in range(0, len(X), step):
+        block = _canonical(_rounded(X[start : start + step], bits))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in block]
-        codes[start : start + BLOCK] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
+        codes[start : start + step] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
     return codes
 
 

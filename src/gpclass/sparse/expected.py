@@ -37,7 +37,7 @@ def expected_log_prob(likelihood: Any, y: np.ndarray, mean: np.ndarray, var: np.
             return answer(likelihood, y, mean, var)
     raise TypeError(
         f"E[log p] of {type(likelihood).__name__} under independent latent values is not known. Likelihoods that serve: "
-        "Probit, Logit, RobustMax, Softmax, MultinomialProbit."
+        "RobustMax, Softmax, MultinomialProbit."
     )
 
 

@@ -1,0 +1,36 @@
+"""X and y as arrays of numbers, after scikit-learn's checks, with errors that speak of what the user gave."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+NUMPY_TEXT = re.compile(r"np\.(?:str|bytes)_\((.*)\)")  # how numpy shows text in its messages
+
+
+def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any) -> Any:
+    """What `sklearn.utils.validation.validate_data` returns: X, or X and y if y is given; y in double with `y_numeric`."""
+    try:
+        found = validate_data(estimator, X, y, **settings)
+        return (found[0], np.asarray(found[1], float)) if settings.get("y_numeric") else found
+    except OverflowError as error:
+        raise ValueError(f"X contains a number that no float can hold: {error}") from error
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        text = NUMPY_TEXT.sub(r"\1", str(error))
+        if _numeric(X):
+            raise ValueError(f"{text}; y holds text, but numbers are needed (GPClassifier takes labels)") from error
+        advice = "gpclass.tables.TableEncoder or scikit-learn's OneHotEncoder turn categories into numbers"
+        raise ValueError(f"{text}; X holds text, but numbers are needed ({advice})") from error
+
+
+def _numeric(X: Any) -> bool:
+    try:
+        np.asarray(X, float)
+    except (ValueError, TypeError):
+        return False
+    return True
