@@ -34,7 +34,7 @@ class FairProbabilities:
 
 def trained_on(model: Any, X: Any) -> np.ndarray:
     """(m,) whether the model was trained on each row of X, whatever its label."""
-    return np.isin(_fingerprints(model, X), classifier(model).row_fingerprints_)
+    return np.isin(_fingerprints(model, X), _known(classifier(model)))
 
 
 def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
@@ -44,7 +44,7 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
     if there is one.
     """
     last, own = classifier(model), _fingerprints(model, X)
-    known = last.row_fingerprints_
+    known = _known(last)
     seen = np.isin(own, known)
     p = np.asarray(model.predict_proba(X))
     if not seen.any():
@@ -61,6 +61,13 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
         at = np.where(same >= 0, same, at)
     found = at >= 0
     return FairProbabilities(np.where(found[:, None], loo[at], p), p, seen, ~seen | found, copies)
+
+
+def _known(last):
+    prints = getattr(last, "row_fingerprints_", None)
+    if prints is None:
+        raise ValueError("this model does not know which rows it was trained on, as older versions did not; fit it again")
+    return prints
 
 
 def _fingerprints(model, X):
