@@ -78,6 +78,9 @@ class _Fingerprinted:
     def n_columns(self) -> int:
         return self.source.n_columns
 
+    def __getattr__(self, name: str) -> Any:  # what else a source may say of itself, such as the size of its buffer
+        return getattr(self.source, name)
+
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
         for batch in self.source.batches(size, seed):
             self.prints[batch.rows] = single_precision_fingerprints(batch.X)
