@@ -283,7 +283,7 @@ def test_commands_on_malformed_tables(files, room, data):
         assert result.stderr.startswith("gpclass: ")
         assert result.stderr.count("\n") == 1
     else:
-        assert result.stdout.startswith("prediction,p(big),p(small)")
+        assert result.stdout.startswith("row,prediction,p(big),p(small)")
 
 
 # kernel expressions -----------------------------------------------------------------------------------------------------
