@@ -18,10 +18,12 @@ from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 from ..numerics import Factor, mirror_lower, row_blocks, scaled_plus_identity
 from .sites import Sites
 
+EPS = np.finfo(float).eps
 WEAKEST = 1e-10  # π times prior variance below which it is raised to that: a site too weak to be seen, but safe to divide by
 STRONG = 1e-3  # the same product above which variances are read off A⁻¹
 CACHED = 1 << 17  # numbers of an array that stays in a core's cache
-REFINEMENTS = 3  # of the linear solve for the mean
+REFINEMENTS = 6  # at most, of the linear solve for the mean
+SMALL_RESIDUAL = 1e-9  # of that solve, relative to its right side: no refinement is needed
 OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
 
 
@@ -53,6 +55,16 @@ class CoupledSystem:
         self.P = Factor(P, "the coupling between the classes")
         self.log_det_parts += self.P.log_det  # log |A| + log |P|
 
+    @cached_property
+    def rounding(self) -> float:
+        """How far rounding of K moves marginals, in standard deviations: eps × condition of A, where it may matter.
+
+        As for one latent function (`FullPosterior.rounding`): where K has full rank A⁻¹ is small, and so is its error.
+        """
+        most = 8 * EPS * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
+        kept = [np.max(np.diagonal(inverse)) for inverse in self.inverse]
+        return float(np.max(np.where(most < 1e-9, most, most * kept)))
+
     def _add_B(self, c: int, out: np.ndarray, times: float = 1.0) -> None:
         """`times` B_c added to the lower triangle of `out`."""
         root, inverse = self.root[:, c], self.inverse[c]
@@ -73,8 +85,11 @@ class CoupledSystem:
         return np.array([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])]).T
 
     def times_B(self, X: np.ndarray) -> np.ndarray:
-        scaled = self.root * X
-        return self.root * np.array([dsymv(1.0, a.T, scaled[:, c]) for c, a in enumerate(self.inverse)]).T
+        return self.root * self._times_inverse(self.root * X)
+
+    def _times_inverse(self, X):
+        """A_c⁻¹ x_c."""
+        return np.array([dsymv(1.0, a.T, X[:, c]) for c, a in enumerate(self.inverse)]).T
 
     def times_Pi(self, X: np.ndarray) -> np.ndarray:
         return self.pi * (X - (np.sum(self.pi * X, axis=1) / self.total)[:, None])
@@ -85,16 +100,52 @@ class CoupledSystem:
         return b - self.times_B(self.P.solve(b.sum(1))[:, None])
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
-        alpha = nu - self.apply_M(self.times_K(nu))
-        mean = self.times_K(alpha)
+        """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)
+
+        As accurate as rounding of K allows, if refinement can see an improvement: the best of the answers comes back.
+        """
+        alpha = self._alpha(nu)
+        best = self._checked(nu, alpha)
+        enough = SMALL_RESIDUAL * float(np.max(np.abs(nu), initial=0.0))
         for _ in range(REFINEMENTS):
-            missing = nu - alpha - self.times_Pi(mean)
-            if np.max(np.abs(missing), initial=0.0) <= 1e-9 * np.max(np.abs(nu), initial=0.0):
+            size, alpha, _, missing = best
+            if size <= enough:
                 break
-            alpha = alpha + missing - self.apply_M(self.times_K(missing))
-            mean = self.times_K(alpha)
-        return alpha, mean
+            trial = self._checked(nu, alpha + self._alpha(missing))
+            if trial[0] < size:
+                best = trial
+            if not trial[0] < 0.5 * size:
+                break
+        return best[1], best[2]
+
+    def largest_move(self, nu: np.ndarray) -> float:
+        """Largest √(ν_iᵀ S_i ν_i), S_i the covariance that datum i would have if there were no others: at least V's.
+
+        How far a change of ν moves the datum that it belongs to, in standard deviations, at most.
+        """
+        alone = self.prior_var / (1 + self.pi * self.prior_var)  # S = E + E π πᵀ E / (1ᵀπ - πᵀE π), E = diag(alone)
+        coupled = np.sum(self.pi * alone * nu, axis=1) ** 2 / np.sum(self.pi / (1 + self.pi * self.prior_var), axis=1)
+        return float(np.sqrt(np.max(np.sum(alone * nu**2, axis=1) + coupled, initial=0.0)))
+
+    def _checked(self, nu, alpha):
+        """How far α is from solving α + ΠKα = ν, α itself, Kα, and what is missing."""
+        mean = self.times_K(alpha)
+        missing = nu - alpha - self.times_Pi(mean)
+        size = float(np.max(np.abs(missing), initial=0.0))
+        return size if np.isfinite(size) else np.inf, alpha, mean, missing
+
+    def _alpha(self, nu):
+        """(I + ΠK)⁻¹ ν in a form whose error grows with the condition of A, not with its square.
+
+        Π = D - D R (1ᵀπ)⁻¹ RᵀD. With g = (I + DK)⁻¹ν it is g - B R P⁻¹ Rᵀ(g - ν), where K no longer appears: in
+        ν - M K ν the large directions of K would meet the rounding of P⁻¹, which is as large as K. As for one latent
+        function, g is √D A⁻¹ ν/√D where πK is large, and ν - √D A⁻¹ √D K ν where it is small.
+        """
+        strong = self.pi * self.prior_var > 1
+        weak = np.where(strong, 0.0, nu)
+        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0) - self.root * self.times_K(weak)
+        g = weak + self.root * self._times_inverse(scaled)
+        return g - self.times_B(self.P.solve(g.sum(1) - nu.sum(1))[:, None])
 
     @cached_property
     def _white(self) -> list[np.ndarray]:
@@ -228,6 +279,11 @@ class CoupledPosterior:
     def log_det(self) -> float:
         """log|I + KΠ|."""
         return self.system.log_det
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding moves marginals, in standard deviations."""
+        return self.system.rounding
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
@@ -375,7 +431,7 @@ class ContrastPosterior:
     @property
     def rounding(self) -> float:
         """How far rounding moves marginals, in standard deviations: eps × condition of A."""
-        return 8 * np.finfo(float).eps * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.y))
+        return 8 * EPS * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.y))
 
     # in terms of the classes ----------------------------------------------------------------------------------------
 

@@ -8,37 +8,32 @@ the factorisation at hand are taken until they stop paying; only then the curvat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..gaussian import CoupledPosterior, CoupledSystem
+from ..gaussian import CoupledPosterior, CoupledSystem, too_large
 from .fit import CoupledFit, require
-from .iterate import Status
+from .iterate import Status, ending, step_length
 
 CHORDS = 8  # steps per factorisation
 PAYING = 0.5  # a step that leaves more than this part of the gap asks for new curvature
-SHORTEST = 2.0**-20  # of a line search
 
 
 def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> CoupledFit:
     """The mode, and the Gaussian there."""
     require(likelihood, ("curvature_weights",), "Laplace for several classes")
     path = Climb(K, y, likelihood, start)
-    gap, sweep = np.inf, 0
-    while sweep < engine.max_iter:
-        sweep += 1
-        system = CoupledSystem(K, likelihood.curvature_weights(path.f))
-        gap = path.settle(system, engine.tol)
-        if gap < engine.tol:
-            break
+    system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
     pi = likelihood.curvature_weights(path.f)
     moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
     if moved > engine.tol:  # the last steps were small but not nothing
         system, sweep = CoupledSystem(K, pi), sweep + 1
     nu = path.slope + system.times_Pi(path.f)
     q = CoupledPosterior(K, pi, nu, system, (path.alpha, path.f))
-    status = Status(gap < engine.tol, sweep, gap)
+    status = path.ending(q, sweep, gap, engine.tol)
     return CoupledFit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
 
 
@@ -46,44 +41,82 @@ class Climb:
     """f = Kα on its way to the mode of log p(y | f) - ½ αᵀf."""
 
     def __init__(self, K, y, likelihood, start):
-        self.y, self.likelihood = y, likelihood
+        self.K, self.y, self.likelihood = K, y, likelihood
         shape = (len(y), likelihood.n_latents)
         earlier = getattr(start, "alpha", None)
         if start is not None and (earlier is None or np.shape(earlier) != shape):
             raise ValueError(f"start must be an earlier fit to {shape[0]} points of {shape[1]} classes")
-        alpha = np.zeros(shape) if earlier is None else earlier
-        kernels = np.broadcast_to(K, (shape[1], *K.shape)) if K.ndim == 2 else K
-        self._accept(alpha, np.stack([k @ alpha[:, c] for c, k in enumerate(kernels)], axis=1))
+        self.alpha = np.zeros(shape) if earlier is None else earlier
+        self.f: np.ndarray = np.zeros(shape)
+        self.value, self.slope = -np.inf, np.zeros(shape)
+        self.stuck = False  # whether a step with fresh curvature led nowhere
 
-    def _evaluate(self, alpha, f):
-        value, slope = self.likelihood.log_prob_slope(self.y, f)
-        return float(value.sum() - 0.5 * np.sum(alpha * f)), slope
+    def to_the_top(self, engine: Any, curvature: Callable) -> tuple[CoupledSystem, float, int]:
+        """Newton steps until the gradient is zero, or no step leads on; the last system, the gap left, and the sweeps.
+
+        Parameters
+        ----------
+        engine : object
+            Gives `tol` and `max_iter`.
+        curvature : callable
+            From latent values (n, C) to the π (n, C) of the precisions that Newton's steps use.
+        """
+        kernels = np.broadcast_to(self.K, (self.alpha.shape[1], *self.K.shape[-2:]))
+        self._accept(self.alpha, np.stack([k @ self.alpha[:, c] for c, k in enumerate(kernels)], axis=1))
+        for sweep in range(1, engine.max_iter + 1):
+            system = CoupledSystem(self.K, curvature(self.f))
+            gap = self.settle(system, engine.tol)
+            if gap < engine.tol or self.stuck:
+                break
+        return system, gap, sweep
 
     def _accept(self, alpha, f):
         self.alpha, self.f = alpha, f
-        self.value, self.slope = self._evaluate(alpha, f)
+        log_p, self.slope = self.likelihood.log_prob_slope(self.y, f)
+        self.value = float(log_p.sum() - 0.5 * np.sum(alpha * f))
 
     def settle(self, system: CoupledSystem, tol: float) -> float:
-        """Newton steps with a given curvature, while they pay; the length of the last one, in standard deviations."""
+        """Newton steps with a given curvature, while they pay; how far the mode still is, in standard deviations."""
+        # sums of steps carry the rounding of the largest of them: f and α must agree, since predictions rest on α
+        self._accept(self.alpha, system.times_K(self.alpha))
         before = np.inf
         for _ in range(CHORDS):
             missing = self.slope - self.alpha  # the gradient in f
             d_alpha, d_f = system.solve(missing)
-            gap = float(np.sqrt(max(np.sum(missing * d_f), 0.0)))
+            along = float(np.sum(missing * d_f))
+            # along alone is zero where K is singular (rows that are equal) and may be anything where the solve has lost
+            # its digits: each datum's own move counts too
+            gap = max(np.sqrt(max(along, 0.0)), system.largest_move(missing))
             if gap < tol or gap > PAYING * before:
                 break
+            moved = self._step(d_alpha, d_f, along, tol)
+            self.stuck = not moved and before == np.inf
+            if not moved:
+                break
             before = gap
-            self._step(d_alpha, d_f, gap)
         return gap
 
-    def _step(self, d_alpha, d_f, gap):
-        share = 1.0
-        while share > SHORTEST:
-            value, _ = self._evaluate(self.alpha + share * d_alpha, self.f + share * d_f)
-            if value >= self.value + 0.1 * share * gap**2 - 1e-12 * abs(self.value):
-                break
-            share *= 0.5
-        self._accept(self.alpha + share * d_alpha, self.f + share * d_f)
+    def _step(self, d_alpha, d_f, along, tol) -> bool:
+        """Take a step that leads uphill, shortened while it overshoots; False if there is none."""
+        length = 1.0
+        if along > tol**2:
+            length, _ = step_length(lambda t: (self._slope_at(t, d_alpha, d_f), None), along)
+        elif not -along <= tol**2:
+            return False  # rounding has turned the step downhill
+        self._accept(self.alpha + length * d_alpha, self.f + length * d_f)
+        return length > 0
+
+    def _slope_at(self, length, d_alpha, d_f):
+        """Of the objective along a step."""
+        slope = self.likelihood.log_prob_slope(self.y, self.f + length * d_f)[1]
+        return float(np.sum((slope - self.alpha - length * d_alpha) * d_f))
+
+    def ending(self, q: Any, n_iter: int, gap: float, tol: float) -> Status:
+        status = ending(q, n_iter, gap, tol)
+        if status.converged or not self.stuck:
+            return status
+        advice = f"No step leads closer to the mode than {gap:.0e} standard deviations: {too_large(self.K)}"
+        return replace(status, message="no step uphill is left", advice=advice)
 
 
 def coupled_gradient(fit: CoupledFit) -> np.ndarray:
@@ -103,4 +136,4 @@ def _implicit(fit):
     # -½ tr(Σ dW/df_c) = -½ Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and dp/df is W itself
     v = np.diagonal(cov, axis1=1, axis2=2) - 2 * np.einsum("icd,id->ic", cov, p)
     pull = -0.5 * q.system.times_Pi(v)
-    return pull - q.system.apply_M(q.system.times_K(pull))  # (I + WK)⁻¹ pull
+    return q.system.solve(pull)[0]  # (I + WK)⁻¹ pull

@@ -26,6 +26,7 @@ from ..numerics import NotPositiveDefinite
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
 NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
 PATIENCE = 0.02  # see settle_mean; Newton's rules, whose τ depends on the mean alone, settle it all the way
+LENGTHS = 30  # of a step that are tried
 MEMORY = 4  # sweeps that the extrapolation looks back on
 SMALLEST_STEP = 0.05  # damping does not go below this part of a step
 COARSE = 1e-3  # rounding, in standard deviations, that a converged posterior may have
@@ -165,21 +166,48 @@ def _mean_step(q, target, metric, scale):
     return missing, step, float(max(joint, single))
 
 
-def _line_search(q, rule, missing, step, tol, tries=30):
-    """Take the step, shortened while it overshoots: the slope along it may turn, but to no more than half its size."""
+def _line_search(q, rule, missing, step, tol):
+    """Take the step, shortened while it overshoots."""
     along = missing @ step[1]
     if along <= tol**2:  # the mean stands still: nothing to overshoot, and `along` is rounding
         trial = q.shifted(*step)
         return trial, rule(trial)
-    length = 1.0
-    for _ in range(tries):
+
+    def look(length):
         trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
-        left = _missing(trial, target) @ step[1]
+        return _missing(trial, target) @ step[1], (trial, target)
+
+    return step_length(look, along)[1]
+
+
+def step_length(look: Callable[[float], tuple[float, Any]], along: float) -> tuple[float, Any]:
+    """How much of an uphill step to take: the slope along it may turn, but to no more than half its size.
+
+    Slopes are compared, not values of the objective: near the top a value changes by the square of the move, and under
+    priors of large scale its rounding hides that long before the slope loses its sign.
+
+    Parameters
+    ----------
+    look : callable
+        From a length to the slope along the step at its end, and anything else that was found there.
+    along : float
+        The slope where the step begins; positive.
+
+    Returns
+    -------
+    length : float
+        0 if no length would do.
+    found : object
+        What `look` found at the last length it was asked for.
+    """
+    length = 1.0
+    for _ in range(LENGTHS):
+        left, found = look(length)
         if -0.5 * along <= left <= along:
-            break
+            return length, found
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
-    return trial, target
+    return 0.0, found
 
 
 class _Path:

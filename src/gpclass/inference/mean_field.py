@@ -9,15 +9,16 @@ log p(y | f) - ½ fᵀK⁻¹f. It is climbed to by Newton steps with a curvature
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..gaussian import CoupledSystem, FullPosterior, Sites, StackedPosterior
+from ..gaussian import FullPosterior, Sites, StackedPosterior
 from .coupled_laplace import Climb
 from .fit import CoupledFit, prepare
-from .iterate import Status, warn_if_unfinished
+from .iterate import warn_if_unfinished
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,11 @@ class MeanFieldProbit:
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)
         path = Climb(K, y, likelihood, start)
-        gap, sweep = np.inf, 0
-        while gap >= self.tol and sweep < self.max_iter:
-            sweep += 1
-            gap = path.settle(CoupledSystem(K, star_curvature(y, likelihood, path.f)), self.tol)
+        _, gap, sweep = path.to_the_top(self, partial(star_curvature, y, likelihood))
         q = unit_posterior(K, path.alpha, path.f)
-        converged = gap < self.tol
-        status = Status(converged, sweep, gap, advice="" if converged else f"Raise max_iter (tol={self.tol:g}).")
+        status = path.ending(q, sweep, gap, self.tol)
+        if not status.converged and not status.advice:
+            status = replace(status, advice=f"Raise max_iter (tol={self.tol:g}).")
         warn_if_unfinished(self, status)
         # E_q[log p(y, v, f)/q]: the traces tr K⁻¹Σ + tr Σ cancel against n, what is left is the climbed value and |Σ K⁻¹|
         return CoupledFit(self, q, y, likelihood, status, path.value - 0.5 * q.log_det)
