@@ -204,7 +204,7 @@ def step_length(look: Callable[[float], tuple[float, Any]], along: float) -> tup
     length = 1.0
     for _ in range(LENGTHS):
         left, found = look(length)
-        if -0.5 * along <= left <= along:
+        if -0.5 * along <= left <= 2 * along:
             return length, found
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
     return 0.0, found
