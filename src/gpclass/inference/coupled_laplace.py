@@ -63,11 +63,11 @@ class Climb:
         """
         kernels = np.broadcast_to(self.K, (self.alpha.shape[1], *self.K.shape[-2:]))
         self._accept(self.alpha, np.stack([k @ self.alpha[:, c] for c, k in enumerate(kernels)], axis=1))
-        for sweep in range(1, engine.max_iter + 1):
+        gap, sweep = np.inf, 0
+        while sweep < engine.max_iter and gap >= engine.tol and not self.stuck:
+            sweep += 1
             system = CoupledSystem(self.K, curvature(self.f))
             gap = self.settle(system, engine.tol)
-            if gap < engine.tol or self.stuck:
-                break
         return system, gap, sweep
 
     def _accept(self, alpha, f):
@@ -84,9 +84,9 @@ class Climb:
             missing = self.slope - self.alpha  # the gradient in f
             d_alpha, d_f = system.solve(missing)
             along = float(np.sum(missing * d_f))
-            # along alone is zero where K is singular (rows that are equal) and may be anything where the solve has lost
-            # its digits: each datum's own move counts too
-            gap = max(np.sqrt(max(along, 0.0)), system.largest_move(missing))
+            # negative only by rounding, which then hides as much as this; zero where K is singular (rows that are equal)
+            # and α can move without f: each datum's own move counts too
+            gap = max(np.sqrt(abs(along)), system.largest_move(missing))
             if gap < tol or gap > PAYING * before:
                 break
             moved = self._step(d_alpha, d_f, along, tol)

@@ -152,10 +152,13 @@ def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites,
     cavity_mean, cavity_var = np.empty_like(lead), np.empty_like(lead)
     for _ in range(sweeps):
         change = 0.0
+        # the messages of all but j: those of this sweep before j and those of the last one after it. Sums, not total less
+        # own: a message that outweighs all others would leave their sum to rounding
+        rho_before = lam_before = np.zeros(len(lead))
+        rho_after, lam_after = _sums_after(rho), _sums_after(lam)
         for j in range(lead.shape[1]):
-            others = np.arange(lead.shape[1]) != j
-            spread = hub_var / (1 + hub_var * rho[:, others].sum(1))  # of the hub without message j
-            cavity_mean[:, j] = lead[:, j] + spread * lam[:, others].sum(1)
+            spread = hub_var / (1 + hub_var * (rho_before + rho_after[:, j]))  # of the hub without message j
+            cavity_mean[:, j] = lead[:, j] + spread * (lam_before + lam_after[:, j])
             cavity_var[:, j] = var[:, j] + spread
             _, d1, d2 = factor.tilted_moments(1.0, cavity_mean[:, j], cavity_var[:, j])
             left = 1 + cavity_var[:, j] * d2
@@ -163,6 +166,7 @@ def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites,
             tau[:, j], nu[:, j] = -d2 / left, (d1 - d2 * cavity_mean[:, j]) / left
             now = Sites(tau[:, j], nu[:, j])
             rho[:, j], lam[:, j], _ = _messages(lead[:, j], var[:, j], now)
+            rho_before, lam_before = rho_before + rho[:, j], lam_before + lam[:, j]
             # in units of the tilted contrast
             scale = cavity_var[:, j] * left
             shift = np.abs(nu[:, j] - before[1] - (tau[:, j] - before[0]) * (cavity_mean[:, j] + cavity_var[:, j] * d1))
@@ -170,3 +174,10 @@ def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites,
         if change < INNER_TOL:
             break
     return Sites(tau, nu), (cavity_mean, cavity_var)
+
+
+def _sums_after(x):
+    """(n, k) for each column the sum of the columns to its right."""
+    out = np.zeros_like(x)
+    out[:, :-1] = np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]
+    return out

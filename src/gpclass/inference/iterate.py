@@ -25,9 +25,12 @@ from ..numerics import NotPositiveDefinite
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
 NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
+LAGGING = 0.1  # part of the mean's move; when τ moves by less the mean is what lags behind
 PATIENCE = 0.02  # see settle_mean; Newton's rules, whose τ depends on the mean alone, settle it all the way
 LENGTHS = 30  # of a step that are tried
 MEMORY = 4  # sweeps that the extrapolation looks back on
+SLOW = 15  # sweeps; ordinary problems take fewer
+STALE = 8  # sweeps without progress, near the end, that bring damping
 SMALLEST_STEP = 0.05  # damping does not go below this part of a step
 COARSE = 1e-3  # rounding, in standard deviations, that a converged posterior may have
 HOPELESS = 0.1  # rounding that may outweigh the identity in B = I + √τ K √τ
@@ -146,7 +149,8 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) ->
         before = gap
         q, target = _line_search(q, rule, missing, step, tol)
         missing, step, gap = _mean_step(q, target, metric, scale)
-        if gap > 0.5 * before:
+        # slow steps ask for a better metric, which other τ bring, unless τ is all but settled
+        if gap > 0.5 * before and (move > LAGGING * gap or np.any(q.sites.tau < 0)):
             break
     return q, target, gap
 
@@ -160,7 +164,8 @@ def _mean_step(q, target, metric, scale):
     """What is missing in ν, the Newton step in (α, mean) that it brings about, and the length of that step."""
     missing = _missing(q, target)
     step = metric.covariance_step(missing)
-    joint = np.sqrt(max(missing @ step[1], 0.0))
+    # negative only by rounding, which then hides as much as this: no reason to take it for zero
+    joint = np.sqrt(abs(missing @ step[1]))
     # where K is singular (rows that are equal) α can move without the mean: each site's own move counts too
     single = np.max(np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0)), initial=0.0)
     return missing, step, float(max(joint, single))
@@ -178,10 +183,11 @@ def _line_search(q, rule, missing, step, tol):
         target = rule(trial)
         return _missing(trial, target) @ step[1], (trial, target)
 
-    return step_length(look, along)[1]
+    # under sites of negative precision a slope that grows may lead to infinity
+    return step_length(look, along, growth=2.0 if np.all(q.sites.tau >= 0) else 1.0)[1]
 
 
-def step_length(look: Callable[[float], tuple[float, Any]], along: float) -> tuple[float, Any]:
+def step_length(look: Callable[[float], tuple[float, Any]], along: float, growth: float = 1.0) -> tuple[float, Any]:
     """How much of an uphill step to take: the slope along it may turn, but to no more than half its size.
 
     Slopes are compared, not values of the objective: near the top a value changes by the square of the move, and under
@@ -193,6 +199,9 @@ def step_length(look: Callable[[float], tuple[float, Any]], along: float) -> tup
         From a length to the slope along the step at its end, and anything else that was found there.
     along : float
         The slope where the step begins; positive.
+    growth : float
+        How much larger the slope may be at the end of the step. More than 1 where the step is not of a concave function,
+        as in class-independent EP: there the slope may grow at first however short the step is.
 
     Returns
     -------
@@ -204,7 +213,7 @@ def step_length(look: Callable[[float], tuple[float, Any]], along: float) -> tup
     length = 1.0
     for _ in range(LENGTHS):
         left, found = look(length)
-        if -0.5 * along <= left <= 2 * along:
+        if -0.5 * along <= left <= growth * along:
             return length, found
         length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
     return 0.0, found
@@ -214,14 +223,16 @@ class _Path:
     """Chooses the next τ, in logarithms where all are positive.
 
     Far from the end the rule's own step is taken, no longer than `reach` where there is an objective to watch. Near the
-    end past sweeps are mixed (Anderson): the combination whose residuals cancel best. Growing moves bring damping.
+    end past sweeps are mixed (Anderson): the combination whose residuals cancel best. Moves that grow bring damping: at
+    once far from the end, near it only where they do not shrink again soon.
     """
 
     def __init__(self, damping: float, memory: int, reach: float):
         self.largest, self.memory, self.reach = damping, memory, reach
         self.part = damping  # of each step that is taken now
         self.growth = 1.5  # of `reach` after a step that was accepted
-        self.change = np.inf
+        self.change = self.least = np.inf  # the last move, and the smallest so far
+        self.sweeps = self.stale = 0  # sweeps so far, and those since the smallest move
         self.rejected = 0  # steps taken back since the last accepted one
         self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, what the rule wanted instead)
         self.value = -np.inf  # of the last accepted posterior
@@ -253,23 +264,38 @@ class _Path:
 
     def advance(self, q: Posterior, wanted: np.ndarray, change: float, var: np.ndarray) -> Posterior:
         self.last, self.wanted, self.rejected = q, wanted, 0
-        grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
-        if grown:
-            self.part = max(0.5 * self.part, SMALLEST_STEP)
-            self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # so that cycles do not go on for ever
-        else:
-            self.part = min(1.3 * self.part, self.largest)
+        self._adapt(change)
         self.reach *= self.growth
         self.change = change
-        if grown or change > NEAR:
+        if change > NEAR:
             self.seen.clear()
-        self.seen = [*self.seen, (q.sites.tau, wanted)][-self.memory - 1 :]
+        self.seen = [*self.seen, (q.sites.tau, wanted)][-self._depth() - 1 :]
         points, goals, back = self._coordinates(self.seen)
         if back is not np.exp:  # sites of negative precision: the likelihood is not log-concave, full steps overshoot
             self.part = min(self.part, 0.5)
         # a site counts by what a unit step of its coordinate does to the marginal variance
         weight = np.abs(q.sites.tau) * var if back is np.exp else var
         return with_tau(q, back(self._mix(points, goals - points, weight)))
+
+    def _adapt(self, change: float) -> None:
+        """Choose how much of a step is taken: less where moves grow.
+
+        Near the end a mixed sweep may well move by more than the one before, and the next ones mend that: only when the
+        smallest move so far lies `STALE` sweeps back the mixing is not what it takes.
+        """
+        self.sweeps += 1
+        self.stale = 0 if change < self.least else self.stale + 1
+        self.least = min(self.least, change)
+        grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
+        if grown and (change > NEAR or self.stale >= STALE):
+            self.part = max(0.5 * self.part, SMALLEST_STEP)
+            self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # so that cycles do not go on for ever
+        else:
+            self.part = min(1.3 * self.part, self.largest)
+
+    def _depth(self) -> int:
+        """How many past sweeps are mixed: more where many have gone by, as slow ones have more directions to learn."""
+        return self.memory * (2 if self.sweeps > SLOW else 1)
 
     @staticmethod
     def _coordinates(pairs):
@@ -283,14 +309,29 @@ class _Path:
         if len(points) < 2:
             reach = self.reach if self.change > NEAR else np.inf
             return points[-1] + np.clip(self.part * residual, -reach, reach)
-        differences = np.diff(residuals, axis=0)
-        mix = lstsq((differences * weight).T, residual * weight, cond=1e-8, lapack_driver="gelsy")[0]
-        moves = np.diff(points, axis=0) + self.part * differences
-        mixed = points[-1] + self.part * residual - np.einsum("k,ki->i", mix, moves)
+        mixed = anderson(points, residuals, weight, self.part)
         # no further than a few of the rule's own steps: an extrapolation is a guess
         own = np.abs(residual)
         limit = np.minimum(4 * own, own + 1) + 1e-3 * np.max(weight * own) / np.maximum(weight, 1e-3)
         return np.clip(mixed, points[-1] - limit, points[-1] + limit)
+
+
+def anderson(points: np.ndarray, residuals: np.ndarray, weight: np.ndarray, part: float) -> np.ndarray:
+    """Mix past sweeps: the combination of points whose residuals cancel best, and a part of the residual left.
+
+    Parameters
+    ----------
+    points, residuals : ndarray of shape (k, n)
+        Where the last k ≥ 2 sweeps were, and how far each wanted to move.
+    weight : ndarray of shape (n,)
+        What a unit of each residual counts.
+    part : float
+        Part of the residual that is taken.
+    """
+    differences = np.diff(residuals, axis=0)
+    mix = lstsq((differences * weight).T, residuals[-1] * weight, cond=1e-8, lapack_driver="gelsy")[0]
+    moves = np.diff(points, axis=0) + part * differences
+    return points[-1] + part * residuals[-1] - np.einsum("k,ki->i", mix, moves)
 
 
 def warn_if_unfinished(engine, status: Status, stacklevel: int = 3) -> None:

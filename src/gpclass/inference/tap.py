@@ -8,7 +8,7 @@ The second line of (11) as printed holds for a step likelihood only; right for a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,10 +17,19 @@ from ..gaussian import FullPosterior, Sites
 from ..numerics import NotPositiveDefinite
 from .ep import ep_evidence, moment_rule
 from .fit import Fit, prepare, start_sites
-from .iterate import ending, iterate, stands_still, warn_if_unfinished
+from .iterate import MEMORY, NEAR, anderson, ending, iterate, stands_still, warn_if_unfinished
 from .laplace import variance_bound
 
 WIDEST = 1e6  # cavity variance to start from
+FIRST_TOL = 1e-4  # of the mean under the first cavity variances, in standard deviations
+PATIENCE = 2e-4  # the mean need not be closer than this part of the relative move of the cavity variances
+TRIES = 20  # halvings of a step
+SMALLEST_RATIO = 1e-10  # of a cavity variance to the one before, in one step
+TINY = 1e-300
+NO_CAVITY = (
+    "TAP: negative site precisions leave a datum no proper cavity, however short the step. "
+    "Allow more label noise (raise epsilon), or try EP, which can move one site at a time."
+)
 
 
 @dataclass(frozen=True)
@@ -37,23 +46,25 @@ class TAP:
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         sites = start_sites(start, len(y))
-        var = first_cavities(K, sites)
-        part, change, sweep = self.damping, np.inf, 0
+        path = _Renewals(self.damping, first_cavities(K, sites))
+        change, inner_tol, sweep = np.inf, FIRST_TOL, 0
         while sweep < self.max_iter:
             sweep += 1
-            q, inner = solve(self, K, rule_given_cavities(y, likelihood, var), sites)
-            wanted = q.cavity()[1]  # (12)
-            if np.any(wanted < 0):
-                raise NotPositiveDefinite(
-                    "TAP: negative site precisions leave a datum no proper cavity. "
-                    "Allow more label noise (raise epsilon), or try EP, which takes shorter steps."
-                )
-            ratio = np.divide(wanted, var, out=np.ones_like(var), where=var > 0)  # no spread, none to renew
-            before, change = change, float(np.max(np.abs(ratio - 1)))
+            # cavity variances that are still to move do not need a mean to all digits
+            engine = replace(self, tol=max(self.tol, inner_tol))
+            try:
+                q, inner = solve(engine, K, rule_given_cavities(y, likelihood, path.var), sites)
+                wanted = q.cavity()[1]  # (12)
+                if np.any(wanted < 0):
+                    raise NotPositiveDefinite(NO_CAVITY)
+            except NotPositiveDefinite as error:
+                path.step_back(error)
+                continue
+            change, sites = path.gap(wanted), q.sites
             if stands_still(q, max(change, inner.change), self.tol):
                 break
-            part = max(0.6 * part, 0.05) if change > before else min(1.2 * part, self.damping)
-            var, sites = var * ratio**part, q.sites
+            inner_tol = PATIENCE * change
+            path.advance(wanted, change)
         status = ending(q, sweep, max(change, inner.change), self.tol)
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
@@ -103,6 +114,47 @@ class TAPNaive:
         q: Any = fit.posterior
         var = np.diagonal(q.K)
         return q.mean - var * q.alpha, var
+
+
+class _Renewals:
+    """Chooses the next cavity variances, in logarithms: part of the way to what (12) says, past ones mixed in when near."""
+
+    def __init__(self, damping: float, var: np.ndarray):
+        self.var = self.last = var  # to be tried, and the last ones that left every datum a cavity
+        self.part = self.largest = damping
+        self.change = np.inf
+        self.tries = 0  # steps taken back since the last good one
+        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (log variances, how far they wanted to move)
+
+    def gap(self, wanted: np.ndarray) -> float:
+        return float(np.max(np.abs(self._ratio(wanted) - 1), initial=0.0))
+
+    def _ratio(self, wanted):
+        return np.divide(wanted, self.var, out=np.ones_like(self.var), where=self.var > 0)  # no spread, none to renew
+
+    def advance(self, wanted: np.ndarray, change: float) -> None:
+        self.part = max(0.6 * self.part, 0.05) if change > self.change else min(1.2 * self.part, self.largest)
+        self.change, self.last, self.tries = change, self.var, 0
+        if change > NEAR:
+            self.seen.clear()
+        step = np.log(np.maximum(self._ratio(wanted), SMALLEST_RATIO))
+        self.seen = [*self.seen, (np.log(np.maximum(self.var, TINY)), step)][-MEMORY - 1 :]
+        move = self.part * step
+        if len(self.seen) > 1:
+            points, steps = (np.array(x) for x in zip(*self.seen, strict=True))
+            own = np.abs(step)
+            limit = np.minimum(4 * own, own + 1) + 0.1 * np.max(own)  # an extrapolation is a guess
+            move = np.clip(anderson(points, steps, np.ones_like(step), self.part) - points[-1], -limit, limit)
+        self.var = self.var * np.exp(move)
+
+    def step_back(self, error: Exception) -> None:
+        """Half the step, after one that left no proper posterior or cavity; `error` again if that has not helped."""
+        self.tries += 1
+        if self.tries > TRIES or np.array_equal(self.var, self.last):
+            raise error
+        self.seen.clear()
+        self.part = max(0.5 * self.part, 0.05)
+        self.var = np.where(self.last > 0, np.sqrt(self.var * self.last), self.var)
 
 
 def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:

@@ -26,12 +26,11 @@ from ..likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_boun
 from ..numerics import Factor, NotPositiveDefinite
 from ..numerics.separable import Separable, contrasts
 from .fit import CoupledFit, prepare
-from .iterate import COARSE, HOPELESS, Status, warn_if_unfinished
+from .iterate import COARSE, HOPELESS, Status, step_length, warn_if_unfinished
 
 START = 1.0  # γ of [C] E.3; larger ones put b off the simplex
 SETTLE_STEPS = 8  # Newton steps on the mean per factorisation
 PATIENCE = 0.3  # the mean need not be closer than this part of the move that W wants to make
-SHORTEST = 2.0**-30  # of a line search
 MOST_CONJUGATE = 30  # conjugate gradient steps for one Newton step
 MOST_REJECTED = 20  # steps, each half of the one before, after which there is no way up that float64 can see
 NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
@@ -205,27 +204,35 @@ class Climb:
     def settle_mean(self, tol: float) -> tuple[float, float]:
         """Newton steps of the mean at given V; how far it still is, and how far W wants to move."""
         for _ in range(SETTLE_STEPS + 1):
-            slope = self.own - self.at.bound.b - self.at.q.alpha  # in the mean. [C] (26), with b = ḡ
+            slope = self.slope(self.at)
             chord = self.at.q.system.solve(slope)
-            gap, move = float(np.sqrt(max(np.sum(slope * chord[1]), 0.0))), self.precision_move()
+            gap, move = float(np.sqrt(abs(np.sum(slope * chord[1])))), self.precision_move()
             if gap < max(0.1 * tol, PATIENCE * move) or gap <= self.at.q.rounding:
                 break
-            if not self.take(*self.newton_step(slope, chord), gap):
+            if not self.take(*self.newton_step(slope, chord), slope):
                 break
         return gap, move
 
-    def take(self, alpha: np.ndarray, mean: np.ndarray, gap: float) -> bool:
-        """Take a step of the mean, shortened until log Z_h rises enough; whether that came about."""
-        bound, share = self.at.bound, 1.0
+    def take(self, alpha: np.ndarray, mean: np.ndarray, slope: np.ndarray) -> bool:
+        """Take a step of the mean, shortened while it overshoots; False if it does not lead uphill."""
+        bound, along = self.at.bound, float(np.sum(slope * mean))
+        if not along > 0:
+            return False
         turn = np.einsum("icd,id->ic", bound.curvature, mean) / np.maximum(bound.b, 1e-300)  # of log b, to first order
-        while share > SHORTEST:
-            start = bound.log_b + np.clip(share * turn, -1.0, 1.0)
-            trial = self.point(self.at.q.shifted(share * alpha, share * mean), start)
-            if trial.value >= self.at.value + 0.1 * share * gap**2 - 1e-12 * (1 + abs(self.at.value)):
-                self.at = trial
-                return True
-            share *= 0.5
-        return False
+
+        def look(length):
+            start = bound.log_b + np.clip(length * turn, -1.0, 1.0)
+            trial = self.point(self.at.q.shifted(length * alpha, length * mean), start)
+            return float(np.sum(self.slope(trial) * mean)), trial
+
+        length, trial = step_length(look, along)
+        if length:
+            self.at = trial
+        return length > 0
+
+    def slope(self, at: Point) -> np.ndarray:
+        """(n, C) of log Z_h in the mean. [C] (26), with b = ḡ"""
+        return self.own - at.bound.b - at.q.alpha
 
     def newton_step(self, slope, chord) -> tuple[np.ndarray, np.ndarray]:
         """(δα, Kδα) with (K⁻¹ + N) Kδα = slope, by conjugate gradients.
@@ -244,7 +251,9 @@ class Climb:
             if not size > 1e-4 * first:
                 break
             direction = (z[0] + size / before * direction[0], z[1] + size / before * direction[1])
-        return alpha, mean
+        # α of rows that are equal can grow against each other without the mean, or this iteration, noticing: a last step of
+        # length one, as V has it, takes out what is left of `slope` in such directions
+        return alpha + z[0], mean + z[1]
 
     def precision_move(self) -> float:
         """Largest relative change of a marginal covariance that the new W ask for."""
@@ -317,7 +326,7 @@ def _ending(q, n_iter, change, tol):
         raise NotPositiveDefinite(too_large(inputs))
     if rounding > COARSE:
         return Status(False, n_iter, max(change, rounding), advice=too_large(inputs))
-    return Status(change < tol or change <= rounding, n_iter, change)
+    return Status(bool(change < tol or change <= rounding), n_iter, change)
 
 
 # beginnings ---------------------------------------------------------------------------------------------------------
