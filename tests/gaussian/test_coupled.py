@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpclass.gaussian import ContrastPosterior, CoupledPosterior, FullPosterior, Sites
+from gpclass.gaussian import ContrastPosterior, CoupledPosterior, CoupledSystem, FullPosterior, Sites
 from gpclass.kernels import RBF
 
 CASES = [(2, True), (3, True), (4, False), (6, True)]
@@ -111,3 +111,18 @@ def test_weak_sites_leave_the_prior():
     (K, _, _), _, _, _ = problem(3, True)
     q = CoupledPosterior(K, np.full((7, 3), 1e-300), np.zeros((7, 3)))
     assert_allclose(q.cov, np.stack([np.eye(3) * 3.0] * 7), rtol=1e-8, atol=1e-9)  # sites are raised to 1e-10
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6, 1e10])
+def test_solve_under_priors_of_large_scale_and_low_rank(scale):
+    """α + ΠKα = ν in extended precision; what rounding of K leaves is eps × scale × n, not its square."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 2))
+    K = scale * (1 + X @ X.T) ** 2
+    pi = rng.dirichlet(np.ones(3), size=40)
+    nu = np.eye(3)[rng.integers(3, size=40)] - pi
+    alpha, mean = CoupledSystem(K, pi).solve(nu)
+    exact = K.astype(np.longdouble) @ alpha
+    left = nu - alpha - pi * (exact - np.sum(pi * exact, axis=1, keepdims=True))
+    assert np.max(np.abs(left)) < 1e-8 + 40 * np.finfo(float).eps * K.max()
+    assert np.sum(nu * mean) > 0  # νᵀVν: a step that leads uphill

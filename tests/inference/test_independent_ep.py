@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from gpclass import GPClassifier
 from gpclass.inference import IndependentEP, NestedEP, QuadratureEP
-from gpclass.inference.independent_ep import inner_ep
+from gpclass.inference.independent_ep import _sums_after, inner_ep, inner_sites
 from gpclass.inference.quadrature_ep import quadrature_moments
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
@@ -233,3 +233,39 @@ def test_estimator():
     assert clf.score(X[1::2], y[1::2]) > 0.9
     again = pickle.loads(pickle.dumps(clf))
     assert_allclose(again.predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.parametrize(("seed", "variance", "length"), [(0, 1e6, 0.1), (1, 1e6, 0.1), (2, 1e4, 0.05)])
+def test_damping_is_found_by_itself(seed, variance, length):
+    """Under wide priors full steps lead nowhere; the end is that of short steps, which all take many more."""
+    rng = np.random.default_rng(seed)
+    K, y = RBF(length, variance)(rng.normal(size=(40, 1))), rng.integers(3, size=40)
+    fit = IndependentEP().fit(K, y, MultinomialProbit(3))
+    assert fit.converged
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # short steps may take more sweeps than they are given
+        damped = IndependentEP(damping=0.2, tol=1e-6, max_iter=500).fit(K, y, MultinomialProbit(3))
+    assert_allclose(fit.log_evidence, damped.log_evidence, atol=1e-5)
+
+
+def test_sums_over_later_classes():
+    """Nothing of a small message is lost beside a large one, as it would be in total less own."""
+    assert_allclose(_sums_after(np.array([[1e20, 1.0, 2.0, 4.0]])), [[7.0, 6.0, 4.0, 0.0]], rtol=1e-15)
+    assert_allclose(_sums_after(np.array([[3.0]])), [[0.0]])
+
+
+@pytest.mark.parametrize("C", [2, 3, 7])
+def test_inner_sites_are_a_fixed_point(C):
+    """Each site matches the moments of its cavity, with the sums over all other classes written out."""
+    rng = np.random.default_rng(C)
+    lead, var, hub = 3 * rng.normal(size=(5, C - 1)), rng.gamma(1.0, 10.0, (5, C - 1)), 1 + rng.gamma(1.0, 10.0, 5)
+    sites, _ = inner_sites(lead, var, hub, Probit())
+    grown = 1 + var * sites.tau
+    rho, lam = sites.tau / grown, (sites.nu - sites.tau * lead) / grown
+    for j in range(C - 1):
+        others = [k for k in range(C - 1) if k != j]
+        spread = hub / (1 + hub * rho[:, others].sum(1))
+        mean, width = lead[:, j] + spread * lam[:, others].sum(1), var[:, j] + spread
+        _, d1, d2 = Probit().tilted_moments(1.0, mean, width)
+        assert_allclose(sites.tau[:, j], -d2 / (1 + width * d2), rtol=1e-9)  # inner tolerance 1e-12, in other units
+        assert_allclose(sites.nu[:, j], (d1 - d2 * mean) / (1 + width * d2), rtol=1e-8, atol=1e-10)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
 
 from gpclass.inference import EP, KL, Laplace, NestedEP
-from gpclass.kernels import RBF
+from gpclass.kernels import RBF, Polynomial
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sampling import HMC, importance_sampling, orthant_evidence
 
@@ -204,3 +206,39 @@ def test_softmax_integral_against_gauss_hermite():
         want = weights @ Softmax(3).class_probabilities(mean + nodes @ root.T)
         got = Softmax(3).predictive(mean[None], (root @ root.T)[None])[0]
         assert_allclose(got, want, atol=1e-3)
+
+
+def wine(order):
+    X, y = load_wine(return_X_y=True)
+    return Polynomial(2)(X)[np.ix_(order, order)], y[order]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_laplace_ends_at_the_mode_in_raw_units(seed):
+    """K has entries of 1e13: the gradient is zero whatever the order of rows, and a warning names the rounding."""
+    order = np.random.default_rng(seed).permutation(178)
+    K, y = wine(order)
+    with pytest.warns(ConvergenceWarning, match="scale the kernel's variance down"):
+        fit = Laplace().fit(K, y, Softmax(3))
+    f = (K.astype(np.longdouble) @ fit.alpha.astype(np.longdouble)).astype(float)
+    missing = Softmax(3).log_prob_slope(y, f)[1] - fit.alpha
+    # to 1e-8 of what it is without any fit: slopes are of order one there
+    assert np.max(np.abs(missing)) < 1e-8
+    assert np.max(np.abs(missing)) < 1e-5 * np.max(np.abs(fit.alpha))
+    assert np.mean(np.argmax(f, axis=1) == y) == 1.0  # quadratic functions tell all wines apart
+    twin = np.argsort(order)
+    with pytest.warns(ConvergenceWarning):
+        plain = Laplace().fit(*wine(np.arange(178)), Softmax(3))
+    assert_allclose(fit.mean[twin], plain.mean, rtol=1e-4, atol=1e-4)  # standard deviations are 200 and more
+    assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-2)  # the rounding that the warning names
+
+
+def test_laplace_that_cannot_move_says_so(monkeypatch):
+    """As where a line search finds no length that leads uphill."""
+    K, y = wine(np.arange(178))
+    monkeypatch.setattr("gpclass.inference.coupled_laplace.step_length", lambda look, along: (0.0, None))
+    with pytest.warns(ConvergenceWarning, match="scale the kernel's variance down"):
+        fit = Laplace().fit(1e-12 * K, y, Softmax(3))
+    assert not fit.converged
+    assert fit.status.change > 1
+    assert fit.n_iter <= 2  # and does not try a hundred times

@@ -27,7 +27,7 @@ SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix
 NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
 LAGGING = 0.1  # part of the mean's move; when τ moves by less the mean is what lags behind
 PATIENCE = 0.02  # see settle_mean; Newton's rules, whose τ depends on the mean alone, settle it all the way
-LENGTHS = 30  # of a step that are tried
+SHORTEST = 1e-12  # part of a step; a shorter one is lost in rounding
 MEMORY = 4  # sweeps that the extrapolation looks back on
 SLOW = 15  # sweeps; ordinary problems take fewer
 STALE = 8  # sweeps without progress, near the end, that bring damping
@@ -211,7 +211,7 @@ def step_length(look: Callable[[float], tuple[float, Any]], along: float, growth
         What `look` found at the last length it was asked for.
     """
     length = 1.0
-    for _ in range(LENGTHS):
+    while length > SHORTEST:
         left, found = look(length)
         if -0.5 * along <= left <= growth * along:
             return length, found

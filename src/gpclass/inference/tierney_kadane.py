@@ -138,6 +138,8 @@ class _Climb:
             if not np.any(poor):
                 break
             share = np.where(poor, 0.5 * share, share)
+        else:
+            share = np.where(poor, 0.0, share)  # no length paid: stay, and leave the rest to the engine
         for x, moved in zip(self.state, _moved(state, step, share), strict=True):
             x[rows] = moved
 
