@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.gaussian import ContrastPosterior, CoupledPosterior, CoupledSystem, FullPosterior, Sites
+from gpclass.gaussian.dense_coupled import DenseSystem, precision_root
 from gpclass.kernels import RBF
 
 CASES = [(2, True), (3, True), (4, False), (6, True)]
@@ -126,3 +127,23 @@ def test_solve_under_priors_of_large_scale_and_low_rank(scale):
     left = nu - alpha - pi * (exact - np.sum(pi * exact, axis=1, keepdims=True))
     assert np.max(np.abs(left)) < 1e-8 + 40 * np.finfo(float).eps * K.max()
     assert np.sum(nu * mean) > 0  # νᵀVν: a step that leads uphill
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e5, 1e9])
+def test_predictions_under_priors_of_large_scale_and_low_rank(scale):
+    """Variances of contrasts against dense algebra, to the rounding that the system states.
+
+    What all classes share is as wide as the prior, and its rounding must not show in their differences.
+    """
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 2))
+    K = scale * (1 + X @ X.T) ** 2
+    Ks, kd = K[:40, 40:], np.diagonal(K)[40:]
+    pi = rng.dirichlet(np.ones(3), size=40)
+    system = CoupledSystem(np.ascontiguousarray(K[:40, :40]), pi)
+    cov = system.predict_cov(np.broadcast_to(Ks, (3, 40, 20)), np.broadcast_to(kd, (3, 20)))
+    W = pi[:, :, None] * (np.eye(3) - pi[:, None, :])
+    dense = DenseSystem(K[:40, :40], precision_root(W)).covariances([Ks], kd[:, None, None] * np.eye(3))
+    H = np.eye(3) - 1 / 3
+    near, exact = (np.einsum("icc->ic", H @ S @ H) for S in (cov, dense))
+    assert_allclose(near, exact, rtol=1e-7 + 10 * system.rounding)

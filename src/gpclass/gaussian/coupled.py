@@ -24,6 +24,8 @@ STRONG = 1e-3  # the same product above which variances are read off A⁻¹
 CACHED = 1 << 17  # numbers of an array that stays in a core's cache
 REFINEMENTS = 6  # at most, of the linear solve for the mean
 SMALL_RESIDUAL = 1e-9  # of that solve, relative to its right side: no refinement is needed
+PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: their error is about its square times 1e16
+REFINED = 2  # refinements of predictions otherwise
 OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
 
 
@@ -201,15 +203,31 @@ class CoupledSystem:
         if m == 0:
             return out
         for c in range(C):
-            root = self.root[:, c]
-            K = np.multiply(Ks[c].T, root, order="C")
+            K = np.multiply(Ks[c].T, self.root[:, c], order="C")
             Y = dsymm(1.0, self.inverse[c].T, K.T, c=half[c].T, overwrite_c=1).T
-            own[c] = kd[c] - np.einsum("mn,mn->m", K, Y)
-            Y *= root  # B Ks
+            explained = np.einsum("mn,mn->m", K, Y) if self._precise(c) else self._refined(c, K, Y)
+            own[c] = kd[c] - explained
+            Y *= self.root[:, c]  # B Ks
             self.P.whiten_rows(Y)
         np.matmul(np.swapaxes(half, 0, 1), np.moveaxis(half, 0, 2), out=out)
         np.einsum("mcc->cm", out)[...] += np.maximum(own, 1e-14 * kd)
         return out
+
+    def _precise(self, c: int) -> bool:
+        """Whether A⁻¹ of class c has more digits than predictions show."""
+        return bool(EPS * (1 + np.max(self.pi[:, c] * self.prior_var[:, c])) < PRECISE)
+
+    def _refined(self, c: int, K: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Improve Y = A⁻¹ K, rows (m, n), in place; diag(K A⁻¹ Kᵀ) comes back.
+
+        That is max over y of 2 kᵀy - yᵀA y = (k + residual)ᵀy: of second order in the error of y.
+        """
+        root, prior = self.root[:, c], self.K[c]
+        missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
+        for _ in range(REFINED):
+            Y += dsymm(1.0, self.inverse[c].T, missing.T).T
+            missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
+        return np.einsum("mn,mn->m", K + missing, Y)
 
     def gradient(self, alpha: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, the blocks of each class: their sum (n, n), or (C, n, n)."""
