@@ -24,7 +24,7 @@ STRONG = 1e-3  # the same product above which variances are read off A⁻¹
 CACHED = 1 << 17  # numbers of an array that stays in a core's cache
 REFINEMENTS = 6  # at most, of the linear solve for the mean
 SMALL_RESIDUAL = 1e-9  # of that solve, relative to its right side: no refinement is needed
-PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: their error is about its square times 1e16
+PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: they are good to 1e-6 then
 REFINED = 2  # refinements of predictions otherwise
 OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
 
