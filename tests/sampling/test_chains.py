@@ -97,7 +97,7 @@ def test_progress_goes_to_stderr(capsys):
     K, y = two_class_problem()
     HMC(**SHORT, verbose=1).fit(K, y, Probit())
     captured = capsys.readouterr()
-    assert "HMC drawing" in captured.err
+    assert "40 steps of warm-up and 40 draws" in captured.err
     assert captured.out == ""
     HMC(**SHORT).fit(K, y, Probit())
     assert capsys.readouterr().err == ""

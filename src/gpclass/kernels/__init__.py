@@ -25,7 +25,7 @@ run `gpclass.testing.kernels.check_kernel` on it.
     from_sklearn        the twin of a scikit-learn kernel; as_kernel also lets ours pass
 """
 
-from .base import Kernel
+from .base import Kernel, Part
 from .class_covariance import ClassCovariance, Correlated
 from .composite import Product, Sum
 from .constant import Constant
@@ -50,6 +50,7 @@ __all__ = [
     "Matern32",
     "Matern52",
     "NeuralNetwork",
+    "Part",
     "PerClass",
     "Periodic",
     "Polynomial",

@@ -5,12 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+
+
+class Part(NamedTuple):
+    """One term of a sum by itself, as `Kernel.parts` gives it."""
+
+    kernel: Kernel  # the term alone
+    own: NDArray[np.intp]  # (q,) places of its theta in the theta of the whole
+    theta: Array  # (p,) of the whole, with the other terms switched off as far as their bounds allow
 
 
 class Kernel(ABC):
@@ -95,6 +103,16 @@ class Kernel(ABC):
     @abstractmethod
     def free(self, *names: str) -> Kernel:
         """The same kernel with these parameters released: they enter theta."""
+
+    # -- terms of sums -----------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Part]:
+        """The terms of a sum, each alone; empty if the kernel is no sum or its terms cannot be switched off."""
+        return []
+
+    def off(self) -> Array | None:
+        """theta where the values are as small as the bounds allow; None if fixed parameters leave them as they are."""
+        return None
 
     @abstractmethod
     def _matrix(self, X: Array, Z: Array | None) -> Array: ...

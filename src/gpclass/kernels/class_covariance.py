@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.separable import Separable, contrasts
-from .base import Array, Kernel, Standalone, checked_shape
+from .base import Array, Kernel, Part, Standalone, checked_shape
 
 FORMS = ("identity", "diagonal", "sum-to-zero-diagonal", "sum-to-zero", "free")
 LOG_REACH = np.log(1e4)  # default bounds of logs, to either side of zero
@@ -246,6 +246,15 @@ class Correlated(Standalone):
             raise ValueError(f"theta needs {len(self.theta)} values, one for each of {self.names}; got shape {theta.shape}")
         p = len(self.kernel.theta)
         return Correlated(self.kernel.with_theta(theta[:p]), self.classes.with_theta(theta[p:]))
+
+    def parts(self) -> list[Part]:
+        """Those of the kernel on the inputs, with the same covariance between classes."""
+        between, p = self.classes.theta, len(self.kernel.theta)
+        rest = p + np.arange(len(between))
+        return [
+            Part(Correlated(part.kernel, self.classes), np.append(part.own, rest), np.append(part.theta, between))
+            for part in self.kernel.parts()
+        ]
 
     def fix(self, *names: str) -> Correlated:
         return self._marked(names, True)

@@ -9,9 +9,9 @@ from itertools import accumulate
 from operator import iadd, imul
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from .base import Array, Kernel
+from .base import Array, Kernel, Part
 from .leaf import Leaf, split_theta
 
 
@@ -48,6 +48,12 @@ class Composite(Kernel):
 
     def free(self, *names: str) -> Kernel:
         return self._on_leaves(names, lambda leaf, name: leaf.free(name))
+
+    @property
+    def _places(self) -> list[NDArray[np.intp]]:
+        """Of each member's theta in that of the whole."""
+        ends = np.cumsum([len(k.theta) for k in self.members])
+        return np.split(np.arange(ends[-1]), ends[:-1])
 
     def _on_leaves(self, names: tuple[str, ...], change: Callable[[Kernel, str], Kernel]) -> Kernel:
         """Apply `change` to every leaf that a name means: 'rbf.variance' one, 'variance' all that have it."""
@@ -101,6 +107,25 @@ class Sum(Composite):
 
     _combine = staticmethod(iadd)
 
+    def parts(self) -> list[Part]:
+        """Each term alone; terms that cannot be switched off belong to every part. Parts of a term are parts, too."""
+        offs, places, found = [k.off() for k in self.members], self._places, {}
+        for i in range(len(self.members)):
+            kept = tuple(j for j, off in enumerate(offs) if j == i or off is None)
+            if len(kept) < len(self.members):
+                found[kept] = self._only(kept, offs, places)
+        return [*found.values(), *_inner_parts(self)]
+
+    def _only(self, kept, offs, places) -> Part:
+        members = [self.members[j] for j in kept]
+        theta = [k.theta if j in kept else offs[j] for j, k in enumerate(self.members)]
+        kernel = members[0] if len(members) == 1 else Sum(*members)
+        return Part(kernel, np.concatenate([places[j] for j in kept]), np.concatenate(theta))
+
+    def off(self) -> Array | None:
+        offs = [k.off() for k in self.members]
+        return None if any(off is None for off in offs) else np.concatenate(offs)  # type: ignore[arg-type]
+
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
@@ -118,6 +143,20 @@ class Product(Composite):
 
     _combine = staticmethod(imul)
 
+    def parts(self) -> list[Part]:
+        """Those of its factors, times the other factors: A * C and B * C of (A + B) * C."""
+        return _inner_parts(self)
+
+    def off(self) -> Array | None:
+        """One factor is enough."""
+        for k, places in zip(self.members, self._places, strict=True):
+            off = k.off()
+            if off is not None:
+                theta = self.theta
+                theta[places] = off
+                return theta
+        return None
+
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
@@ -133,6 +172,18 @@ class Product(Composite):
 
     def __repr__(self) -> str:
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.members)
+
+
+def _inner_parts(whole: Composite) -> list[Part]:
+    """The whole with one member replaced by a part of it, for each part of each member."""
+    found, places = [], whole._places
+    for i, member in enumerate(whole.members):
+        for part in member.parts():
+            theta, own = whole.theta, [*places]
+            theta[places[i]], own[i] = part.theta, places[i][part.own]
+            members = [part.kernel if j == i else k for j, k in enumerate(whole.members)]
+            found.append(Part(type(whole)(*members), np.concatenate(own), theta))
+    return found
 
 
 def _products_of_others(values: list[Array], G: Array) -> Iterator[Array]:

@@ -45,10 +45,7 @@ class Leaf(Kernel):
 
     @property
     def bounds(self) -> Array:
-        pairs = [
-            pair for p in self._parameters.values() for pair, free in zip(p.log_bounds, p.free, strict=True) if free
-        ]
-        return np.array(pairs).reshape(-1, 2)
+        return np.concatenate([p.bounds_free for p in self._parameters.values()])
 
     def with_theta(self: Self, theta: ArrayLike) -> Self:
         sizes = [sum(p.free) for p in self._parameters.values()]
@@ -60,6 +57,16 @@ class Leaf(Kernel):
 
     def free(self: Self, *names: str) -> Self:
         return self._marked(names, True)
+
+    def off(self) -> Array | None:
+        return self._at_bound("variance", 0)
+
+    def _at_bound(self, name: str, side: int) -> Array | None:
+        """theta with a parameter at its lower (0) or upper (1) bounds; None if there is none, or a value of it is fixed."""
+        if name not in self._parameters or not all(self._parameters[name].free):
+            return None
+        moved = {n: p.bounds_free[:, side] if n == name else p.log_free for n, p in self._parameters.items()}
+        return np.concatenate(list(moved.values()))
 
     def _marked(self: Self, labels: tuple[str, ...], free: bool) -> Self:
         parameters = dict(self._parameters)

@@ -28,6 +28,10 @@ class Linear(Pairwise):
         redundant = "variance" if self._parameters["lengthscale"].is_vector else "lengthscale"
         self._parameters[redundant] = self._parameters[redundant].marked(None, False)
 
+    def off(self) -> Array | None:
+        off = super().off()
+        return self._at_bound("lengthscale", 1) if off is None else off
+
     def _shape(self, s: Array) -> None:
         pass
 

@@ -42,6 +42,12 @@ class Parameter:
     def log_free(self) -> Array:
         return np.log([v for v, free in zip(self.values, self.free, strict=True) if free])
 
+    @property
+    def bounds_free(self) -> Array:
+        """(k, 2) logs of the bounds of the free values."""
+        pairs = [pair for pair, free in zip(self.log_bounds, self.free, strict=True) if free]
+        return np.array(pairs).reshape(-1, 2)
+
     def labels(self, name: str) -> list[str]:
         """A label for each value, fixed ones too."""
         return [f"{name}[{i}]" for i in range(len(self.values))] if self.is_vector else [name]

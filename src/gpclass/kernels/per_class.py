@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel, Standalone
+from .base import Array, Kernel, Part, Standalone
 
 
 class PerClass(Standalone):
@@ -94,6 +94,21 @@ class PerClass(Standalone):
             for c in chosen or range(len(self)):
                 kernels[c] = getattr(kernels[c], how)(rest if chosen else name)
         return PerClass(*kernels)
+
+    def parts(self) -> list[Part]:
+        """The first part in every class, the second in every class, and so on; kernels without that part are whole."""
+        each = [k.parts() for k in self.kernels]
+        return [self._joined_parts([p[i] if i < len(p) else None for p in each]) for i in range(max(map(len, each)))]
+
+    def _joined_parts(self, chosen: list[Part | None]) -> Part:
+        begin, kernels, own, theta = 0, [], [], []
+        for k, part in zip(self.kernels, chosen, strict=True):
+            part = Part(k, np.arange(len(k.theta)), k.theta) if part is None else part
+            kernels.append(part.kernel)
+            own.append(begin + part.own)
+            theta.append(part.theta)
+            begin += len(k.theta)
+        return Part(PerClass(*kernels), np.concatenate(own), np.concatenate(theta))
 
     def __hash__(self) -> int:
         return hash((PerClass, self.kernels))

@@ -21,6 +21,7 @@ from .inducing import LowRankObjective, Trainer, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
 from .optimise import Search, maximise
+from .rivals import rivals_of
 from .streams import Arrays, Source, look
 
 SETTLED = 1 << 26  # covariances with inducing inputs up to which all rows are swept at once where there is nothing to learn
@@ -68,7 +69,7 @@ def _full(objective, starts, max_iter, verbose):
     if not starts:
         fit, kernel, likelihood, _ = objective.fit(objective.theta)
         return Learned(fit, kernel, likelihood, objective.X, [], 1)
-    search = maximise(objective, starts, max_iter, verbose, objective.of_fewer_rows())
+    search = maximise(objective, starts, max_iter, verbose, objective.of_fewer_rows(), rivals_of(objective))
     return _learned(search, objective.finish(search.best), objective.X)
 
 

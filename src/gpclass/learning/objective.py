@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..inference import Fit
-from ..kernels import Kernel
+from ..kernels import Kernel, Part
 from .priors import log_prior
 
 LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
 MANY = 300  # rows times latent functions from which on a search is first made among fewer rows
-FEW, LEAST, PART = 400, 60, 3  # a third of the rows, and no more or less than these
+FEW, LEAST, SHARE = 400, 60, 3  # a third of the rows, and no more or less than these
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,28 @@ class Objective:
         p = len(self.kernel.theta)
         return self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
 
-    def of_fewer_rows(self) -> Objective | None:
-        """The same of a few rows, spread evenly over the labels and the order of the data; None if there are not many."""
+    def parts(self) -> list[Part]:
+        """The terms of a sum of kernels, with places and values of the likelihood's parameters."""
+        p, own = len(self.kernel.theta), self.likelihood.theta
+        rest = p + np.arange(len(own))
+        return [
+            Part(part.kernel, np.append(part.own, rest), np.append(part.theta, own)) for part in self.kernel.parts()
+        ]
+
+    def alone(self, part: Part) -> Objective:
+        """The same with one of `parts` for a kernel."""
+        return replace(self, kernel=part.kernel, priors=[self.priors[i] for i in part.own])
+
+    def of_fewer_rows(self, many: int = MANY, least: int = LEAST) -> Objective | None:
+        """The same of a third of the rows, spread evenly over the labels and the order of the data.
+
+        None for fewer than `many` latent values, or if fewer than `least` rows would be left.
+        """
         n = len(self.y)
-        if n * self.likelihood.n_latents < MANY or n // PART < LEAST:
+        if n * self.likelihood.n_latents < many or n // SHARE < least:
             return None
         by_label = np.argsort(self.y, kind="stable")
-        rows = np.sort(by_label[np.linspace(0, n - 1, min(FEW, n // PART)).astype(int)])
+        rows = np.sort(by_label[np.linspace(0, n - 1, min(FEW, n // SHARE)).astype(int)])
         return replace(self, X=self.X[rows], y=self.y[rows])
 
     def fit(self, theta: np.ndarray, start: Any = None) -> tuple[Fit, Kernel, Any, np.ndarray]:

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ from .warm import WarmStart
 class Step(NamedTuple):
     """One evaluation of the objective, as kept in the history."""
 
-    run: int  # 0 is the run from the kernel as given, then the restarts
+    run: int  # 0 is the run from the kernel as given, then the restarts, then runs that terms of a sum asked for
     iteration: int  # of the optimiser within the run
     theta: np.ndarray
     objective: float  # log evidence + log prior; NaN if the evaluation failed
@@ -65,19 +66,22 @@ def maximise(
     max_iter: int = 100,
     verbose: int = 0,
     fewer: Objective | None = None,
+    rivals: Sequence[Any] = (),
 ) -> Search:
     """Run L-BFGS-B from each of `starts`, or from where the search of an objective of `fewer` rows ends.
 
-    Raises only if the objective cannot be evaluated at any of them.
+    `rivals` (see `learning.rivals`) may ask for further runs. Raises only if the objective cannot be evaluated at any of the
+    starts.
     """
     search = Search()
     errors = []
     for number, start in enumerate(starts):
-        start, metric = _improved(objective, fewer, np.asarray(start, float), max_iter)
+        start, metric = improved(objective, fewer, np.asarray(start, float), max_iter)
         try:
-            _Run(objective, number, search, verbose, metric).go(start, max_iter)
-        except _NoStart as failure:
+            Run(objective, number, search, verbose, metric).go(start, max_iter)
+        except NoStart as failure:
             errors.append(failure.error)
+    _challenged(objective, search, max_iter, rivals, len(starts), verbose)
     if verbose:
         sys.stderr.write("\n")
     if search.best is None:
@@ -85,24 +89,37 @@ def maximise(
     return search
 
 
-def _improved(
-    objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int
+def improved(
+    objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int, value_tol: float = VALUE_TOL
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Where a search among fewer rows ends, and the inverse curvature to expect there; the start itself if it fails."""
     if fewer is None:
         return start, None
     search = Search()
-    better, metric = _improved(fewer, fewer.of_fewer_rows(), start, max_iter)
-    run = _Run(fewer, 0, search, 0, metric)
+    better, metric = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
+    run = Run(fewer, 0, search, 0, metric, value_tol)
     try:
         run.go(better, max_iter)
-    except _NoStart:
+    except NoStart:
         return start, None
     assert search.best is not None, "a run begins with an evaluation"
     if run.inverse_curvature is None:
         return search.best.theta, None
     # curvature grows with the rows, but not in proportion: each says less than those before
     return search.best.theta, run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
+
+
+def _challenged(
+    objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int, verbose: int
+) -> None:
+    """Further runs from where rivals promise more than the best so far."""
+    for rival in rivals if search.best is not None else ():
+        assert search.best is not None, "no run takes it away"
+        start = rival.challenge(objective, search.best, max_iter)
+        if start is not None:
+            with suppress(NoStart):
+                Run(objective, number, search, verbose).go(start, max_iter)
+            number += 1
 
 
 def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.ndarray) -> np.ndarray | None:
@@ -131,7 +148,7 @@ def warn_if_unfinished(search: Any) -> None:
         warnings.warn(search.problem, ConvergenceWarning, stacklevel=3)  # the line that called the estimator's fit
 
 
-class _NoStart(Exception):
+class NoStart(Exception):
     """The objective cannot be evaluated where a run begins."""
 
     def __init__(self, error: Exception):
@@ -150,11 +167,20 @@ class _Point(NamedTuple):
     gradient: np.ndarray
 
 
-class _Run:
+class Run:
     """One run of L-BFGS-B. It minimises, so what goes to it has its sign turned."""
 
-    def __init__(self, objective: Objective, number: int, search: Search, verbose: int, metric: np.ndarray | None = None):
+    def __init__(
+        self,
+        objective: Objective,
+        number: int,
+        search: Search,
+        verbose: int,
+        metric: np.ndarray | None = None,
+        value_tol: float = VALUE_TOL,
+    ):
         self.objective, self.number, self.search, self.verbose = objective, number, search, verbose
+        self.value_tol = value_tol
         self.bounds = objective.bounds
         self.metric = metric  # inverse curvature of the same search among fewer rows
         self.inverse_curvature = metric  # that of this search, as far as seen
@@ -172,7 +198,7 @@ class _Run:
         try:
             first = self._evaluate(start)
         except FAILURES as error:
-            raise _NoStart(error) from error
+            raise NoStart(error) from error
         self._accept(first)
         root, box = self._coordinates(start)
         # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it is one at most
@@ -229,8 +255,8 @@ class _Run:
         self._accept(self.point)  # a line search ends with the point that it takes
         if self.verbose:
             self._show()
-        if self.gain < VALUE_TOL:
-            raise _Enough(f"the last iteration gained less than {VALUE_TOL:g}")
+        if self.gain < self.value_tol:
+            raise _Enough(f"the last iteration gained less than {self.value_tol:g}")
         self._stop_if_level()
 
     def _stop_if_level(self) -> None:

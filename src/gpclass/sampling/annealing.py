@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..gaussian import Prior
 from ..inference.fit import check_problem
 from .reference import Reference
-from .target import Target, generator
+from .shared_noise import smooth_target
+from .target import generator
 
 LEAPFROGS = 5  # per temperature
 ACCEPTANCE = 0.75  # aimed at by the pilot
@@ -75,7 +75,7 @@ def annealed_importance(
         if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
     K, y = check_problem(K, y, likelihood, ("log_prob",), "annealed_importance")
-    rng, target = generator(random_state), Target(Prior.of(K), y, likelihood)
+    rng, target = generator(random_state), smooth_target(K, y, likelihood)
     path = _Path(Reference.of(target, start), rng)
     schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)
     log_weights, F, acceptance = _anneal(path, schedule, n_runs, verbose)
@@ -208,4 +208,5 @@ def _anneal(path, schedule, runs, verbose):
         k = schedule.nearest[i]
         state, chance = path.move(state, schedule.temperatures[i], schedule.steps[k], schedule.scales[k])
         accepted += float(np.mean(chance))
-    return log_weights, path.reference.latent(state[0]), accepted / len(steps)
+    F = path.reference.target.latent(path.reference.latent(state[0]))
+    return log_weights, F, accepted / len(steps)

@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from ..gaussian import Prior
 from ..inference.fit import check_problem
 from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
+
+LOOK = 50  # draws between two looks at whether there are enough
 
 
 class Walk(ABC):
@@ -52,12 +53,17 @@ class Sampler(ABC):
     n_warmup: int = 500  # steps that adapt the sampler and are thrown away
     n_chains: int = 4
     thin: int = 1  # steps per draw
+    enough: float | None = None  # effective draws (see `Draws.suffice`) after which drawing stops early; None: never early
     sample_hyper: bool = False  # GPClassifier: sample the hyperparameters too
     random_state: Any = None
     verbose: int = 0  # 1 shows a progress bar
 
     needs: ClassVar[tuple[str, ...]] = ("log_prob",)
     latent_steps: ClassVar[int] = 1  # between two moves of the hyperparameters
+
+    def target(self, K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
+        """The problem in the coordinates that the sampler moves in."""
+        return Target.of(K, y, likelihood)
 
     @abstractmethod
     def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
@@ -75,10 +81,12 @@ class Sampler(ABC):
         if isinstance(start, Draws):
             walk, earlier = self._resumed(start, K, y, likelihood), start
         else:
-            rng, target = generator(self.random_state), Target(Prior.of(K), y, likelihood)
+            rng, target = generator(self.random_state), self.target(K, y, likelihood)
             walk, earlier = self.begin(target, first_states(target, start, self.n_chains, rng), rng), None
-            self._warm_up(walk)
-        latent, log_likelihood = self._draw(walk)
+        with self.progress(0 if earlier else self.n_warmup) as bar:
+            if earlier is None:
+                self._warm_up(walk, bar)
+            latent, log_likelihood = self._draw(walk, bar, earlier)
         return Draws.made(self, walk, latent, log_likelihood, earlier)
 
     def fit_hyper(self, objective: Any, start: Any = None) -> Draws:
@@ -96,6 +104,8 @@ class Sampler(ABC):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
+        if self.enough is not None and not self.enough > 0:
+            raise ValueError(f"enough must be a positive number of effective draws, or None, but is {self.enough!r}")
 
     def check_same(self, start: Draws) -> None:
         """Whether earlier draws are this sampler's to continue."""
@@ -115,29 +125,46 @@ class Sampler(ABC):
             raise ValueError("start was drawn under another K")
         return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
 
-    def _warm_up(self, walk):
-        for i in self._steps(self.n_warmup, "warm-up"):
+    def _warm_up(self, walk, bar):
+        for i in range(self.n_warmup):
             walk.warm_up((i + 1) / self.n_warmup, walk.step())
+            bar.update()
 
-    def _draw(self, walk):
-        C, n, R = walk.F.shape
-        latent, log_likelihood = np.empty((self.n_draws, C, n, R)), np.empty((self.n_draws, R))
+    def _draw(self, walk, bar, earlier):
+        shape = walk.target.latent(walk.F).shape
+        latent, log_likelihood = np.empty((self.n_draws, *shape)), np.empty((self.n_draws, shape[2]))
         done = 0
         try:
-            for i in self._steps(self.n_draws, "drawing"):
+            for i in range(self.n_draws):
                 for _ in range(self.thin):
                     walk.moved += walk.step()
                     walk.tried += 1
-                latent[i], log_likelihood[i] = walk.F, walk.log_likelihood
+                latent[i] = walk.target.latent(walk.F)
+                log_likelihood[i] = walk.target.marginal(walk.F, walk.log_likelihood)
                 done = i + 1
+                bar.update()
+                if self.is_time_to_look(done) and Draws.of_walk(
+                    self, walk, latent[:done], log_likelihood[:done], earlier
+                ).suffice(self.enough):
+                    break
         except KeyboardInterrupt:
             if not done:
                 raise
             warnings.warn(f"interrupted: {done} of {self.n_draws} draws were made", stacklevel=3)
         return latent[:done], log_likelihood[:done]
 
-    def _steps(self, number, what):
-        return tqdm(range(number), desc=f"{type(self).__name__} {what}", disable=not self.verbose)
+    def is_time_to_look(self, done: int) -> bool:
+        """Whether to find out, after so many draws, if there are enough."""
+        return self.enough is not None and done % LOOK == 0
+
+    def progress(self, n_warmup: int, what: str = "") -> Any:
+        """A progress bar of the whole run with an estimate of the time left, which `enough` can only shorten."""
+        return tqdm(
+            total=n_warmup + self.n_draws,
+            desc=f"{type(self).__name__}{what}, {n_warmup} steps of warm-up"
+            + f" and {'up to ' * (self.enough is not None)}{self.n_draws} draws",
+            disable=not self.verbose,
+        )
 
 
 def first_states(target: Target, start: Any, n_chains: int, rng: np.random.Generator) -> np.ndarray:

@@ -14,6 +14,7 @@ from .diagnostics import FEWEST, HIGH_K, effective_size, r_hat, smooth_weights
 from .ensemble import Ensemble
 
 HIGH_R_HAT = 1.05
+LOW_R_HAT = 1.02  # below it drawing may stop early
 WATCHED = 16  # latent values looked at for the warning; `r_hat` has them all
 
 
@@ -34,18 +35,22 @@ class Draws(Ensemble):
 
     @classmethod
     def made(cls, sampler, walk, latent, log_likelihood, earlier: Draws | None = None) -> Draws:
-        """From the loop's arrays (draws, C, n, R) and (draws, R); what came earlier is put in front."""
+        """From the loop's arrays (draws, C, n, R) and (draws, R), after a warning if they cannot be trusted."""
+        made = cls.of_walk(sampler, walk, latent, log_likelihood, earlier)
+        made.warn()
+        return made
+
+    @classmethod
+    def of_walk(cls, sampler, walk, latent, log_likelihood, earlier: Draws | None = None) -> Draws:
+        """The same without a look at them; what came earlier is put in front."""
         latent = np.moveaxis(latent, (3, 0, 2, 1), (0, 1, 2, 3))
         latent = latent[..., 0] if latent.shape[3] == 1 else latent
         log_likelihood = log_likelihood.T
         if earlier is not None:
             latent = np.concatenate([earlier.latent, latent], axis=1)
             log_likelihood = np.concatenate([earlier.log_likelihood, log_likelihood], axis=1)
-        made = cls(
-            sampler, latent, log_likelihood, walk.moved / max(walk.tried, 1), walk.target.y, walk.target.likelihood, walk
-        )
-        made.warn()
-        return made
+        problem = walk.target.problem
+        return cls(sampler, latent, log_likelihood, walk.moved / max(walk.tried, 1), problem.y, problem.likelihood, walk)
 
     # shape and moments --------------------------------------------------------------------------------------------
 
@@ -65,7 +70,7 @@ class Draws(Ensemble):
 
     @property
     def prior(self):  # type: ignore[override]
-        return self.walk.target.prior
+        return self.walk.target.problem.prior
 
     @property
     def mean_error(self) -> np.ndarray:
@@ -104,6 +109,10 @@ class Draws(Ensemble):
     @property
     def converged(self) -> bool:
         return bool(self.worst_r_hat < HIGH_R_HAT)
+
+    def suffice(self, enough: float) -> bool:
+        """Whether chains agree (R-hat below 1.02) and all that is watched has so many effective draws."""
+        return bool(self.worst_r_hat < LOW_R_HAT and self.least_effective_size >= enough)
 
     @property
     def n_iter(self) -> int:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
 
 from .chains import Sampler, Walk
 from .reference import root_precisions
+from .shared_noise import smooth_target
 from .target import Target
 
 LENGTH = np.pi / 2  # of a trajectory: a quarter turn makes a Gaussian with the right scales forget where it was
@@ -41,6 +43,9 @@ class HMC(Sampler):
             raise ValueError(f"target_acceptance must be between 0 and 1, but is {self.target_acceptance}")
         if not isinstance(self.max_leapfrogs, Integral) or self.max_leapfrogs < 1:
             raise ValueError(f"max_leapfrogs must be an integer of at least 1, but is {self.max_leapfrogs!r}")
+
+    def target(self, K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
+        return smooth_target(K, y, likelihood)
 
     def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
         return _HamiltonianWalk(target, F, rng, self.target_acceptance, self.max_leapfrogs, prior_moves)

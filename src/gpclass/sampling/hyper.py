@@ -32,7 +32,7 @@ from .chains import first_states
 from .draws import Draws
 from .ensemble import Ensemble
 from .reference import Reference
-from .target import Target, contrasts, generator
+from .target import Target, generator
 
 WIDTH = 3.0  # of the first bracket, in standard deviations of θ
 SHRINKS = 100
@@ -159,7 +159,7 @@ class _Chain:
             kernel, likelihood = self.objective.at(theta)
             who = type(self.sampler).__name__
             K, y = check_problem(kernel(self.objective.X), self.objective.y, likelihood, self.sampler.needs, who)
-            return Target(Prior.cholesky(K), y, likelihood, contrasts(likelihood.n_latents))
+            return Target.of(K, y, likelihood, Prior.cholesky)
         except FAILURES:
             return None
 

@@ -5,6 +5,7 @@ Latent values are (C, n, R): C latent functions (one for two classes) at n point
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,29 @@ class Target:
     y: np.ndarray  # (n,) as the likelihood takes them
     likelihood: Any
     basis: np.ndarray | None = None  # (C, C) orthonormal: F holds its coefficients; None are the latent functions themselves
+
+    @classmethod
+    def of(cls, K: np.ndarray, y: np.ndarray, likelihood: Any, make: Callable[[np.ndarray], Prior] = Prior.of) -> Target:
+        """The problem with K (n, n), or (C, n, n) with one matrix per class; `make` chooses the prior's coordinates.
+
+        Several classes that share one K are described by contrasts, which mix far better: what all classes have in common
+        is known from the prior only, while their differences are known from the labels. Classes with a K of their own keep
+        their own coordinates, because contrasts of them are correlated a priori.
+        """
+        return cls(make(K), y, likelihood, contrasts(likelihood.n_latents) if K.ndim == 2 else None)
+
+    @property
+    def problem(self) -> Target:
+        """The problem whose latent values are wanted: this one, unless auxiliary variables were added to it."""
+        return self
+
+    def latent(self, F: np.ndarray) -> np.ndarray:
+        """(C, n, R) latent functions of the states F of a walk."""
+        return F if self.basis is None else np.ascontiguousarray(np.moveaxis(self.by_datum(F), -1, 0))
+
+    def marginal(self, F: np.ndarray, log_likelihood: np.ndarray) -> np.ndarray:
+        """(R,) log p(y | f) of the states F, given what `log_likelihood` returned for them."""
+        return log_likelihood
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,0 +1,91 @@
+"""Terms of a sum of kernels as rivals of the search: a sum should not end below one of its terms alone.
+
+The evidence of a sum has several maxima. A search from one start can end at a poor one, even below what a term of the sum
+reaches by itself. So each term alone (`Kernel.parts`) is fitted to a third of the rows, which is cheap, and evaluated with
+all rows. Where it exceeds what the search has found, a further run of the search begins at that term's parameters, with the
+other terms switched off or nearly so. The comparison needs all rows: with a few rows the poor maximum may well be the best.
+
+What is compared is the objective of the sum, log evidence plus log prior of all parameters: that of a term with the other
+terms switched off is the term's own objective plus the log prior density of the other terms' parameters there. (A proper
+prior on logs of parameters gives a variance of nearly zero a low density. So under priors, "weak" ones included, the log
+evidence alone may be a little lower than that of a term.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..kernels import Part
+from .objective import Evaluation, Objective
+from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved
+from .priors import log_prior
+
+CLOSE = 0.01  # nats: precision of a term's own search
+SHARES = (0.0, 0.25, 0.5, 0.75)  # of the way, in logs, from switched off to the start: how much of the other terms to keep
+LEAST = 30  # rows that a term alone is fitted to, at least
+
+
+@dataclass
+class Rival:
+    """One term, and how far its own search has come."""
+
+    part: Part  # places and theta are of the whole objective, the likelihood's parameters included
+    theta: np.ndarray  # of the term and the likelihood
+    value: float = np.nan  # its objective there
+
+    def challenge(self, objective: Objective, best: Evaluation, max_iter: int) -> np.ndarray | None:
+        """A start from which the sum can end above `best`, where its search has ended; None if there is none."""
+        try:
+            self._search(objective, best, max_iter)
+        except (NoStart, *FAILURES):  # the term alone cannot be fitted
+            return None
+        return self._start(objective, best.value) if self._reach(objective) > best.value + CLOSE else None
+
+    def _search(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
+        """The term's own maximum among fewer rows, improved with all rows if it may be above `best`."""
+        alone = objective.alone(self.part)
+        theta, metric = improved(alone, alone.of_fewer_rows(many=0, least=LEAST), self.theta, max_iter, CLOSE)
+        at = alone.evaluate(theta, start=best.fit, tol=ROUGH)
+        self.theta, self.value = theta, at.value
+        hope = np.inf if metric is None else 0.5 * at.gradient @ metric @ at.gradient  # gain of a Newton step
+        if self._reach(objective) <= best.value < self._reach(objective) + hope:
+            search = Search()
+            Run(alone, 0, search, 0, metric, CLOSE).go(theta, max_iter)
+            assert search.best is not None, "a run begins with an evaluation"
+            self.theta, self.value = search.best.theta, search.best.value
+
+    # the term within the sum ------------------------------------------------------------------------------------------
+
+    def _reach(self, objective: Objective) -> float:
+        """The objective of the sum where the other terms are switched off, and their effect on the evidence negligible."""
+        rest = np.setdiff1d(np.arange(len(self.part.theta)), self.part.own)
+        priors = [objective.priors[i] for i in rest]
+        return self.value + max(log_prior(theta[rest], priors)[0] for theta in self._thetas(objective))
+
+    def _start(self, objective: Objective, best: float) -> np.ndarray | None:
+        """The place with a little of the other terms that an evaluation shows to be the highest; None if below `best`."""
+        thetas = self._thetas(objective)
+        values = [_value(objective, theta) for theta in thetas]
+        return thetas[int(np.argmax(values))] if max(values) > best + CLOSE else None
+
+    def _thetas(self, objective: Objective) -> list[np.ndarray]:
+        thetas = []
+        for share in SHARES:
+            theta = self.part.theta + share * (objective.theta - self.part.theta)
+            theta[self.part.own] = self.theta
+            thetas.append(theta)
+        return thetas
+
+
+def rivals_of(objective: Objective) -> list[Rival]:
+    """One for each term of the objective's kernel; empty if that is no sum."""
+    return [Rival(part, objective.theta[part.own]) for part in objective.parts()]
+
+
+def _value(objective: Objective, theta: np.ndarray) -> float:
+    try:
+        return objective.evaluate(theta).value
+    except FAILURES:
+        return -np.inf
