@@ -48,7 +48,7 @@ ENGINES: dict[str, Any] = {
     "gfitc": GFITC,
 }
 SPARSE = (IVM, SparseVariationalMNL, LowRankEngine)  # whose posteriors do not rest on all training rows
-SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=250, sample_hyper=True)}
+SAMPLERS: dict[str, Any] = {"mcmc": lambda: HMC(n_draws=500, n_warmup=200, enough=400, sample_hyper=True)}
 LIKELIHOODS = {"logit": Logit, "probit": Probit, "heaviside": Heaviside}
 MULTICLASS_LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit, "robust-max": RobustMax}
 LARGE = 4000  # rows of two classes beyond which "auto" takes inducing points; with more classes, rows of the same work

@@ -174,7 +174,7 @@ def test_predictions_do_not_depend_on_the_batch():
     kd = np.diagonal(K)
     whole = draws.log_class_probabilities(K, kd)
     parts = np.concatenate([draws.log_class_probabilities(K[:, i : i + 1], kd[i : i + 1]) for i in range(len(y))])
-    assert whole == pytest.approx(parts, abs=1e-10)
+    assert whole == pytest.approx(parts, abs=1e-8)  # roots of variances left at training points, which are rounding
 
 
 def test_leave_one_out_against_exact_evidence():

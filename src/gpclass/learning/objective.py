@@ -90,13 +90,17 @@ class Objective:
         K = kernel(self.X)
         return self.engine.fit(K, self.y, likelihood, start=start), kernel, likelihood, K
 
-    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
-        """Value and gradient at θ, from a posterior good to `tol`: enough for a step of the optimiser."""
-        prior, prior_gradient = self._log_prior(theta)
+    def loose_fit(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> tuple[Fit, Kernel, Any, np.ndarray]:
+        """The same as `fit`, with a posterior good to `tol`."""
         loose = replace(self, engine=_loosened(self.engine, tol))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit, with all its digits, will say so
-            fit, kernel, likelihood, K = loose.fit(theta, start)
+            return loose.fit(theta, start)
+
+    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
+        """Value and gradient at θ, from a posterior good to `tol`: enough for a step of the optimiser."""
+        prior, prior_gradient = self._log_prior(theta)
+        fit, kernel, likelihood, K = self.loose_fit(theta, start, tol)
         G = fit.evidence_gradient()
         gradient = np.concatenate([kernel.pullback(self.X, G, value=K), fit.likelihood_gradient()]) + prior_gradient
         value = fit.log_evidence + prior

@@ -76,7 +76,7 @@ def maximise(
     search = Search()
     errors = []
     for number, start in enumerate(starts):
-        start, metric = improved(objective, fewer, np.asarray(start, float), max_iter)
+        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
         try:
             Run(objective, number, search, verbose, metric).go(start, max_iter)
         except NoStart as failure:
@@ -91,22 +91,26 @@ def maximise(
 
 def improved(
     objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int, value_tol: float = VALUE_TOL
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Where a search among fewer rows ends, and the inverse curvature to expect there; the start itself if it fails."""
+) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Where a search among fewer rows ends, the inverse curvature to expect there, and the value of fewer rows.
+
+    The start itself, None and NaN if there are no fewer rows or the search fails.
+    """
     if fewer is None:
-        return start, None
+        return start, None, np.nan
     search = Search()
-    better, metric = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
+    better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
     run = Run(fewer, 0, search, 0, metric, value_tol)
     try:
         run.go(better, max_iter)
     except NoStart:
-        return start, None
+        return start, None, np.nan
     assert search.best is not None, "a run begins with an evaluation"
     if run.inverse_curvature is None:
-        return search.best.theta, None
+        return search.best.theta, None, search.best.value
     # curvature grows with the rows, but not in proportion: each says less than those before
-    return search.best.theta, run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
+    metric = run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
+    return search.best.theta, metric, search.best.value
 
 
 def _challenged(
@@ -178,9 +182,11 @@ class Run:
         verbose: int,
         metric: np.ndarray | None = None,
         value_tol: float = VALUE_TOL,
+        needed: float | None = None,
     ):
         self.objective, self.number, self.search, self.verbose = objective, number, search, verbose
-        self.value_tol = value_tol
+        self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
+        self.needed = needed  # stop when it is clear whether the maximum is above this value
         self.bounds = objective.bounds
         self.metric = metric  # inverse curvature of the same search among fewer rows
         self.inverse_curvature = metric  # that of this search, as far as seen
@@ -212,7 +218,7 @@ class Run:
         options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxls": MAX_LINE}
         settings: Any = {"method": "L-BFGS-B", "bounds": box, "callback": self._after_iteration, "options": options}
         try:
-            self._stop_if_level()
+            self._stop_if_done()
             result = minimize(scaled, np.zeros_like(start), jac=True, **settings)
             status, message = result.status, str(result.message)
         except _Enough as reason:
@@ -257,11 +263,19 @@ class Run:
             self._show()
         if self.gain < self.value_tol:
             raise _Enough(f"the last iteration gained less than {self.value_tol:g}")
-        self._stop_if_level()
+        self._stop_if_done()
 
-    def _stop_if_level(self) -> None:
+    def _hope(self) -> float:
+        """What a Newton step would gain; infinite if no curvature is known."""
+        if self.inverse_curvature is None:
+            return np.inf
+        return float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
+
+    def _stop_if_done(self) -> None:
         if self._slope(self.iterate) < SLOPE_TOL:
             raise _Enough(f"no slope is above {SLOPE_TOL:g}")
+        if self.needed is not None and not self.iterate.value <= self.needed < self.iterate.value + self._hope():
+            raise _Enough(f"it is clear whether {self.needed:g} can be reached")
 
     def _coordinates(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """θ = start + root z, and bounds of z. Where fewer rows have shown the curvature, it is about one in z.

@@ -13,7 +13,7 @@ evidence alone may be a little lower than that of a term.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,48 +21,63 @@ from ..kernels import Part
 from .objective import Evaluation, Objective
 from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved
 from .priors import log_prior
+from .warm import WarmStart
 
-CLOSE = 0.01  # nats: precision of a term's own search
-SHARES = (0.0, 0.25, 0.5, 0.75)  # of the way, in logs, from switched off to the start: how much of the other terms to keep
+CLOSE = 0.1  # nats by which a sum may end below a term: less is not worth a search
+LOOSE = 0.1  # nats: a term's own search stops when an iteration gains less
+FAR = 10.0  # nats below another term, with fewer rows: such a term is given up
+SHARES = (0.0, 0.25, 0.5)  # of the way, in logs, from switched off to the start: how much of the other terms to keep
 LEAST = 30  # rows that a term alone is fitted to, at least
 
 
 @dataclass
 class Rival:
-    """One term, and how far its own search has come."""
+    """One term, and where its own search has ended."""
 
     part: Part  # places and theta are of the whole objective, the likelihood's parameters included
     theta: np.ndarray  # of the term and the likelihood
+    metric: np.ndarray | None = None  # inverse curvature there
     value: float = np.nan  # its objective there
+    others: list[Rival] = field(default_factory=list, repr=False)  # all of them, this one included
 
     def challenge(self, objective: Objective, best: Evaluation, max_iter: int) -> np.ndarray | None:
         """A start from which the sum can end above `best`, where its search has ended; None if there is none."""
         try:
-            self._search(objective, best, max_iter)
+            if self is self.others[0]:
+                for rival in self.others:
+                    rival.begin(objective, max_iter)
+            self._compare(objective, best, max_iter)
         except (NoStart, *FAILURES):  # the term alone cannot be fitted
             return None
-        return self._start(objective, best.value) if self._reach(objective) > best.value + CLOSE else None
+        above = self.value + self._bonus(objective) > best.value + CLOSE
+        return self._start(objective, best.value) if above else None
 
-    def _search(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
-        """The term's own maximum among fewer rows, improved with all rows if it may be above `best`."""
+    def begin(self, objective: Objective, max_iter: int) -> None:
+        """Search for the term's own maximum among fewer rows."""
         alone = objective.alone(self.part)
-        theta, metric = improved(alone, alone.of_fewer_rows(many=0, least=LEAST), self.theta, max_iter, CLOSE)
-        at = alone.evaluate(theta, start=best.fit, tol=ROUGH)
-        self.theta, self.value = theta, at.value
-        hope = np.inf if metric is None else 0.5 * at.gradient @ metric @ at.gradient  # gain of a Newton step
-        if self._reach(objective) <= best.value < self._reach(objective) + hope:
-            search = Search()
-            Run(alone, 0, search, 0, metric, CLOSE).go(theta, max_iter)
-            assert search.best is not None, "a run begins with an evaluation"
-            self.theta, self.value = search.best.theta, search.best.value
+        fewer = alone.of_fewer_rows(many=0, least=LEAST)
+        self.theta, self.metric, self.value = improved(alone, fewer, self.theta, max_iter, LOOSE)
+
+    def _compare(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
+        """The term's value with all rows, after as much of a search as shows whether it can be above `best`."""
+        if self.value < np.nanmax([rival.value for rival in self.others]) - FAR:  # and further behind with more rows
+            self.value = -np.inf
+            return
+        alone, search = objective.alone(self.part), Search()
+        needed = best.value + CLOSE - self._bonus(objective)
+        run = Run(alone, 0, search, 0, self.metric, LOOSE, needed)
+        run.warm = WarmStart(best.fit)
+        run.go(self.theta, max_iter)
+        assert search.best is not None, "a run begins with an evaluation"
+        self.theta, self.value = search.best.theta, search.best.value
 
     # the term within the sum ------------------------------------------------------------------------------------------
 
-    def _reach(self, objective: Objective) -> float:
-        """The objective of the sum where the other terms are switched off, and their effect on the evidence negligible."""
+    def _bonus(self, objective: Objective) -> float:
+        """Log prior density of the other terms' parameters where these are switched off, which the sum's objective has."""
         rest = np.setdiff1d(np.arange(len(self.part.theta)), self.part.own)
         priors = [objective.priors[i] for i in rest]
-        return self.value + max(log_prior(theta[rest], priors)[0] for theta in self._thetas(objective))
+        return max(log_prior(theta[rest], priors)[0] for theta in self._thetas(objective))
 
     def _start(self, objective: Objective, best: float) -> np.ndarray | None:
         """The place with a little of the other terms that an evaluation shows to be the highest; None if below `best`."""
@@ -81,11 +96,14 @@ class Rival:
 
 def rivals_of(objective: Objective) -> list[Rival]:
     """One for each term of the objective's kernel; empty if that is no sum."""
-    return [Rival(part, objective.theta[part.own]) for part in objective.parts()]
+    rivals = [Rival(part, objective.theta[part.own]) for part in objective.parts()]
+    for rival in rivals:
+        rival.others = rivals
+    return rivals
 
 
 def _value(objective: Objective, theta: np.ndarray) -> float:
     try:
-        return objective.evaluate(theta).value
+        return objective.loose_fit(theta, None, ROUGH)[0].log_evidence + log_prior(theta, objective.priors)[0]
     except FAILURES:
         return -np.inf

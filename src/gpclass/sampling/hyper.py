@@ -19,9 +19,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from scipy.linalg import LinAlgError, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
-from tqdm import tqdm
 
 from ..gaussian import Prior, Sites
 from ..inference import EP
@@ -41,28 +40,41 @@ MEMORY = 200  # draws over which the likelihood's curvature is averaged
 ANCHOR_TOL = 1e-3  # of EP where all other fits of it start from
 GUIDE_TOL = 1e-2  # of EP: a choice of coordinates need not be exact
 FIRST_SD = 1.0  # of θ, before the warm-up knows better
+LEAST_SD = 0.05  # added to what it finds
+RARE = 0.05  # share of accepted jumps below which no more are tried
+DF = 4.0  # degrees of freedom of the jumps: their tails must be heavier than the posterior's
 
 
 def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
     """Run all chains; see `Sampler.fit_hyper`."""
-    chains = _begun(sampler, objective) if start is None else _resumed(sampler, objective, start)
+    chains = None if start is None else _resumed(sampler, objective, start)
     kept: list[list[tuple]] = []
-    try:
-        for _ in _bar(sampler, sampler.n_draws, "drawing"):
-            kept.append([chain.draw(sampler.thin) for chain in chains])
-    except KeyboardInterrupt:
-        if not kept:
-            raise
-        warnings.warn(f"interrupted: {len(kept)} of {sampler.n_draws} draws were made", stacklevel=3)
-    return _collected(sampler, objective, chains, kept, start)
+    with sampler.progress(0 if chains else sampler.n_warmup, " with hyperparameters") as bar:
+        chains = chains or _begun(sampler, objective, bar)
+        try:
+            for done in range(1, sampler.n_draws + 1):
+                kept.append([chain.draw(sampler.thin) for chain in chains])
+                bar.update()
+                look = sampler.is_time_to_look(done)
+                if look and _collected(sampler, objective, chains, kept, start).suffice(sampler.enough):
+                    break
+        except KeyboardInterrupt:
+            if not kept:
+                raise
+            warnings.warn(f"interrupted: {len(kept)} of {sampler.n_draws} draws were made", stacklevel=3)
+    draws = _collected(sampler, objective, chains, kept, start)
+    draws.warn()
+    return draws
 
 
-def _begun(sampler, objective):
+def _begun(sampler, objective, bar):
     rng = generator(sampler.random_state)
-    chains = [_Chain(sampler, objective, rng) for _ in range(sampler.n_chains)]
-    for i in _bar(sampler, sampler.n_warmup, "warm-up"):
+    shape = _Shape(len(objective.theta), sampler.n_chains)
+    chains = [_Chain(sampler, objective, rng, shape) for _ in range(sampler.n_chains)]
+    for i in range(sampler.n_warmup):
         for chain in chains:
             chain.warm_up((i + 1) / sampler.n_warmup)
+        bar.update()
     return chains
 
 
@@ -78,10 +90,6 @@ def _resumed(sampler, objective, start):
     return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
 
 
-def _bar(sampler, number, what):
-    return tqdm(range(number), desc=f"{type(sampler).__name__} with hyperparameters, {what}", disable=not sampler.verbose)
-
-
 def _collected(sampler, objective, chains, kept, earlier):
     theta, latent, value = (np.stack([[draw[k] for draw in row] for row in kept], axis=1) for k in range(3))
     if earlier is not None:
@@ -90,11 +98,9 @@ def _collected(sampler, objective, chains, kept, earlier):
     walks = [chain.walk for chain in chains]
     acceptance = np.array([float(w.moved[0]) / max(w.tried, 1) for w in walks])
     centre = objective.at(theta.mean((0, 1)))
-    draws = HyperDraws(
+    return HyperDraws(
         sampler, latent, value, acceptance, walks[0].target.y, centre[1], walk=chains, theta=theta, objective=objective
     )
-    draws.warn()
-    return draws
 
 
 class HyperDraws(Draws):
@@ -134,15 +140,14 @@ class _Member(Ensemble):
 class _Chain:
     """One chain: θ, and a walk of one column under the kernel of that θ."""
 
-    def __init__(self, sampler, objective, rng):
+    def __init__(self, sampler, objective, rng, shape):
         self.sampler, self.objective, self.rng = sampler, objective, rng
         self.low, self.high = objective.bounds.T
         self.theta, target = self._first()
         self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng, prior_moves=True)
         self.guide = _EngineGuide(target) if serves(objective.likelihood) else _LearnedGuide(target)
         self.reference: Reference | None = None  # the guide's, at the current θ
-        self.sd = np.full(len(self.theta), FIRST_SD)
-        self.seen: list[np.ndarray] = []
+        self.shape = shape
 
     def _first(self):
         start = self.objective.theta
@@ -169,12 +174,9 @@ class _Chain:
         for _ in range(self.sampler.latent_steps):
             self.walk.warm_up(done, self.walk.step())
         self._move_theta()
-        self.seen.append(self.theta)
+        self.shape.see(self.theta)
         if self.guide.learn(self.walk.target, self.walk.F):
             self.reference = None  # the guide says something else now
-        if len(self.seen) >= 50 and len(self.seen) % 25 == 0:
-            recent = np.array(self.seen[len(self.seen) // 2 :])
-            self.sd = np.maximum(recent.std(0), 0.05)
 
     def draw(self, thin):
         for _ in range(thin):
@@ -186,16 +188,22 @@ class _Chain:
         return self.theta, f, float(self.walk.log_likelihood[0])
 
     def _move_theta(self):
-        """One slice along a random direction, of the density of (θ, x) at fixed x."""
+        """Moves of θ at fixed x that leave the density of (θ, x) invariant: a slice, and once the shape is known a jump."""
         if not len(self.theta):
             return
         here = self.reference or self.guide.reference(self.walk.target)
         if here is None:
             return
         self.reference = here
-        x = here.coordinates(self.walk.F)
-        level = self._log_density(self.theta, here, self.walk.F) + np.log1p(-self.rng.random())
-        direction = self.sd * self.rng.standard_normal(len(self.theta))
+        self._slice()
+        if self.shape.jumps:
+            self.shape.jumped(self._jump())
+
+    def _slice(self):
+        """To a place on a line through θ of random direction. [N]"""
+        x, level = self._coordinates_and_level()
+        level += np.log1p(-self.rng.random())
+        direction = self.shape.direction(self.rng)
         low = -WIDTH * self.rng.random()
         high = low + WIDTH
         for _ in range(SHRINKS):
@@ -203,6 +211,19 @@ class _Chain:
             if self._accept(self.theta + t * direction, x, level):
                 return
             low, high = (t, high) if t < 0 else (low, t)
+
+    def _jump(self):
+        """To a draw of the distribution that approximates θ's posterior, or nowhere: an independence sampler's step.
+
+        Returns whether it was accepted.
+        """
+        x, level = self._coordinates_and_level()
+        there = self.shape.draw(self.rng)
+        level += self.shape.log_density(there) - self.shape.log_density(self.theta)
+        return self._accept(there, x, level + np.log1p(-self.rng.random()))
+
+    def _coordinates_and_level(self):
+        return self.reference.coordinates(self.walk.F), self._log_density(self.theta, self.reference, self.walk.F)
 
     def _accept(self, theta, x, level):
         if np.any(theta < self.low) or np.any(theta > self.high):
@@ -220,6 +241,44 @@ class _Chain:
 
     def _log_density(self, theta, reference, F):
         return reference.log_ratio(F)[0] + log_prior(theta, self.objective.priors)[0]
+
+
+class _Shape:
+    """Where θ is and how it varies, learned from all chains together while they warm up: a Student t distribution."""
+
+    def __init__(self, p, n_chains):
+        self.centre, self.root = np.zeros(p), FIRST_SD * np.eye(p)  # of centre and scale matrix root rootᵀ
+        self.seen: list[np.ndarray] = []
+        self.n_chains = n_chains
+        self.jumps = False  # whether jumps are tried
+        self.tried, self.accepted = 0, 0  # jumps
+
+    def jumped(self, accepted):
+        """Note the outcome of a jump."""
+        self.tried += 1
+        self.accepted += accepted
+
+    def see(self, theta):
+        """Called after each round of a chain's warm-up: learn from all that was seen in the last half."""
+        self.seen.append(theta)
+        rounds = len(self.seen) / self.n_chains
+        if rounds >= 50 and rounds % 25 == 0:
+            recent = np.array(self.seen[len(self.seen) // 2 :])
+            spread = np.atleast_2d(np.cov(recent.T)) + LEAST_SD**2 * np.eye(recent.shape[1])
+            self.centre, self.root = recent.mean(0), np.linalg.cholesky(spread)
+            self.jumps = not self.tried or self.accepted > RARE * self.tried
+            self.tried, self.accepted = 0, 0
+
+    def direction(self, rng):
+        return self.root @ rng.standard_normal(len(self.centre))
+
+    def draw(self, rng):
+        return self.centre + self.direction(rng) / np.sqrt(rng.chisquare(DF) / DF)
+
+    def log_density(self, theta):
+        """But for a constant."""
+        x = solve_triangular(self.root, theta - self.centre, lower=True)
+        return -0.5 * (DF + len(x)) * np.log1p(x @ x / DF)
 
 
 class _EngineGuide:
