@@ -27,6 +27,7 @@ from ..likelihoods.multiclass import own_first, restore_order
 LARGE_PIECE = 64  # stubs that memory is taken for at a time, where there is enough
 ROWS = 8192  # scored at a time: temporary arrays stay in the cache
 FINAL = 16  # rows that are scored exactly where screening is rough
+MODE_STEPS = 2  # of Newton's method in a rough score
 TIE = 1e-10  # scores that differ by less, relatively, are equal
 VECTORS = 16  # numbers kept for each candidate and latent function beside its stub, and those on the way
 SCORES = ("information", "entropy")
@@ -60,9 +61,14 @@ def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
 
 
 def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and curvatures (m, C) for screening: probit's by two sweeps of EP on its contrasts, a hundredth of the work."""
+    """Slopes and curvatures (m, C) for screening, a hundredth of the work.
+
+    Probit's by two sweeps of EP on its contrasts. Those of other likelihoods with a `log_prob` by Laplace's method; without
+    one they are exact.
+    """
     if not hasattr(likelihood, "contrast_factor"):
-        return likelihood.tilted_moments(y, mean, var)[1:]
+        rough = _at_mode if hasattr(likelihood, "log_prob") else exact_moments
+        return rough(likelihood, y, mean, var)
     mean, var = own_first(y, mean + likelihood.offset), own_first(y, var)
     factor, others = likelihood.contrast_factor(), var[:, 1:]
     sites, cavity = inner_sites(mean[:, :1] - mean[:, 1:], others, 1 + var[:, 0], factor, sweeps=2)
@@ -71,6 +77,18 @@ def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
     tau = np.hstack([heard / (1 + heard), sites.tau / (1 + sites.tau * (cavity[1] - others))])
     slope = np.hstack([pull.sum(1, keepdims=True), -pull])
     return restore_order(y, slope), restore_order(y, -tau / (1 + tau * var))
+
+
+def _at_mode(likelihood, y, mean, var):
+    """Slopes and curvatures of log Z by Laplace's method, the latent values of a row taken one by one."""
+    f = mean
+    for _ in range(MODE_STEPS):
+        _, slope, hessian = likelihood.log_prob(y, f)
+        weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
+        f = mean + var * (slope + weight * (f - mean)) / (1 + var * weight)  # Newton's step for each latent value
+    _, slope, hessian = likelihood.log_prob(y, f)
+    weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
+    return slope, -weight / (1 + var * weight)
 
 
 def matched_sites(mean, var, slope, curvature) -> Sites:
@@ -110,6 +128,7 @@ class Candidates:
         self.scored = np.zeros(shape), np.full(shape, -1.0)  # marginals that belong to them; kept if there is a drift
         self._places: np.ndarray | None = None  # of inclusions that were made, in the flat scores
         self.inclusions: list[tuple[int, int, float, float]] = []  # row, latent function, τ, ν
+        self._exact: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # moments of rows that were scored exactly since the last
 
     @property
     def rows(self) -> np.ndarray:
@@ -157,7 +176,9 @@ class Candidates:
         if not len(first):
             return np.inf, -1, -1
         mean, var = self.marginals(first)
-        self._score(first, mean, var, *exact_moments(self.likelihood, self.y[first], mean, var))
+        slope, curvature = exact_moments(self.likelihood, self.y[first], mean, var)
+        self._exact = {int(i): (slope[k].copy(), curvature[k].copy()) for k, i in enumerate(first)}
+        self._score(first, mean, var, slope, curvature)
         self.mask(closed)
         best, i, c = best_of(self.value[first])
         return best, int(first[i]) if i >= 0 else -1, c
@@ -165,15 +186,15 @@ class Candidates:
     def include(self, i: int, c: int) -> None:
         """Add the site of candidate i for latent function c, matched to its marginals as they are now."""
         mean, var = self.marginals(slice(i, i + 1))
-        slopes, curvatures = exact_moments(self.likelihood, self.y[i : i + 1], mean, var)
-        slope, curvature = slopes[0, c], min(curvatures[0, c], 0.0)
+        slopes, curvatures = self._exact.get(i) or _first(exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
+        slope, curvature = slopes[c], min(curvatures[c], 0.0)
         site = matched_sites(mean[0, c], var[0, c], slope, curvature)
         self.inclusions.append((int(self.rows[i]), c, float(site.tau), float(site.nu)))
         self.stubs[c].include(i, slope, curvature)
         self._take(i, c)
 
     def _take(self, i: int, c: int) -> None:
-        self.taken[i, c], self._places = True, None
+        self.taken[i, c], self._places, self._exact = True, None, {}
 
     def restore(self, at: ActiveSites) -> None:
         """Add sites that are known already."""
@@ -188,11 +209,15 @@ class Candidates:
             s.keep(which)
         self.y, self.taken, self.value = self.y[which], self.taken[which], self.value[which]
         self.scored = self.scored[0][which], self.scored[1][which]
-        self._places = None
+        self._places, self._exact = None, {}
 
     def sites(self) -> ActiveSites:
         rows, latents, tau, nu = np.array(self.inclusions, float).reshape(-1, 4).T
         return ActiveSites(rows.astype(int), latents.astype(int), Sites(tau.copy(), nu.copy()))
+
+
+def _first(pair):
+    return pair[0][0], pair[1][0]
 
 
 def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, rng: np.random.Generator) -> Selection:
