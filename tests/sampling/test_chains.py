@@ -8,8 +8,10 @@ from problems import three_class_problem, two_class_problem
 from sklearn.exceptions import ConvergenceWarning
 
 from gpclass.inference import EP
+from gpclass.kernels import RBF
+from gpclass.learning import Objective, resolve_priors
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, Softmax
-from gpclass.sampling import HMC, Draws, EllipticalSlice, Gibbs, ScaledMetropolis, orthant_evidence
+from gpclass.sampling import HMC, Draws, EllipticalSlice, Gibbs, ScaledMetropolis, effective_size, orthant_evidence
 from gpclass.sampling.hmc import _HamiltonianWalk
 
 SHORT = {"n_draws": 40, "n_warmup": 40, "n_chains": 3, "random_state": 3}
@@ -222,3 +224,35 @@ def test_extreme_scales(scale):
     draws = HMC(**{**SHORT, "n_warmup": 200}).fit(scale * K, y, Probit())
     assert np.all(np.isfinite(draws.pooled))
     assert np.all(np.isfinite(draws.log_likelihood))
+
+
+# enough ---------------------------------------------------------------------------------------------------------------
+
+
+def test_drawing_stops_when_there_is_enough():
+    K, y = two_class_problem()
+    settings = {"n_draws": 1000, "n_warmup": 200, "random_state": 0}
+    short, whole = HMC(**settings, enough=300).fit(K, y, Probit()), HMC(**settings).fit(K, y, Probit())
+    assert 50 <= short.n_draws < 1000 == whole.n_draws
+    assert short.least_effective_size >= 300
+    assert short.worst_r_hat < 1.02
+    assert np.array_equal(short.latent, whole.latent[:, : short.n_draws])  # the same chains, ended early
+    assert HMC(**settings | {"n_draws": 70}, enough=1e6).fit(K, y, Probit()).n_draws == 70
+
+
+def test_hyperparameters_count_among_what_must_be_enough():
+    X = np.linspace(-2, 2, 12)[:, None]
+    y = np.where(np.sin(9 * X[:, 0]) > 0, 1.0, -1.0)
+    kernel = RBF()
+    problem = Objective(X, y, kernel, Probit(), EP(), resolve_priors("weak", kernel.names))
+    sampler = HMC(n_draws=400, n_warmup=80, n_chains=2, enough=40, random_state=0, sample_hyper=True)
+    draws = sampler.fit_hyper(problem)
+    assert draws.n_draws < 400
+    assert effective_size(draws.theta).min() >= 40
+
+
+@pytest.mark.parametrize("enough", [0, -1.0, float("nan")])
+def test_enough_must_be_positive(enough):
+    K, y = two_class_problem()
+    with pytest.raises(ValueError, match="enough must be a positive number"):
+        HMC(enough=enough).fit(K, y, Probit())

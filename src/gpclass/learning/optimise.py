@@ -56,6 +56,7 @@ VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 STEEP = 0.03  # a slope that is worth a word at the end: at a curvature of one, 5e-4 nats are to be had
 ROUGH = 1e-3  # engine tolerance at slopes of one and above, which leaves gradients off by 1 %; falls with it, to LOOSE
+DOUBT = 3.0  # times what a Newton step promises: a curvature from a few iterations is rough
 MAX_LINE = 30  # evaluations per line search
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
@@ -266,10 +267,11 @@ class Run:
         self._stop_if_done()
 
     def _hope(self) -> float:
-        """What a Newton step would gain; infinite if no curvature is known."""
+        """What may still be gained, by the curvature seen so far and by the last iteration; infinite if nothing is known."""
         if self.inverse_curvature is None:
             return np.inf
-        return float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
+        newton = float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
+        return DOUBT * newton if self.iteration == 0 else max(DOUBT * newton, self.gain)
 
     def _stop_if_done(self) -> None:
         if self._slope(self.iterate) < SLOPE_TOL:

@@ -1,9 +1,10 @@
 """Terms of a sum of kernels as rivals of the search: a sum should not end below one of its terms alone.
 
 The evidence of a sum has several maxima. A search from one start can end at a poor one, even below what a term of the sum
-reaches by itself. So each term alone (`Kernel.parts`) is fitted to a third of the rows, which is cheap, and evaluated with
-all rows. Where it exceeds what the search has found, a further run of the search begins at that term's parameters, with the
-other terms switched off or nearly so. The comparison needs all rows: with a few rows the poor maximum may well be the best.
+reaches by itself. So each term alone (`Kernel.parts`) is fitted, to a third of the rows first where there are many, and
+given up as soon as it is clear that it stays behind. Where it exceeds what the search has found, a further run of the search
+begins at that term's parameters, with the other terms switched off or nearly so. The comparison needs all rows: with a few
+rows the poor maximum may well be the best.
 
 What is compared is the objective of the sum, log evidence plus log prior of all parameters: that of a term with the other
 terms switched off is the term's own objective plus the log prior density of the other terms' parameters there. (A proper
@@ -27,7 +28,7 @@ CLOSE = 0.1  # nats by which a sum may end below a term: less is not worth a sea
 LOOSE = 0.1  # nats: a term's own search stops when an iteration gains less
 FAR = 10.0  # nats below another term, with fewer rows: such a term is given up
 SHARES = (0.0, 0.25, 0.5)  # of the way, in logs, from switched off to the start: how much of the other terms to keep
-LEAST = 30  # rows that a term alone is fitted to, at least
+FIRST = 4  # iterations of a term's search among fewer rows: what they leave, the search with all rows looks for
 
 
 @dataclass
@@ -37,15 +38,16 @@ class Rival:
     part: Part  # places and theta are of the whole objective, the likelihood's parameters included
     theta: np.ndarray  # of the term and the likelihood
     metric: np.ndarray | None = None  # inverse curvature there
-    value: float = np.nan  # its objective there
+    value: float = -np.inf  # its objective there, with all rows
+    ahead: float = np.inf  # its objective with fewer rows; infinite if there are too few, minus infinite if it failed
     others: list[Rival] = field(default_factory=list, repr=False)  # all of them, this one included
 
     def challenge(self, objective: Objective, best: Evaluation, max_iter: int) -> np.ndarray | None:
         """A start from which the sum can end above `best`, where its search has ended; None if there is none."""
+        if self is self.others[0]:
+            for rival in self.others:
+                rival.begin(objective, max_iter)
         try:
-            if self is self.others[0]:
-                for rival in self.others:
-                    rival.begin(objective, max_iter)
             self._compare(objective, best, max_iter)
         except (NoStart, *FAILURES):  # the term alone cannot be fitted
             return None
@@ -55,13 +57,14 @@ class Rival:
     def begin(self, objective: Objective, max_iter: int) -> None:
         """Search for the term's own maximum among fewer rows."""
         alone = objective.alone(self.part)
-        fewer = alone.of_fewer_rows(many=0, least=LEAST)
-        self.theta, self.metric, self.value = improved(alone, fewer, self.theta, max_iter, LOOSE)
+        fewer = alone.of_fewer_rows()
+        if fewer is not None:
+            self.theta, self.metric, value = improved(alone, fewer, self.theta, min(max_iter, FIRST), LOOSE)
+            self.ahead = -np.inf if np.isnan(value) else value
 
     def _compare(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
         """The term's value with all rows, after as much of a search as shows whether it can be above `best`."""
-        if self.value < np.nanmax([rival.value for rival in self.others]) - FAR:  # and further behind with more rows
-            self.value = -np.inf
+        if self.ahead < max(rival.ahead for rival in self.others) - FAR:  # and further behind with more rows
             return
         alone, search = objective.alone(self.part), Search()
         needed = best.value + CLOSE - self._bonus(objective)

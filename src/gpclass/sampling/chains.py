@@ -143,9 +143,8 @@ class Sampler(ABC):
                 log_likelihood[i] = walk.target.marginal(walk.F, walk.log_likelihood)
                 done = i + 1
                 bar.update()
-                if self.is_time_to_look(done) and Draws.of_walk(
-                    self, walk, latent[:done], log_likelihood[:done], earlier
-                ).suffice(self.enough):
+                look = self.enough is not None and done % LOOK == 0
+                if look and self.is_enough(Draws.of_walk(self, walk, latent[:done], log_likelihood[:done], earlier)):
                     break
         except KeyboardInterrupt:
             if not done:
@@ -153,9 +152,9 @@ class Sampler(ABC):
             warnings.warn(f"interrupted: {done} of {self.n_draws} draws were made", stacklevel=3)
         return latent[:done], log_likelihood[:done]
 
-    def is_time_to_look(self, done: int) -> bool:
-        """Whether to find out, after so many draws, if there are enough."""
-        return self.enough is not None and done % LOOK == 0
+    def is_enough(self, draws: Draws) -> bool:
+        """Whether drawing may stop here."""
+        return self.enough is not None and draws.suffice(self.enough)
 
     def progress(self, n_warmup: int, what: str = "") -> Any:
         """A progress bar of the whole run with an estimate of the time left, which `enough` can only shorten."""

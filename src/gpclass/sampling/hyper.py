@@ -27,7 +27,7 @@ from ..inference import EP
 from ..inference.fit import check_problem
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
-from .chains import first_states
+from .chains import LOOK, first_states
 from .draws import Draws
 from .ensemble import Ensemble
 from .reference import Reference
@@ -55,8 +55,8 @@ def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
             for done in range(1, sampler.n_draws + 1):
                 kept.append([chain.draw(sampler.thin) for chain in chains])
                 bar.update()
-                look = sampler.is_time_to_look(done)
-                if look and _collected(sampler, objective, chains, kept, start).suffice(sampler.enough):
+                look = sampler.enough is not None and done % LOOK == 0
+                if look and sampler.is_enough(_collected(sampler, objective, chains, kept, start)):
                     break
         except KeyboardInterrupt:
             if not kept:
@@ -223,6 +223,7 @@ class _Chain:
         return self._accept(there, x, level + np.log1p(-self.rng.random()))
 
     def _coordinates_and_level(self):
+        assert self.reference is not None, "moves of θ begin with it"
         return self.reference.coordinates(self.walk.F), self._log_density(self.theta, self.reference, self.walk.F)
 
     def _accept(self, theta, x, level):
@@ -247,7 +248,8 @@ class _Shape:
     """Where θ is and how it varies, learned from all chains together while they warm up: a Student t distribution."""
 
     def __init__(self, p, n_chains):
-        self.centre, self.root = np.zeros(p), FIRST_SD * np.eye(p)  # of centre and scale matrix root rootᵀ
+        self.centre: np.ndarray = np.zeros(p)
+        self.root: np.ndarray = FIRST_SD * np.eye(p)  # the scale matrix is root rootᵀ
         self.seen: list[np.ndarray] = []
         self.n_chains = n_chains
         self.jumps = False  # whether jumps are tried
