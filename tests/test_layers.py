@@ -10,13 +10,14 @@ import gpclass
 ROOT = Path(gpclass.__file__).parent
 MAY_IMPORT = {
     "files": set(),
+    "zips": set(),
     "numerics": set(),
     "kernels": {"numerics"},
     "likelihoods": {"numerics"},
     "gaussian": {"numerics"},
     "inference": {"numerics", "likelihoods", "gaussian"},
     "sparse": {"numerics", "likelihoods", "gaussian", "inference"},
-    "learning": {"files", "numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse", "tables"},
+    "learning": {"files", "zips", "numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse", "tables"},
     "sampling": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {"files", "choose", "numerics", "kernels", "likelihoods", "gaussian", "inference", "learning", "_version"},
     "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
@@ -27,7 +28,7 @@ MAY_IMPORT = {
     "estimator": {"choose", "numerics", "kernels", "likelihoods", "inference", "sparse", "learning", "sampling"},
     "tables": {"files"},
     "expressions": {"kernels"},
-    "persist": {"files", "estimator", "regressor", "sampling", "_version"},
+    "persist": {"files", "zips", "estimator", "regressor", "sampling", "_version"},
     "cli": {
         "assess",
         "choose",

@@ -1,11 +1,15 @@
 """Models on disk: everything comes back to the last bit, nothing but a whole model comes back, nothing is executed."""
 
+import dataclasses
 import hashlib
 import io
 import json
+import re
+import subprocess
 import sys
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +29,8 @@ from gpclass.expressions import kernel_names, parse_kernel
 from gpclass.kernels import RBF, ClassCovariance, Correlated, PerClass
 from gpclass.learning import Normal
 from gpclass.likelihoods import MultinomialProbit, RobustMax
-from gpclass.persist import registry
+from gpclass.persist import archive, registry
+from gpclass.persist.tree import local_settings
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, audit
 from gpclass.sparse import IVM, SVGP, ScalableEP, StochasticEP
 from gpclass.tables import TableEncoder
@@ -449,6 +454,261 @@ def test_a_header_that_promises_too_much_takes_no_memory(whole, tmp_path):
     members[array] = stream.getvalue()
     with pytest.raises(ModelFileError, match="does not fit its shape"):
         gpclass.load(packed(members, tmp_path / "a"))
+
+
+# files that want more memory than they are worth -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4, }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (" + "(" * 90 + "), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), } + (",
+        "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-3,), }",
+        "{'descr': '<Z8', 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': '<U0', 'fortran_order': False, 'shape': (3,), }",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,), }",
+        "\x00\xff",
+        "",
+    ],
+)
+def test_headers_of_arrays_are_not_evaluated(whole, header, tmp_path):
+    members = members_of(whole)
+    array = next(name for name in members if name.endswith(".npy"))
+    text = header.encode("latin-1").ljust(117) + b"\n"
+    members[array] = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(24)
+    with pytest.raises(ModelFileError, match=array) as caught:
+        gpclass.load(packed(members, tmp_path / "a"))
+    assert "\n" not in str(caught.value)
+
+
+def test_nested_documents_are_refused(whole, tmp_path):
+    for depth in (150, 100_000):
+        text = b"[" * depth + b"]" * depth
+        with pytest.raises(ModelFileError, match=r"nested more than|no JSON"):
+            gpclass.load(packed({**members_of(whole), "model.json": text}, tmp_path / "a"))
+
+
+def test_arrays_that_compress_too_well_are_stored_as_they_are(tmp_path):
+    """Readers refuse what inflates a hundredfold, so writers must not make it."""
+    zeros = np.zeros(2_000_000)
+    document = {"arrays": [{}]}
+    archive.write(tmp_path / "zeros", document, [zeros])
+    assert (tmp_path / "zeros").stat().st_size > zeros.nbytes
+    assert np.array_equal(archive.read(tmp_path / "zeros")[1][0], zeros)
+    archive.write(tmp_path / "mixed", document, [np.tile(RNG.normal(size=2000), 100)])
+    assert (tmp_path / "mixed").stat().st_size < 1_000_000
+
+
+def test_documents_that_would_be_refused_are_not_written(tmp_path):
+    with pytest.raises(ValueError, match="cannot be saved: its structure has some"):
+        archive.write(tmp_path / "a", {"arrays": [], "root": [0] * archive.MOST_NODES}, [])
+    assert not list(tmp_path.iterdir())
+
+
+LIMITED = """
+import json, resource, sys
+import gpclass
+from pathlib import Path
+gpclass.load(sys.argv[1])  # imports all that loading needs
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + (64 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+told = []
+for path in sys.argv[2:]:
+    try:
+        gpclass.load(path)
+        told.append("")
+    except gpclass.ModelFileError as error:
+        told.append(str(error))
+print(json.dumps(told))
+"""
+
+
+def loaded_in_little_memory(whole, paths, tmp_path):
+    """What each file is refused with (empty if it loads) by a process that may take another 64 MB."""
+    good = tmp_path / "good"
+    good.write_bytes(whole)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIMITED, good, *paths], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told) == len(paths)
+    return told
+
+
+def with_array(whole, path, data, compress=zipfile.ZIP_DEFLATED):
+    """The file with other bytes for one of its arrays, compressed."""
+    members = members_of(whole)
+    array = next(name for name in members if name.endswith(".npy"))
+    members[array] = data
+    manifest = json.loads(members["manifest.json"])
+    manifest["members"] = {n: hashlib.sha256(d).hexdigest() for n, d in members.items() if n != "manifest.json"}
+    members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w", compress, compresslevel=None if compress == zipfile.ZIP_LZMA else 1) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+def with_document(whole, path, text):
+    members = members_of(whole)
+    members["model.json"] = text
+    manifest = json.loads(members["manifest.json"])
+    manifest["members"]["model.json"] = hashlib.sha256(text).hexdigest()
+    members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return path
+
+
+def npy(shape, count, descr="<f8"):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
+    return stream.getvalue() + bytes(count)
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits memory by /proc and RLIMIT_AS")
+
+
+@linux
+def test_bombs_are_refused_before_they_take_memory(whole, tmp_path):
+    size = 80 << 20  # the process may take 64 << 20
+    document = json.loads(members_of(whole)["model.json"])
+    wide = b'{"root":[' + b"[]," * 1_500_000 + b'0],"objects":[],"arrays":[]}'
+    text = b'{"root":["' + b"x" * (80 << 20) + b'"],"objects":[],"arrays":[]}'
+    rooms = {**document, "root": [], "arrays": [{"dtype": "<U16384", "shape": [64], "values": [""] * 64}] * 10_000}
+    shapes = {**document, "root": [], "arrays": [{"dtype": "<U256", "shape": [4], "values": [""] * 4}] * 60_000}
+    state = {"tuple": [{"generator": ["MT19937", {"dict": []}]}] * 100_000}
+    files = {
+        "as many bytes as its shape says": with_array(whole, tmp_path / "1", npy((size // 8,), size)),
+        "more bytes than its shape says": with_array(whole, tmp_path / "2", npy((3,), size)),
+        "its method needs a dictionary of its own": with_array(
+            whole, tmp_path / "3", npy((1000,), 8000), zipfile.ZIP_LZMA
+        ),
+        "many values": with_document(whole, tmp_path / "4", wide),
+        "a long text": with_document(whole, tmp_path / "5", text),
+        "types with room for long text": with_document(whole, tmp_path / "6", json.dumps(rooms).encode()),
+        "many of them": with_document(whole, tmp_path / "7", json.dumps(shapes).encode()),
+        "generators": with_document(whole, tmp_path / "8", json.dumps({**document, "root": state}).encode()),
+    }
+    assert all(path.stat().st_size < 2 << 20 for path in files.values())
+    for name, told in zip(files, loaded_in_little_memory(whole, list(files.values()), tmp_path), strict=True):
+        assert told, name
+        assert "Memory" not in told, name  # that would be the system's refusal
+
+
+@linux
+def test_mutated_files_load_or_are_refused_in_little_memory(whole, tmp_path):
+    """Bytes changed anywhere in the zip, and values changed anywhere in the document, with checksums made anew."""
+    rng = np.random.default_rng(0)
+    members = members_of(whole)
+    paths = []
+    for i in range(150):
+        data = bytearray(whole)
+        at = rng.integers(len(data), size=rng.integers(1, 9))
+        for place in at:
+            data[place] = rng.integers(256)
+        paths.append(tmp_path / f"bytes{i}")
+        paths[-1].write_bytes(data)
+    for i in range(150):
+        document = json.loads(members["model.json"])
+        for _ in range(rng.integers(1, 4)):
+            mutate(document, rng)
+        paths.append(packed({**members, "model.json": json.dumps(document).encode()}, tmp_path / f"document{i}"))
+    for i in range(60):  # headers of arrays
+        names = [name for name in members if name.endswith(".npy")]
+        name = names[rng.integers(len(names))]
+        data = bytearray(members[name])
+        for place in rng.integers(128, size=2):
+            data[place] = rng.integers(32, 127)
+        paths.append(packed({**members, name: bytes(data)}, tmp_path / f"header{i}"))
+    told = loaded_in_little_memory(whole, paths, tmp_path)
+    assert sum(map(bool, told)) > 200
+    assert not [text for text in told if "\n" in text]
+
+
+def mutate(document, rng):
+    """Replace one value somewhere by another one."""
+    others = [None, -1, 0, 10**9, 10**30, 1e308, "", "x" * 100, "<U16000", [], {}, {"object": 0}, {"array": 0}]
+    node = document
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        key = keys[rng.integers(len(keys))]
+        inside = node[key]
+        if not (isinstance(inside, (dict, list)) and inside) or rng.random() < 0.1:
+            node[key] = others[rng.integers(len(others))]
+            return
+        node = inside
+
+
+# paths of other machines --------------------------------------------------------------------------------------------------
+
+
+def test_places_of_this_machine_are_neither_saved_nor_loaded(tmp_path):
+    """What a file says of paths decides nothing here: joblib would unpickle what it finds in Pipeline.memory."""
+    engine = SVGP(n_inducing=7, epochs=1, search="minibatches", checkpoint=tmp_path / "run.npz", resume="never")
+    steps = make_pipeline(StandardScaler(), memory=str(tmp_path / "inner"))
+    model = make_pipeline(steps, GPClassifier(inference=engine), memory=str(tmp_path / "outer")).fit(X, labels(2))
+    gpclass.save(model, tmp_path / "saved")
+    assert str(tmp_path).encode() not in b"".join(members_of((tmp_path / "saved").read_bytes()).values())
+
+    def change(document):
+        for item in document["objects"]:
+            if item["class"].endswith(".Pipeline"):
+                item["state"]["memory"] = str(tmp_path / "elsewhere")
+            elif item["class"].endswith(".SVGP"):
+                item["state"].update(checkpoint=str(tmp_path / "other.npz"), resume="must")
+
+    (tmp_path / "run.npz").unlink()
+    altered((tmp_path / "saved").read_bytes(), tmp_path / "altered", change)
+    for name in ("saved", "altered"):
+        loaded = gpclass.load(tmp_path / name)
+        assert loaded.memory is loaded.steps[0][1].memory is None
+        last = loaded.steps[-1][1]
+        for its in (last.inference, last.inference_, last.posterior_.engine):
+            assert (its.checkpoint, its.resume) == (None, "auto")
+        assert same(model.predict_proba(NEW), loaded.predict_proba(NEW))
+        loaded.fit(X, labels(2))
+    assert not any((tmp_path / name).exists() for name in ("elsewhere", "run.npz", "other.npz"))
+    assert model.memory == str(tmp_path / "outer")  # the model that was saved keeps its own
+
+
+def test_every_setting_that_names_a_place_is_known():
+    """Names of settings that sound like places must be among those that are left out."""
+    place = re.compile(r"(^|_)(path|file|folder|dir|directory|checkpoint|cache|memory|url)($|_)")
+    found = set()
+    for name, cls in registry.classes().items():
+        settings = {f.name for f in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
+        settings |= set(cls._get_param_names()) if hasattr(cls, "_get_param_names") else set()
+        found |= {(name, s) for s in settings - set(local_settings(cls)) if place.search(s)}
+    # in our own classes, memory is the depth of a mixing or the sites of the rows
+    assert {(name, s) for name, s in found if s != "memory" or name.startswith("sklearn")} == set()
+
+
+# writers at the same time -----------------------------------------------------------------------------------------------
+
+
+def test_threads_that_save_to_one_path(tmp_path):
+    """Readers always find a whole model, of one of the writers."""
+    models = [fitted(optimizer=None, inference="laplace", kernel=RBF(scale)) for scale in (0.5, 1.0, 2.0)]
+    answers = [model.predict_proba(NEW) for model in models]
+    path = tmp_path / "model.gpclass"
+    gpclass.save(models[0], path)
+    path.chmod(0o600)
+    with ThreadPoolExecutor(3) as pool:
+        saving = [pool.submit(gpclass.save, model, path) for model in models * 5]
+        while not all(job.done() for job in saving):
+            found = gpclass.load(path).predict_proba(NEW)
+            assert any(same(found, answer) for answer in answers)
+        for job in saving:
+            job.result()
+    assert [p.name for p in tmp_path.iterdir()] == ["model.gpclass"]
+    assert path.stat().st_mode & 0o777 == 0o600 or sys.platform == "win32"
 
 
 # older files ------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         model, stored = content["model"], content["probe"]
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)}: {error}") from error
-    except (TypeError, KeyError, RecursionError) as error:
+    except (TypeError, LookupError, ValueError, AttributeError, OverflowError, RecursionError, MemoryError) as error:
         raise ModelFileError(f"{os.fspath(path)} is damaged: it holds no model ({type(error).__name__})") from error
     if problem := disagreement(model, stored):
         raise ModelFileError(f"{os.fspath(path)} is damaged, or this version of gpclass reads it differently: {problem}")

@@ -10,21 +10,19 @@ help; but a file can hold data only.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
-import math
 import os
 import zipfile
-import zlib
 from importlib.metadata import version as installed
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from .._version import __version__
+from ..files import check_writable, replacing
+from ..zips import DAMAGE, DamagedFile, check_sizes, inflates_too_much, read_array, read_bytes
 from .errors import ModelFileError
 
 FORMAT = "gpclass model"
@@ -32,14 +30,17 @@ VERSION = 1  # of the format; raise it when older readers would misread, and tea
 MANIFEST, DOCUMENT = "manifest.json", "model.json"
 _UPGRADES: dict[int, Any] = {}  # version -> function of its document that gives the next version's
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
-LARGEST_JSON = 1 << 28  # bytes; documents hold no large arrays
-LARGEST_MANIFEST = 1 << 24  # bytes
+LARGEST_JSON = 1 << 25  # bytes; documents hold no large arrays
+MOST_NODES = 1_000_000  # values in a document, at most: they take some 100 bytes of memory each
+DEEPEST = 100  # levels of a document
 
 
 def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[np.ndarray | None]) -> None:
     """A new file, in the place of `path` when it is whole."""
-    target = Path(path)
+    check_writable(path)  # before the work
     members = {DOCUMENT: _json(document)}
+    if problem := _excess(members[DOCUMENT]):
+        raise ValueError(f"this model cannot be saved: its structure {problem}")
     members |= {f"arrays/{i}.npy": _npy(array) for i, array in enumerate(arrays) if array is not None}
     manifest = {
         "format": FORMAT,
@@ -47,19 +48,22 @@ def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[n
         "written_by": {"gpclass": __version__, "numpy": np.__version__, "scikit-learn": installed("scikit-learn")},
         "members": {name: hashlib.sha256(data).hexdigest() for name, data in members.items()},
     }
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
-    draft = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(draft, "w") as archive:
-            for name, data in {MANIFEST: _json(manifest), **members}.items():
-                entry = zipfile.ZipInfo(name, _EPOCH)
-                entry.external_attr = 0o644 << 16
-                archive.writestr(entry, data, compress_type=zipfile.ZIP_DEFLATED, compresslevel=1)
-        os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    members = {MANIFEST: _json(manifest), **members}
+    with replacing(path) as stream:
+        if not _pack(stream, members, zipfile.ZIP_DEFLATED):
+            stream.seek(0)
+            stream.truncate()
+            _pack(stream, members, zipfile.ZIP_STORED)
+
+
+def _pack(stream: IO[bytes], members: dict[str, bytes], method: int) -> bool:
+    """Write a zip; False if a reader would refuse it because it inflates too much."""
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in members.items():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, compress_type=method, compresslevel=1)
+        return not inflates_too_much(archive, stream.tell())
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray | None]]:
@@ -72,35 +76,36 @@ def is_model(path: str | os.PathLike[str]) -> bool:
     """Whether a file says that it is a model of gpclass, whole or not."""
     try:
         with zipfile.ZipFile(path) as archive:
-            if archive.getinfo(MANIFEST).file_size > LARGEST_MANIFEST:
-                return False
-            manifest = json.loads(_member(archive, MANIFEST))
-    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError, EOFError, NotImplementedError):
+            _manifest(archive)
+    except (ModelFileError, *DAMAGE):
         return False
-    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+    return True
 
 
 def _read_from(stream: Any, shown: str) -> tuple[Any, list[np.ndarray | None]]:
     try:
         with zipfile.ZipFile(stream) as archive:
+            check_sizes(archive, os.fstat(stream.fileno()).st_size)
             return _read(archive)
-    except ModelFileError as error:
+    except (ModelFileError, DamagedFile) as error:
         raise ModelFileError(f"{shown}: {error}") from error
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{shown} is no model of gpclass, or only a part of one ({error})") from error
-    except (zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError, KeyError) as error:
-        raise ModelFileError(f"{shown} is damaged: {error}") from error
-    except (ValueError, OverflowError, MemoryError, OSError) as error:  # positions beyond the file among them
+    except DAMAGE as error:  # positions beyond the file among them
         raise ModelFileError(f"{shown} is damaged: {type(error).__name__} {error}") from error
 
 
-def _read(archive: zipfile.ZipFile) -> tuple[Any, list[np.ndarray | None]]:
-    names = archive.namelist()
-    if MANIFEST not in names:
+def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    if MANIFEST not in archive.namelist():
         raise ModelFileError("this zip file is no model of gpclass: it has no manifest.json")
-    manifest = _parsed(_member(archive, MANIFEST), MANIFEST)
+    manifest = _parsed(read_bytes(archive, MANIFEST, LARGEST_JSON), MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError("this zip file is no model of gpclass: its manifest is another's")
+    return manifest
+
+
+def _read(archive: zipfile.ZipFile) -> tuple[Any, list[np.ndarray | None]]:
+    manifest = _manifest(archive)
     version = manifest.get("version")
     if type(version) is not int or version < 1:
         raise ModelFileError(f"the manifest has no version number, but {version!r}")
@@ -110,40 +115,38 @@ def _read(archive: zipfile.ZipFile) -> tuple[Any, list[np.ndarray | None]]:
             f"gpclass {_writer(manifest)}: install that or a later one"
         )
     listed = manifest.get("members")
-    if not isinstance(listed, dict) or sorted([MANIFEST, *listed]) != sorted(names):
+    if not isinstance(listed, dict) or sorted([MANIFEST, *listed]) != sorted(archive.namelist()):
         raise ModelFileError("its members are not those that the manifest lists")
-    members = {name: _verified(archive, name, listed[name]) for name in listed}
-    if DOCUMENT not in members:
+    if DOCUMENT not in listed:
         raise ModelFileError(f"it has no {DOCUMENT}")
-    document = _parsed(members.pop(DOCUMENT), DOCUMENT)
+    data = read_bytes(archive, DOCUMENT, LARGEST_JSON)
+    _verify(DOCUMENT, hashlib.sha256(data).hexdigest(), listed)
+    document = _parsed(data, DOCUMENT)
     for older in range(version, VERSION):
         document = _UPGRADES[older](document)
-    return document, _arrays(document, members)
+    return document, _arrays(archive, document, listed)
 
 
-def _arrays(document: Any, members: dict[str, bytes]) -> list[np.ndarray | None]:
+def _arrays(archive: zipfile.ZipFile, document: Any, listed: dict[str, Any]) -> list[np.ndarray | None]:
     headers = document.get("arrays") if isinstance(document, dict) else None
     if not isinstance(headers, list):
         raise ModelFileError("the document has no list of arrays")
     wanted = {f"arrays/{i}.npy" for i, header in enumerate(headers) if not (isinstance(header, dict) and "shape" in header)}
-    if wanted != set(members):
+    if wanted != set(listed) - {DOCUMENT}:
         raise ModelFileError("its arrays are not those that the document names")
-    return [_array(members[name], name) if (name := f"arrays/{i}.npy") in wanted else None for i in range(len(headers))]
+    names = [f"arrays/{i}.npy" for i in range(len(headers))]
+    return [_array(archive, name, listed) if name in wanted else None for name in names]
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    info = archive.getinfo(name)
-    if name.endswith(".json") and info.file_size > LARGEST_JSON:
-        raise ModelFileError(f"{name} claims to have {info.file_size} bytes")
-    with archive.open(info) as stream:
-        return stream.read(info.file_size + 1)  # a member that is longer than it says fails its CRC
+def _array(archive: zipfile.ZipFile, name: str, listed: dict[str, Any]) -> np.ndarray:
+    array, checksum = read_array(archive, name)
+    _verify(name, checksum, listed)
+    return array
 
 
-def _verified(archive: zipfile.ZipFile, name: str, checksum: Any) -> bytes:
-    data = _member(archive, name)
-    if hashlib.sha256(data).hexdigest() != checksum:
+def _verify(name: str, checksum: str, listed: dict[str, Any]) -> None:
+    if checksum != listed[name]:
         raise ModelFileError(f"{name} was altered after it was written: its checksum differs")
-    return data
 
 
 def _json(document: Any) -> bytes:
@@ -151,33 +154,40 @@ def _json(document: Any) -> bytes:
 
 
 def _parsed(data: bytes, name: str) -> Any:
+    if problem := _excess(data):
+        raise ModelFileError(f"{name} {problem}")
     try:
-        return json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{name} is no JSON: {error}") from error
+    if _deeper(document, DEEPEST):
+        raise ModelFileError(f"{name} is nested more than {DEEPEST} levels deep")
+    return document
+
+
+def _excess(data: bytes) -> str:
+    """What is too much in some JSON, before it is parsed; empty if nothing is."""
+    if len(data) > LARGEST_JSON:
+        return f"has {len(data)} bytes, where {LARGEST_JSON} is the most"
+    nodes = 1 + sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))  # those in strings count as well
+    return f"has some {nodes} values, where {MOST_NODES} is the most" if nodes > MOST_NODES else ""
+
+
+def _deeper(document: Any, levels: int) -> bool:
+    """Whether lists and dicts are nested more than so many levels deep."""
+    here = [document]
+    for _ in range(levels + 1):
+        parts = [node.values() if isinstance(node, dict) else node for node in here if isinstance(node, (dict, list))]
+        here = [node for part in parts for node in part]
+        if not here:
+            return False
+    return True
 
 
 def _npy(array: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.lib.format.write_array(stream, array, allow_pickle=False)
     return stream.getvalue()
-
-
-def _array(data: bytes, name: str) -> np.ndarray:
-    """From the bytes of an .npy file, whose header must agree with its length before any memory is taken."""
-    stream = io.BytesIO(data)
-    try:
-        major, _ = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(stream)
-    except (ValueError, TypeError, SyntaxError) as error:
-        raise ModelFileError(f"{name} is no array: {error}") from error
-    if dtype.hasobject or dtype.kind not in "biufcUS":
-        raise ModelFileError(f"{name} is an array of {dtype}, which is no data of a model")
-    content = data[stream.tell() :]
-    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(content) or dtype.itemsize == 0:
-        raise ModelFileError(f"{name} has {len(content)} bytes, which does not fit its shape {shape}")
-    return np.frombuffer(bytearray(content), dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def _writer(manifest: dict[str, Any]) -> str:

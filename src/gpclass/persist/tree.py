@@ -12,7 +12,9 @@ A node is null, true, false, a number, a string, a list of nodes, or a dict with
     {"generator": [bit generator, state]}, {"random_state": state}   where a sampler would go on drawing
 
 Objects are made without calling their constructors, and get the attributes that were stored; values of cached properties
-are left out. Fields and settings that a file lacks get their defaults, so that older files stay readable.
+are left out. Fields and settings that a file lacks get their defaults, so that older files stay readable. Settings that name
+places on this machine (`local_settings`) get their defaults on both ways, whatever a file has: a path in a file from
+elsewhere must not decide what is read or written here.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -30,11 +32,15 @@ from .errors import ModelFileError
 from .registry import RENAMED, classes, names
 
 INLINE = 64  # numbers up to which an array is written in the document itself
-MOST_COPIES = 4096  # of one axis that is stored once
+INLINE_BYTES = 4096  # of such an array at most, in memory: short text can be of a type that has room for long text
+ALL_INLINE_BYTES = 1 << 26  # of all such arrays
+MOST_COPIES = 1000  # that an array stands for where an axis is stored once
+MOST_GENERATORS = 1000  # of random numbers
 SKIPPED = {  # large, and predictions do without
     "sampling.hyper.HyperDraws": ("walk",),  # the chains' own state
     "estimator.GPClassifier": ("_trainer",),  # a place in training on minibatches, with the rows
 }
+LOCAL = {"sklearn.pipeline.Pipeline": ("memory",)}  # of classes that are not ours; see `local_settings`
 LOWER = {"numerics.linalg.Factor": ("_lower",)}  # triangles whose other half is whatever memory held
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
@@ -126,6 +132,8 @@ class _Encoder:
         self.objects.append(entry)
         state = {key: part for key, part in vars(value).items() if not _is_cached(type(value), key)}
         state.update(dict.fromkeys(SKIPPED.get(name, ())))
+        cls: Any = type(value)
+        state.update(local_settings(cls))
         state.update({key: np.tril(state[key]) for key in LOWER.get(name, ())})
         entry["state"] = {key: self.node(part, f"{where}.{key}") for key, part in state.items()}
 
@@ -143,15 +151,16 @@ def _described(value: np.ndarray | np.generic, where: str) -> tuple[dict[str, An
     if array.dtype == object:
         return {**header, "shape": list(array.shape), "strings": _strings(array, where)}, None
     _plain_dtype(array.dtype, where)
-    if array.size and any(stride == 0 and length > 1 for stride, length in zip(array.strides, array.shape, strict=True)):
+    once = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
+    if once.size < array.size <= MOST_COPIES * once.size:
         header["copies"] = list(array.shape)
-        array = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
+        array = once
     order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))  # matrix products may round by layout
     if order != list(range(array.ndim)) and not array.flags.c_contiguous:
         header["axes"] = order
         array = array.transpose(order)
     array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.size > INLINE or array.dtype.kind not in "biufU":
+    if array.size > INLINE or array.nbytes > INLINE_BYTES or array.dtype.kind not in "biufU":
         return header, array
     values = [v if not isinstance(v, float) or math.isfinite(v) else repr(v) for v in array.ravel().tolist()]
     return {**header, "dtype": array.dtype.str, "shape": list(array.shape), "values": values}, None
@@ -187,7 +196,8 @@ class _Decoder:
         if len(document["arrays"]) != len(arrays):
             raise ModelFileError(f"the document describes {len(document['arrays'])} arrays, not {len(arrays)}")
         self._document = document
-        self._arrays = [_made(header, data) for header, data in zip(document["arrays"], arrays, strict=True)]
+        self._inline_bytes = self._generators = 0
+        self._arrays = [self._made(header, data) for header, data in zip(document["arrays"], arrays, strict=True)]
         self._objects = [_blank(entry) for entry in document["objects"]]
 
     def root(self) -> Any:
@@ -195,14 +205,22 @@ class _Decoder:
             self._fill(value, entry["state"])
         return self.value(self._document["root"])
 
+    def _made(self, header: Any, data: np.ndarray | None) -> Any:
+        array = _made(header, data)
+        self._inline_bytes += getattr(array, "nbytes", 0) if data is None else 0
+        if self._inline_bytes > ALL_INLINE_BYTES:
+            raise ModelFileError(f"its small arrays take more than {ALL_INLINE_BYTES} bytes")
+        return array
+
     def _fill(self, value: Any, state: dict[str, Any]) -> None:
-        cls = type(value)
+        cls: Any = type(value)
         for key in state:
-            standing = inspect.getattr_static(cls, key, None)
-            if key.startswith("__") or inspect.isroutine(standing) or isinstance(standing, (property, cached_property)):
+            if not _can_be_stored(cls, key):
                 raise ModelFileError(f"{cls.__name__} has no attribute {key!r} that could be stored")
+        local = local_settings(cls)
         value.__dict__.update(_defaults(cls, state))
-        value.__dict__.update({key: self.value(node) for key, node in state.items()})
+        value.__dict__.update({key: self.value(node) for key, node in state.items() if key not in local})
+        value.__dict__.update(local)
 
     def value(self, node: Any) -> Any:
         if node is None or isinstance(node, (bool, int, str, float)):
@@ -261,14 +279,21 @@ class _Decoder:
         name, state = content
         if name not in BIT_GENERATORS:
             raise ModelFileError(f"unknown bit generator {_shown(name)}")
+        self._count_generator()
         generator = getattr(np.random, name)()
         generator.state = {"bit_generator": name, **self.value(state)}
         return np.random.Generator(generator)
 
     def _read_random_state(self, content):
+        self._count_generator()
         made = np.random.RandomState()
         made.set_state(self.value(content))
         return made
+
+    def _count_generator(self):
+        self._generators += 1
+        if self._generators > MOST_GENERATORS:
+            raise ModelFileError(f"it has more than {MOST_GENERATORS} generators of random numbers")
 
     def _list(self, parts):
         return [self.value(part) for part in _list(parts)]
@@ -293,18 +318,49 @@ def _blank(entry: Any) -> Any:
 
 def _defaults(cls: type, state: dict[str, Any]) -> dict[str, Any]:
     """Values of dataclass fields and estimators' settings that were unknown when the file was written."""
-    if dataclasses.is_dataclass(cls):
-        fields = dataclasses.fields(cls)
-        if strange := set(state) - {f.name for f in fields}:
-            raise ModelFileError(f"{cls.__name__} has no {', '.join(sorted(strange))}")
-        absent = [f for f in fields if f.name not in state]
-        if needed := [f.name for f in absent if f.default is f.default_factory is dataclasses.MISSING]:
-            raise ModelFileError(f"{cls.__name__} lacks {', '.join(needed)}")
-        return {f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory() for f in absent}
-    if hasattr(cls, "get_params") and hasattr(cls, "_get_param_names"):
-        settings = inspect.signature(cls).parameters.values()
-        return {p.name: p.default for p in settings if p.default is not p.empty and p.name not in state}
-    return {}
+    fields = _fields(cls)
+    if fields is None:
+        return {key: value for key, value in _settings(cls).items() if key not in state}
+    if strange := state.keys() - fields.keys():
+        raise ModelFileError(f"{cls.__name__} has no {', '.join(sorted(strange))}")
+    absent = [f for name, f in fields.items() if name not in state]
+    if needed := [f.name for f in absent if f.default is f.default_factory is dataclasses.MISSING]:
+        raise ModelFileError(f"{cls.__name__} lacks {', '.join(needed)}")
+    return {f.name: _default(f) for f in absent}
+
+
+def _default(field: dataclasses.Field) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+@cache
+def _fields(cls: type) -> dict[str, dataclasses.Field] | None:
+    return {f.name: f for f in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else None
+
+
+@cache
+def _settings(cls: type) -> dict[str, Any]:
+    """Default settings of an estimator; empty for other classes."""
+    if not (hasattr(cls, "get_params") and hasattr(cls, "_get_param_names")):
+        return {}
+    return {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
+
+
+@cache
+def local_settings(cls: type) -> dict[str, Any]:
+    """Settings that belong to the machine a model was fitted on, with their defaults, which is what model files keep.
+
+    Dataclasses mark such fields with `metadata={"local": True}`.
+    """
+    fields = (_fields(cls) or {}).values()
+    named = dict.fromkeys(LOCAL.get(names().get(cls, ""), ()))
+    return {**named, **{f.name: _default(f) for f in fields if f.metadata.get("local")}}
+
+
+@lru_cache(maxsize=4096)
+def _can_be_stored(cls: type, key: str) -> bool:
+    standing = inspect.getattr_static(cls, key, None)
+    return not (key.startswith("__") or inspect.isroutine(standing) or isinstance(standing, (property, cached_property)))
 
 
 def _made(header: Any, data: np.ndarray | None) -> Any:
@@ -337,6 +393,8 @@ def _inline(header: Any) -> np.ndarray:
     dtype = _dtype(header["dtype"])
     if dtype.kind not in "biufU":
         raise ModelFileError(f"an array of {dtype} cannot be in the document")
+    if len(_list(header["values"])) * dtype.itemsize > INLINE_BYTES:
+        raise ModelFileError(f"an array in the document takes more than {INLINE_BYTES} bytes")
     named = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf} if dtype.kind == "f" else {}
     values = [named.get(v, v) if isinstance(v, str) else v for v in _list(header["values"])]
     wanted: tuple[type, ...] = {"b": (bool,), "f": (int, float), "U": (str,)}.get(dtype.kind, (int,))

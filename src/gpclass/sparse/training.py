@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 SEARCHES = ("auto", "settled", "minibatches")
+RESUMES = ("auto", "never", "must")
+HERE = {"local": True}  # a setting for this machine: model files do not keep it
 USUAL, LEAST = 100, 20  # inducing points, and how many there are even if these are more than a third of the rows
 PASSES = 20  # over the data, unless these are fewer or more steps than
 STEPS = 1500, 12000
@@ -60,12 +62,19 @@ class Training(Inducing):
     validation: float = 0.0  # part of the rows held out to stop by; 0 never stops early
     patience: int = 5  # passes without a better one on the held-out rows
     warm_up: int = 0  # minibatches at the beginning that set sites only
-    checkpoint: str | os.PathLike | None = None  # file that a run is saved to on the way, and taken up from
+    # File that a run on minibatches is saved to on the way, and whether the run that it holds is continued. "auto" continues
+    # it if the file exists and belongs to this run (same data, labels, kernel, likelihood, engine, priors and seed; more
+    # passes are allowed), starts anew if there is no file, and raises an error if it is another run's. "never" starts anew
+    # and overwrites the file. "must" is "auto", but raises an error if there is no file.
+    checkpoint: str | os.PathLike | None = field(default=None, metadata=HERE)
+    resume: str = field(default="auto", metadata=HERE)
 
     def __post_init__(self):
         super().__post_init__()
         if self.search not in SEARCHES:
             raise ValueError(f"search must be one of {', '.join(map(repr, SEARCHES))}, but is {self.search!r}")
+        if self.resume not in RESUMES:
+            raise ValueError(f"resume must be one of {', '.join(map(repr, RESUMES))}, but is {self.resume!r}")
         if (self.epochs is not None and self.epochs < 0) or (self.batch_size is not None and self.batch_size < 1):
             raise ValueError("batch_size must be at least 1, epochs at least 0")
         if not 0 <= self.validation < 1 or self.patience < 1:
