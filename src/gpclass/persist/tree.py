@@ -33,7 +33,7 @@ from .registry import RENAMED, classes, names
 
 INLINE = 64  # numbers up to which an array is written in the document itself
 INLINE_BYTES = 4096  # of such an array at most, in memory: short text can be of a type that has room for long text
-ALL_INLINE_BYTES = 1 << 26  # of all such arrays
+ALL_INLINE_BYTES = 1 << 24  # of all such arrays
 MOST_COPIES = 1000  # that an array stands for where an axis is stored once
 MOST_GENERATORS = 1000  # of random numbers
 SKIPPED = {  # large, and predictions do without
