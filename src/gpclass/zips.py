@@ -36,25 +36,22 @@ class DamagedFile(ValueError):
 
 DAMAGE: tuple[type[Exception], ...] = (
     DamagedFile, zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, KeyError,
-    ValueError, OverflowError, MemoryError, OSError,
+    ValueError, TypeError, OverflowError, MemoryError, OSError,
 )  # fmt: skip
 
 
-def inflates_too_much(archive: zipfile.ZipFile, length: int) -> bool:
+def inflates_too_much(archive: zipfile.ZipFile, length: int, ratio: int = RATIO, floor: int = FLOOR) -> bool:
     """Whether the members' sizes together are out of proportion to the file's length on disc."""
-    return _total(archive) > FLOOR + RATIO * length
+    return _total(archive) > floor + ratio * length
 
 
-def check_sizes(archive: zipfile.ZipFile, length: int) -> None:
+def check_sizes(archive: zipfile.ZipFile, length: int, ratio: int = RATIO, floor: int = FLOOR) -> None:
     """Raise DamagedFile unless all members are stored or deflated, and in proportion to the file's length on disc."""
     for info in archive.infolist():
         if info.compress_type not in METHODS:
             raise DamagedFile(f"{info.filename[:80]!r} is compressed by method {info.compress_type}, which is not read")
-    if inflates_too_much(archive, length):
-        raise DamagedFile(
-            f"its {length} bytes would inflate to {_total(archive)}, more than {RATIO} times as many, which no file of "
-            "gpclass does"
-        )
+    if inflates_too_much(archive, length, ratio, floor):
+        raise DamagedFile(f"its {length} bytes would inflate to {_total(archive)}, which no file of gpclass does")
 
 
 def _total(archive: zipfile.ZipFile) -> int:
@@ -74,13 +71,17 @@ def read_bytes(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
     return data
 
 
-def read_array(archive: zipfile.ZipFile, name: str, kinds: str = "biufcUS") -> tuple[np.ndarray, str]:
-    """An array and the SHA-256 of its member, read in blocks."""
+def read_array(
+    archive: zipfile.ZipFile, name: str, kinds: str = "biufcUS", longest: int = LONGEST_TEXT
+) -> tuple[np.ndarray, str]:
+    """An array and the SHA-256 of its member, read in blocks; entries have at most `longest` bytes."""
     info = archive.getinfo(name)
     digest = hashlib.sha256()
     with archive.open(info) as stream:
         dtype, shape, fortran, header = _header(stream, name)
         digest.update(header)
+        if dtype.itemsize > longest:
+            raise DamagedFile(f"{name} is an array of {dtype}, whose entries are too long")
         if dtype.hasobject or dtype.kind not in kinds:
             raise DamagedFile(f"{name} is an array of {dtype}, which is no data of a model or a checkpoint")
         size = math.prod(shape) * dtype.itemsize
@@ -113,8 +114,6 @@ def _header(stream: IO[bytes], name: str) -> tuple[np.dtype, tuple[int, ...], bo
         dtype = np.dtype(match["descr"])
     except (TypeError, ValueError) as error:
         raise DamagedFile(f"{name} is no array: there is no type {match['descr']!r}") from error
-    if dtype.itemsize > LONGEST_TEXT:
-        raise DamagedFile(f"{name} is an array of {dtype}, whose entries are too long")
     shape = tuple(int(number) for number in re.findall(r"\d+", match["shape"]))
     return dtype, shape, match["fortran"] == "True", start + count + text
 

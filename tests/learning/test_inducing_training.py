@@ -486,7 +486,12 @@ def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
     """Estimates that are means over their rows have the mean over all rows as their mean, a short tail included."""
     X, y = problem(61)
     numbers = np.random.default_rng(0).normal(size=61)
-    monkeypatch.setattr(Trainer, "step", lambda self, X, y, rows, rate=None: float(np.mean(numbers[rows])))
+    batch = SVGP.batch
+
+    def estimated(self, state, K, y, rows, *others):
+        return replace(batch(self, state, K, y, rows, *others), log_evidence=float(np.mean(numbers[rows])))
+
+    monkeypatch.setattr(SVGP, "batch", estimated)
     run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings())
     run.run(source, epochs=1)
     assert_allclose(run.log_evidence, numbers.mean(), rtol=1e-12)
@@ -499,17 +504,24 @@ def test_parts_of_adam_steps_add_up():
     """Under a steady gradient exactly; and the noise of a few rows' gradient does not rule the scale of steps."""
     training = settings()
     gradient = np.array([2.0, -0.3])
-    whole, parts = (Adam(np.zeros(2), np.zeros(2)) for _ in range(2))
-    moved = sum(whole.step(gradient, 0.1, training) for _ in range(3))
-    assert_allclose(sum(parts.step(gradient, 0.1, training, part) for part in (0.01, 1.29, 0.2, 1.5)), moved, rtol=1e-9)
-    assert_allclose(parts.t, whole.t)
+    ends, moves = [], []
+    for parts in ((1.0, 1.0, 1.0), (0.01, 1.29, 0.2, 1.5)):
+        adam, moved = Adam(np.zeros(2), np.zeros(2)), np.zeros(2)
+        for part in parts:
+            adam, move = adam.step(gradient, 0.1, training, part)
+            moved += move
+        ends.append(adam)
+        moves.append(moved)
+    assert_allclose(moves[1], moves[0], rtol=1e-9)
+    for name in ("m", "v", "t"):
+        assert_allclose(getattr(ends[1], name), getattr(ends[0], name), rtol=1e-9)
     rng = np.random.default_rng(0)
     scales = []
     for part in (1.0, 0.05):
         adam = Adam(np.zeros(1), np.zeros(1))
         for number in range(4000):  # a tail after each two whole minibatches
             size = part if number % 3 == 2 else 1.0
-            adam.step(rng.normal(size=1) / np.sqrt(size), 0.1, training, size)
+            adam, _ = adam.step(rng.normal(size=1) / np.sqrt(size), 0.1, training, size)
         scales.append(adam.v[0])
     # a tail's squares are 1/part as large, and count for part: with it there are three in the time of 2 + part steps. A
     # standard deviation of such means of some 1000 squares is 0.05. Whole steps of tails would make it (2 + 20)/3

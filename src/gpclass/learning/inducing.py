@@ -12,14 +12,11 @@ if nothing had been.
 
 from __future__ import annotations
 
-import json
-import os
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +28,11 @@ from tqdm import tqdm
 from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
 from ..kernels import Kernel, PerClass
 from ..kernels.cross import covariance, pullback
+from ..numerics.fingerprint import fingerprint
 from ..sparse.low_rank import InducingFit, State, log_class_probabilities, repaired, squeezed
 from ..sparse.training import Inducing, Training
+from . import checkpoint as checkpoints
+from .checkpoint import CheckpointError, RowHashes
 from .objective import LOOSE, Evaluation
 from .optimise import Search, maximise
 from .priors import log_prior
@@ -41,7 +41,6 @@ from .streams import Order, Source, Summary, codes, finite, look, take_out, warn
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
 SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
-FORMAT = 3  # of checkpoints
 LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
 WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
 LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
@@ -165,7 +164,7 @@ class Pass:
     validation: float  # mean negative log probability of the held-out labels; NaN if there are none
 
 
-@dataclass
+@dataclass(frozen=True)
 class Adam:
     """Kingma & Ba 2014, uphill."""
 
@@ -173,18 +172,22 @@ class Adam:
     v: np.ndarray
     t: float = 0.0
 
-    def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> np.ndarray:
-        """The move of a step, or of a part of one: the gradient of fewer rows, noisier for that, counts for less."""
+    def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> tuple[Adam, np.ndarray]:
+        """The averages after a step, and its move; or after a part of one: a gradient of fewer rows counts for less."""
         b1, b2 = training.beta1, training.beta2
-        self.t += part
-        self.m = b1**part * self.m + (1 - b1**part) * gradient
-        self.v = b2**part * self.v + (1 - b2**part) * gradient**2
-        return part * rate * (self.m / (1 - b1**self.t)) / (np.sqrt(self.v / (1 - b2**self.t)) + training.adam_epsilon)
+        t = self.t + part
+        m = b1**part * self.m + (1 - b1**part) * gradient
+        v = b2**part * self.v + (1 - b2**part) * gradient**2
+        return Adam(m, v, t), part * rate * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + training.adam_epsilon)
 
 
 @dataclass
 class Trainer:
-    """A run in progress. Make one with `Trainer.begin`, or take one up with `Trainer.resume`."""
+    """A run in progress. Make one with `Trainer.begin`; `Trainer.resume` continues from a checkpoint.
+
+    Its state changes from one step to the next at once (`vars(self).update`): an error or Ctrl-C, wherever it comes, leaves
+    the run between two steps, where it can be saved and continued.
+    """
 
     engine: Any
     kernel: Kernel
@@ -206,6 +209,8 @@ class Trainer:
     history: list[Pass] = field(default_factory=list)
     best: dict[str, Any] | None = None  # what did best on the held-out rows
     held: tuple[np.ndarray, np.ndarray] | None = None  # X and y of those
+    identity: dict[str, Any] = field(default_factory=dict)  # what the run was made from, see `checkpoint`
+    before: tuple[np.ndarray, dict[str, np.ndarray]] | None = None  # rows of a step in progress, and their sites before
 
     @staticmethod
     def begin(
@@ -226,10 +231,14 @@ class Trainer:
         if not getattr(engine, "minibatches", False):
             raise TypeError(f"{type(engine).__name__} takes all rows at once, settled: use `maximise_low_rank`")
         training = engine if training is None else training
-        summary = look(source, (random_state, 2**32 - 1))
+        hashes = RowHashes()
+        summary = look(source, (random_state, 2**32 - 1), watch=hashes.add)
         warn_if_uneven(source, summary)
         labels = summary.labels if labels is None else np.asarray(labels)
         codes(summary.labels, labels, 2)
+        shape = source.n_rows, source.n_columns
+        parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "training": training, "priors": priors or []}
+        whose = checkpoints.identity(hashes, shape, labels, Z, random_state, **parts)
         held = None
         if training.validation:
             source, held = _hold_out(source, training, random_state)
@@ -246,38 +255,58 @@ class Trainer:
         trainer = Trainer(
             engine, kernel, likelihood, Z, training, labels, summary.spread, priors,
             engine.begin(source.n_rows, Z.shape[1], likelihood), Adam(np.zeros(size), np.zeros(size)),
-            random_state, source.n_rows,
+            random_state, source.n_rows, identity=whose,
         )  # fmt: skip
         trainer.held = None if held is None else (held[0], codes(held[1], labels, C))
         return trainer, source
 
     # one minibatch --------------------------------------------------------------------------------------------------
 
-    def step(self, X: np.ndarray, y: np.ndarray, rows: np.ndarray, rate: float | None = None) -> float:
+    def step(
+        self, X: np.ndarray, y: np.ndarray, rows: np.ndarray, rate: float | None = None, place: int | None = None
+    ) -> float:
         """Sites of these rows and hyperparameters, moved together; gives the estimate of the evidence. [VC] (5.22)
 
         Adam's rate is that of the schedule, or `rate`. Rows that are fewer than a whole minibatch, as at the end of a pass,
-        take that part of a step. If anything is wrong with the rows, an error is raised and nothing has changed.
+        take that part of a step. The minibatch number `place` of a pass is counted along with its step. If anything is wrong
+        with the rows, or Ctrl-C is pressed, an error is raised and nothing has changed.
         """
+        self._undo()
+        began = time.perf_counter()
         y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
         bound = InducingKernel(self.kernel, self.Z)
         K = bound.matrices(X)
-        before = {name: part[rows] for name, part in self.state.memory.items()}
-        done = self.engine.batch(self.state, K, y, rows, self.n_rows, self.likelihood, self._size)
-        gradient, inputs = bound.pullback(X, K, done.gradient)
-        gradient = np.concatenate([gradient, done.theta])
-        value = done.log_evidence
-        if self.priors:
-            more, slope = log_prior(self._theta, self.priors)
-            value, gradient = value + more, gradient + slope
-        if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(inputs))):
-            for name, part in before.items():
-                self.state.memory[name][rows] = part
-            raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
-        self.state = done.state
-        if self.state.steps > self.training.warm_up:
-            self._climb(gradient, inputs, self._scheduled() if rate is None else rate, len(y) / self._size)
+        self.before = rows, {name: part[rows] for name, part in self.state.memory.items()}
+        try:
+            done = self.engine.batch(self.state, K, y, rows, self.n_rows, self.likelihood, self._size)
+            gradient, inputs = bound.pullback(X, K, done.gradient)
+            gradient = np.concatenate([gradient, done.theta])
+            value = done.log_evidence
+            if self.priors:
+                more, slope = log_prior(self._theta, self.priors)
+                value, gradient = value + more, gradient + slope
+            if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(inputs))):
+                raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
+            new = {"state": done.state}
+            if done.state.steps > self.training.warm_up:
+                rate = self._scheduled() if rate is None else rate
+                new = self._climbed(done.state, gradient, inputs, rate, len(y) / self._size)
+            if place is not None:
+                new |= {"place": place, "taken": self.taken + len(y), "total": self.total + len(y) * value}
+                new |= {"seconds": self.seconds + time.perf_counter() - began}
+            vars(self).update(new, before=None)  # at once
+        except BaseException:
+            self._undo()
+            raise
         return value
+
+    def _undo(self) -> None:
+        """Restore the sites of a step that did not end. An interrupt in here does no harm: the next call begins again."""
+        if self.before is not None:
+            rows, parts = self.before
+            for name, part in parts.items():
+                self.state.memory[name][rows] = part
+            self.before = None
 
     @property
     def _size(self) -> int:
@@ -309,6 +338,15 @@ class Trainer:
         Sites of the earlier rows stay as they are, hyperparameters go on moving.
         """
         codes(np.asarray(y), self.labels, self.likelihood.n_latents)  # unknown labels before anything changes
+        self._undo()
+        before = dict(vars(self))  # sites of the rows so far are copied by `grow`
+        try:
+            self._extend(X, y)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
+    def _extend(self, X, y):
         first = self.n_rows
         self.grow(first + len(y))
         size = self.training.batch_size or len(y)
@@ -327,32 +365,39 @@ class Trainer:
         self.seconds += time.perf_counter() - began
         # rows without sites so far tell little of those that have some: as in a first pass, there is no estimate then
         value = np.nan if self.engine.keeps_rows else total / len(y)
-        self.history.append(Pass(self.epoch, value, self.seconds, np.nan))
+        self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
+        self.identity = {**self.identity, "later": fingerprint(self.identity.get("later"), np.asarray(X), np.asarray(y))}
 
     @property
     def _theta(self) -> np.ndarray:
         return np.concatenate([self.kernel.theta, self.likelihood.theta])
 
-    def _climb(self, gradient, inputs, rate, part):
+    def _climbed(self, state, gradient, inputs, rate, part):
+        """What Adam changes."""
         p, few = len(self.kernel.theta), len(gradient)
         if self.training.learn_inputs:
             gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
-        move = self.adam.step(gradient, rate, self.training, part)
+        adam, move = self.adam.step(gradient, rate, self.training, part)
         bounds = np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
         theta = np.clip(self._theta + move[:few], bounds[:, 0], bounds[:, 1])
-        self.state = replace(self.state, moved=self.state.moved + float(np.max(np.abs(move), initial=0.0)))
-        self.kernel, self.likelihood = self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
-        if self.training.learn_inputs:
-            self.Z = self.Z + move[few:].reshape(self.Z.shape) * self.unit
+        state = replace(state, moved=state.moved + float(np.max(np.abs(move), initial=0.0)))
+        kernel, likelihood = self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
+        Z = self.Z + move[few:].reshape(self.Z.shape) * self.unit if self.training.learn_inputs else self.Z
+        return {"state": state, "adam": adam, "kernel": kernel, "likelihood": likelihood, "Z": Z}
 
     # passes ---------------------------------------------------------------------------------------------------------
 
-    def run(self, source: Source, epochs: int | None = None, checkpoint: Any = None, verbose: int = 0) -> Trainer:
-        """Passes over the data, as many as `training` says or `epochs` more; saved to `checkpoint` on the way."""
+    def run(
+        self, source: Source, epochs: int | None = None, checkpoint: Any = None, verbose: int = 0, overwrite: bool = False
+    ) -> Trainer:
+        """Passes over the data, as many as `training` says or `epochs` more; saved to `checkpoint` on the way.
+
+        A file there that another run has written is replaced if `overwrite`, else it is an error.
+        """
         if source.n_rows != self.n_rows:
             raise ValueError(f"the source has {source.n_rows} rows, but training began with {self.n_rows}")
         until = self.training.passes(self.n_rows) if epochs is None else self.epoch + epochs
-        saver = Saver(self, checkpoint)
+        saver = Saver(self, checkpoint, overwrite)
         try:
             with self.threads():
                 while self.epoch < until and not self._stopped():
@@ -372,13 +417,10 @@ class Trainer:
             total=count, initial=self.place, disable=not verbose, desc=f"pass {self.epoch + 1}/{until}", leave=verbose > 1
         )
         with bar:
-            for number, batch in enumerate(source.batches(size, (self.seed, self.epoch))):
+            for number, (X, y, rows) in enumerate(source.batches(size, (self.seed, self.epoch))):
                 if number < self.place:
                     continue
-                began = time.perf_counter()
-                self.total += len(batch.y) * self.step(*batch)
-                self.place, self.taken = number + 1, self.taken + len(batch.y)
-                self.seconds += time.perf_counter() - began
+                self.step(X, y, rows, place=number + 1)
                 saver.save()
                 bar.update()
                 bar.set_postfix_str(self._shown(until, count))
@@ -391,13 +433,13 @@ class Trainer:
         return f"log evidence {self.total / self.taken:.1f}, {left / 60:.1f} min left"
 
     def _end_pass(self):
-        score = np.nan
+        score, best = np.nan, self.best
         if self.held is not None:
             score = self._score()
-            if self.best is None or score < self.best["score"]:
-                self.best = {"score": score, "epoch": self.epoch, **self._parameters()}
-        self.history.append(Pass(self.epoch, self.total / max(1, self.taken), self.seconds, score))
-        self.epoch, self.place, self.taken, self.total = self.epoch + 1, 0, 0, 0.0
+            if best is None or score < best["score"]:
+                best = {"score": score, "epoch": self.epoch, **self._parameters()}
+        history = [*self.history, Pass(self.epoch, self.total / max(1, self.taken), self.seconds, score)]
+        vars(self).update(best=best, history=history, epoch=self.epoch + 1, place=0, taken=0, total=0.0)  # at once
 
     def _score(self) -> float:
         """Mean negative log probability of the held-out labels."""
@@ -436,75 +478,84 @@ class Trainer:
     # checkpoints ----------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """All of it in one file, written beside the old one and then put in its place."""
+        """All of it in one file, which replaces the old one when it is whole."""
+        self._undo()
+        checkpoints.write(path, self.identity, self._content())
+
+    def _content(self) -> dict[str, Any]:
         s, a = self.state, self.adam
-        arrays: dict[str, Any] = {
-            "format": FORMAT, "what": self._identity(), "theta": self._theta, "Z": self.Z, "labels": self.labels,
-            "P": s.P, "h": s.h, "fresh_P": s.fresh_P, "fresh_h": s.fresh_h, "counts": [s.seen, s.passed, s.steps],
-            "moved": [s.moved, s.moved_before],
-            "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
+        history = np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history])
+        return {
+            "theta": self._theta, "Z": self.Z, "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
             "place": [self.epoch, self.place, self.taken], "sums": [self.total, self.seconds],
-            "history": np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history]).reshape(-1, 4),
+            "history": history.reshape(-1, 4),
+            **{f"state_{f.name}": getattr(s, f.name) for f in fields(s) if f.name != "memory"},
             **{f"memory_{name}": part for name, part in s.memory.items()},
             **({} if self.best is None else {f"best_{name}": part for name, part in self.best.items()}),
         }  # fmt: skip
-        path = Path(path)
-        beside = path.with_name(path.name + ".part")
-        with open(beside, "wb") as file:
-            np.savez(file, **{name: np.asarray(part) for name, part in arrays.items()})  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-
-    def _identity(self) -> str:
-        """What a checkpoint must have in common with the run that takes it up."""
-        # a run may be taken up from another place, for more passes
-        engine, training = (repr(replace(x, epochs=0, checkpoint=None)) for x in (self.engine, self.training))
-        what = {"engine": engine, "training": training, "n_rows": self.n_rows}
-        return json.dumps({**what, "seed": self.seed, "names": [*self.kernel.names, *self.likelihood.names]})
 
     def resume(self, path: Any) -> Trainer:
-        """Go on where the run that wrote `path` was; everything but the state must be as it was then."""
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-        if int(found["format"]) != FORMAT or str(found["what"]) != self._identity():
-            raise ValueError(
-                f"the checkpoint {path} belongs to another run: it has {found.get('what')}, this one {self._identity()}. "
-                "Use another path, or remove it."
-            )
-        p = len(self.kernel.theta)
-        self.kernel = self.kernel.with_theta(found["theta"][:p])
-        self.likelihood = self.likelihood.with_theta(found["theta"][p:])
-        self.Z = found["Z"]
-        seen, passed, steps = (int(x) for x in found["counts"])
-        memory = {name: found[f"memory_{name}"] for name in self.state.memory}
-        sums = found["P"], found["h"], memory, found["fresh_P"], found["fresh_h"]
-        self.state = State(*sums, seen, passed, steps, *(float(x) for x in found["moved"]))
-        self.adam = Adam(found["adam_m"], found["adam_v"], float(found["adam_t"]))
-        self.epoch, self.place, self.taken = (int(x) for x in found["place"])
-        self.total, self.seconds = (float(x) for x in found["sums"])
-        self.history = [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"]]
-        if "best_score" in found:
-            best = {name[5:]: part for name, part in found.items() if name.startswith("best_")}
-            self.best = {**best, "score": float(best["score"]), "epoch": int(best["epoch"])}
+        """Continue where the run that wrote `path` was; CheckpointError if that was not this run, or the file is damaged."""
+        whose, found = checkpoints.read(path)
+        checkpoints.check_same(path, whose, self.identity)
+        try:
+            vars(self).update(self._restored(found), before=None)
+        except (KeyError, ValueError, TypeError) as error:
+            raise CheckpointError(f"{path} is damaged ({error}). Remove it, or use another path.") from error
         return self
+
+    def _restored(self, found: dict[str, np.ndarray]) -> dict[str, Any]:
+        """What to change in this run to be at the place of a checkpoint, if all of it has the shapes that this run has."""
+        for name, part in self._content().items():
+            if not name.startswith(("history", "best_")) and found[name].shape != np.shape(part):
+                raise ValueError(f"{name} has the shape {found[name].shape} instead of {np.shape(part)}")
+        p, s = len(self.kernel.theta), self.state
+        numbers = {f.name: found[f"state_{f.name}"] for f in fields(s) if f.name != "memory"}
+        state: dict[str, Any] = {
+            name: part if isinstance(getattr(s, name), np.ndarray) else type(getattr(s, name))(part)
+            for name, part in numbers.items()
+        }
+        best = {name[5:]: part for name, part in found.items() if name.startswith("best_")}
+        return {
+            "kernel": self.kernel.with_theta(found["theta"][:p]),
+            "likelihood": self.likelihood.with_theta(found["theta"][p:]),
+            "Z": found["Z"],
+            "state": State(**state, memory={name: found[f"memory_{name}"] for name in s.memory}),
+            "adam": Adam(found["adam_m"], found["adam_v"], float(found["adam_t"])),
+            "epoch": int(found["place"][0]), "place": int(found["place"][1]), "taken": int(found["place"][2]),
+            "total": float(found["sums"][0]), "seconds": float(found["sums"][1]),
+            "history": [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"].reshape(-1, 4)],
+            "best": {**best, "score": float(best["score"]), "epoch": int(best["epoch"])} if best else None,
+        }  # fmt: skip
 
 
 class Saver:
-    """Saves after every minibatch, or less often where that would take more than a part of the time."""
+    """Saves after every minibatch, or less often where that would take more than a part of the time.
 
-    def __init__(self, trainer: Trainer, path: Any):
+    A file that another run has put at this path meanwhile is not overwritten.
+    """
+
+    def __init__(self, trainer: Trainer, path: Any, overwrite: bool = False):
         self.trainer, self.path = trainer, path
         self.cost, self.last = 0.0, -np.inf
+        self.written = checkpoints.stamp(path) if path is not None and overwrite else None
+        self._guard()
 
     def save(self, force: bool = False) -> None:
         if self.path is None:
             return
         began = time.monotonic()
         if force or began - self.last > self.cost / SAVING:
+            self._guard()
             self.trainer.save(self.path)
+            self.written = checkpoints.stamp(self.path)
             self.last = time.monotonic()
             self.cost = self.last - began
+
+    def _guard(self) -> None:
+        if self.path is None or checkpoints.stamp(self.path) in (None, self.written):
+            return
+        checkpoints.check_same(self.path, checkpoints.read(self.path, only_identity=True)[0], self.trainer.identity)
 
 
 def _hold_out(source, training, seed):
@@ -528,19 +579,23 @@ def train_inducing(
     priors: list | None = None,
     random_state: int = 0,
     checkpoint: Any = None,
+    resume: str | None = None,
     verbose: int = 0,
     Z: np.ndarray | None = None,
     labels: np.ndarray | None = None,
 ) -> Trainer:
     """Train on minibatches as the engine says, or `training` instead.
 
-    The run that `checkpoint` was written by is taken up if there is such a file.
+    `checkpoint` and `resume` are as in `Training`, and go before those of the engine.
     """
-    checkpoint = (engine if training is None else training).checkpoint if checkpoint is None else checkpoint
+    settings = engine if training is None else training
+    checkpoint = settings.checkpoint if checkpoint is None else checkpoint
+    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # checks it
+    goes_on = checkpoints.claim(checkpoint, resume)
     trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
-    if checkpoint is not None and Path(checkpoint).exists():
+    if goes_on:
         trainer.resume(checkpoint)
-    return trainer.run(source, checkpoint=checkpoint, verbose=verbose)
+    return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
 
 
 # after convergence --------------------------------------------------------------------------------------------------------

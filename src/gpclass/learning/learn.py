@@ -118,7 +118,7 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
     runs = []
     for number, start in enumerate(starts or [objective.theta]):
         kernel, likelihood = objective.at(start)
-        here = engine if number == 0 else replace(engine, checkpoint=_numbered(engine.checkpoint, number))
+        here = engine if number == 0 else _numbered(engine, number)
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
     # a single pass of an engine that keeps rows ends without an estimate
@@ -139,8 +139,12 @@ def _labels(likelihood):
     return np.array([-1.0, 1.0]) if likelihood.n_latents == 1 else np.arange(likelihood.n_latents)
 
 
-def _numbered(path, number):
-    return None if path is None else f"{os.fspath(path)}.{number}"
+def _numbered(engine, number):
+    """The engine with a checkpoint of its own, which need not exist: later runs may not have begun."""
+    if engine.checkpoint is None:
+        return engine
+    resume = "auto" if engine.resume == "must" else engine.resume
+    return replace(engine, checkpoint=f"{os.fspath(engine.checkpoint)}.{number}", resume=resume)
 
 
 def trained(trainer: Trainer) -> Learned:

@@ -404,12 +404,16 @@ class Summary:
         return np.where(spread > 0, spread, 1.0)
 
 
-def look(source: Source, seed: Sequence[int], sample: int = SAMPLE) -> Summary:
-    """Labels, and a sample by one pass: every row has the same chance."""
+def look(
+    source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Callable[[Batch], None] | None = None
+) -> Summary:
+    """Labels, and a sample by one pass: every row has the same chance. `watch` is called with each piece."""
     rng = np.random.default_rng(list(seed))
     keys, kept_X, kept_y = np.empty(0), np.empty((0, source.n_columns)), None
     windows: list[dict[Any, int]] = []
-    for X, y, _ in source.batches(_at_once(source), seed):
+    for X, y, rows in source.batches(_at_once(source), seed):
+        if watch is not None:
+            watch(Batch(X, y, rows))
         windows.append(dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True)))
         # the rows with the smallest of n random keys are a uniform sample, whatever the order of the rows
         draw = np.concatenate([keys, rng.random(len(y))])

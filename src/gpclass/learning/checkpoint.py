@@ -1,0 +1,231 @@
+"""Checkpoints of runs on minibatches: files that hold a run's state, and whose run that is.
+
+A checkpoint is an uncompressed `.npz` file. Its `identity` says what the run was made from: hashes of the data and the
+labels, the kernel, likelihood, engine and priors with all their settings, and the seed. Only a run with the same identity
+continues from it; the number of passes and the path may differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import functools
+import inspect
+import json
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import check_writable, replacing
+from ..numerics.fingerprint import fingerprint, row_fingerprints
+from ..zips import DAMAGE, check_sizes, read_array
+from .streams import Batch
+
+FORMAT = 3  # of checkpoints
+ZIP = b"PK\x03\x04"  # how a checkpoint begins
+MODULUS = 1 << 64
+MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
+LONGEST_IDENTITY = 1 << 24  # bytes
+LONGEST = 30  # characters of a value in a message
+REMEDIES = 'Use another path for this run, or resume="never" to start anew and overwrite the file.'
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is damaged or belongs to another run."""
+
+
+# whose it is ------------------------------------------------------------------------------------------------------------
+
+
+class RowHashes:
+    """Hashes of all rows and of all labels, the same in whatever order and pieces they come.
+
+    Each row's hash is mixed with the row's number and the results are added modulo 2^64.
+    """
+
+    def __init__(self) -> None:
+        self.data = self.labels = 0
+
+    def add(self, batch: Batch) -> None:
+        places = _mixed(np.asarray(batch.rows).astype(np.uint64))
+        self.data = (self.data + int(np.sum(_mixed(row_fingerprints(batch.X) + places)))) % MODULUS
+        different, which = np.unique(batch.y, return_inverse=True)
+        hashes = np.array([int(fingerprint(_label(label))[:16], 16) for label in different.tolist()], np.uint64)
+        self.labels = (self.labels + int(np.sum(_mixed(hashes[which.ravel()] + places)))) % MODULUS
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """A permutation of the 64-bit numbers in which every bit depends on every other. Steele et al. 2014 (splitmix)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _label(label: Any) -> Any:
+    return float(label) if isinstance(label, (bool, int, float)) else str(label)
+
+
+def identity(
+    hashes: RowHashes, shape: tuple[int, int], classes: np.ndarray, Z: np.ndarray | None, seed: int, **parts: Any
+) -> dict[str, Any]:
+    """What a run is made from, as plain JSON.
+
+    Parameters
+    ----------
+    hashes : RowHashes
+        After one pass over the data.
+    shape : tuple of int
+        Rows and columns of the data.
+    classes : ndarray
+        The class labels.
+    Z : ndarray or None
+        Inducing inputs that the user chose; None if the run chooses them.
+    seed : int
+    **parts
+        Kernel, likelihood, engine, training and priors.
+    """
+    return {
+        "data": {"rows": shape[0], "columns": shape[1], "hash": f"{hashes.data:016x}"},
+        "labels": {"classes": len(classes), "hash": f"{hashes.labels:016x} {fingerprint(np.asarray(classes))}"},
+        **{name: json.loads(json.dumps(described(part))) for name, part in parts.items()},
+        "seed": int(seed),
+        "inducing inputs": None if Z is None else {"hash": fingerprint(Z)},
+    }
+
+
+def described(value: Any, above: tuple[int, ...] = ()) -> Any:
+    """Class and settings of an object as JSON, the same in every process. Arrays become hashes."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, (float, np.generic)):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape), "hash": fingerprint(value)}
+    if id(value) in above:
+        return "itself"
+    inside = functools.partial(described, above=(*above, id(value)))
+    if isinstance(value, (list, tuple)):
+        return [inside(part) for part in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((inside(part) for part in value), key=repr)
+    if isinstance(value, dict):
+        return [[inside(key), inside(part)] for key, part in value.items()]
+    if isinstance(value, functools.partial):
+        return [inside(part) for part in (value.func, value.args, value.keywords)]
+    if inspect.isfunction(value):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return [value.__qualname__, _code(value.__code__), inside(value.__defaults__), inside(cells)]
+    return {"class": f"{type(value).__module__}.{type(value).__qualname__}", **_settings(value, inside)}
+
+
+def _settings(value: Any, inside: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(value):
+        kept = [f.name for f in dataclasses.fields(value) if not f.metadata.get("local") and f.name not in MORE_PASSES]
+        return {name: inside(getattr(value, name)) for name in kept}
+    if not hasattr(value, "__dict__"):
+        return {"text": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))}
+    cached = functools.cached_property
+    return {k: inside(v) for k, v in vars(value).items() if not isinstance(getattr(type(value), k, None), cached)}
+
+
+def _code(code: Any) -> list[Any]:
+    """What a function does, without the file and line it stands in."""
+    constants = [_code(part) if inspect.iscode(part) else repr(part) for part in code.co_consts]
+    return [fingerprint(code.co_code.hex(), list(code.co_names)), constants]
+
+
+def check_same(path: Any, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raise CheckpointError that names what differs, unless both are the identity of one run."""
+    told = [_told(name, found.get(name), wanted.get(name)) for name in wanted if found.get(name) != wanted.get(name)]
+    if told or found.keys() != wanted.keys():
+        raise CheckpointError(
+            f"{os.fspath(path)}: this checkpoint belongs to another run. What differs: {', '.join(told)}. {REMEDIES}"
+        )
+
+
+def _told(name: str, there: Any, here: Any) -> str:
+    """A part that differs, with the settings of it that do, as far as they are short."""
+    if not (isinstance(there, dict) and isinstance(here, dict)):
+        there, here = {"": there}, {"": here}
+    pairs = [(key, there.get(key), value) for key, value in here.items() if there.get(key) != value and key != "hash"]
+    short = [
+        f"{key} {old} there, {new} here".strip()
+        for key, old, new in pairs
+        if all(isinstance(x, (str, int, float, type(None))) and len(str(x)) <= LONGEST for x in (old, new))
+    ]
+    return f"{name} ({'; '.join(short)})" if short else name
+
+
+# the file ---------------------------------------------------------------------------------------------------------------
+
+
+def write(path: Any, whose: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Replace the file by one with these arrays, or leave it as it was."""
+    content = {name: np.asarray(part) for name, part in arrays.items()}
+    if strange := [name for name, part in content.items() if part.dtype.hasobject]:
+        raise TypeError(f"a checkpoint holds numbers, but {', '.join(strange)} has other things")
+    with replacing(path) as stream:
+        np.savez(stream, format=FORMAT, identity=json.dumps(whose), **content)  # type: ignore[arg-type]
+
+
+def read(path: Any, only_identity: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Identity and arrays; CheckpointError if the file is damaged or no checkpoint."""
+    with open(path, "rb") as stream:  # a file that is missing or forbidden stays an OSError
+        try:
+            return _read(stream, only_identity)
+        except CheckpointError as error:
+            raise CheckpointError(f"{os.fspath(path)} {error}") from error
+        except DAMAGE as error:
+            told = " ".join(f"{type(error).__name__}: {error}".split())
+            raise CheckpointError(
+                f"{os.fspath(path)} is no checkpoint of gpclass, or is damaged ({told}). Remove it, or use another path."
+            ) from error
+
+
+def _read(stream: Any, only_identity: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    with zipfile.ZipFile(stream) as archive:
+        check_sizes(archive, os.fstat(stream.fileno()).st_size, ratio=1, floor=0)
+        names = ["format.npy", "identity.npy"] if only_identity else archive.namelist()
+        found = [read_array(archive, name, kinds="biufU", longest=LONGEST_IDENTITY)[0] for name in names]
+    arrays = {name.removesuffix(".npy"): array for name, array in zip(names, found, strict=True)}
+    if (version := int(arrays.pop("format"))) != FORMAT:
+        raise CheckpointError(
+            f"is a checkpoint of format {version}, but this version of gpclass reads format {FORMAT}. {REMEDIES}"
+        )
+    whose = json.loads(str(arrays.pop("identity")))
+    if not isinstance(whose, dict):
+        raise ValueError("its identity is no list of names and values")
+    return whose, arrays
+
+
+def claim(path: Any, resume: str) -> bool:
+    """Whether there is a checkpoint to continue from; an error, before any work, if `path` cannot serve this run."""
+    if path is None:
+        if resume == "must":
+            raise ValueError('resume="must" needs a checkpoint to continue from: set checkpoint as well')
+        return False
+    check_writable(path)
+    there = Path(path).exists()
+    if resume == "must" and not there:
+        raise FileNotFoundError(errno.ENOENT, 'There is no checkpoint to continue from, but resume="must"', os.fspath(path))
+    if resume != "never" or not there:
+        return there
+    with open(path, "rb") as stream:
+        start = stream.read(len(ZIP))
+    if start not in (ZIP, b""):
+        raise CheckpointError(f"{os.fspath(path)} is no checkpoint and is not overwritten. Remove it, or use another path.")
+    return False
+
+
+def stamp(path: Any) -> tuple[int, ...] | None:
+    """What changes whenever somebody replaces the file; None if there is none."""
+    try:
+        at = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns
