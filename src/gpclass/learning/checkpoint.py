@@ -152,13 +152,15 @@ def _told(name: str, there: Any, here: Any) -> str:
     """A part that differs, with the settings of it that do, as far as they are short."""
     if not (isinstance(there, dict) and isinstance(here, dict)):
         there, here = {"": there}, {"": here}
-    pairs = [(key, there.get(key), value) for key, value in here.items() if there.get(key) != value and key != "hash"]
-    short = [
-        f"{key} {old} there, {new} here".strip()
-        for key, old, new in pairs
-        if all(isinstance(x, (str, int, float, type(None))) and len(str(x)) <= LONGEST for x in (old, new))
-    ]
+    if there.get("class") != here.get("class"):
+        there, here = ({"": str(part.get("class")).rpartition(".")[2]} for part in (there, here))
+    pairs = [(key, there[key], here[key]) for key in here if key != "hash" and there.get(key, here[key]) != here[key]]
+    short = [f"{key} {old} there, {new} here".strip() for key, old, new in pairs if _is_short(old) and _is_short(new)]
     return f"{name} ({'; '.join(short)})" if short else name
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, (str, int, float, type(None))) and len(str(value)) <= LONGEST
 
 
 # the file ---------------------------------------------------------------------------------------------------------------

@@ -237,7 +237,8 @@ class Trainer:
         labels = summary.labels if labels is None else np.asarray(labels)
         codes(summary.labels, labels, 2)
         shape = source.n_rows, source.n_columns
-        parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "training": training, "priors": priors or []}
+        parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "priors": priors or []}
+        parts |= {} if training is engine else {"training": training}
         whose = checkpoints.identity(hashes, shape, labels, Z, random_state, **parts)
         held = None
         if training.validation:

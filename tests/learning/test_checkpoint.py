@@ -1,0 +1,515 @@
+"""Checkpoints: whose they are, what is wrong with them, and runs that are interrupted anywhere."""
+
+import functools
+import io
+import os
+import sys
+import threading
+import tracemalloc
+import zipfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from gpclass import GPClassifier
+from gpclass.kernels import RBF, Linear
+from gpclass.learning import Arrays, Batches, Flat, Normal, Trainer, Training, train_inducing
+from gpclass.learning.checkpoint import CheckpointError, RowHashes, described
+from gpclass.learning.priors import Custom
+from gpclass.learning.streams import Batch, look
+from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
+from gpclass.sparse import SVGP, ScalableEP, StochasticEP
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = (np.arctan2(X[:, 1], X[:, 0]) % (2 * np.pi) // (2 * np.pi / 3)).astype(int)
+FEW = {"n_inducing": 6, "batch_size": 20, "epochs": 2, "learning_rate": 0.05}
+
+
+def train(path=None, X=X, y=Y, kernel=None, likelihood=None, engine=None, **given):
+    engine = SVGP(**FEW) if engine is None else engine
+    kernel, likelihood = kernel or RBF(1.0, 4.0), likelihood or MultinomialProbit(3)
+    return train_inducing(Arrays(X, y), kernel, likelihood, engine, checkpoint=path, **given)
+
+
+def assert_same_run(one, other):
+    """Everything but the time that it took, to the last bit."""
+    ours, theirs = one._content(), other._content()
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        a, b = np.array(ours[name], float), np.array(theirs[name], float)
+        if name == "history":
+            a, b = np.delete(a, 2, axis=1), np.delete(b, 2, axis=1)
+        if name == "sums":
+            a, b = a[:1], b[:1]
+        assert np.array_equal(a, b, equal_nan=True), name
+
+
+# hashes of data -----------------------------------------------------------------------------------------------------------
+
+
+def hashes(source, seed=0):
+    found = RowHashes()
+    look(source, (seed, 1), watch=found.add)
+    return found.data, found.labels
+
+
+def test_the_same_rows_have_the_same_hash_however_they_come(tmp_path):
+    names = np.array(["b", "a", "c"])[Y]
+    np.save(tmp_path / "X.npy", X)
+    sources = [
+        Arrays(X, names),
+        Arrays(np.load(tmp_path / "X.npy", mmap_mode="r"), names),
+        Arrays(np.asfortranarray(X), names.astype(object)),
+        *(Batches.of([(X[i : i + m], names[i : i + m]) for i in range(0, 60, m)]) for m in (1, 7, 60)),
+    ]
+    assert len({hashes(source, seed) for source in sources for seed in (0, 5)}) == 1
+
+
+def test_other_rows_or_labels_have_other_hashes():
+    swapped, flipped, moved = X.copy(), X.copy(), X.copy()
+    swapped[[3, 4]] = swapped[[4, 3]]
+    flipped[:, :] *= -1
+    moved[59, 1] = np.nextafter(moved[59, 1], 9)
+    data = [hashes(Arrays(x, Y))[0] for x in (X, swapped, flipped, moved, X[:, ::-1])]
+    assert len(set(data)) == len(data)
+    one = Y.copy()
+    one[7] = (one[7] + 1) % 3
+    labels = [hashes(Arrays(X, y))[1] for y in (Y, Y[::-1], one, 2 - Y, Y.astype(str))]
+    assert len(set(labels)) == len(labels)
+    assert hashes(Arrays(X, Y))[1] == hashes(Arrays(X, Y.astype(float)))[1]  # 1 equals 1.0
+
+
+def test_pieces_add_up():
+    whole, pieces = RowHashes(), RowHashes()
+    whole.add(Batch(X, Y, np.arange(60)))
+    for rows in np.array_split(RNG.permutation(60), 11):
+        pieces.add(Batch(X[rows], Y[rows], rows))
+    assert (whole.data, whole.labels) == (pieces.data, pieces.labels)
+
+
+def scaled(theta, by=1.0):
+    return -by * theta**2, -2 * by * theta
+
+
+def test_functions_are_known_by_what_they_do():
+    def make(number):
+        return lambda theta: (number * theta, 0 * theta)
+
+    same = [described(Custom(make(2.0))) for _ in range(2)]
+    assert same[0] == same[1]
+    others = [make(3.0), lambda theta: (theta, theta), scaled, functools.partial(scaled, by=2.0), np.sin]
+    assert len({str(described(Custom(f))) for f in [make(2.0), *others]}) == 6
+    circle = [1]
+    circle.append(circle)
+    assert described(circle) == [1, "itself"]
+
+
+# whose they are -----------------------------------------------------------------------------------------------------------
+
+OTHER = {
+    "data": {"X": np.where(np.arange(60)[:, None] == 17, X + 1e-9, X)},
+    "data (rows 60 there, 50 here)": {"X": X[:50], "y": Y[:50]},
+    "labels": {"y": np.where(np.arange(60) == 17, (Y + 1) % 3, Y)},
+    "kernel": {"kernel": RBF(1.1, 4.0)},
+    "kernel ": {"kernel": RBF(1.0, 4.0).fix("variance")},
+    "kernel  ": {"kernel": RBF(1.0, 4.0) + Linear()},
+    "likelihood (MultinomialProbit there, Softmax here)": {"likelihood": Softmax(3)},
+    "engine (rate 0.02 there, 0.3 here": {"engine": SVGP(**FEW, rate=0.3)},
+    "engine (SVGP there, StochasticEP here)": {"engine": StochasticEP(**FEW)},
+    "priors": {"priors": [Normal(0.0, 1.0), Flat()]},
+    "seed (0 there, 1 here)": {"random_state": 1},
+    "inducing inputs": {"Z": X[:6]},
+}
+
+
+@pytest.mark.parametrize("differs", OTHER)
+def test_a_checkpoint_of_another_run_is_refused_by_name(differs, tmp_path):
+    path = tmp_path / "run.npz"
+    train(path)
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError, match="belongs to another run") as caught:
+        train(path, **OTHER[differs])
+    told = str(caught.value)
+    assert differs.strip() in told.split("What differs: ")[1]
+    assert str(path) in told
+    assert 'resume="never"' in told
+    assert "\n" not in told
+    assert path.read_bytes() == before
+
+
+def test_only_what_differs_is_named(tmp_path):
+    train(tmp_path / "run.npz")
+    with pytest.raises(CheckpointError, match=r"What differs: labels\. "):
+        train(tmp_path / "run.npz", y=(Y + 1) % 3)
+    with pytest.raises(CheckpointError, match=r"What differs: data, kernel\. "):
+        train(tmp_path / "run.npz", X=-X, kernel=RBF(2.0, 4.0))
+
+
+def test_three_classes_after_two(tmp_path):
+    path = tmp_path / "run.npz"
+    train(path, y=(Y > 0).astype(int), likelihood=Probit())
+    with pytest.raises(CheckpointError, match=r"labels \(classes 2 there, 3 here\), likelihood"):
+        train(path)
+
+
+def test_folds_do_not_share_a_run(tmp_path):
+    clf = GPClassifier(inference=SVGP(**FEW, search="minibatches", checkpoint=tmp_path / "run.npz"), random_state=0)
+    with pytest.raises(CheckpointError, match="What differs: data, labels"):
+        cross_val_score(clf, X, Y, cv=3, error_score="raise")
+    never = clf.set_params(inference=replace(clf.inference, resume="never"))
+    alone = GPClassifier(inference=SVGP(**FEW, search="minibatches"), random_state=0)
+    assert cross_val_score(never, X, Y, cv=3).tolist() == cross_val_score(alone, X, Y, cv=3).tolist()
+
+
+def test_flipped_labels_of_the_estimator(tmp_path):
+    clf = GPClassifier(inference=SVGP(**FEW, search="minibatches", checkpoint=tmp_path / "run.npz"))
+    clf.fit(X, Y > 0)
+    with pytest.raises(CheckpointError, match=r"What differs: labels\."):
+        clf.fit(X, Y == 0)
+
+
+def test_streams_and_arrays_continue_their_own(tmp_path):
+    """The same rows from a list of batches, cut in any way, are the same data; another row is another run."""
+    path = tmp_path / "run.npz"
+    args = RBF(1.0, 4.0), MultinomialProbit(3), SVGP(**FEW)
+
+    def pieces(m, x=X):
+        return Batches.of([(x[i : i + m], Y[i : i + m]) for i in range(0, 60, m)])
+
+    run = train_inducing(pieces(20), *args, checkpoint=path)
+    again = train_inducing(pieces(20), *args, checkpoint=path, resume="must")
+    assert_same_run(run, again)
+    with pytest.raises(CheckpointError, match=r"What differs: data\."):
+        train_inducing(pieces(20, X[::-1]), *args, checkpoint=path)
+
+
+def test_rows_that_came_later_make_another_run(tmp_path):
+    path = tmp_path / "run.npz"
+    run = train()
+    run.extend(X[:20] + 0.1, Y[:20])
+    run.save(path)
+    with pytest.raises(CheckpointError, match="belongs to another run"):
+        train(path)
+
+
+# resume -------------------------------------------------------------------------------------------------------------------
+
+
+def test_auto_never_must(tmp_path):
+    path = tmp_path / "run.npz"
+    with pytest.raises(FileNotFoundError, match=r"no checkpoint to continue from.*run\.npz"):
+        train(path, resume="must")
+    half = train(path, engine=SVGP(**{**FEW, "epochs": 1}))
+    assert half.epoch == 1
+    for resume in ("auto", "must"):
+        assert len(train(path, resume=resume).history) == 2
+    other = train(path, X=-X, resume="never")
+    assert_same_run(other, train(X=-X))
+    assert_same_run(train(path, X=-X, resume="must"), other)  # it has replaced the first one
+    with pytest.raises(ValueError, match="set checkpoint as well"):
+        train(None, resume="must")
+    with pytest.raises(ValueError, match="resume must be one of 'auto', 'never', 'must', but is 'maybe'"):
+        Training(resume="maybe")
+    with pytest.raises(ValueError, match="but is True"):
+        train(path, resume=True)
+
+
+def test_restarts_have_files_of_their_own(tmp_path):
+    path = tmp_path / "run.npz"
+    engine = SVGP(**FEW, search="minibatches", checkpoint=path)
+    clf = GPClassifier(inference=engine, n_restarts=2, random_state=0).fit(X, Y)
+    found = sorted(p.name for p in tmp_path.iterdir())
+    assert found == ["run.npz", "run.npz.1", "run.npz.2"]
+    (tmp_path / "run.npz.2").unlink()  # killed before the last one began
+    again = clf.set_params(inference=replace(engine, resume="must")).fit(X, Y)
+    assert sorted(p.name for p in tmp_path.iterdir()) == found
+    assert again.log_evidence_ == clf.log_evidence_
+
+
+def test_other_files_are_not_overwritten(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("a,b\n1,2\n")
+    for resume in ("auto", "never", "must"):
+        with pytest.raises(CheckpointError, match=r"data\.csv is no checkpoint"):
+            train(path, resume=resume)
+    assert path.read_text() == "a,b\n1,2\n"
+
+
+def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(Trainer, "begin", None)  # nothing has begun
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        train(tmp_path / "none" / "run.npz")
+
+
+def test_two_runs_at_once_on_one_path(tmp_path):
+    """The second one to save finds the other's file, and leaves it."""
+    path = tmp_path / "run.npz"
+    engine = SVGP(**FEW)
+
+    class Disturbed(Arrays):
+        def batches(self, size, seed):
+            for number, batch in enumerate(super().batches(size, seed)):
+                if seed[1:] == (0,) and number == 1:
+                    train(path, X=-X, resume="never")
+                yield batch
+
+    run, _ = Trainer.begin(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)
+    with pytest.raises(CheckpointError, match=r"What differs: data\."):
+        run.run(Disturbed(X, Y), checkpoint=path)
+    train(path, X=-X, resume="must")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions and links of Unix")
+def test_permissions_and_links_stay(tmp_path):
+    real, path = tmp_path / "real.npz", tmp_path / "run.npz"
+    real.touch(0o600)
+    real.chmod(0o600)
+    path.symlink_to(real)
+    train(path, resume="never")
+    assert path.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# damaged files ------------------------------------------------------------------------------------------------------------
+
+
+def refused(path, data):
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError) as caught:
+        train(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def arrays_of(path):
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+def zipped(arrays, save=np.savez):
+    stream = io.BytesIO()
+    save(stream, **arrays)
+    return stream.getvalue()
+
+
+def test_damaged_checkpoints_are_told_in_one_line(tmp_path):
+    path = tmp_path / "run.npz"
+    run = train(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(1)
+    for length in [0, 1, 100, *rng.integers(len(whole), size=20), len(whole) - 1]:
+        assert "is no checkpoint of gpclass, or is damaged" in refused(path, whole[:length])
+    assert "is no checkpoint of gpclass, or is damaged" in refused(path, b"\x00" * len(whole))
+    told = []
+    for place in rng.integers(len(whole), size=200):
+        data = bytearray(whole)
+        data[place] ^= 1 << rng.integers(8)
+        path.write_bytes(data)
+        try:
+            assert_same_run(train(path), run)  # what is not checked (dates in the zip) has no meaning
+        except CheckpointError as error:
+            told.append(str(error))
+    assert len(told) > 150
+    assert all(str(path) in text and "\n" not in text for text in told)
+
+
+def test_checkpoints_that_lack_or_change_a_part(tmp_path):
+    path = tmp_path / "run.npz"
+    train(path)
+    good = arrays_of(path)
+    for name in good:
+        refused(path, zipped({key: part for key, part in good.items() if key != name}))
+        refused(path, zipped({**good, name: np.zeros((3, 3, 3, 3))}))
+        refused(path, zipped({**good, name: np.array(["x"])}))
+    assert "format 2" in refused(path, zipped({**good, "format": 2}))
+    assert "is no data" in refused(path, zipped({**good, "Z": np.array([{}], dtype=object)}))
+
+
+def test_a_checkpoint_takes_no_more_memory_than_its_length(tmp_path):
+    path = tmp_path / "run.npz"
+    train(path)
+    bomb = zipped({**arrays_of(path), "Z": np.zeros(10_000_000)}, np.savez_compressed)
+    assert len(bomb) < 200_000
+    path.write_bytes(bomb)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match="would inflate"):
+            train(path)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as file:
+        file.writestr("format.npy", b"")
+    assert "method 14" in refused(path, path.read_bytes())
+
+
+# interrupts ---------------------------------------------------------------------------------------------------------------
+
+HOME = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules[RBF.__module__].__file__)))
+WATCHED = tuple(
+    os.path.join(HOME, *name.split("/"))
+    for name in ("learning/inducing.py", "learning/checkpoint.py", "sparse/scalable_ep.py", "sparse/low_rank.py", "files.py")
+)
+
+
+class Interrupt:
+    """Ctrl-C before the bytecode number `at` in the files above, as the interpreter would raise it there."""
+
+    def __init__(self, at):
+        self.at, self.count = at, 0
+
+    def __enter__(self):
+        sys.settrace(self.enter)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(None)
+
+    def enter(self, frame, event, argument):
+        if not frame.f_code.co_filename.startswith(WATCHED):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self.step
+
+    def step(self, frame, event, argument):
+        if event == "opcode":
+            self.count += 1
+            if self.count == self.at:
+                raise KeyboardInterrupt
+        return self.step
+
+
+@pytest.fixture
+def saves_every_step(monkeypatch):
+    monkeypatch.setattr("gpclass.learning.inducing.SAVING", np.inf)
+
+
+ENGINES = [ScalableEP(**FEW, validation=0.2), SVGP(**FEW)]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
+def test_interrupted_and_resumed_equals_uninterrupted(engine, tmp_path, saves_every_step):
+    """Ctrl-C at random bytecodes, in steps, between them and while saving: bit for bit, from the file and in memory."""
+    undisturbed = train(engine=engine)
+    path, rng = tmp_path / "run.npz", np.random.default_rng(0)
+    with Interrupt(0) as whole:
+        train(path, engine=engine)
+    assert whole.count > 1000
+    middle = 0
+    for at in rng.integers(1, whole.count, size=25):
+        path.unlink(missing_ok=True)
+        with pytest.raises(KeyboardInterrupt), Interrupt(at):
+            train(path, engine=engine)
+        if path.exists():
+            run = Trainer.begin(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)[0].resume(path)
+            middle += run.epoch + run.place > 0
+        assert_same_run(train(path, engine=engine), undisturbed)
+        assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert middle > 10
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
+def test_an_interrupted_run_goes_on_in_memory(engine):
+    undisturbed = train(engine=engine)
+    args, rng = (Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine), np.random.default_rng(0)
+    run, source = Trainer.begin(*args)
+    with Interrupt(0) as whole:
+        run.run(source)
+    for at in rng.integers(1, whole.count, size=15):
+        run, source = Trainer.begin(*args)
+        with pytest.raises(KeyboardInterrupt), Interrupt(at):
+            run.run(source)
+        assert_same_run(run.run(source), undisturbed)
+
+
+def test_interrupts_in_another_thread(tmp_path, saves_every_step):
+    """There Ctrl-C never arrives, but other exceptions can be thrown in from outside."""
+    engine, path = ENGINES[0], tmp_path / "run.npz"
+    undisturbed, ended = train(engine=engine), []
+
+    def work(at):
+        try:
+            with Interrupt(at):
+                train(path, engine=engine)
+        except KeyboardInterrupt:
+            ended.append(at)
+
+    for at in np.random.default_rng(2).integers(5000, 30000, size=5):
+        path.unlink(missing_ok=True)
+        thread = threading.Thread(target=work, args=(at,))
+        thread.start()
+        thread.join()
+        assert_same_run(train(path, engine=engine), undisturbed)
+    assert len(ended) == 5
+
+
+def test_interrupts_while_an_interrupted_run_is_saved(tmp_path, monkeypatch, saves_every_step):
+    """A second Ctrl-C ends the run at once; the file of the last step is whole."""
+    engine, path = ENGINES[0], tmp_path / "run.npz"
+    undisturbed = train(engine=engine)
+    save, count = Trainer.save, [0]
+
+    def interrupted(self, path):
+        count[0] += 1
+        save(self, path)
+        if count[0] > 3:
+            raise KeyboardInterrupt
+
+    def in_writing(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, engine=engine)
+    assert count[0] == 5  # the fourth, and the last attempt
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", in_writing)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, engine=engine)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert_same_run(train(path, engine=engine), undisturbed)
+
+
+def test_a_full_disc_leaves_the_last_checkpoint(tmp_path, monkeypatch, saves_every_step):
+    engine, path = ENGINES[0], tmp_path / "run.npz"
+    undisturbed, savez, count = train(engine=engine), np.savez, [0]
+
+    def full(stream, **arrays):
+        count[0] += 1
+        savez(stream, **arrays)
+        if count[0] > 2:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full)
+        with pytest.raises(OSError, match=r"disc is full; the old file is unchanged.*run\.npz"):
+            train(path, engine=engine)
+    assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+    assert_same_run(train(path, engine=engine, resume="must"), undisturbed)
+
+
+def test_interrupted_rows_that_come_later_change_nothing():
+    for engine in ENGINES:
+        run = train(engine=replace(engine, validation=0.0))
+        before = {name: np.array(part) for name, part in run._content().items()}
+        with Interrupt(0) as whole:
+            train(engine=replace(engine, validation=0.0)).extend(X + 0.1, Y)
+        with Interrupt(0) as begun:
+            train(engine=replace(engine, validation=0.0))
+        for at in np.random.default_rng(3).integers(10, whole.count - begun.count - 10, size=10):
+            with pytest.raises(KeyboardInterrupt), Interrupt(at):
+                run.extend(X + 0.1, Y)
+            assert (run.n_rows, run.place) == (60, 0)
+            for name, part in run._content().items():
+                assert np.array_equal(part, before[name], equal_nan=True), name
+        undisturbed = train(engine=replace(engine, validation=0.0))
+        undisturbed.extend(X + 0.1, Y)
+        run.extend(X + 0.1, Y)
+        assert_same_run(run, undisturbed)
