@@ -38,12 +38,10 @@ def assert_same_run(one, other):
     """Everything but the time that it took, to the last bit."""
     ours, theirs = one._content(), other._content()
     assert ours.keys() == theirs.keys()
-    for name in ours:
+    for name in ours.keys() - {"seconds"}:
         a, b = np.array(ours[name], float), np.array(theirs[name], float)
         if name == "history":
             a, b = np.delete(a, 2, axis=1), np.delete(b, 2, axis=1)
-        if name == "sums":
-            a, b = a[:1], b[:1]
         assert np.array_equal(a, b, equal_nan=True), name
 
 

@@ -7,7 +7,8 @@ starts      starting points that fit the data
 active_set  the search with an active set that is chosen anew on the way: major and minor steps
 augment     virtual informative vectors: copies of active rows, as image shifts
 columns     a kernel's covariances as sparse engines take them
-inducing    engines on inducing points: Adam on minibatches along with sites, or L-BFGS-B on settled ones; checkpoints
+inducing    engines on inducing points: Adam on minibatches along with sites, or L-BFGS-B on settled ones
+checkpoint  files that a run on minibatches is continued from, and whose run that is
 inducing_mnl  the same search with inducing variables that are chosen, or moved, on the way
 learn       where the searches of all kinds of engines meet
 streams     where rows come from: arrays, memory maps, sequences of batches; the buffer that mixes them
@@ -18,6 +19,7 @@ validate    X and y as arrays of numbers, after scikit-learn's checks
 
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
+from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .files import csv_file, parquet_file
 from .inducing import (
@@ -43,6 +45,7 @@ from .validate import validated
 __all__ = [
     "Arrays",
     "Augmented",
+    "CheckpointError",
     "Batches",
     "Custom",
     "Evaluation",

@@ -41,6 +41,7 @@ from .streams import Order, Source, Summary, codes, finite, look, take_out, warn
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
 SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
+PROGRESS = ("epoch", "place", "taken", "total", "seconds")  # numbers of a run that checkpoints keep
 LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
 WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
 LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
@@ -488,8 +489,7 @@ class Trainer:
         history = np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history])
         return {
             "theta": self._theta, "Z": self.Z, "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
-            "place": [self.epoch, self.place, self.taken], "sums": [self.total, self.seconds],
-            "history": history.reshape(-1, 4),
+            "history": history.reshape(-1, 4), **{name: getattr(self, name) for name in PROGRESS},
             **{f"state_{f.name}": getattr(s, f.name) for f in fields(s) if f.name != "memory"},
             **{f"memory_{name}": part for name, part in s.memory.items()},
             **({} if self.best is None else {f"best_{name}": part for name, part in self.best.items()}),
@@ -523,8 +523,7 @@ class Trainer:
             "Z": found["Z"],
             "state": State(**state, memory={name: found[f"memory_{name}"] for name in s.memory}),
             "adam": Adam(found["adam_m"], found["adam_v"], float(found["adam_t"])),
-            "epoch": int(found["place"][0]), "place": int(found["place"][1]), "taken": int(found["place"][2]),
-            "total": float(found["sums"][0]), "seconds": float(found["sums"][1]),
+            **{name: type(getattr(self, name))(found[name]) for name in PROGRESS},
             "history": [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"].reshape(-1, 4)],
             "best": {**best, "score": float(best["score"]), "epoch": int(best["epoch"])} if best else None,
         }  # fmt: skip
