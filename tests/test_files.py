@@ -193,6 +193,42 @@ def test_names_are_no_patterns(tmp_path):
     assert not stranger.exists()
 
 
+def test_ctrl_c_at_every_bytecode(tmp_path):
+    """The file is the old or the new one, and nothing else stays."""
+    path, count = tmp_path / "a", 0
+
+    def enter(frame, event, argument):
+        if frame.f_code.co_filename != sys.modules["gpclass.files"].__file__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return step
+
+    def step(frame, event, argument):
+        nonlocal count
+        if event == "opcode":
+            count -= 1
+            if count == 0:
+                raise KeyboardInterrupt
+        return step
+
+    found = set()
+    for at in range(1, 5000):
+        path.write_bytes(b"old")
+        count = at
+        sys.settrace(enter)
+        try:
+            write(path, b"new")
+            break
+        except KeyboardInterrupt:
+            found.add(path.read_bytes())
+            assert names(tmp_path) == ["a"]
+        finally:
+            sys.settrace(None)
+    assert path.read_bytes() == b"new"
+    assert found == {b"old", b"new"}
+    assert at > 200
+
+
 WRITER = """
 import sys, time
 from gpclass.files import replacing

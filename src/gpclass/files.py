@@ -58,9 +58,10 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", **options: Any) ->
             yield stream
         return
     remove_leftovers(target)
-    draft, descriptor = _draft(target)
+    draft, descriptor = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.part"), -1
     try:
         try:
+            descriptor = _created(draft, target)
             with open(descriptor, mode, closefd=False, **options) as stream:
                 yield stream
             os.fsync(descriptor)
@@ -137,20 +138,18 @@ def _prefix(target: Path) -> str:
     return f".{target.name[:SHOWN]}."
 
 
-def _draft(target: Path) -> tuple[Path, int]:
-    """A new, locked temporary file beside `target`, with its permissions."""
+def _created(draft: Path, target: Path) -> int:
+    """A new, locked file with the permissions of `target`, open for writing."""
     before = target.stat() if target.exists() else None
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     for _ in range(TRIES):
-        draft = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.part")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         descriptor = os.open(draft, flags, 0o666 if before is None else 0o600)
         try:
+            if before is not None:
+                _keep_permissions(descriptor, before)
             if _locked(descriptor) and _is(draft, descriptor):
-                if before is not None:
-                    _keep_permissions(descriptor, before)
-                return draft, descriptor
+                return descriptor
         except BaseException:
-            draft.unlink(missing_ok=True)
             os.close(descriptor)
             raise
         os.close(descriptor)  # between creation and lock another process took it for a leftover

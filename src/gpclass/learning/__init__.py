@@ -45,8 +45,8 @@ from .validate import validated
 __all__ = [
     "Arrays",
     "Augmented",
-    "CheckpointError",
     "Batches",
+    "CheckpointError",
     "Custom",
     "Evaluation",
     "Flat",
