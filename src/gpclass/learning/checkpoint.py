@@ -25,7 +25,7 @@ from ..numerics.fingerprint import fingerprint, row_fingerprints
 from ..zips import DAMAGE, check_sizes, read_array
 from .streams import Batch
 
-FORMAT = 3  # of checkpoints
+FORMAT = 4  # of checkpoints
 ZIP = b"PK\x03\x04"  # how a checkpoint begins
 MODULUS = 1 << 64
 MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
@@ -192,17 +192,19 @@ def read(path: Any, only_identity: bool = False) -> tuple[dict[str, Any], dict[s
 def _read(stream: Any, only_identity: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     with zipfile.ZipFile(stream) as archive:
         check_sizes(archive, os.fstat(stream.fileno()).st_size, ratio=1, floor=0)
-        names = ["format.npy", "identity.npy"] if only_identity else archive.namelist()
-        found = [read_array(archive, name, kinds="biufU", longest=LONGEST_IDENTITY)[0] for name in names]
-    arrays = {name.removesuffix(".npy"): array for name, array in zip(names, found, strict=True)}
-    if (version := int(arrays.pop("format"))) != FORMAT:
-        raise CheckpointError(
-            f"is a checkpoint of format {version}, but this version of gpclass reads format {FORMAT}. {REMEDIES}"
-        )
-    whose = json.loads(str(arrays.pop("identity")))
-    if not isinstance(whose, dict):
-        raise ValueError("its identity is no list of names and values")
-    return whose, arrays
+        if (version := int(_array(archive, "format.npy"))) != FORMAT:  # first: other formats have other parts
+            raise CheckpointError(
+                f"is a checkpoint of format {version}, but this version of gpclass reads format {FORMAT}. {REMEDIES}"
+            )
+        whose = json.loads(str(_array(archive, "identity.npy")))
+        if not isinstance(whose, dict):
+            raise ValueError("its identity is no list of names and values")
+        names = [] if only_identity else [name for name in archive.namelist() if name not in ("format.npy", "identity.npy")]
+        return whose, {name.removesuffix(".npy"): _array(archive, name) for name in names}
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    return read_array(archive, name, kinds="biufU", longest=LONGEST_IDENTITY)[0]
 
 
 def claim(path: Any, resume: str) -> bool:

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from .streams import Order, Source, Summary, codes, finite, look, take_out, warn
 BATCH = 1024  # rows predicted at a time
 VALIDATED = 5000  # rows at most that are held out to stop by
 SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
-PROGRESS = ("epoch", "place", "taken", "total", "seconds")  # numbers of a run that checkpoints keep
+PROGRESS = ("theta", "Z", "epoch", "place", "taken", "total", "seconds")  # of a run, kept in checkpoints as they are
 LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
 WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
 LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
@@ -191,8 +191,8 @@ class Trainer:
     """
 
     engine: Any
-    kernel: Kernel
-    likelihood: Any
+    origin: tuple[Kernel, Any]  # kernel and likelihood as the run began with them
+    theta: np.ndarray  # hyperparameters of both now
     Z: np.ndarray  # (1 or C, M, D)
     training: Training
     labels: np.ndarray  # of the classes
@@ -255,12 +255,32 @@ class Trainer:
         size = len(kernel.theta) + len(likelihood.theta) + Z.size * training.learn_inputs
         priors = priors or []
         trainer = Trainer(
-            engine, kernel, likelihood, Z, training, labels, summary.spread, priors,
+            engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
+            summary.spread, priors,
             engine.begin(source.n_rows, Z.shape[1], likelihood), Adam(np.zeros(size), np.zeros(size)),
             random_state, source.n_rows, identity=whose,
         )  # fmt: skip
         trainer.held = None if held is None else (held[0], codes(held[1], labels, C))
         return trainer, source
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel as it is now."""
+        return self._at(self.theta)[0]
+
+    @property
+    def likelihood(self) -> Any:
+        """The likelihood as it is now."""
+        return self._at(self.theta)[1]
+
+    def _at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
+        """Kernel and likelihood with these hyperparameters, made from those of the beginning, not from the last ones.
+
+        So they depend on θ alone, to the last bit: exp(log x) may differ from x, and a resumed run has only θ to go by.
+        """
+        kernel, likelihood = self.origin
+        p = len(kernel.theta)
+        return kernel.with_theta(theta[:p]), likelihood.with_theta(theta[p:])
 
     # one minibatch --------------------------------------------------------------------------------------------------
 
@@ -276,23 +296,9 @@ class Trainer:
         self._undo()
         began = time.perf_counter()
         y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
-        bound = InducingKernel(self.kernel, self.Z)
-        K = bound.matrices(X)
         self.before = rows, {name: part[rows] for name, part in self.state.memory.items()}
         try:
-            done = self.engine.batch(self.state, K, y, rows, self.n_rows, self.likelihood, self._size)
-            gradient, inputs = bound.pullback(X, K, done.gradient)
-            gradient = np.concatenate([gradient, done.theta])
-            value = done.log_evidence
-            if self.priors:
-                more, slope = log_prior(self._theta, self.priors)
-                value, gradient = value + more, gradient + slope
-            if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(inputs))):
-                raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
-            new = {"state": done.state}
-            if done.state.steps > self.training.warm_up:
-                rate = self._scheduled() if rate is None else rate
-                new = self._climbed(done.state, gradient, inputs, rate, len(y) / self._size)
+            value, new = self._stepped(X, y, rows, rate)
             if place is not None:
                 new |= {"place": place, "taken": self.taken + len(y), "total": self.total + len(y) * value}
                 new |= {"seconds": self.seconds + time.perf_counter() - began}
@@ -301,6 +307,25 @@ class Trainer:
             self._undo()
             raise
         return value
+
+    def _stepped(self, X, y, rows, rate) -> tuple[float, dict[str, Any]]:
+        """The estimate of the evidence, and what a step changes. Engines write sites of these rows in place."""
+        kernel, likelihood = self._at(self.theta)
+        bound = InducingKernel(kernel, self.Z)
+        K = bound.matrices(X)
+        done = self.engine.batch(self.state, K, y, rows, self.n_rows, likelihood, self._size)
+        gradient, inputs = bound.pullback(X, K, done.gradient)
+        gradient = np.concatenate([gradient, done.theta])
+        value = done.log_evidence
+        if self.priors:
+            more, slope = log_prior(self.theta, self.priors)
+            value, gradient = value + more, gradient + slope
+        if not (np.all(np.isfinite(gradient)) and np.all(np.isfinite(inputs))):
+            raise FloatingPointError("the gradient of the evidence is not finite. Are the inputs scaled?")
+        if done.state.steps <= self.training.warm_up:
+            return value, {"state": done.state}
+        rate = self._scheduled() if rate is None else rate
+        return value, self._climbed(done.state, gradient, inputs, rate, len(y) / self._size)
 
     def _undo(self) -> None:
         """Restore the sites of a step that did not end. An interrupt in here does no harm: the next call begins again."""
@@ -370,22 +395,17 @@ class Trainer:
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
         self.identity = {**self.identity, "later": fingerprint(self.identity.get("later"), np.asarray(X), np.asarray(y))}
 
-    @property
-    def _theta(self) -> np.ndarray:
-        return np.concatenate([self.kernel.theta, self.likelihood.theta])
-
     def _climbed(self, state, gradient, inputs, rate, part):
-        """What Adam changes."""
-        p, few = len(self.kernel.theta), len(gradient)
+        """What a step changes, with Adam's move in it."""
+        few = len(gradient)
         if self.training.learn_inputs:
             gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
         adam, move = self.adam.step(gradient, rate, self.training, part)
-        bounds = np.concatenate([self.kernel.bounds.reshape(-1, 2), self.likelihood.bounds.reshape(-1, 2)])
-        theta = np.clip(self._theta + move[:few], bounds[:, 0], bounds[:, 1])
+        bounds = np.concatenate([part.bounds.reshape(-1, 2) for part in self.origin])
+        theta = np.clip(self.theta + move[:few], bounds[:, 0], bounds[:, 1])
         state = replace(state, moved=state.moved + float(np.max(np.abs(move), initial=0.0)))
-        kernel, likelihood = self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p:])
         Z = self.Z + move[few:].reshape(self.Z.shape) * self.unit if self.training.learn_inputs else self.Z
-        return {"state": state, "adam": adam, "kernel": kernel, "likelihood": likelihood, "Z": Z}
+        return {"state": state, "adam": adam, "theta": theta, "Z": Z}
 
     # passes ---------------------------------------------------------------------------------------------------------
 
@@ -413,13 +433,12 @@ class Trainer:
         return threads(self._size, self.Z, self.likelihood.n_latents)
 
     def _pass(self, source, until, saver, verbose):
-        size = self.training.batch_size or self.n_rows
-        count = -(-self.n_rows // size)
+        count = -(-self.n_rows // self._size)
         bar = tqdm(
             total=count, initial=self.place, disable=not verbose, desc=f"pass {self.epoch + 1}/{until}", leave=verbose > 1
         )
         with bar:
-            for number, (X, y, rows) in enumerate(source.batches(size, (self.seed, self.epoch))):
+            for number, (X, y, rows) in enumerate(source.batches(self._size, (self.seed, self.epoch))):
                 if number < self.place:
                     continue
                 self.step(X, y, rows, place=number + 1)
@@ -454,7 +473,7 @@ class Trainer:
         return self.best is not None and self.epoch - 1 - self.best["epoch"] >= self.training.patience
 
     def _parameters(self):
-        return {"theta": self._theta, "Z": self.Z.copy(), "P": self.state.P.copy(), "h": self.state.h.copy()}
+        return {"theta": self.theta, "Z": self.Z.copy(), "P": self.state.P.copy(), "h": self.state.h.copy()}
 
     @property
     def log_evidence(self) -> float:
@@ -472,8 +491,7 @@ class Trainer:
         return self.current() if self.best is None else self._model(self.best)
 
     def _model(self, at):
-        p = len(self.kernel.theta)
-        kernel, likelihood = self.kernel.with_theta(at["theta"][:p]), self.likelihood.with_theta(at["theta"][p:])
+        kernel, likelihood = self._at(at["theta"])
         prior = LowRankPrior(InducingKernel(kernel, at["Z"]).gram(), likelihood.n_latents, self.engine.jitter)
         return InducingModel(self.engine, kernel, likelihood, at["Z"], repaired(prior, *prior.whitened(at["P"], at["h"])))
 
@@ -485,15 +503,14 @@ class Trainer:
         checkpoints.write(path, self.identity, self._content())
 
     def _content(self) -> dict[str, Any]:
-        s, a = self.state, self.adam
-        history = np.array([[h.epoch, h.log_evidence, h.seconds, h.validation] for h in self.history])
+        """All that steps and passes change, as numbers and arrays."""
+        state = dict(vars(self.state))
+        groups = {"memory": state.pop("memory"), "state": state, "adam": vars(self.adam), "best": self.best or {}}
         return {
-            "theta": self._theta, "Z": self.Z, "adam_m": a.m, "adam_v": a.v, "adam_t": a.t,
-            "history": history.reshape(-1, 4), **{name: getattr(self, name) for name in PROGRESS},
-            **{f"state_{f.name}": getattr(s, f.name) for f in fields(s) if f.name != "memory"},
-            **{f"memory_{name}": part for name, part in s.memory.items()},
-            **({} if self.best is None else {f"best_{name}": part for name, part in self.best.items()}),
-        }  # fmt: skip
+            **{name: getattr(self, name) for name in PROGRESS},
+            **{f"{group}_{name}": part for group, parts in groups.items() for name, part in parts.items()},
+            "history": np.array([astuple(done) for done in self.history], float).reshape(-1, len(fields(Pass))),
+        }
 
     def resume(self, path: Any) -> Trainer:
         """Continue where the run that wrote `path` was; CheckpointError if that was not this run, or the file is damaged."""
@@ -507,26 +524,24 @@ class Trainer:
 
     def _restored(self, found: dict[str, np.ndarray]) -> dict[str, Any]:
         """What to change in this run to be at the place of a checkpoint, if all of it has the shapes that this run has."""
-        for name, part in self._content().items():
-            if not name.startswith(("history", "best_")) and found[name].shape != np.shape(part):
+        now = {name: part for name, part in self._content().items() if not name.startswith(("history", "best_"))}
+        for name, part in now.items():
+            if found[name].shape != np.shape(part):
                 raise ValueError(f"{name} has the shape {found[name].shape} instead of {np.shape(part)}")
-        p, s = len(self.kernel.theta), self.state
-        numbers = {f.name: found[f"state_{f.name}"] for f in fields(s) if f.name != "memory"}
-        state: dict[str, Any] = {
-            name: part if isinstance(getattr(s, name), np.ndarray) else type(getattr(s, name))(part)
-            for name, part in numbers.items()
-        }
-        best = {name[5:]: part for name, part in found.items() if name.startswith("best_")}
+        new = {name: found[name] if isinstance(part, np.ndarray) else type(part)(found[name]) for name, part in now.items()}
+        best = _group(found, "best")
         return {
-            "kernel": self.kernel.with_theta(found["theta"][:p]),
-            "likelihood": self.likelihood.with_theta(found["theta"][p:]),
-            "Z": found["Z"],
-            "state": State(**state, memory={name: found[f"memory_{name}"] for name in s.memory}),
-            "adam": Adam(found["adam_m"], found["adam_v"], float(found["adam_t"])),
-            **{name: type(getattr(self, name))(found[name]) for name in PROGRESS},
-            "history": [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"].reshape(-1, 4)],
+            **{name: new[name] for name in PROGRESS},
+            "state": State(**_group(new, "state"), memory=_group(new, "memory")),
+            "adam": Adam(**_group(new, "adam")),
+            "history": [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"].reshape(-1, len(fields(Pass)))],
             "best": {**best, "score": float(best["score"]), "epoch": int(best["epoch"])} if best else None,
-        }  # fmt: skip
+        }
+
+
+def _group(content: dict[str, Any], group: str) -> dict[str, Any]:
+    """The parts of a checkpoint that belong to a group, without its name."""
+    return {name.removeprefix(f"{group}_"): part for name, part in content.items() if name.startswith(f"{group}_")}
 
 
 class Saver:
