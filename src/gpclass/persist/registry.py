@@ -12,6 +12,7 @@ from functools import lru_cache
 
 AREAS = ("numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse", "learning", "sampling")
 MODULES = ("estimator", "regressor", "tables")
+SOURCES = ("learning.streams", "learning.files", "learning.checkpoint")  # of rows and runs: models hold none of these
 SKLEARN = {
     "sklearn.pipeline": ("Pipeline",),
     "sklearn.compose": ("ColumnTransformer",),
@@ -52,6 +53,8 @@ def _ours() -> dict[str, type]:
         modules += [info.name for info in pkgutil.walk_packages(package.__path__, f"{root}.{area}.")]
     found = {}
     for name in modules:
+        if name.removeprefix(root + ".") in SOURCES:
+            continue
         module = importlib.import_module(name)
         for cls in vars(module).values():
             if inspect.isclass(cls) and cls.__module__ == name and not issubclass(cls, BaseException):
