@@ -178,8 +178,22 @@ def test_streams_and_arrays_continue_their_own(tmp_path):
     run = train_inducing(pieces(20), *args, checkpoint=path)
     again = train_inducing(pieces(20), *args, checkpoint=path, resume="must")
     assert_same_run(run, again)
+    for other in (pieces(7), Arrays(X, Y)):
+        assert_same_run(run, train_inducing(other, *args, checkpoint=path, resume="must"))
     with pytest.raises(CheckpointError, match=r"What differs: data\."):
         train_inducing(pieces(20, X[::-1]), *args, checkpoint=path)
+
+
+def test_the_order_that_rows_are_read_in_belongs_to_a_run(tmp_path):
+    """A pass goes on with the rows that are left of it: those of a stream depend on its buffer."""
+    path = tmp_path / "run.npz"
+    parts = [(X[i : i + 5], Y[i : i + 5]) for i in range(0, 60, 5)]
+    args = RBF(1.0, 4.0), MultinomialProbit(3), ScalableEP(**FEW)
+    run = train_inducing(Batches.of(parts, buffer=20), *args, checkpoint=path)
+    assert_same_run(run, train_inducing(Batches.of(parts, buffer=20), *args, checkpoint=path, resume="must"))
+    for other in (Batches.of(parts, buffer=30), Batches.of(lambda: parts, buffer=20), Arrays(X, Y)):
+        with pytest.raises(CheckpointError, match=r"What differs: order of the rows\."):
+            train_inducing(other, *args, checkpoint=path)
 
 
 def test_rows_that_came_later_make_another_run(tmp_path):

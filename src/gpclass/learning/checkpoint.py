@@ -1,8 +1,8 @@
 """Checkpoints of runs on minibatches: files that hold a run's state, and whose run that is.
 
-A checkpoint is an uncompressed `.npz` file. Its `identity` says what the run was made from: hashes of the data and the
-labels, the kernel, likelihood, engine and priors with all their settings, and the seed. Only a run with the same identity
-continues from it; the number of passes and the path may differ.
+A checkpoint is an uncompressed `.npz` file. Its `identity` says what the run was made from: hashes of the data, the labels
+and the order that rows are read in, the kernel, likelihood, engine and priors with all their settings, and the seed. Only a
+run with the same identity continues from it; the number of passes and the path may differ.
 """
 
 from __future__ import annotations
@@ -42,16 +42,22 @@ class CheckpointError(ValueError):
 
 
 class RowHashes:
-    """Hashes of all rows and of all labels, the same in whatever order and pieces they come.
+    """Hashes of all rows, of all labels, and of the order that they are read in.
 
-    Each row's hash is mixed with the row's number and the results are added modulo 2^64.
+    Those of rows and labels are the same in whatever order and pieces these come: each row's hash is mixed with the row's
+    number and the results are added modulo 2^64. For the order, each row's number is mixed with its place in the pass. A
+    run is resumed in the middle of a pass, which must go on with the rows that are left: a stream with another buffer, say,
+    brings others.
     """
 
     def __init__(self) -> None:
-        self.data = self.labels = 0
+        self.data = self.labels = self.order = self.read = 0
 
     def add(self, batch: Batch) -> None:
         places = _mixed(np.asarray(batch.rows).astype(np.uint64))
+        turns = np.arange(self.read, self.read + len(places), dtype=np.uint64)
+        self.order = (self.order + int(np.sum(_mixed(places + turns)))) % MODULUS
+        self.read += len(places)
         self.data = (self.data + int(np.sum(_mixed(row_fingerprints(batch.X) + places)))) % MODULUS
         different, which = np.unique(batch.y, return_inverse=True)
         hashes = np.array([int(fingerprint(_label(label))[:16], 16) for label in different.tolist()], np.uint64)
@@ -92,6 +98,7 @@ def identity(
     return {
         "data": {"rows": shape[0], "columns": shape[1], "hash": f"{hashes.data:016x}"},
         "labels": {"classes": len(classes), "hash": f"{hashes.labels:016x} {fingerprint(np.asarray(classes))}"},
+        "order of the rows": {"hash": f"{hashes.order:016x}"},
         **{name: json.loads(json.dumps(described(part))) for name, part in parts.items()},
         "seed": int(seed),
         "inducing inputs": None if Z is None else {"hash": fingerprint(Z)},
