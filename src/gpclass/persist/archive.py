@@ -77,7 +77,7 @@ def is_model(path: str | os.PathLike[str]) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             _manifest(archive)
-    except (ModelFileError, *DAMAGE):
+    except DAMAGE:  # ModelFileError, a ValueError, among them
         return False
     return True
 
