@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr, ndtri, softmax
 from scipy.stats import multivariate_normal, norm, qmc
 
-from gpclass.numerics import covariance_roots, expected_softmax, winner_probabilities
+from gpclass.numerics import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
 from gpclass.numerics.shares import bivariate_orthant
 
 BOTH = [expected_softmax, winner_probabilities]
@@ -82,7 +82,11 @@ def test_softmax_of_independent_classes_by_one_integral(C, var):
     assert truth.sum() == pytest.approx(1, abs=1e-6)  # the truth's own check
     p = expected_softmax(mean[None], var * np.eye(C)[None])[0]
     assert_allclose(p, truth, rtol=1e-3 if C == 3 else 0.03)
-    assert_array_equal(p[1:], p[1])  # exchangeable
+    alone = independent_softmax(mean[None], np.full((1, C), var))[0]
+    assert_allclose(alone, truth, rtol=1e-3)
+    assert_allclose(alone, truth, rtol=0, atol=1e-4)
+    for shares in (p, alone):
+        assert_allclose(shares[1:], shares[1], rtol=1e-13)  # exchangeable
 
 
 def test_two_orthants_and_their_limits():
@@ -147,6 +151,17 @@ def test_extreme_and_singular_covariances(shares):
     soft = shares is expected_softmax
     left = softmax(np.hstack([0 * z + 1, 0 * z, z]), axis=1) if soft else np.hstack([z < 1, 0 * z, z > 1])
     assert_allclose(p[4, [0, 2, 3]], 0.5 * (norm.pdf(z[:, 0]) @ left) * (z[1] - z[0]), atol=1e-3)
+
+
+def test_independent_softmax_against_the_joint_one():
+    """Two ways to the same integral, for three classes both good to 1e-4; some variances zero or far apart."""
+    rng = np.random.default_rng(4)
+    mean, var = 3 * rng.normal(size=(60, 3)), np.exp(3 * rng.normal(size=(60, 3))) * (rng.random((60, 3)) < 0.8)
+    p = independent_softmax(mean, var)
+    assert_allclose(p, expected_softmax(mean, var[:, :, None] * np.eye(3)), rtol=0, atol=2e-4)
+    assert_allclose(p[var.max(1) == 0], softmax(mean[var.max(1) == 0], axis=1), atol=1e-6)
+    assert_array_equal(p, np.concatenate([independent_softmax(mean[i : i + 1], var[i : i + 1]) for i in range(60)]))
+    assert_allclose(independent_softmax(mean[:, ::-1], var[:, ::-1]), p[:, ::-1], atol=1e-12)
 
 
 def test_roots_of_covariances():

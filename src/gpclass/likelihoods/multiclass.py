@@ -7,6 +7,7 @@ to its class's latent value before all else. Only differences of biases matter: 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -165,18 +166,28 @@ def _order(y, n_classes):
 
 
 def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
-    """(m, C) probabilities that each latent value is the largest once it has got independent noise of variance `noise`.
+    """(m, C) probabilities that each latent value is the largest once it has got independent noise of variance `noise`."""
 
-    By a one-dimensional integral where the values of a row are independent, else by `winner_probabilities`.
+    def independent(mean, var):
+        log_p = log_largest(mean, positive(noise + var))
+        p = np.exp(log_p - log_p.max(1, keepdims=True))
+        return p / p.sum(1, keepdims=True)
+
+    return by_structure(mean, cov, independent, lambda m, V: winner_probabilities(m, V + noise * np.eye(m.shape[1])))
+
+
+def by_structure(mean: np.ndarray, cov: np.ndarray, independent: Callable, correlated: Callable) -> np.ndarray:
+    """(m, C) one function of means and variances for rows of independent latent values, one of covariances for the others.
+
+    cov (m, C, C), or variances (m, C).
     """
-    cov = full_covariances(cov)
+    mean, cov = np.asarray(mean, float), full_covariances(cov)
     var = np.diagonal(cov, axis1=1, axis2=2)
     alone = np.count_nonzero(cov, axis=(1, 2)) == np.count_nonzero(var, axis=1)
     p = np.empty(mean.shape)
-    log_p = log_largest(mean[alone], positive(noise + var[alone]))
-    p[alone] = np.exp(log_p - log_p.max(1, keepdims=True))
-    p[~alone] = winner_probabilities(mean[~alone], cov[~alone] + noise * np.eye(mean.shape[1]))
-    return p / p.sum(1, keepdims=True)
+    p[alone] = independent(mean[alone], var[alone])
+    p[~alone] = correlated(mean[~alone], cov[~alone])
+    return p
 
 
 def positive(var: np.ndarray) -> np.ndarray:

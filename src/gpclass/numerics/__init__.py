@@ -28,7 +28,7 @@ from .normal import (
     log_ndtr_and_hazard,
 )
 from .quadrature import gaussian_nodes
-from .shares import covariance_roots, expected_softmax, winner_probabilities
+from .shares import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
 from .truncated import log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
 
@@ -44,6 +44,7 @@ __all__ = [
     "hazard",
     "hazard_curvature",
     "hub_integral",
+    "independent_softmax",
     "largest",
     "log_concave",
     "log_largest",

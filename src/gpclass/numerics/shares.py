@@ -17,6 +17,9 @@ classes leave one such direction, for a second trapezoid rule). Drawing contrast
 in turn needs more work here, since each is drawn given the latent values before it, not given these and their noise.
 
 The number of points is doubled, class by class, until the changes are small. No answer depends on the other rows.
+
+Independent latent values need one integral, over the largest of f_j + Gumbel noise: `independent_softmax` here, `log_largest` in
+`winner` for the largest itself.
 """
 
 from __future__ import annotations
@@ -30,16 +33,20 @@ from scipy.stats import qmc
 
 from .normal import hazard
 
-FIRST, MOST = 64, 1 << 14  # quasi-random points: to begin with, at most
+FIRST, MOST = 64, 1 << 15  # quasi-random points: to begin with, at most
 # Points are doubled until the last changes are below these: absolute, over √C, since the largest class has the errors of all
 # others; and relative, for probabilities above FLOOR
-ABSOLUTE, RELATIVE, FLOOR = 6e-4, 0.02, 5e-6
+ABSOLUTE, RELATIVE, FLOOR = 4e-4, 0.015, 5e-6
 REACH = 5.8  # standard deviations that a trapezoid rule covers on either side of the mode
 # Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/2.2) = 1e-4 of the
-# value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian
-STEP = 2.2
+# value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian. The smaller one, where few lines
+# are all there is, is off by 1e-5
+STEP, SMALL_STEP = 2.2, 1.7
 LEAST_NODES = 13
 MOST_NODES = 2049  # contrasts too sharp for them switch between two nodes, which averages out over the lines
+# Independent latent values: steps of the rules over the largest, in its smallest possible standard deviation, and over one
+# value, in units of f; how far the first goes beyond the Gaussians, where Gumbel's tails are exp(-exp(3.5)) and exp(-17)
+OUTER_STEP, INNER_STEP, LEFT, RIGHT = 0.9, 0.9, 3.5, 17.0
 FACTORED = 257  # nodes up to which exponentials of sums are taken apart without overflow
 BLOCK = 1 << 15  # numbers in an array: stays within a core's cache
 CLIMB = 8  # steps towards the mode, which only gives lines their direction
@@ -194,7 +201,7 @@ def _softmax(mu, S):
         z = ndtri(points(len(mu) - 1))
         return _doubled(lambda pairs, at: lines.softmax(pairs, z[:, at]), mu.shape[1], len(mu) + 1, lines.nodes)
     p = np.empty(mu.shape[1])
-    counts = _count(_range(lines.across[:, 0])) if len(mu) == 2 else np.ones(mu.shape[1], int)
+    counts = _count(_range(lines.across[:, 0]), 2) if len(mu) == 2 else np.ones(mu.shape[1], int)
     for size in np.unique(np.stack([counts, lines.nodes]), axis=1).T:
         z = np.linspace(-REACH, REACH, size[0])[None] if len(mu) == 2 else np.zeros((0, 1))
         weights = np.exp(-0.5 * np.sum(z * z, axis=0))
@@ -222,7 +229,7 @@ class _Lines:
         mirror /= _norm(mirror)
         self.along = _product(L, unit)  # (d, P)
         self.across = L[:, :-1] - 2 * _product(L, mirror)[:, None] * mirror[:-1]  # (d, d - 1, P)
-        self.nodes = _count(_range(self.along))  # (P,) of the rule along lines
+        self.nodes = _count(_range(self.along), len(mu))  # (P,) of the rule along lines
 
     def softmax(self, pairs, z):
         """(p, n) E[1 / (1 + Σ exp(-g))] along the lines at z (d - 1, n), for pairs with the same number of nodes."""
@@ -271,16 +278,53 @@ def _climb(mu, L):
     return x
 
 
-def _count(sharpness):
-    """Nodes of a trapezoid rule for softmax of contrasts that differ by `sharpness` a step; few different numbers."""
-    wanted = np.clip(2 * REACH * sharpness / STEP, LEAST_NODES - 1, MOST_NODES - 1)
-    half_octaves = np.ceil(2 * np.log2(wanted / (LEAST_NODES - 1)) - 1e-9)
-    return 1 + np.ceil((LEAST_NODES - 1) * 2 ** (0.5 * half_octaves)).astype(int)
+def _count(sharpness, d):
+    """Nodes of a trapezoid rule for softmax of d contrasts whose differences change at the rate `sharpness`."""
+    return _rounded_up(2 * REACH * sharpness / (STEP if d > 2 else SMALL_STEP))
 
 
 def _range(rates):
     """(P,) how fast contrasts (d, P), and zero, move away from each other."""
     return np.maximum(rates.max(0), 0.0) - np.minimum(rates.min(0), 0.0)
+
+
+def independent_softmax(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """(m, C) expectation of softmax(f) for independent f ~ N(mean, var), mean and var (m, C); good to 1e-4.
+
+    softmax_c is the probability that f_c + g_c is the largest, g independent Gumbel noise: with G_j the distribution function
+    of f_j + g_j it is ∫ G_c'(v) ∏_{j≠c} G_j(v) dv. Both integrals, that in G_j included, are trapezoid rules.
+    """
+    mean, sd = np.asarray(mean, float), np.sqrt(np.asarray(var, float))
+    start = np.max(mean - REACH * sd, axis=1) - LEFT
+    length = np.max(mean + REACH * sd, axis=1) + RIGHT - start
+    outer = _rounded_up(length / (OUTER_STEP * np.sqrt(1 + np.min(sd, axis=1) ** 2)))
+    inner = _rounded_up(2 * REACH * np.max(sd, axis=1) / INNER_STEP)
+    p = np.empty(mean.shape)
+    for size in np.unique(np.stack([outer, inner]), axis=1).T:
+        rows = np.flatnonzero((outer == size[0]) & (inner == size[1]))
+        for some in _blocks(rows, size[0] * size[1] * mean.shape[1]):
+            p[some] = _independent(mean[some], sd[some], start[some], length[some], *size)
+    return p / p.sum(1, keepdims=True)
+
+
+def _independent(mean, sd, start, length, outer, inner):
+    v = start[:, None] + length[:, None] * np.linspace(0.0, 1.0, outer)
+    e = np.linspace(-REACH, REACH, inner)
+    weights = np.exp(-0.5 * e * e)
+    above = v[:, None, :, None] - mean[:, :, None, None] - sd[:, :, None, None] * e  # (m, C, outer, inner)
+    rate = np.exp(np.minimum(-above, 30.0))
+    cdf = np.exp(-rate)
+    G = np.matmul(cdf, weights / weights.sum())
+    slope = np.matmul(np.multiply(rate, cdf, out=rate), weights / weights.sum())
+    log_G = np.log(np.maximum(G, TINY))
+    others = np.exp(log_G.sum(1, keepdims=True) - log_G)
+    return np.ascontiguousarray(slope * others).sum(2) * (length / (outer - 1))[:, None]
+
+
+def _rounded_up(count, least=LEAST_NODES):
+    """Numbers of nodes of at least `count`, few different ones."""
+    half_octaves = np.ceil(2 * np.log2(np.clip(count, least - 1, MOST_NODES - 1) / (least - 1)) - 1e-9)
+    return 1 + np.ceil((least - 1) * 2 ** (0.5 * half_octaves)).astype(int)
 
 
 def semidefinite_cholesky(S: np.ndarray) -> np.ndarray:
