@@ -42,9 +42,9 @@ class Softmax(Multiclass):
     def predictive(self, mean, cov) -> np.ndarray:
         """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
 
-        Good to 1e-4 up to three classes and where latent values are independent. Else, up to ten classes, the absolute error is
-        below 1e-3, and the relative error of probabilities above 1e-5 is below 5 %. Beyond twenty classes a rule of 4096 points
-        that all classes share has absolute errors up to 1e-2.
+        Good to 1e-4 up to three classes and where latent values are independent. Else, up to ten classes, the absolute
+        error is below 1e-3, and the relative error of probabilities above 1e-5 is below 5 %. Beyond twenty classes a rule
+        of 4096 points that all classes share has absolute errors up to 1e-2.
         """
         correlated = expected_softmax if self.n_classes <= SEVERAL else self._by_common_points
         return by_structure(np.asarray(mean, float) + self.offset, cov, independent_softmax, correlated)

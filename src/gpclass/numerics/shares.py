@@ -18,8 +18,8 @@ in turn needs more work here, since each is drawn given the latent values before
 
 The number of points is doubled, class by class, until the changes are small. No answer depends on the other rows.
 
-Independent latent values need one integral, over the largest of f_j + Gumbel noise: `independent_softmax` here, `log_largest` in
-`winner` for the largest itself.
+Independent latent values need one integral for all classes, over the largest of f_j + Gumbel noise (`independent_softmax`);
+for the largest itself see `log_largest` in `winner`.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ FIRST, MOST = 64, 1 << 15  # quasi-random points: to begin with, at most
 ABSOLUTE, RELATIVE, FLOOR = 4e-4, 0.015, 5e-6
 REACH = 5.8  # standard deviations that a trapezoid rule covers on either side of the mode
 # Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/2.2) = 1e-4 of the
-# value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian. The smaller one, where few lines
-# are all there is, is off by 1e-5
+# value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian. The smaller step, for classes
+# that have few lines, is off by 1e-5
 STEP, SMALL_STEP = 2.2, 1.7
 LEAST_NODES = 13
 MOST_NODES = 2049  # contrasts too sharp for them switch between two nodes, which averages out over the lines
@@ -291,8 +291,8 @@ def _range(rates):
 def independent_softmax(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     """(m, C) expectation of softmax(f) for independent f ~ N(mean, var), mean and var (m, C); good to 1e-4.
 
-    softmax_c is the probability that f_c + g_c is the largest, g independent Gumbel noise: with G_j the distribution function
-    of f_j + g_j it is ∫ G_c'(v) ∏_{j≠c} G_j(v) dv. Both integrals, that in G_j included, are trapezoid rules.
+    softmax_c is the probability that f_c + g_c is the largest, g independent Gumbel noise. With G_j the distribution
+    function of f_j + g_j, itself an integral over f_j, it is ∫ G_c'(v) ∏_{j≠c} G_j(v) dv; both by trapezoid rules.
     """
     mean, sd = np.asarray(mean, float), np.sqrt(np.asarray(var, float))
     start = np.max(mean - REACH * sd, axis=1) - LEFT
