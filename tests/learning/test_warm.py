@@ -12,7 +12,7 @@ from gpclass.inference import EP, Laplace, MeanFieldProbit, NestedEP
 from gpclass.kernels import RBF
 from gpclass.learning import Objective, maximise, resolve_priors
 from gpclass.learning import objective as rows_rule
-from gpclass.learning.optimise import _improved
+from gpclass.learning.optimise import improved
 from gpclass.learning.warm import WarmStart
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit
 
@@ -123,7 +123,7 @@ def test_curvature_of_fewer_rows_is_that_of_the_objective_there(monkeypatch):
     monkeypatch.setattr(rows_rule, "MANY", 200)
     objective = problem(n=240)
     fewer = objective.of_fewer_rows()
-    theta, metric = _improved(objective, fewer, objective.theta, 100)
+    theta, metric, _ = improved(objective, fewer, objective.theta, 100)
     step = 1e-3
     sides = [[fewer.evaluate(theta + s * e, tol=1e-9).gradient for s in (step, -step)] for e in np.eye(2)]
     curvature = np.array([(low - high) / (2 * step) for high, low in sides])
