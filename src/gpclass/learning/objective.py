@@ -73,13 +73,10 @@ class Objective:
         """The same with one of `parts` for a kernel."""
         return replace(self, kernel=part.kernel, priors=[self.priors[i] for i in part.own])
 
-    def of_fewer_rows(self, many: int = MANY, least: int = LEAST) -> Objective | None:
-        """The same of a third of the rows, spread evenly over the labels and the order of the data.
-
-        None for fewer than `many` latent values, or if fewer than `least` rows would be left.
-        """
+    def of_fewer_rows(self) -> Objective | None:
+        """The same of a third of the rows, spread evenly over the labels and the order of the data; None if these are few."""
         n = len(self.y)
-        if n * self.likelihood.n_latents < many or n // SHARE < least:
+        if n * self.likelihood.n_latents < MANY or n // SHARE < LEAST:
             return None
         by_label = np.argsort(self.y, kind="stable")
         rows = np.sort(by_label[np.linspace(0, n - 1, min(FEW, n // SHARE)).astype(int)])
