@@ -74,7 +74,7 @@ class Objective:
         return replace(self, kernel=part.kernel, priors=[self.priors[i] for i in part.own])
 
     def of_fewer_rows(self) -> Objective | None:
-        """The same of a third of the rows, spread evenly over the labels and the order of the data; None if these are few."""
+        """The same with a third of the rows, spread evenly over labels and order of the data; None if these are few."""
         n = len(self.y)
         if n * self.likelihood.n_latents < MANY or n // SHARE < LEAST:
             return None
