@@ -35,8 +35,9 @@ from .normal import hazard
 
 FIRST, MOST = 64, 1 << 15  # quasi-random points: to begin with, at most
 # Points are doubled until the last changes are below these: absolute, over √C, since the largest class has the errors of all
-# others; and relative, for probabilities above FLOOR
-ABSOLUTE, RELATIVE, FLOOR = 4e-4, 0.015, 5e-6
+# others; and relative, for probabilities above FLOOR, which also have a standard error of independent points of at most
+# RELATIVE / SPREAD
+ABSOLUTE, RELATIVE, FLOOR, SPREAD = 4e-4, 0.02, 5e-6, 0.25
 REACH = 5.8  # standard deviations that a trapezoid rule covers on either side of the mode
 # Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/2.2) = 1e-4 of the
 # value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian. The smaller step, for classes
@@ -372,29 +373,31 @@ def _doubled(values: Callable, n_pairs: int, n_classes: int, nodes: np.ndarray) 
     remainder. `nodes` (P,) are the numbers that each pair needs for one point; a call has pairs of the same number.
     """
 
-    def means(pairs, *slices):
-        out = np.empty((len(slices), len(pairs)))
+    def averages(pairs, start, stop):
+        """(p, 4) averages over a quarter, half and all of the points from start to stop, and that of squares."""
+        out, n = np.empty((len(pairs), 4)), stop - start
         for count in np.unique(nodes[pairs]):
-            for at in _blocks(np.flatnonzero(nodes[pairs] == count), count * (slices[-1].stop - slices[0].start)):
-                got = values(pairs[at], slice(slices[0].start, slices[-1].stop))
-                for part, one in zip(out, slices, strict=True):
-                    part[at] = got[:, one.start - slices[0].start : one.stop - slices[0].start].mean(1)
+            for at in _blocks(np.flatnonzero(nodes[pairs] == count), count * n):
+                got = values(pairs[at], slice(start, stop))
+                parts = (got[:, : n // 4], got[:, : n // 2], got, got * got)
+                out[at] = np.stack([part.mean(1) for part in parts], axis=1)
         return out
 
     n = FIRST
-    first, second, rest = means(np.arange(n_pairs), slice(0, n // 4), slice(n // 4, n // 2), slice(n // 2, n))
-    half = 0.5 * (first + second)
-    p = 0.5 * (half + rest)
-    error = np.maximum(np.abs(p - half), 0.5 * np.abs(half - first))
+    quarter, half, p, square = averages(np.arange(n_pairs), 0, n).T.copy()
+    error = np.maximum(np.abs(p - half), 0.5 * np.abs(half - quarter))
+    # values that differ much can agree by chance over few points
+    least = np.maximum(square - p**2, 0.0) * (SPREAD / (RELATIVE * np.maximum(p, TINY))) ** 2
     by_class = p.reshape(n_classes, -1)
     largest = (by_class >= (1 - 1e-9) * by_class.max(0)).ravel()
     pairs = np.flatnonzero(~largest)
     while n < MOST:
         at, e = p[pairs], error[pairs]
-        pairs = pairs[(e > ABSOLUTE / np.sqrt(n_classes)) | ((e > RELATIVE * at) & (at > FLOOR))]
+        rough = (e > RELATIVE * at) | (n < least[pairs])
+        pairs = pairs[(e > ABSOLUTE / np.sqrt(n_classes)) | (rough & (at > FLOOR))]
         if not len(pairs):
             break
-        change = 0.5 * (means(pairs, slice(n, 2 * n))[0] - p[pairs])
+        change = 0.5 * (averages(pairs, n, 2 * n)[:, 2] - p[pairs])
         p[pairs] += change
         error[pairs] = np.maximum(np.abs(change), 0.5 * error[pairs])
         n *= 2
