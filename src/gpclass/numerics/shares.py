@@ -13,8 +13,8 @@ what those before it leave, the least likely ones first (Geweke, Hajivassiliou &
 
 *Softmax.* Line sampling (Koutsourelakis, Pradlwarter & Schuëller 2004): the direction of x that leads to where the class has
 most of its mass is done by the trapezoid rule, the directions at right angles to it by quasi-random points (three
-classes leave one such direction, for a second trapezoid rule). Drawing contrasts
-in turn needs more work here, since each is drawn given the latent values before it, not given these and their noise.
+classes leave one such direction, for a second trapezoid rule). Beyond three classes, those of probability above `RARE` are
+averaged over points of f that all classes share, which is quicker where only the absolute error counts.
 
 The number of points is doubled, class by class, until the changes are small. No answer depends on the other rows.
 
@@ -33,11 +33,13 @@ from scipy.stats import qmc
 
 from .normal import hazard
 
-FIRST, MOST = 64, 1 << 15  # quasi-random points: to begin with, at most
+FIRST, FIRST_COMMON, MOST = 64, 1024, 1 << 16  # quasi-random points: to begin with (of a class, of all classes), at most
+RARE = 0.02  # probability below which a relative error of 5 % is a smaller absolute one than 1e-3
 # Points are doubled until the last changes are below these: absolute, over √C, since the largest class has the errors of all
 # others; and relative, for probabilities above FLOOR, which also have a standard error of independent points of at most
 # RELATIVE / SPREAD
-ABSOLUTE, RELATIVE, FLOOR, SPREAD = 4e-4, 0.02, 5e-6, 0.25
+ABSOLUTE, RELATIVE, FLOOR, SPREAD = 4e-4, 0.02, 5e-6, 0.4
+COMMON = 2.5e-4  # the same, absolute, where all classes share the points
 REACH = 5.8  # standard deviations that a trapezoid rule covers on either side of the mode
 # Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/2.2) = 1e-4 of the
 # value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian. The smaller step, for classes
@@ -77,8 +79,7 @@ def _by_class(mean, cov, integral):
     order, mean, cov = _canonical(np.asarray(mean, float), np.asarray(cov, float))
     p, rows = np.empty(mean.shape), max(1, 8 * BLOCK // mean.shape[1] ** 3)
     for i in range(0, len(mean), rows):
-        each, remainder = integral(*_contrasts(mean[i : i + rows], cov[i : i + rows]))
-        np.put_along_axis(p[i : i + rows], order[i : i + rows], _joined(each, remainder, mean.shape[1]), 1)
+        np.put_along_axis(p[i : i + rows], order[i : i + rows], integral(mean[i : i + rows], cov[i : i + rows]), 1)
     return p
 
 
@@ -110,35 +111,49 @@ def _contrasts(mean, cov):
     return (f - f[rest]).reshape(C - 1, -1), joint.reshape(C - 1, C - 1, -1)
 
 
-def _joined(p, remainder, n_classes):
+def _in_rows(pairs, n_classes):
+    """(m, C) from the pairs (P,); contiguous, so that sums over classes are the same for one row as for many."""
+    return np.ascontiguousarray(pairs.reshape(n_classes, -1).T)
+
+
+def _normalised(p, remainder=None):
     """(m, C) probabilities that sum to one: classes that are a remainder, if any, take what is missing in equal parts."""
-    # contiguous rows: sums over classes must be the same for one row as for many
-    p, remainder = (np.ascontiguousarray(part.reshape(n_classes, -1).T) for part in (p, remainder))
-    missing = 1 - p.sum(1, keepdims=True)
-    p = np.maximum(p + missing * remainder / np.maximum(remainder.sum(1, keepdims=True), 1), 0.0)
+    if remainder is not None:
+        missing = 1 - p.sum(1, keepdims=True)
+        p = np.maximum(p + missing * remainder / np.maximum(remainder.sum(1, keepdims=True), 1), 0.0)
     return p / p.sum(1, keepdims=True)
 
 
 # the largest ----------------------------------------------------------------------------------------------------------
 
 
-def _winner(mu, S):
-    """(P,) P(g > 0), and which of them are to be remainders."""
-    if len(mu) == 1:
-        return ndtr(mu[0] / np.sqrt(np.maximum(S[0, 0], TINY))), np.zeros(mu.shape[1], bool)
-    p, few = np.zeros(mu.shape[1]), np.arange(mu.shape[1])
-    if len(mu) == 2:
+def _winner(mean, cov):
+    """(m, C) probability that each is the largest; classes in canonical order."""
+    mu, S = _contrasts(mean, cov)
+    C, P = mean.shape[1], mu.shape[1]
+    if C == 2:
+        return _normalised(_in_rows(ndtr(mu[0] / np.sqrt(np.maximum(S[0, 0], TINY))), C))
+    p, few = np.zeros(P), np.arange(P)
+    if C == 3:
         p = bivariate_orthant(mu, S)
         few = np.flatnonzero(p < 1e-9)  # the closed form has no digits left
     mu, L = in_turn(mu[:, few], S[..., few])
 
     def values(pairs, at):
-        return sequential(mu[:, pairs], L[..., pairs], points(len(mu) - 1)[:, at])
+        return sequential(mu[:, pairs], L[..., pairs], points(C - 2)[:, at])
 
-    if len(mu) == 2:
+    if C == 3:
         p[few] = values(np.arange(len(few)), slice(0, 4 * FIRST)).mean(1)
-        return p, np.zeros(len(p), bool)
-    return _doubled(values, mu.shape[1], len(mu) + 1, np.full(mu.shape[1], len(mu)))
+        return _normalised(_in_rows(p, C))
+    refined = _Doubled(values, np.full(P, C - 1))
+    largest = _largest(_in_rows(refined.p, C))
+    refined.refine(np.flatnonzero(~largest.T.ravel()), ABSOLUTE / np.sqrt(C))
+    return _normalised(_in_rows(refined.p, C), largest)
+
+
+def _largest(p):
+    """(m, C) which class of each row has the largest probability; several if they tie."""
+    return p >= (1 - 1e-9) * p.max(1, keepdims=True)
 
 
 def bivariate_orthant(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -195,21 +210,78 @@ def sequential(mu: np.ndarray, L: np.ndarray, uniform: np.ndarray) -> np.ndarray
 # softmax --------------------------------------------------------------------------------------------------------------
 
 
-def _softmax(mu, S):
-    """(P,) E[1 / (1 + Σ exp(-g))], and which of them are to be remainders."""
-    lines = _Lines(mu, S)
-    if len(mu) > 2:
-        z = ndtri(points(len(mu) - 1))
-        return _doubled(lambda pairs, at: lines.softmax(pairs, z[:, at]), mu.shape[1], len(mu) + 1, lines.nodes)
-    p = np.empty(mu.shape[1])
-    counts = _count(_range(lines.across[:, 0]), 2) if len(mu) == 2 else np.ones(mu.shape[1], int)
+def _softmax(mean, cov):
+    """(m, C) expectation of softmax; classes in canonical order."""
+    C = mean.shape[1]
+    lines = _Lines(*_contrasts(mean, cov))
+    if C <= 3:
+        return _normalised(_in_rows(_few_classes(lines), C))
+    z = ndtri(points(C - 2))
+    refined = _Doubled(lambda pairs, at: lines.softmax(pairs, z[:, at]), lines.nodes)
+    first = _in_rows(refined.p, C)
+    rare = first < RARE
+    refined.refine(np.flatnonzero(rare.T.ravel()), np.inf)
+    p = np.where(rare, _in_rows(refined.p, C), 0.0)
+    others = first.copy()
+    several = np.flatnonzero(np.sum(~rare, axis=1) > 1)  # one class alone is what the rare ones leave
+    others[several] = _same_where_equal(_common_points(mean[several], cov[several]), first[several])
+    others[rare] = 0.0
+    left = 1 - p.sum(1, keepdims=True)
+    return _normalised(p + left * others / np.maximum(others.sum(1, keepdims=True), TINY))
+
+
+def _few_classes(lines):
+    """(P,) E[1 / (1 + Σ exp(-g))] for one or two contrasts: no more than one direction is left to a second rule."""
+    d, P = lines.mu.shape
+    p = np.empty(P)
+    counts = _count(_range(lines.across[:, 0]), d) if d == 2 else np.ones(P, int)
     for size in np.unique(np.stack([counts, lines.nodes]), axis=1).T:
-        z = np.linspace(-REACH, REACH, size[0])[None] if len(mu) == 2 else np.zeros((0, 1))
+        z = np.linspace(-REACH, REACH, size[0])[None] if d == 2 else np.zeros((0, 1))
         weights = np.exp(-0.5 * np.sum(z * z, axis=0))
         pairs = np.flatnonzero((counts == size[0]) & (lines.nodes == size[1]))
         for some in _blocks(pairs, size[0] * size[1]):
             p[some] = np.sum(lines.softmax(some, z) * (weights / weights.sum()), axis=1)
-    return p, np.zeros(len(p), bool)
+    return p
+
+
+def _common_points(mean, cov):
+    """(m, C) averages of softmax over points of f, doubled until they change by less than `COMMON`."""
+    C = mean.shape[1]
+    # what all classes share is no matter, and would cost points
+    centred = cov - cov.mean(1, keepdims=True) - cov.mean(2, keepdims=True) + cov.mean((1, 2), keepdims=True)
+    roots = np.moveaxis(semidefinite_cholesky(np.moveaxis(centred, 0, -1)), -1, 0)
+    z = ndtri(points(C))
+
+    def values(rows, at):
+        f = np.matmul(roots[rows], z[:, at])
+        f += mean[rows, :, None]
+        f -= f.max(1, keepdims=True)
+        np.exp(f, out=f)
+        f *= 1 / f.sum(1, keepdims=True)
+        return f
+
+    n, rows = FIRST_COMMON, np.arange(len(mean))
+    p, half, quarter = np.empty((3, *mean.shape))
+    for some in _blocks(rows, C * n):
+        f = values(some, slice(0, n))
+        p[some], half[some], quarter[some] = f.mean(2), f[..., : n // 2].mean(2), f[..., : n // 4].mean(2)
+    error = np.maximum(np.abs(p - half), 0.5 * np.abs(half - quarter)).max(1, initial=0.0)
+    while n < MOST:
+        rows = rows[error[rows] > COMMON]
+        if not len(rows):
+            break
+        for some in _blocks(rows, C * n):
+            change = 0.5 * (values(some, slice(n, 2 * n)).mean(2) - p[some])
+            p[some] += change
+            error[some] = np.maximum(np.abs(change).max(1), 0.5 * error[some])
+        n *= 2
+    return p
+
+
+def _same_where_equal(p, lines):
+    """p (m, C), averaged over classes that are exchangeable: those pose the same integral, so that their lines agree."""
+    equal = np.abs(lines[:, :, None] - lines[:, None, :]) <= 1e-10 * lines[:, :, None]
+    return np.sum(equal * p[:, None, :], axis=2) / equal.sum(2)
 
 
 class _Lines:
@@ -366,39 +438,40 @@ def _blocks(pairs, size):
     return (pairs[i : i + most] for i in range(0, len(pairs), most))
 
 
-def _doubled(values: Callable, n_pairs: int, n_classes: int, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Averages (P,) of `values(pairs, slice of points)` (p, n), with as many points as each pair needs.
+class _Doubled:
+    """Averages p (P,) of `values(pairs, slice of points)` (p, n), first of few points, then of as many as are needed.
 
-    The largest class of each row is what the others leave: it needs no more than the first points, and is marked as a
-    remainder. `nodes` (P,) are the numbers that each pair needs for one point; a call has pairs of the same number.
+    `nodes` (P,) are the numbers that each pair needs for one point; a call has pairs of the same number.
     """
 
-    def averages(pairs, start, stop):
+    def __init__(self, values: Callable, nodes: np.ndarray):
+        self.values, self.nodes = values, nodes
+        quarter, half, self.p, square = self._averages(np.arange(len(nodes)), 0, FIRST).T.copy()
+        self.error = np.maximum(np.abs(self.p - half), 0.5 * np.abs(half - quarter))
+        # values that differ much can agree by chance over few points
+        spread = np.maximum(square - self.p**2, 0.0) / np.maximum(self.p, 1e-150) ** 2
+        self.least = spread * (SPREAD / RELATIVE) ** 2
+
+    def refine(self, pairs: np.ndarray, absolute: float) -> None:
+        """More points for some pairs, until their errors are below `absolute` and `RELATIVE`."""
+        n = FIRST
+        while n < MOST:
+            p, error = self.p[pairs], self.error[pairs]
+            rough = (error > RELATIVE * p) | (n < self.least[pairs])
+            pairs = pairs[(error > absolute) | (rough & (p > FLOOR))]
+            if not len(pairs):
+                break
+            change = 0.5 * (self._averages(pairs, n, 2 * n)[:, 2] - self.p[pairs])
+            self.p[pairs] += change
+            self.error[pairs] = np.maximum(np.abs(change), 0.5 * self.error[pairs])
+            n *= 2
+
+    def _averages(self, pairs, start, stop):
         """(p, 4) averages over a quarter, half and all of the points from start to stop, and that of squares."""
         out, n = np.empty((len(pairs), 4)), stop - start
-        for count in np.unique(nodes[pairs]):
-            for at in _blocks(np.flatnonzero(nodes[pairs] == count), count * n):
-                got = values(pairs[at], slice(start, stop))
+        for count in np.unique(self.nodes[pairs]):
+            for at in _blocks(np.flatnonzero(self.nodes[pairs] == count), count * n):
+                got = self.values(pairs[at], slice(start, stop))
                 parts = (got[:, : n // 4], got[:, : n // 2], got, got * got)
                 out[at] = np.stack([part.mean(1) for part in parts], axis=1)
         return out
-
-    n = FIRST
-    quarter, half, p, square = averages(np.arange(n_pairs), 0, n).T.copy()
-    error = np.maximum(np.abs(p - half), 0.5 * np.abs(half - quarter))
-    # values that differ much can agree by chance over few points
-    least = np.maximum(square - p**2, 0.0) * (SPREAD / (RELATIVE * np.maximum(p, TINY))) ** 2
-    by_class = p.reshape(n_classes, -1)
-    largest = (by_class >= (1 - 1e-9) * by_class.max(0)).ravel()
-    pairs = np.flatnonzero(~largest)
-    while n < MOST:
-        at, e = p[pairs], error[pairs]
-        rough = (e > RELATIVE * at) | (n < least[pairs])
-        pairs = pairs[(e > ABSOLUTE / np.sqrt(n_classes)) | (rough & (at > FLOOR))]
-        if not len(pairs):
-            break
-        change = 0.5 * (averages(pairs, n, 2 * n)[:, 2] - p[pairs])
-        p[pairs] += change
-        error[pairs] = np.maximum(np.abs(change), 0.5 * error[pairs])
-        n *= 2
-    return p, largest
