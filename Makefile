@@ -46,6 +46,7 @@ speed: $(VENV)/.installed
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/multiclass.py
 	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/shares.py
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache
