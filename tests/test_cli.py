@@ -190,7 +190,7 @@ def test_audit(tmp_path):
     assert told["compared_at"] == "training rows"
     read_table(tmp_path / "wdbc.csv").iloc[40:90].to_csv(tmp_path / "more.csv", index=False)
     shown = " ".join(run("audit", tmp_path / "m", tmp_path / "more.csv").stdout.split())
-    assert "20 of 50 rows were used for training; figures for them are leave-one-out" in shown
+    assert "20 of 50 rows were used for training; scores of them are leave-one-out" in shown
     assert "class is in the table: error" in shown
     run("fit", tmp_path / "few.csv", "-t", "class", "-o", tmp_path / "ivm", "-e", "ivm")
     assert "IVM" in refused("audit", tmp_path / "ivm")
@@ -248,6 +248,21 @@ def test_training_rows_are_scored_by_leave_one_out(folder, tmp_path):
     assert both["in_training"] == out["in_training"].sum() == 75 + twins(folder)
     new = json.loads(run("predict", tmp_path / "m", folder / "test.csv", "--json").stdout)
     assert both["nlpd"] == pytest.approx((told["nlpd"] + new["nlpd"]) / 2)
+
+
+def test_predictions_of_training_rows_are_not_called_leave_one_out(folder, tmp_path):
+    """The table has what the model says; what is leave-one-out are scores, where there are labels to score with."""
+    read_table(folder / "train.csv").drop(columns="class").to_csv(tmp_path / "bare.csv", index=False)
+    model, seen = folder / "iris.gpclass", "predictions of them come from the model that has seen them"
+    for table, scored in ((folder / "train.csv", True), (tmp_path / "bare.csv", False)):
+        note = run("predict", model, table).stderr
+        assert seen in note
+        assert "leave-one-out" not in note
+        told = " ".join(run("predict", model, table, "-o", tmp_path / "out.csv", "--force").stdout.split())
+        assert seen in told
+        assert ("scores of them are leave-one-out" in told) == scored
+        p = read_table(tmp_path / "out.csv").filter(like="p(").to_numpy()
+        assert np.array_equal(p, gpclass.load(model).predict_proba(read_table(table)))
 
 
 def test_engines_without_leave_one_out_are_not_scored_by_training_rows(folder, tmp_path):
@@ -429,6 +444,27 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     assert set(told["classes"]) == set(labels)
 
 
+@pytest.mark.parametrize(("first", "second", "third"), [("01", "1", "x"), ("TRUE", "FALSE", "unknown"), ("1.0", "2.0", "-")])
+def test_labels_that_are_text_are_text_in_every_table(first, second, third, tmp_path):
+    """Also in a table from which the label is missing that shows it: scores of tables add up to those of the whole."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=60)})
+    frame["y"] = np.select([frame["x"] < -0.5, frame["x"] < 0.5], [first, second], third)
+    frame.iloc[:30].to_csv(tmp_path / "train.csv", index=False)
+    run("fit", tmp_path / "train.csv", "-t", "y", "-o", tmp_path / "m")
+    new = frame.iloc[30:]
+    parts = {"all": new, "plain": new[new["y"] != third], "rest": new[new["y"] == third]}
+    told = {}
+    for name, part in parts.items():
+        part.rename(columns={"y": "truth"}).to_csv(tmp_path / f"{name}.csv", index=False)
+        words = ("-t", "truth", "-o", tmp_path / f"{name}.html", "--json")
+        told[name] = json.loads(run("report", tmp_path / "m", tmp_path / f"{name}.csv", *words).stdout)
+    total = sum(told[name]["nlpd"] * told[name]["rows"] for name in ("plain", "rest"))
+    assert total == pytest.approx(told["all"]["nlpd"] * told["all"]["rows"])
+    new.to_csv(tmp_path / "y.csv", index=False)
+    assert json.loads(run("predict", tmp_path / "m", tmp_path / "y.csv", "--json").stdout)["nlpd"] == told["all"]["nlpd"]
+
+
 def test_labels_of_minus_and_plus_one_stay_numbers(tmp_path):
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 20)})
     frame["y"] = np.where(frame["x"] > 0.1, 1, -1)
@@ -462,7 +498,7 @@ def test_holes_are_filled_only_when_asked(mixed, tmp_path):
     assert "row 1, column 'size' is empty or NA, and 7 more cells in columns 'size', 'shape'" in line
     assert "--impute median" in line
     told = run("predict", mixed / "m.gpclass", mixed / "mixed.csv", "-o", tmp_path / "out.csv").stdout
-    assert "60 of 60 rows were used for training; figures for them are leave-one-out" in " ".join(told.split())
+    assert "scores of them are leave-one-out" in " ".join(told.split())
     out, y = read_table(tmp_path / "out.csv"), read_table(mixed / "mixed.csv")["y"]
     assert out["prediction"].dtype.kind == "i"
     assert np.mean(out["prediction"] == y) > 0.85
@@ -493,6 +529,9 @@ def test_complaints_are_one_line(folder, tmp_path):
     assert "no kernel 'rfb'" in refused("fit", train, "-t", "class", "-k", "rfb")
     assert "'epp' is not known" in refused("fit", train, "-t", "class", "-e", "epp")
     assert "Only binary" in refused("fit", train, "-t", "class", "-e", "kl", "-o", tmp_path / "m")
+    assert "Likelihoods that do: Softmax." in refused(
+        "fit", train, "-t", "class", "-e", "laplace", "--likelihood", "robust-max", "-o", tmp_path / "m"
+    )
     assert "no column 'x' to drop" in refused("fit", train, "-t", "class", "--drop", "x")
     assert "cannot be dropped" in refused("fit", train, "-t", "class", "--drop", "class")
     assert "no such folder" in refused("fit", train, "-t", "class", "-o", tmp_path / "none" / "m")
@@ -539,7 +578,8 @@ def test_python_m_gpclass(folder):
     words = [sys.executable, "-m", "gpclass", "predict", folder / "iris.gpclass", folder / "new.csv"]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=True)
     assert done.stdout.startswith("row,prediction,p(setosa)")
-    assert done.stderr == f"note: {twins(folder)} of 75 rows were used for training; figures for them are leave-one-out\n"
+    remark = "rows were used for training; predictions of them come from the model that has seen them"
+    assert done.stderr == f"note: {twins(folder)} of 75 {remark}\n"
 
 
 # real files -------------------------------------------------------------------------------------------------------------

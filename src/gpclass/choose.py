@@ -118,19 +118,35 @@ def serves(engine: Any, likelihood: Any) -> bool:
     return _latents_fit(engine, likelihood) and all(hasattr(likelihood, name) for name in needed(engine, likelihood))
 
 
+class UnsuitableLikelihood(TypeError, ValueError):
+    """An engine cannot use a likelihood. Both an object of the wrong type and a choice of names that do not go together."""
+
+
 def check_serves(engine: Any, likelihood: Any, n_classes: int) -> None:
-    """Raise a TypeError that names the likelihoods which would serve, if an engine cannot use this one."""
+    """Raise an error that names the likelihoods which would serve, if an engine cannot use this one."""
     if serves(engine, likelihood):
         return
-    makers = [*LIKELIHOODS.values()] if n_classes == 2 else []
-    every = [make() for make in makers] + [make(n_classes) for make in MULTICLASS_LIKELIHOODS.values()]
-    able = ", ".join(type(other).__name__ for other in every if serves(engine, other))
+    able = ", ".join(type(other).__name__ for other in _likelihoods_of(n_classes).values() if serves(engine, other))
     who, name = type(engine).__name__, type(likelihood).__name__
     if not _latents_fit(engine, likelihood):
         kind = "one latent function per datum" if _latents(engine) == "one" else "several classes"
-        raise TypeError(f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Likelihoods that serve: {able}.")
+        text = f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Likelihoods that serve: {able}."
+        raise UnsuitableLikelihood(text)
     lacking = next(need for need in needed(engine, likelihood) if not hasattr(likelihood, need))
-    raise TypeError(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
+    raise UnsuitableLikelihood(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
+
+
+def usual_names(n_classes: int, engine: Any = None) -> list[str]:
+    """Names of the likelihoods that are made for so many classes, of which the engine, if there is one, can use all."""
+    usual = LIKELIHOODS if n_classes == 2 else MULTICLASS_LIKELIHOODS
+    able = [name for name, made in _likelihoods_of(n_classes).items() if engine is None or serves(engine, made)]
+    return [name for name in able if name in usual] or able
+
+
+def _likelihoods_of(n_classes: int) -> dict[str, Any]:
+    """Those that can describe so many classes, by name."""
+    binary = {name: make() for name, make in LIKELIHOODS.items()} if n_classes == 2 else {}
+    return binary | {name: make(n_classes) for name, make in MULTICLASS_LIKELIHOODS.items()}
 
 
 def _latents(engine: Any) -> str:

@@ -27,6 +27,7 @@ from .choose import (
     several_classes,
     takes_several,
     targets_of,
+    usual_names,
 )
 from .inference import EP, NestedEP
 from .kernels import RBF, Kernel, as_kernel
@@ -324,13 +325,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         return engine
 
-    def _likelihood_or(self, default: str):
-        """The likelihood as an object, `default` if it is "auto"."""
+    def _likelihood_or(self, default: str, engine: Any = None):
+        """The likelihood as an object, `default` if it is "auto"; errors name those that the engine can use."""
         n_classes = len(self.classes_)
         named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
         likelihood = resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
         wanted = (1, 2) if n_classes == 2 else (n_classes,)
-        able = " or ".join(map(repr, MULTICLASS_LIKELIHOODS if n_classes > 2 else LIKELIHOODS))
+        able = " or ".join(map(repr, usual_names(n_classes, engine)))
         if targets_of(likelihood) != "class labels":
             raise TypeError(
                 f"likelihood must be one of class labels, but {likelihood!r} is one of {targets_of(likelihood)}; use {able}"
@@ -344,7 +345,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _objective(self, X, codes, engine, distance, rng):
         kernel = self._start_kernel(distance)
-        likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)))
+        likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)), engine)
         y = codes if likelihood.n_latents > 1 else 2.0 * codes - 1.0
         if isinstance(engine, Sampler):
             own = engine.random_state if engine.random_state is not None else rng

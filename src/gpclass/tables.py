@@ -509,7 +509,7 @@ def _refuse_what_is_no_category(texts: list[str], name: str, rows: pd.Index) -> 
     if distinct > MANY_LEVELS and distinct > len(texts) / 2:
         raise TableError(
             f"column {name!r} has {distinct} different texts in {len(texts)} rows, such as {_cut(texts[0])}: a name rather "
-            f"than a category. Leave it out (--drop {name})"
+            f"than a category. Leave it out (--drop {name}), or let it name the rows (--id {name})"
         )
 
 

@@ -223,7 +223,7 @@ def predict(
         write_table(shown, output)
     counts = {str(k): int(v) for k, v in table["prediction"].value_counts(sort=False).sort_index().items()}
     outcome = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum()), **figures}
-    remark = seen_in_words(fitted, judged)
+    remark = seen_in_words(fitted, judged, scored=y is not None and output is not None, listed=True)
     if output is None and not as_json:
         print(csv_text(shown), end="")
         if remark:
@@ -374,8 +374,8 @@ def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str
         return {"compared_at": "training rows", **loo}, [("compared at", "the training rows"), *told]
     target, y = _labels_if_any(fitted, rows.frame, out)
     judged, figures = judged_rows(fitted, rows, y)
-    where = seen_in_words(fitted, judged) or f"{len(rows.lines)} rows, none of which was used for training"
-    told.insert(0, ("compared at", where))
+    known = seen_in_words(fitted, judged, scored=y is not None)
+    told.insert(0, ("compared at", known or f"{len(rows.lines)} rows, none of which was used for training"))
     if "error" in figures:
         told.append(("labels", f"{target} is in the table: {_scores_in_words(figures)}"))
     return {"compared_at": "rows of the table", "rows": len(rows.lines), **figures, **loo}, told
@@ -406,7 +406,7 @@ def report(
     out = Output(as_json, quiet)
     check_output(output, "report", [model, data, train], force)
     fitted = read_model(model)
-    rows = read_for(fitted, data, id)
+    rows = read_for(fitted, data, id, target)
     frame = rows.frame
     name, y = known_labels(fitted, frame, target)
     if y is None:

@@ -90,14 +90,15 @@ def read_model(path: Path) -> Pipeline:
     return model
 
 
-def read_for(model: Pipeline, path: Path, id: str | None = None) -> Rows:
-    """A table to predict, categories read as the text that they are.
+def read_for(model: Pipeline, path: Path, id: str | None = None, target: str | None = None) -> Rows:
+    """A table to predict, categories and labels that are text read as the text that they are.
 
-    `id` names the id column; without it that of the training data counts, if the table has it.
+    `id` names the id column; without it that of the training data counts, if the table has it. The same with `target`.
     """
-    encoder = model.steps[0][1]
+    encoder, classes = model.steps[0][1], model.steps[-1][1].classes_
     name = id if id is not None else encoder.id
-    frame = read_table(path, text=[*encoder.text_columns, *([] if name is None else [name])])
+    labels = [] if classes.dtype.kind in "biuf" else [target or encoder.target]  # "01" is not "1" among them
+    frame = read_table(path, text=[*encoder.text_columns, *labels, *([] if name is None else [name])])
     lines = frame.index.to_numpy()
     if name is None or (id is None and name not in frame.columns):
         return Rows(frame, lines, None)
@@ -152,17 +153,25 @@ def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[Fair
     return judged, figures
 
 
-def seen_in_words(model: Pipeline, judged: FairProbabilities) -> str:
-    """Which rows are training rows and how they are judged; nothing if there are none."""
+def seen_in_words(model: Pipeline, judged: FairProbabilities, scored: bool = True, listed: bool = False) -> str:
+    """How many rows are training rows; nothing if there are none.
+
+    Also how these are scored, if there are labels to score with, and what their probabilities mean, if these are listed.
+    """
     n, m = judged.n_seen, len(judged.seen)
     if not n:
         return ""
     text = f"{n} of {m} rows {'was' if n == 1 else 'were'} used for training"
+    it = "it" if n == 1 else "them"
+    if listed:
+        text += f"; predictions of {it} come from the model that has seen {it}"
+    if not scored:
+        return text
     if judged.fair.all():
-        return f"{text}; figures for {'it' if n == 1 else 'them'} are leave-one-out"
+        return f"{text}; scores of {it} are leave-one-out"
     engine = type(model.steps[-1][1].inference_).__name__
     lost = int(np.sum(~judged.fair))
-    which = "they are" if lost == n else f"{lost} of them are"
+    which = f"{lost} of them are" if lost < n else "it is" if n == 1 else "they are"
     return f"{text}; {which} not scored, for {engine} has no leave-one-out probabilities"
 
 
