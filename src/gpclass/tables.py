@@ -22,7 +22,7 @@ import os
 import re
 import warnings
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,7 +211,11 @@ def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # it is about rows longer than the header
         as_text = {name: str for name in names if name in text}
-        frame = pd.read_csv(io.StringIO(content, newline=""), low_memory=False, dtype=as_text, **settings)
+        try:
+            frame = pd.read_csv(io.StringIO(content, newline=""), low_memory=False, dtype=as_text, **settings)
+        except (pd.errors.ParserError, pd.errors.ParserWarning):
+            _refuse_long_rows(content, separator, len(names), path)
+            raise
     if target in names and types.is_integer_dtype(frame[target].dtype):
         texts = pd.read_csv(io.StringIO(content, newline=""), usecols=[names.index(target)], dtype=str, **settings)[target]
         _refuse_merged(frame[target], texts.str.strip(), path)
@@ -238,11 +242,28 @@ def _numbered(content: str, separator: str, n: int, path: Path) -> pd.Index:
     """(n,) places of the rows in the file as a spreadsheet counts them: blank lines count, the header does not."""
     if not BLANK_LINE.search(content):
         return _lines(n)
-    records = csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)
-    filled = [number for number, row in enumerate(records) if len(row) > 1 or (row and row[0].strip())]
-    if len(filled) != n + 1:
+    places = [place for place, _ in _records(content, separator)]
+    if len(places) != n + 1:
         raise TableError(f"{path} has blank lines between which rows cannot be counted; remove the blank lines")
-    return pd.Index(np.array(filled[1:], dtype=np.int64) - filled[0])
+    return pd.Index(places[1:], dtype=np.int64)
+
+
+def _records(content: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The header, which is at place 0, and the rows, each with its place."""
+    header = None
+    for number, cells in enumerate(csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)):
+        if len(cells) > 1 or (cells and cells[0].strip()):
+            header = number if header is None else header
+            yield number - header, cells
+
+
+def _refuse_long_rows(content: str, separator: str, n_names: int, path: Path) -> None:
+    for place, cells in _records(content, separator):
+        if len(cells) > n_names:
+            raise TableError(
+                f"{path}: row {place} has {len(cells)} cells, but the header {n_names}; put quotes around text that "
+                f"contains {separator!r}"
+            )
 
 
 def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -207,7 +207,8 @@ def predict(
     classes). variance_left: the same as a share of the prior variance, 0 where the training data tell everything and 1
     where they tell nothing. far: true where no row that the model rests on is near, by the kernel's correlation and by
     what is usual between those rows; predictions there say little. in_training: true where the model was trained on a
-    row of the same inputs. If the table has labels, such rows are scored by leave-one-out.
+    row of the same inputs. Their predictions come from the model that has seen them; if the table has labels, such rows
+    are scored by leave-one-out.
     """
     out = Output(as_json, quiet)
     if output is not None:

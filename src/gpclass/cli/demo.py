@@ -15,11 +15,6 @@ NAME = "wine"
 FILES = {"wine.csv": "table", "new.csv": "table", "wine.gpclass": "model", "out.csv": "table"}  # that it writes
 
 
-def embedded() -> list[str]:
-    """Data sets that need no file and no network."""
-    return [name for name, entry in datasets.CATALOGUE.items() if entry.sklearn]
-
-
 def as_frame(data: datasets.Dataset) -> tuple[pd.DataFrame, str]:
     """A data set as a table, and the name of its label column."""
     target = next(name for name in ("class", "label", "target") if name not in data.feature_names)

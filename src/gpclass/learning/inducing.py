@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
@@ -685,9 +684,3 @@ def maximise_low_rank(objective: LowRankObjective, max_iter: int = 100, verbose:
         assert search.best is not None, "a search ends with an evaluation or an error"
         fit = objective.fit(search.best.theta, search.best.fit)[0]
     return objective.model(search.best.theta, fit), search
-
-
-def each_pass(trainer: Trainer, source: Source, epochs: int) -> Iterator[Trainer]:
-    """The run after each of some more passes, for curves."""
-    for _ in range(epochs):
-        yield trainer.run(source, epochs=1)
