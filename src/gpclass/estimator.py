@@ -222,8 +222,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         check_search(self)
         rng = self._generator()
         read = _Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
-        summary = look(read, (int(rng.integers(2**31)), 0))
+        # draws nothing from `rng`, so that training draws what it would for arrays
+        summary = look(read, (int(rng.spawn(1)[0].integers(2**31)), 0))
         self.row_fingerprints_ = read.prints
+        check_classification_targets(summary.labels)
         self.classes_ = summary.labels
         self._check_classes()
         self.n_features_in_ = source.n_columns

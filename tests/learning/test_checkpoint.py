@@ -136,6 +136,54 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(differs, tmp_path):
     assert path.read_bytes() == before
 
 
+def test_rows_that_came_later_are_named(tmp_path):
+    """They are part of a run's identity that a fresh run does not have."""
+    path = tmp_path / "run.npz"
+    run = train()
+    run.extend(X[:5], Y[:5])
+    run.save(path)
+    with pytest.raises(CheckpointError, match="What differs: rows added later"):
+        train(path)
+
+
+@pytest.mark.parametrize("part_of_a_pass", [False, True])
+def test_a_run_does_not_go_back_to_fewer_passes(part_of_a_pass, tmp_path):
+    path = tmp_path / "run.npz"
+    run = train(path)
+    if part_of_a_pass:
+        rows = np.arange(17)
+        run.step(X[rows], Y[rows], rows, place=1)
+        run.save(path)
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError, match="passes that are asked for"):
+        train(path, engine=SVGP(**{**FEW, "epochs": 2 if part_of_a_pass else 1}))
+    assert path.read_bytes() == before
+    assert train(path, engine=SVGP(**{**FEW, "epochs": 3})).epoch == 3
+
+
+@pytest.mark.parametrize("optimizer", ["lbfgs", None])
+def test_a_checkpoint_is_never_ignored(optimizer, tmp_path):
+    """Not where sites of so few rows would otherwise be settled at once, with hyperparameters learned or held."""
+    path = tmp_path / "run.npz"
+
+    def fit(**given):
+        engine = ScalableEP(**{**FEW, **given})
+        return GPClassifier(RBF(1.0, 4.0), inference=engine, optimizer=optimizer, random_state=0).fit(X, Y)
+
+    with pytest.raises(ValueError, match="set checkpoint as well"):
+        fit(resume="must")
+    with pytest.raises(FileNotFoundError, match="no checkpoint to continue from"):
+        fit(checkpoint=path, resume="must")
+    with pytest.raises(ValueError, match="keeps no checkpoint"):
+        fit(checkpoint=path, search="settled")
+    whole = fit(checkpoint=tmp_path / "whole.npz", epochs=3)
+    assert len(fit(checkpoint=path).history_) == 2
+    resumed = fit(checkpoint=path, resume="must", epochs=3)
+    assert len(resumed.history_) == 3
+    if optimizer is None:  # else the learning rate's schedule depends on the number of passes
+        assert np.array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
 def test_only_what_differs_is_named(tmp_path):
     train(tmp_path / "run.npz")
     with pytest.raises(CheckpointError, match=r"What differs: labels\. "):

@@ -129,6 +129,25 @@ def test_rows_are_held_out_of_any_source(kind, tmp_path):
     assert [len(x) for x in recorded.given] == 3 * [*11 * [40], 10]
 
 
+@pytest.mark.parametrize("validation", [0.0, 0.2])
+def test_a_classifier_learns_the_same_from_a_small_stream_as_from_arrays(validation):
+    """The stream's first look draws no number that training draws, and held-out rows leave the same minibatches."""
+
+    def probabilities(*data):
+        engine = SVGP(search="minibatches", n_inducing=8, batch_size=64, epochs=2, validation=validation)
+        return GPClassifier(inference=engine, random_state=0).fit(*data).predict_proba(X_TEST[:50])
+
+    stream = Batches.of([(X[i : i + 7], Y[i : i + 7]) for i in range(0, 300, 7)])
+    n = stream.n_rows
+    # starting values are of the same rows in another order
+    assert_allclose(probabilities(stream), probabilities(X[:n], Y[:n]), atol=1e-9)
+
+
+def test_numbers_that_are_no_labels_are_refused_in_streams_too():
+    with pytest.raises(ValueError, match="continuous"):
+        GPClassifier(inference="svgp").fit(Batches.of([(X[:50], X[:50, 0])]))
+
+
 def test_the_same_rows_are_held_out_of_streams_and_arrays(tmp_path):
     held = [
         Trainer.begin(source, RBF(1.0, 4.0), Probit(), SVGP(), settings(), random_state=3)[0].held

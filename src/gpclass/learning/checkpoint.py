@@ -148,8 +148,9 @@ def _code(code: Any) -> list[Any]:
 
 def check_same(path: Any, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Raise CheckpointError that names what differs, unless both are the identity of one run."""
-    told = [_told(name, found.get(name), wanted.get(name)) for name in wanted if found.get(name) != wanted.get(name)]
-    if told or found.keys() != wanted.keys():
+    names = [*wanted, *(name for name in found if name not in wanted)]
+    told = [_told(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
+    if told:
         raise CheckpointError(
             f"{os.fspath(path)}: this checkpoint belongs to another run. What differs: {', '.join(told)}. {REMEDIES}"
         )

@@ -12,6 +12,7 @@ if nothing had been.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
@@ -43,6 +44,7 @@ SAVING = 0.1  # part of the time that saving may take: where it takes more, mini
 PROGRESS = ("theta", "Z", "epoch", "place", "taken", "total", "seconds")  # of a run, kept in checkpoints as they are
 LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
 WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
+LATER_ROWS = "rows added later"  # their entry in a run's identity
 LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
 
 
@@ -392,7 +394,8 @@ class Trainer:
         # rows without sites so far tell little of those that have some: as in a first pass, there is no estimate then
         value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
-        self.identity = {**self.identity, "later": fingerprint(self.identity.get("later"), np.asarray(X), np.asarray(y))}
+        later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y))
+        self.identity = {**self.identity, LATER_ROWS: later}
 
     def _climbed(self, state, gradient, inputs, rate, part):
         """What a step changes, with Adam's move in it."""
@@ -609,6 +612,12 @@ def train_inducing(
     trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
     if goes_on:
         trainer.resume(checkpoint)
+        asked = trainer.training.passes(trainer.n_rows)
+        if trainer.epoch > asked or (trainer.epoch == asked and trainer.place):
+            raise CheckpointError(
+                f"{os.fspath(checkpoint)}: this run has done more than the {asked} passes that are asked for: raise epochs. "
+                f"{checkpoints.REMEDIES}"
+            )
     return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
 
 

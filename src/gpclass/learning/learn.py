@@ -128,11 +128,15 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
 def _settles(objective, learning: bool) -> bool:
     """Whether sites of all rows are settled for each evaluation, or moved by minibatches along with hyperparameters."""
     engine, n = objective.engine, len(objective.y)
+    if engine.checkpoint is not None or engine.resume == "must":
+        if engine.search == "settled":
+            raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or leave out checkpoint')
+        return False
     if engine.search != "auto" and learning:
         return engine.search == "settled"
     numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
     few = n * objective.likelihood.n_latents <= FEW_ROWS
-    return numbers <= SETTLED if not learning else few and engine.settles and engine.checkpoint is None
+    return few and engine.settles if learning else numbers <= SETTLED
 
 
 def _labels(likelihood):

@@ -173,7 +173,7 @@ class Stream:
 
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
         if self.n_rows <= max(self.buffer, size):
-            yield from self._whole().batches(size, seed)
+            yield from self.whole().batches(size, seed)
             return
         order, draws = (np.random.default_rng([*seed, part]) for part in range(2))
         pool = Pool()
@@ -184,7 +184,7 @@ class Stream:
         while pool.held:
             yield pool.draw(min(size, pool.held), draws)
 
-    def _whole(self) -> Arrays:
+    def whole(self) -> Arrays:
         """All rows in their own order, whatever the order that they are read in."""
         X, y, rows = (np.concatenate(parts) for parts in zip(*self.pieces(np.random.default_rng(0)), strict=True))
         place = np.argsort(rows)
@@ -353,7 +353,12 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 
 
 def take_out(source: Source, rows: np.ndarray, seed: Sequence[int]) -> tuple[Source, Batch]:
-    """The source without some rows (sorted), and these, read in one pass over a stream."""
+    """The source without some rows (sorted), and these, read in one pass over a stream.
+
+    A stream that fits into its buffer is read now and kept, so that its minibatches are those of arrays.
+    """
+    if isinstance(source, Stream) and source.n_rows <= source.buffer:
+        source = source.whole()
     if isinstance(source, Arrays):
         others = np.delete(np.arange(source.n_rows), rows)
         return source.some(others), next(source.some(rows).batches(len(rows), seed))

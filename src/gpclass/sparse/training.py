@@ -62,10 +62,11 @@ class Training(Inducing):
     validation: float = 0.0  # part of the rows held out to stop by; 0 never stops early
     patience: int = 5  # passes without a better one on the held-out rows
     warm_up: int = 0  # minibatches at the beginning that set sites only
-    # File that a run on minibatches is saved to on the way, and whether the run that it holds is continued. "auto" continues
-    # it if the file exists and belongs to this run (same data, labels, order of the rows, kernel, likelihood, engine, priors
-    # and seed; more passes are allowed), starts anew if there is no file, and raises an error if it is another run's.
-    # "never" starts anew and overwrites the file. "must" is "auto", but raises an error if there is no file.
+    # File that a run on minibatches is saved to on the way, and whether the run that it holds is continued. With a file,
+    # search="auto" is "minibatches". "auto" continues the run if the file exists and belongs to this run (same data, labels,
+    # order of the rows, kernel, likelihood, engine, priors and seed; more passes are allowed, fewer are not), starts anew if
+    # there is no file, and raises an error if it is another run's. "never" starts anew and overwrites the file. "must" is
+    # "auto", but raises an error if there is no file.
     checkpoint: str | os.PathLike | None = field(default=None, metadata=HERE)
     resume: str = field(default="auto", metadata=HERE)
 
