@@ -174,3 +174,33 @@ def test_roots_of_covariances():
     assert_allclose(permuted[rest], R[rest][:, order], atol=1e-12)
     nudged = covariance_roots(mean, cov + 1e-12 * np.ones((5, 5)))
     assert np.abs(nudged - R)[3].max() < 1e-10  # equal eigenvalues do no harm
+
+
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize(("wide", "narrow"), [(15.0, 0.05), (50.0, 0.1), (100.0, 1.0), (300.0, 3.0)])
+def test_softmax_of_contrasts_of_which_some_are_much_wider_than_others(wide, narrow, n_classes):
+    """f = (u + v/2, u - v/2, 0, …), u wide and v narrow: a sum over a grid of u, Gauss-Hermite in v, exact to 1e-9."""
+    node, weight = np.polynomial.hermite_e.hermegauss(40)
+    u = wide * np.linspace(-7, 7, int(14 * wide / 0.1))
+    mass = np.exp(-0.5 * (u / wide) ** 2)
+    A = np.zeros((n_classes, 2))
+    A[:2] = [[1.0, 0.5], [1.0, -0.5]]
+    cov = A @ np.diag([wide**2, narrow**2]) @ A.T
+    for mean_u, mean_v in [(0.0, 1.0), (-0.5 * wide, 10.0), (0.4 * wide, -30.0), (-2.0 * wide, 0.3 * wide)]:
+        mean = A @ [mean_u, mean_v] - 3.0 * (np.arange(n_classes) == 3)
+        f = mean[:, None, None] + A[:, :1, None] * u[:, None] + A[:, 1:, None] * narrow * node
+        truth = np.einsum("cuv,u,v->c", softmax(f, axis=0), mass / mass.sum(), weight / weight.sum())
+        found = expected_softmax(mean[None], cov[None])[0]
+        assert_allclose(found, truth, atol=1e-4 if n_classes == 3 else 1e-3)
+        seen = truth > 1e-5
+        assert_allclose(found[seen], truth[seen], rtol=0.05)
+
+
+@pytest.mark.parametrize("sd", [22.0, 26.0, 60.0, 2000.0])
+def test_softmax_of_wide_contrasts_as_the_choice_of_the_largest(sd):
+    """Against independent latent values' own integral, good to 1e-4; on either side of where contrasts count as wide."""
+    rng = np.random.default_rng(0)
+    mean, var = sd * rng.normal(size=(40, 3)) * 1.5, sd**2 * rng.uniform(1.0, 2.0, size=(40, 3))
+    found, truth = expected_softmax(mean, var[:, :, None] * np.eye(3)), independent_softmax(mean, var)
+    assert_allclose(found, truth, atol=1e-4)
+    assert_allclose(found[truth > 1e-5], truth[truth > 1e-5], rtol=0.02)

@@ -14,7 +14,8 @@ what those before it leave, the least likely ones first (Geweke, Hajivassiliou &
 *Softmax.* Line sampling (Koutsourelakis, Pradlwarter & Schuëller 2004): the direction of x that leads to where the class has
 most of its mass is done by the trapezoid rule, the directions at right angles to it by quasi-random points (three
 classes leave one such direction, for a second trapezoid rule). Beyond three classes, those of probability above `RARE` are
-averaged over points of f that all classes share, which is quicker where only the absolute error counts.
+averaged over points of f that all classes share, which is quicker where only the absolute error counts. Where all contrasts
+are wide, softmax is all but a choice of the largest, and computed as that.
 
 The number of points is doubled, class by class, until the changes are small. No answer depends on the other rows.
 
@@ -45,6 +46,9 @@ REACH = 5.8  # standard deviations that a trapezoid rule covers on either side o
 # value, of either sign from line to line; a step of one is off by exp(-2π²) of the Gaussian. The smaller step, for classes
 # that have few lines, is off by 1e-5
 STEP, SMALL_STEP = 2.2, 1.7
+# Softmax is the share of the largest f_j + Gumbel noise. Beside contrasts this wide the noise may as well be normal: for
+# three classes the probability is then off by 1e-5, and by 0.5 % of itself down to 1e-5, falling with the cube
+WIDE, GUMBEL_VARIANCE = 24.0, np.pi**2 / 6
 LEAST_NODES = 13
 MOST_NODES = 2049  # contrasts too sharp for them switch between two nodes, which averages out over the lines
 # Independent latent values: steps of the rules over the largest, in its smallest possible standard deviation, and over one
@@ -53,6 +57,7 @@ OUTER_STEP, INNER_STEP, LEFT, RIGHT = 0.9, 0.9, 3.5, 17.0
 FACTORED = 257  # nodes up to which exponentials of sums are taken apart without overflow
 BLOCK = 1 << 15  # numbers in an array: stays within a core's cache
 CLIMB = 8  # steps towards the mode, which only gives lines their direction
+FARTHEST, HALVINGS = 40.0, 10  # where on a line the mode may be: beyond, a class has no probability; steps that find it
 LOGISTIC_VARIANCE = 2.9  # of the normal distribution function closest to the logistic function
 SINGULAR = 1e-12  # a pivot this small, relative to the largest variance, counts as zero
 TINY = 1e-300
@@ -72,7 +77,20 @@ def expected_softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
     The error is below 1e-4 for up to three classes. Beyond, the absolute error is below 1e-3 and the relative error of
     probabilities above 1e-5 below 5 % for up to ten classes.
     """
-    return _by_class(mean, cov, _softmax)
+    mean, cov = np.asarray(mean, float), np.asarray(cov, float)
+    p, wide = np.empty(mean.shape), _are_wide(cov)
+    p[wide] = winner_probabilities(mean[wide], cov[wide] + GUMBEL_VARIANCE * np.eye(mean.shape[1]))
+    p[~wide] = _by_class(mean[~wide], cov[~wide], _softmax)
+    return p
+
+
+def _are_wide(cov):
+    """(m,) whether all contrasts have a standard deviation of at least WIDE, in every direction."""
+    C = cov.shape[1]
+    wide = np.trace(cov, axis1=1, axis2=2) >= (C - 1) * WIDE**2
+    centred = np.eye(C) - 1 / C
+    wide[wide] = np.linalg.eigvalsh(centred @ cov[wide] @ centred)[:, 1] >= WIDE**2  # the first is zero: common to all
+    return wide
 
 
 def _by_class(mean, cov, integral):
@@ -293,16 +311,18 @@ class _Lines:
         order = np.argsort(mu / np.sqrt(np.maximum(np.einsum("jjp->jp", S), TINY)), axis=0, kind="stable")
         self.mu = np.take_along_axis(mu, order, 0)  # (d, P)
         L = semidefinite_cholesky(S[order[:, None], order, np.arange(mu.shape[1])])
-        mode = _climb(self.mu, L)
-        self.distance = _norm(mode)  # (P,)
-        here = self.distance < 1e-9
-        unit = np.where(here, 0.0, mode / np.where(here, 1.0, self.distance))
+        width = np.sqrt(LOGISTIC_VARIANCE + 0.5 * np.min(np.sum(L * L, axis=1), axis=0))
+        mode = _climb(self.mu, L, width)
+        length = _norm(mode)
+        here = length < 1e-9
+        unit = np.where(here, 0.0, mode / np.where(here, 1.0, length))
         unit[-1] += here  # any direction will do
         # Householder's reflection takes the last axis to ± unit, and the others to what is at right angles to it
         mirror = unit.copy()
         mirror[-1] += np.where(unit[-1] > 0, 1.0, -1.0)
         mirror /= _norm(mirror)
         self.along = _product(L, unit)  # (d, P)
+        self.distance = _peak(self.mu, self.along, width)  # (P,)
         self.across = L[:, :-1] - 2 * _product(L, mirror)[:, None] * mirror[:-1]  # (d, d - 1, P)
         self.nodes = _count(_range(self.along), len(mu))  # (P,) of the rule along lines
 
@@ -329,17 +349,14 @@ def _odds(g, along, step):
         return odds
 
 
-def _climb(mu, L):
-    """(d, P) the mode of N(x | 0, I) / (1 + Σ exp(-g)), smoothed, to a few digits; gradient steps of Barzilai & Borwein."""
-    width = np.sqrt(LOGISTIC_VARIANCE + 0.5 * np.min(np.sum(L * L, axis=1), axis=0))
+def _climb(mu, L, width):
+    """(d, P) towards the mode of N(x | 0, I) / (1 + Σ exp(-g)), smoothed; gradient steps of Barzilai & Borwein.
+
+    They may end far from it where some contrasts are much wider than others: only their direction is used.
+    """
 
     def gradient(x):
-        g = mu + _product(L, x)
-        lowest = g.min(0)
-        share = np.exp(lowest - g)
-        total = share.sum(0)
-        pull = np.minimum(hazard((lowest - np.log(total)) / width) / width, 1.0)  # the log of softmax is no steeper
-        return _product(np.swapaxes(L, 0, 1), share * (pull / total)) - x
+        return _product(np.swapaxes(L, 0, 1), _pull(mu + _product(L, x), width)) - x
 
     x, last = np.zeros_like(mu), gradient(np.zeros_like(mu))
     rate = 1 / (1 + 0.3 * np.mean(np.sum(L * L, axis=1), axis=0) / width**2)
@@ -351,6 +368,25 @@ def _climb(mu, L):
         rate = np.where(bend > 0, np.minimum(np.sum(move * move, axis=0) / np.where(bend > 0, bend, 1.0), 1.0), 1.0)
         last = now
     return x
+
+
+def _peak(mu, along, width):
+    """(P,) t of the mode on the line x = t · unit, to 0.04. The function is log-concave, so that bisection finds it."""
+    low, high = np.full((2, mu.shape[1]), [[-FARTHEST], [FARTHEST]])
+    for _ in range(HALVINGS):
+        t = 0.5 * (low + high)
+        uphill = np.sum(along * _pull(mu + along * t, width), axis=0) > t
+        low, high = np.where(uphill, t, low), np.where(uphill, high, t)
+    return 0.5 * (low + high)
+
+
+def _pull(g, width):
+    """(d, P) gradient of the logarithm of 1 / (1 + Σ exp(-g)), smoothed."""
+    lowest = g.min(0)
+    share = np.exp(lowest - g)
+    total = share.sum(0)
+    pull = np.minimum(hazard((lowest - np.log(total)) / width) / width, 1.0)  # the log of softmax is no steeper
+    return share * (pull / total)
 
 
 def _count(sharpness, d):
@@ -367,16 +403,20 @@ def independent_softmax(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     """(m, C) expectation of softmax(f) for independent f ~ N(mean, var), mean and var (m, C); good to 1e-4.
 
     softmax_c is the probability that f_c + g_c is the largest, g independent Gumbel noise. With G_j the distribution
-    function of f_j + g_j, itself an integral over f_j, it is ∫ G_c'(v) ∏_{j≠c} G_j(v) dv; both by trapezoid rules.
+    function of f_j + g_j, itself an integral over f_j, it is ∫ G_c'(v) ∏_{j≠c} G_j(v) dv; both by trapezoid rules. Rows for
+    which these would need too many nodes (standard deviations above 150, or very different ones) are those of
+    `expected_softmax`, with its errors.
     """
     mean, sd = np.asarray(mean, float), np.sqrt(np.asarray(var, float))
     start = np.max(mean - REACH * sd, axis=1) - LEFT
     length = np.max(mean + REACH * sd, axis=1) + RIGHT - start
-    outer = _rounded_up(length / (OUTER_STEP * np.sqrt(1 + np.min(sd, axis=1) ** 2)))
-    inner = _rounded_up(2 * REACH * np.max(sd, axis=1) / INNER_STEP)
-    p = np.empty(mean.shape)
+    steps = length / (OUTER_STEP * np.sqrt(1 + np.min(sd, axis=1) ** 2)), 2 * REACH * np.max(sd, axis=1) / INNER_STEP
+    needed = np.stack(steps)
+    outer, inner = _rounded_up(needed)
+    p, sharp = np.empty(mean.shape), np.any(needed >= MOST_NODES, axis=0)
+    p[sharp] = expected_softmax(mean[sharp], sd[sharp, :, None] ** 2 * np.eye(mean.shape[1]))
     for size in np.unique(np.stack([outer, inner]), axis=1).T:
-        rows = np.flatnonzero((outer == size[0]) & (inner == size[1]))
+        rows = np.flatnonzero((outer == size[0]) & (inner == size[1]) & ~sharp)
         for some in _blocks(rows, size[0] * size[1] * mean.shape[1]):
             p[some] = _independent(mean[some], sd[some], start[some], length[some], *size)
     return p / p.sum(1, keepdims=True)
