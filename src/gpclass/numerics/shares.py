@@ -39,7 +39,7 @@ RARE = 0.02  # probability below which a relative error of 5 % is a smaller abso
 # Points are doubled until the last changes are below these: absolute, over √C, since the largest class has the errors of all
 # others; and relative, for probabilities above FLOOR, which also have a standard error of independent points of at most
 # RELATIVE / SPREAD
-ABSOLUTE, RELATIVE, FLOOR, SPREAD = 8e-4, 0.02, 5e-6, 0.4
+ABSOLUTE, RELATIVE, FLOOR, SPREAD = 5e-4, 0.02, 5e-6, 0.4
 COMMON = 2.5e-4  # the same, absolute, where all classes share the points
 REACH = 5.8  # standard deviations that a trapezoid rule covers on either side of the mode
 # Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/2.2) = 1e-4 of the
