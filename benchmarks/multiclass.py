@@ -12,22 +12,21 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf
 from threadpoolctl import threadpool_limits
 
-from gpclass.estimator import ENGINES, SPARSE, default_likelihood
+from gpclass.choose import default_likelihood
 from gpclass.inference import Laplace, NestedEP
 from gpclass.kernels import RBF
-from gpclass.likelihoods import MultinomialProbit, Softmax
+from gpclass.registry import registered
 
 D = 5
 KERNEL = RBF(lengthscale=np.sqrt(D), variance=4.0)
-LIKELIHOODS = {"softmax": Softmax, "multinomial-probit": MultinomialProbit}
 # at n = 1000 and C = 3: factorisations per class, and how many classes count (the coupled ones have C + 1 factorisations)
 GOALS = {"Laplace": (30, 1), "NestedEP": (90, 1), "IndependentEP": (60, 0)}
 GROWTH = 1.15  # over linear, from C = 3 to 10 at n = 500
 
 
 def engines():
-    engines = (make() for make in ENGINES.values())
-    return [e for e in engines if getattr(e, "latents", "one") != "one" and not isinstance(e, SPARSE)]
+    engines = (make() for make in registered("engine").values())
+    return [e for e in engines if e.takes_several and e.design == "all rows"]
 
 
 def problem(n, C, seed=0):
@@ -39,7 +38,7 @@ def problem(n, C, seed=0):
 def seconds(engine, n, C, repeats):
     """Best of several, in seconds and in factorisations timed beside it; and the sweeps."""
     X, y = problem(n, C)
-    likelihood = LIKELIHOODS[default_likelihood(engine, max(C, 3))](C)
+    likelihood = default_likelihood(engine, C) if C > 2 else type(default_likelihood(engine, 3))(2)
     A = KERNEL(X) + np.eye(n)
     best, unit, sweeps = np.inf, np.inf, 0
     for _ in range(repeats):

@@ -1,22 +1,38 @@
-"""Every engine with every likelihood: it fits, or one line says which likelihoods would serve, and these do."""
+"""Every engine with every likelihood, also of other packages: it fits, or one error names those that would serve."""
 
 import re
 import warnings
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit
 
+import gpclass
 from gpclass import GPClassifier, GPRegressor, likelihoods
-from gpclass.choose import ENGINES, LIKELIHOODS, MULTICLASS_LIKELIHOODS, default_likelihood, engine_for, takes_several
+from gpclass.choose import (
+    as_engine,
+    default_likelihood,
+    engine_for,
+    engine_named,
+    engine_names,
+    likelihood_names,
+    likelihoods_of,
+)
+from gpclass.engines import UnsuitableLikelihood
+from gpclass.inference import EP, KL
 from gpclass.kernels import RBF
-from gpclass.likelihoods import Gaussian, OneAgainstRest, Ordinal, Poisson, Probit
+from gpclass.likelihoods import Gaussian, Likelihood, OneAgainstRest, Ordinal, Poisson, Probit, RobustMax, Sigmoid, Softmax
+from gpclass.registry import name_of, registered
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 LABELS = {C: np.array([f"u{i % C}" for i in range(12)]) for C in (2, 3)}
 QUICK = {"n_draws": 6, "n_warmup": 4, "n_chains": 2}
 SAMPLERS = {type(s).__name__: s for s in (HMC(**QUICK), EllipticalSlice(**QUICK), Gibbs(**QUICK), ScaledMetropolis(**QUICK))}
-EVERY = {**{name: make() for name, make in ENGINES.items()}, **SAMPLERS, "auto": "auto"}
+EVERY = {**{name: engine_named(name) for name in engine_names() if name != "mcmc"}, **SAMPLERS, "auto": "auto"}
 
 
 def fit(engine, likelihood, C):
@@ -24,12 +40,13 @@ def fit(engine, likelihood, C):
         warnings.simplefilter("ignore")
         clf = GPClassifier(RBF(1.0, 1.0), likelihood, engine, optimizer=None, random_state=0)
         clf.fit(X, LABELS[C]).predict_proba(X[:2])
+        return clf
 
 
 @pytest.mark.parametrize("C", [2, 3])
 @pytest.mark.parametrize("name", EVERY)
 def test_every_engine_with_every_likelihood(name, C):
-    named = [*LIKELIHOODS, *MULTICLASS_LIKELIHOODS, OneAgainstRest(C)]
+    named = list(registered("likelihood"))
     for likelihood in [*named, Gaussian(), Poisson(), Ordinal((0.0,)), likelihoods.Softmax(5)]:
         try:
             fit(EVERY[name], likelihood, C)
@@ -47,6 +64,22 @@ def test_every_engine_with_every_likelihood(name, C):
                     fit(EVERY[name], cls(C) if issubclass(cls, likelihoods.Multiclass) else cls(), C)
 
 
+def test_the_contract_says_which_pairs_fit():
+    """A pair that is declared to go together fits, and one that is not is refused by the engine itself."""
+    K = RBF(1.0, 1.0)(X) + 0.1 * np.eye(12)
+    for engine in [e for e in EVERY.values() if e != "auto" and e.design == "all rows"]:
+        for C in (2, 3):
+            for likelihood in likelihoods_of(C).values():
+                y = likelihood.class_targets[np.arange(12) % C]
+                if engine.serves(likelihood):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        engine.fit(K, y, likelihood)
+                else:
+                    with pytest.raises(UnsuitableLikelihood, match=r"Likelihoods that (do|serve): \w+"):
+                        engine.fit(K, y, likelihood)
+
+
 @pytest.mark.parametrize("likelihood", [Gaussian(), Poisson(), Ordinal((0.0,)), Ordinal()])
 def test_likelihoods_of_other_targets_are_told_by_what_they_take(likelihood):
     for C in (2, 3):
@@ -59,13 +92,113 @@ def test_auto_picks_what_fits():
     """A likelihood for an engine, an engine for a likelihood."""
     for C in (2, 3):
         for engine in EVERY.values():
-            if engine != "auto" and (C == 2 or takes_several(engine)):
+            if engine != "auto" and (C == 2 or engine.takes_several):
                 fit(engine, "auto", C)
-        for likelihood in (*MULTICLASS_LIKELIHOODS, OneAgainstRest(C)):
+        for likelihood in likelihoods_of(C):
             fit("auto", likelihood, C)
-    assert default_likelihood(Gibbs(), 3) == "multinomial-probit"
+    assert isinstance(default_likelihood(Gibbs(), 3), likelihoods.MultinomialProbit)
     assert type(engine_for(OneAgainstRest(3))).__name__ == "ScalableEP"
     assert type(engine_for(Probit())).__name__ == "EP"
+    assert type(engine_for(RobustMax(3))).__name__ == "QuadratureEP"
+    assert type(engine_for(Softmax(3))).__name__ == "Laplace"
+    assert type(engine_for(Softmax(3), 10**5)).__name__ == "SVGP"
+    assert likelihood_names(2, EP()) == ["logit", "probit", "heaviside"]
+
+
+def test_names_that_are_nearly_right():
+    with pytest.raises(ValueError, match=r"inference='nestedep' is not known. Did you mean 'nested-ep'?"):
+        as_engine("nestedep")
+    with pytest.raises(ValueError, match=r"likelihood='softmx' is not known. Did you mean 'softmax'?"):
+        fit("auto", "softmx", 3)
+
+
+# classes of other packages --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tempered(Sigmoid):
+    """A logistic function of slope two, as another package would write it."""
+
+    def log_prob(self, y, f):
+        z = 2 * np.asarray(y) * (f + self.bias)
+        p = expit(-z)
+        return -np.logaddexp(0.0, -z), 2 * np.asarray(y) * p, -4 * p * (1 - p)
+
+    def log_prob_third(self, y, f):
+        p = expit(-2 * np.asarray(y) * (f + self.bias))
+        return -8 * np.asarray(y) * p * (1 - p) * (2 * p - 1)
+
+
+class Whispered(Likelihood):
+    """A likelihood that answers one question only, which no engine of gpclass asks."""
+
+    def check_targets(self, y):
+        return likelihoods.base.check_signs(y)
+
+    def whisper(self, y, mean, var):
+        return Probit().expected_log_prob(y, mean, var)
+
+    def log_predictive(self, y, mean, var):
+        return Probit().log_predictive(y, mean, var)
+
+
+@dataclass(frozen=True)
+class Listener(KL):
+    """KL for what whispers."""
+
+    needs: ClassVar = ("whisper",)
+
+    def fit(self, K, y, likelihood, start=None):
+        self.check_likelihood(likelihood)
+        return KL(self.damping, self.tol, self.max_iter).fit(K, y, Probit(), start)
+
+
+@pytest.fixture
+def others():
+    """Registered for the time of a test."""
+    tables = gpclass.registry._classes
+    before = {kind: dict(table) for kind, table in tables.items()}
+    yield
+    for kind, table in before.items():
+        tables[kind].clear()
+        tables[kind].update(table)
+
+
+def test_a_likelihood_from_outside_is_a_citizen(others):
+    assert name_of(Tempered) is None
+    clf = fit("auto", Tempered(), 2)  # an object needs no name
+    assert isinstance(clf.inference_, EP)
+    gpclass.register(Tempered, "tempered")
+    assert isinstance(fit("laplace", "tempered", 2).likelihood_, Tempered)
+    assert "tempered" in likelihood_names(2, EP())
+    with pytest.raises(UnsuitableLikelihood, match="Logit, Probit, Tempered"):
+        fit("kl", "heaviside", 2)
+    with pytest.raises(UnsuitableLikelihood, match=r"VB needs bound, which Tempered does not offer. .* Logit, Probit\."):
+        fit("vb", "tempered", 2)
+
+
+def test_an_engine_from_outside_is_a_citizen(others):
+    with pytest.raises(UnsuitableLikelihood, match="no engine can use Whispered"):
+        fit("auto", Whispered(), 2)
+    gpclass.register(Listener, "listener")
+    gpclass.register(Whispered, "whispered")
+    clf = fit("auto", Whispered(), 2)
+    assert isinstance(clf.inference_, Listener)
+    assert isinstance(fit("listener", "auto", 2).likelihood_, Whispered)
+    assert_allclose(clf.predict_proba(X), fit("kl", "probit", 2).predict_proba(X), atol=1e-9)
+    with pytest.raises(UnsuitableLikelihood, match=r"Listener needs whisper, which Probit does not offer. .*: Whispered"):
+        fit("listener", "probit", 2)
+    with pytest.raises(ValueError, match="listener"):  # named among the others
+        as_engine("nothing of the kind")
+
+
+def test_what_cannot_be_registered():
+    with pytest.raises(TypeError, match="derive it from Kernel, Likelihood or Engine"):
+        gpclass.register(int, "number")
+    with pytest.raises(ValueError, match="registered under the name 'ep' already"):
+        gpclass.register(Listener, "ep")
+    with pytest.raises(TypeError, match=r"object of a class derived from gpclass.engines.Engine; got 3"):
+        as_engine(3)
 
 
 def test_a_sampler_rests_on_all_rows_whoever_taught_it():

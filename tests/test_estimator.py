@@ -22,18 +22,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpclass import GPClassifier
 from gpclass.assess import nlpd
-from gpclass.estimator import ENGINES
 from gpclass.inference import EP, KL, Laplace
 from gpclass.kernels import RBF, Linear, White
 from gpclass.learning import Gamma, Normal
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+from gpclass.registry import registered
 from gpclass.sampling import HMC
-from gpclass.sparse import LowRankEngine
 
 FEW = {"n_draws": 20, "n_warmup": 20, "n_chains": 2}  # enough for scikit-learn's checks, which are not about mixing
 
 
-ON_INDUCING_POINTS = [name for name, engine in ENGINES.items() if issubclass(engine, LowRankEngine)]
+ENGINES = registered("engine")
+ON_INDUCING_POINTS = [name for name, engine in ENGINES.items() if engine.design == "inducing inputs"]
 SHORT = {"scalable-ep": {"search": "minibatches", "epochs": 10}, "stochastic-ep": {"epochs": 10}, "svgp": {"epochs": 10}}
 
 

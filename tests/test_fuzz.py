@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 import gpclass
 from gpclass import GPClassifier, ModelFileError
-from gpclass.choose import ENGINES, LIKELIHOODS, MULTICLASS_LIKELIHOODS
+from gpclass.choose import likelihoods_of
 from gpclass.cli import app
 from gpclass.expressions import kernel_names, parse_kernel
 from gpclass.kernels import (
@@ -41,6 +41,7 @@ from gpclass.kernels import (
     White,
 )
 from gpclass.numerics import NotPositiveDefinite
+from gpclass.registry import registered
 from gpclass.tables import TableEncoder, TableError, read_table, split_target
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # odd numbers make odd warnings; errors are what counts
@@ -326,6 +327,8 @@ def test_kernel_expressions(text):
 # end in an error that says why there is no answer (likelihoods that are not log-concave).
 
 PER_PAIR, MANY_PER_PAIR = 3, 60  # problems for each engine and likelihood, each with the five comparisons
+ENGINES, MULTICLASS_LIKELIHOODS = registered("engine"), list(likelihoods_of(3))
+LIKELIHOODS = [name for name in likelihoods_of(2) if name not in MULTICLASS_LIKELIHOODS]
 LIKELIHOOD_NAMES = [*LIKELIHOODS, *MULTICLASS_LIKELIHOODS]
 TINY = np.array([[-1.5], [-0.7], [-0.1], [0.3], [0.9], [1.6]])
 # Absolute difference of probabilities between fits that agree but for rounding and for what their sweeps leave undone

@@ -24,13 +24,14 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, Sta
 
 import gpclass
 from gpclass import GPClassifier, GPRegressor, ModelFileError
-from gpclass.choose import ENGINES, several_classes
+from gpclass.choose import engines_for_several
 from gpclass.expressions import kernel_names, parse_kernel
 from gpclass.kernels import RBF, ClassCovariance, Correlated, PerClass
 from gpclass.learning import Normal
 from gpclass.likelihoods import MultinomialProbit, RobustMax
 from gpclass.persist import archive, registry
 from gpclass.persist.tree import local_settings
+from gpclass.registry import registered
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, audit
 from gpclass.sparse import IVM, SVGP, ScalableEP, StochasticEP
 from gpclass.tables import TableEncoder
@@ -89,9 +90,9 @@ def assert_same_answers(model, loaded):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", registered("engine"))
 def test_every_engine_comes_back_to_the_last_bit(engine, n_classes, tmp_path):
-    if n_classes > 2 and engine not in several_classes():
+    if n_classes > 2 and engine not in engines_for_several():
         with pytest.raises(ValueError, match="binary"):
             fitted(n_classes, inference=engine)
         return
@@ -730,6 +731,6 @@ def test_files_of_version_1_keep_loading(name):
 
 def test_every_engine_and_kernel_has_a_name():
     known = registry.names()
-    for engine in ENGINES.values():
+    for engine in registered("engine").values():
         assert engine in known
     assert all(name.count(".") >= 1 for name in registry.classes())

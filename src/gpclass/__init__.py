@@ -13,6 +13,7 @@ from ._version import __version__
 from .assess import suggest
 from .estimator import GPClassifier
 from .persist import ModelFileError, load, save
+from .registry import register
 from .regressor import GPRegressor
 
-__all__ = ["GPClassifier", "GPRegressor", "ModelFileError", "__version__", "load", "save", "suggest"]
+__all__ = ["GPClassifier", "GPRegressor", "ModelFileError", "__version__", "load", "register", "save", "suggest"]

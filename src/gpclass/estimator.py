@@ -14,22 +14,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .choose import (
-    ENGINES,
     LARGE,
-    LIKELIHOODS,
-    MULTICLASS_LIKELIHOODS,
-    SAMPLERS,
-    SPARSE,
-    check_serves,
+    as_engine,
+    as_likelihood,
     default_likelihood,
     engine_for,
-    resolve,
-    several_classes,
-    takes_several,
-    targets_of,
-    usual_names,
+    engines_for_several,
+    likelihoods_of,
 )
-from .inference import EP, NestedEP
+from .engines import Engine
 from .kernels import RBF, Kernel, as_kernel
 from .kernels.cross import between
 from .learning import (
@@ -49,19 +42,23 @@ from .learning import (
     warn_if_unfinished,
 )
 from .learning.streams import Batch, Source, codes, is_stream, look
+from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
-from .sampling import Draws, Sampler
-from .sparse import IVM
 
 BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
 
 
 def _takes_more(self) -> bool:
     """Whether the engine can take in rows that come later."""
-    engine = ENGINES.get(self.inference, EP) if isinstance(self.inference, str) else self.inference
-    if isinstance(engine, IVM) or engine is IVM or getattr(engine, "minibatches", False):
+    if not _is_auto(self.inference) and as_engine(self.inference).takes_more:
         return True
-    raise AttributeError(f"partial_fit needs an engine that takes rows as they come, as IVM and ScalableEP do; not {engine}")
+    raise AttributeError(
+        f"partial_fit needs an engine that takes rows as they come, as IVM and ScalableEP do; not {self.inference!r}"
+    )
+
+
+def _is_auto(given: Any) -> bool:
+    return isinstance(given, str) and given == "auto"
 
 
 @dataclass(frozen=True)
@@ -210,9 +207,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         X, y = self._check_data(X, y, classes)
         rng = self._generator()
         engine = self._engine(len(X))
-        if not getattr(engine, "minibatches", False):
+        if not engine.minibatches:
             X = np.asarray(X, np.float64)
-        if not isinstance(engine, SPARSE):
+        if engine.design == "all rows":
             warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, engine, distance, rng)
@@ -231,7 +228,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
         engine = self._engine(LARGE + source.n_rows)
-        if not getattr(engine, "minibatches", False):
+        if not engine.minibatches:
             raise TypeError(
                 f"X is a stream of rows, but {type(engine).__name__} needs all of them at once: give arrays, or take one of "
                 "'scalable-ep', 'stochastic-ep', 'svgp'"
@@ -256,7 +253,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_, 2)
-        if isinstance(self.inference_, IVM):
+        if self.inference_.design == "active rows":
             self._update_active(np.asarray(X, np.float64), place)
             return self._came(X)
         if self._trainer is None:
@@ -271,7 +268,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _update_active(self, X, place):
-        y = place if self.likelihood_.n_latents > 1 else 2.0 * place - 1.0
+        y = self.likelihood_.class_targets[place]
         numbers = np.concatenate([self.active_indices_, self._seen + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
@@ -290,7 +287,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             self.active_indices_ = learned.rows
         self.inference_ = engine
         self._fitted_with = {"kernel": self.kernel, "likelihood": self.likelihood}
-        if isinstance(self.posterior_, Draws):
+        if engine.draws:
             self.__dict__.pop("log_evidence_", None)  # of an earlier fit by another engine
         else:
             self.log_evidence_ = self.posterior_.log_evidence
@@ -314,49 +311,35 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y has one class only ({self.classes_.tolist()[0]!r}); a classifier needs two classes")
 
     def _engine(self, n_rows: int):
-        if isinstance(self.inference, str) and self.inference == "auto":
+        if _is_auto(self.inference):
             auto = "probit" if len(self.classes_) == 2 else "multinomial-probit"
-            return engine_for(self._likelihood_or(auto), n_rows)
-        engine = resolve(self.inference, {**ENGINES, **SAMPLERS}, "ep", "inference", "fit")
-        if len(self.classes_) > 2 and not takes_several(engine):
+            return engine_for(self._likelihood_or(likelihoods_of(len(self.classes_))[auto]), n_rows)
+        engine = as_engine(self.inference)
+        if len(self.classes_) > 2 and not engine.takes_several:
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
             raise ValueError(
                 f"Only binary classification is supported by {type(engine).__name__}: y has {len(self.classes_)} classes "
-                f"({shown}). Engines for more: {', '.join(several_classes())}; or scikit-learn's OneVsRestClassifier "
+                f"({shown}). Engines for more: {', '.join(engines_for_several())}; or scikit-learn's OneVsRestClassifier "
                 "around this one."
             )
         return engine
 
-    def _likelihood_or(self, default: str, engine: Any = None):
+    def _likelihood_or(self, default: Likelihood, engine: Engine | None = None) -> Likelihood:
         """The likelihood as an object, `default` if it is "auto"; errors name those that the engine can use."""
-        n_classes = len(self.classes_)
-        named = {name: (lambda make=make: make(n_classes)) for name, make in MULTICLASS_LIKELIHOODS.items()}
-        likelihood = resolve(self.likelihood, {**LIKELIHOODS, **named}, default, "likelihood", "n_latents")
-        wanted = (1, 2) if n_classes == 2 else (n_classes,)
-        able = " or ".join(map(repr, usual_names(n_classes, engine)))
-        if targets_of(likelihood) != "class labels":
-            raise TypeError(
-                f"likelihood must be one of class labels, but {likelihood!r} is one of {targets_of(likelihood)}; use {able}"
-            )
-        if likelihood.n_latents not in wanted:
-            raise ValueError(
-                f"{type(likelihood).__name__} has {likelihood.n_latents} latent function"
-                f"{'s' * (likelihood.n_latents > 1)}, which does not fit y with its {n_classes} classes; use {able}"
-            )
-        return likelihood
+        return default if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
     def _objective(self, X, codes, engine, distance, rng):
         kernel = self._start_kernel(distance)
         likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)), engine)
-        y = codes if likelihood.n_latents > 1 else 2.0 * codes - 1.0
-        if isinstance(engine, Sampler):
+        y = likelihood.class_targets[codes]
+        if engine.draws:
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
             # settings that were changed since then count, not what the earlier fit ended with
             kernel = self.kernel_ if self._same_settings("kernel") else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
-        check_serves(engine, likelihood, len(self.classes_))
+        engine.check_likelihood(likelihood)
         kernel(X[:1])  # tells if the kernel was made for another number of columns
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=column_spread(X))
@@ -374,13 +357,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
             return learn(objective, [], self.max_iter, self.verbose, stream, seed)
-        if getattr(objective.engine, "sample_hyper", False):
+        if objective.engine.draws and objective.engine.sample_hyper:
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
             return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
         spread = column_spread(objective.X)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
-        if not isinstance(objective.engine, Sampler):
+        if not objective.engine.draws:
             return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed)
         teacher = replace(objective, engine=engine_for(objective.likelihood))
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
@@ -452,7 +435,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self._needs_an_engine("log_evidence")
         if theta is None and not eval_gradient:
             return self.log_evidence_
-        if isinstance(self.inference_, SPARSE):
+        if self.inference_.design != "all rows":
             raise AttributeError(
                 "log_evidence at other hyperparameters needs the training rows, which "
                 f"{type(self.inference_).__name__} does not keep; log_evidence_ is that at the learned ones"
@@ -482,7 +465,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self.posterior_.loo_class_probabilities()
 
     def _needs_an_engine(self, what: str) -> None:
-        if isinstance(self.posterior_, Draws):
+        if self.inference_.draws:
             raise AttributeError(
                 f"{what} is not known from draws. gpclass.sampling.annealed_importance estimates the evidence at given "
                 "hyperparameters; engines such as EP approximate it."
@@ -490,7 +473,5 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        known = {**ENGINES, **SAMPLERS, "auto": NestedEP}
-        engine = known.get(self.inference, EP)() if isinstance(self.inference, str) else self.inference
-        tags.classifier_tags.multi_class = takes_several(engine)
+        tags.classifier_tags.multi_class = _is_auto(self.inference) or as_engine(self.inference).takes_several
         return tags

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .engines import Engine
 from .inference import EP
 from .kernels import RBF, Kernel, as_kernel
 from .learning import (
@@ -35,7 +36,7 @@ QUIET = 0.1  # noise variance that learning starts from, of targets with unit va
 
 
 def _has_active_set(model: GPRegressor) -> bool:
-    if model.inference == "ivm" or isinstance(model.inference, IVM):
+    if model._engine().takes_more:
         return True
     raise AttributeError("partial_fit needs an active set: use GPRegressor(inference='ivm')")
 
@@ -118,7 +119,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         check_search(self)
         X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
         engine = self._engine()
-        if not isinstance(engine, IVM):
+        if engine.design == "all rows":
             warn_if_too_large(len(X), others=("ivm",))
         self._set_scale(y)
         objective, starts = self._objective(X, (y - self._centre) / self._scale, engine)
@@ -164,7 +165,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             if self.inference not in ENGINES:
                 raise ValueError(f"inference={self.inference!r} is not known. Names are: {', '.join(ENGINES)}.")
             return ENGINES[self.inference]()
-        if isinstance(self.inference, type) or not hasattr(self.inference, "fit"):
+        if not isinstance(self.inference, Engine):
             known = ", ".join(map(repr, ENGINES))
             raise TypeError(f"inference must be one of {known}, or an engine object; got {self.inference!r}")
         return self.inference

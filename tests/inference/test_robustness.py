@@ -60,7 +60,7 @@ def fitted(engine, K, y, likelihood):
 @all_engines()
 @pytest.mark.parametrize("likelihood", [*SMOOTH, Heaviside(0.05)], ids=["probit", "logit", "step"])
 def test_duplicate_rows(engine, likelihood):
-    if not all(hasattr(likelihood, need) for need in engine.needs):
+    if not engine.serves(likelihood):
         pytest.skip("not served")
     rows = np.array([0, 0, 1, 2, 3, 3, 3, 4])
     K, y = data(5, seed=1, flips=0.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpclass import GPClassifier
-from gpclass.choose import ENGINES
+from gpclass.choose import engine_names
 from gpclass.kernels import RBF
 from gpclass.learning import memory
 from gpclass.learning.memory import PER_ROW, Limit, cgroup_limits, rows_that_fit, warn_if_too_large
@@ -56,7 +56,7 @@ def test_the_message_says_how_many_rows_would_do(only):
         with pytest.raises(MemoryError):
             warn_if_too_large(exact * 3 // 2, latents)
         named = {name: int(rows.replace(",", "")) for name, rows in re.findall(r'"([\w-]+)" about ([\d,]+)', text)}
-        assert set(named) == set(PER_ROW) <= set(ENGINES)
+        assert set(named) == set(PER_ROW) <= set(engine_names())
         for name, rows in named.items():
             assert 0.9 * rows_that_fit(name, 4 * GIB, latents) <= rows <= rows_that_fit(name, 4 * GIB, latents)
             assert rows > 10 * exact

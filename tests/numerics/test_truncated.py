@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpclass.numerics import log_concave, normal_below
+from gpclass.numerics import draw_log_concave, normal_below
 
 
 @pytest.mark.parametrize("limit", [-8.0, -1.0, 0.0, 2.0, 9.0])
@@ -33,14 +33,15 @@ CASES = {
 def test_log_concave_has_the_distribution(name, nodes):
     log_density, cdf = CASES[name]
     m = 20_000
-    drawn = log_concave(lambda x, rows: log_density(x), np.tile(np.array(nodes, float), (m, 1)), np.random.default_rng(1))
+    start = np.tile(np.array(nodes, float), (m, 1))
+    drawn = draw_log_concave(lambda x, rows: log_density(x), start, np.random.default_rng(1))
     assert stats.kstest(drawn, cdf).pvalue > 1e-4
 
 
 def test_log_concave_refuses_what_is_not():
     bimodal = lambda x, rows: (np.logaddexp(-0.5 * (x - 40) ** 2, -0.5 * (x + 40) ** 2), -x + 40 * np.tanh(40 * x))  # noqa: E731
     nodes = np.array([[-41.0, -39.0, 39.0, 41.0]])
-    drawn = log_concave(bimodal, nodes, np.random.default_rng(0))  # tangents still cover it: that is a proper envelope
+    drawn = draw_log_concave(bimodal, nodes, np.random.default_rng(0))  # tangents still cover it: that is a proper envelope
     assert abs(abs(drawn[0]) - 40) < 6
     rising = lambda x, rows: (np.full_like(x, -1e3), np.where(x < 0, 1.0, -1.0))  # noqa: E731  far below its own tangents
     high = np.array([[-1.0, 1.0]])
@@ -50,4 +51,4 @@ def test_log_concave_refuses_what_is_not():
         return (value + 1e3 if x.shape[1] == 2 else value), slope
 
     with pytest.raises(FloatingPointError, match="not log-concave"):
-        log_concave(inconsistent, high, np.random.default_rng(0))
+        draw_log_concave(inconsistent, high, np.random.default_rng(0))

@@ -18,7 +18,7 @@ SAMPLERS = [
 
 
 def serves(sampler, likelihood):
-    return all(hasattr(likelihood, need) for need in sampler.needs)
+    return sampler.serves(likelihood)
 
 
 def gaps(draws, mean, var):

@@ -18,7 +18,6 @@ import numpy as np
 from scipy.special import entr
 
 from ..likelihoods.multiclass import latent_values
-from ..numerics import gaussian_nodes
 from .models import as_fitted, classifier, to_inputs
 
 CRITERIA = ("bald", "entropy", "margin", "variance")
@@ -94,18 +93,7 @@ def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np
 def _binary_information(likelihood, mean, var):
     p = likelihood.predictive(mean, var)
     total = entr(p) + entr(1 - p)
-    if hasattr(likelihood, "epsilon") and not hasattr(likelihood, "log_prob"):
-        # Heaviside: given f the label is wrong with probability ε, whatever f is
-        flips = np.array([likelihood.epsilon, 1 - likelihood.epsilon])
-        return np.maximum(total - entr(flips).sum(), 0.0)
-    nodes, weights = gaussian_nodes(mean, var, centre=-getattr(likelihood, "bias", 0.0))
-    given = sum(_entropy_term(likelihood.log_prob_value(label, nodes)) for label in (-1.0, 1.0))
-    return np.maximum(total - np.einsum("iq,iq->i", weights, given), 0.0)
-
-
-def _entropy_term(log_p):
-    """-p log p, also where p is zero."""
-    return -np.exp(log_p) * np.maximum(log_p, -700.0)
+    return np.maximum(total - likelihood.expected_entropy(mean, var), 0.0)
 
 
 def _contrast_variance(cov):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..choose import default_engines, has_comparable_evidence
+from ..choose import default_engines, short_name
 from .metrics import error_rate, expected_calibration_error, nlpd
 from .models import classifier, codes_of, leave_one_out, training_labels
 from .seen import FairProbabilities, fair_probabilities
@@ -66,7 +66,7 @@ def engine_name(engine: Any) -> str:
 def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Comparison:
     """The figures of a fitted model."""
     last, judged = classifier(fitted), fair_probabilities(fitted, X_test, y_test)
-    evidence = float(getattr(last, "log_evidence_", np.nan)) if has_comparable_evidence(last.inference_) else np.nan
+    evidence = float(last.log_evidence_) if last.inference_.evidence_is_comparable(last.likelihood_) else np.nan
     row = Comparison(name, evidence, _loo_nlpd(last), judged=judged, **more)
     if not judged.fair.all():
         unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} rows that it was trained on"
@@ -83,7 +83,7 @@ def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Com
 def _own(model, X, y, X_test, y_test):
     last = classifier(model)
     name = engine_name(last.inference_)
-    if len(y) * last.likelihood_.n_latents > REFIT or not hasattr(last, "log_evidence_"):  # a sampler takes long, too
+    if len(y) * last.likelihood_.n_latents > REFIT or last.inference_.draws:  # a sampler takes long, too
         return scored(model, X_test, y_test, name, own=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -111,7 +111,7 @@ def _other(model, name, X, y, X_test, y_test):
 
 
 def _same(name: str, engine: Any) -> bool:
-    return name.replace("-", "").lower() == engine_name(engine).lower()
+    return name == short_name(engine)
 
 
 def _first(caught) -> str:

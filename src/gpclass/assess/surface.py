@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ..inference import EP, Laplace, NestedEP
+from ..choose import engine_for
 from ..kernels import RBF, Kernel
 from ..likelihoods import MultinomialProbit, Probit
 from .metrics import error_rate, information_score
@@ -79,9 +79,11 @@ def evidence_surface(
     Each fit starts from its neighbour's, and from nothing where that does not converge; so the result does not depend on
     the path. Points where the engine fails or stops early are marked in `converged` and told in one warning.
     """
-    classes, targets = _targets(y, likelihood)
-    likelihood = _default_likelihood(len(classes)) if likelihood is None else likelihood
-    engine = _default_engine(likelihood) if engine is None else engine
+    classes, codes = _classes(y, likelihood)
+    if likelihood is None:
+        likelihood = Probit() if len(classes) == 2 else MultinomialProbit(len(classes))
+    targets = likelihood.class_targets[codes]
+    engine = engine_for(likelihood) if engine is None else engine
     make = _maker(kernel)
     columns, rows = _axis(log_lengthscales, "log_lengthscales"), _axis(log_scales, "log_scales")
     test = _Test.make(X_test, y_test, classes, y)
@@ -103,7 +105,7 @@ def evidence_surface(
             first_of_row = fit if j == 0 else first_of_row
             converged[i, j] = fit.converged
             found["log_evidence"][i, j] = fit.log_evidence
-            if hasattr(likelihood, "expected_log_prob") and likelihood.n_latents == 1:
+            if likelihood.offers("expected_log_prob") and likelihood.n_latents == 1:
                 found["jensen_bound"][i, j] = fit.jensen_bound()
             if test is not None:
                 found["information"][i, j], found["errors"][i, j] = test.score(X, k, fit, likelihood)
@@ -183,28 +185,17 @@ def _probabilities(likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     return np.column_stack([1 - p, p])
 
 
-def _default_likelihood(n_classes: int) -> Any:
-    return Probit() if n_classes == 2 else MultinomialProbit(n_classes)
-
-
-def _default_engine(likelihood: Any) -> Any:
-    if likelihood.n_latents == 1:
-        return EP()
-    return NestedEP() if hasattr(likelihood, "contrast_factor") else Laplace()
-
-
-def _targets(y: ArrayLike, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The labels in order, and y as the likelihood takes it: -1 and +1, or 0 … C - 1."""
+def _classes(y: ArrayLike, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The labels in order, and the number of each row's label."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y must be a vector of labels; its shape is {labels.shape}.")
     classes, codes = np.unique(labels, return_inverse=True)
-    n_latents = likelihood.n_latents if likelihood is not None else 1 if len(classes) == 2 else len(classes)
-    wanted = max(2, n_latents)
+    wanted = len(classes) if likelihood is None else len(likelihood.class_targets)
     if len(classes) != wanted or len(classes) < 2:
         of = "at least two kinds" if likelihood is None else "two kinds" if wanted == 2 else f"{wanted} kinds"
         raise ValueError(f"y must have {of} of label; it has {len(classes)}: {classes[:5].tolist()}.")
-    return classes, codes if n_latents > 1 else 2.0 * codes - 1.0
+    return classes, codes
 
 
 def _axis(values: ArrayLike, name: str) -> np.ndarray:

@@ -13,10 +13,9 @@ import typer
 
 from .. import datasets as collections
 from .._version import __version__
-from ..choose import SPARSE
+from ..choose import engine_names
 from ..estimator import GPClassifier
 from ..expressions import kernel_names
-from ..inference import LabelRegression
 from ..persist import save
 from ..sampling import audit as run_audit
 from ..tables import csv_text, write_table
@@ -64,7 +63,7 @@ OtherTarget = Annotated[
     str | None, typer.Option("--target", "-t", help="Name of the column of labels, if it is not that of the training data.")
 ]
 Engine = Annotated[
-    str, typer.Option("--engine", "-e", help=f"auto, {', '.join([*comparing.ENGINES, *comparing.SAMPLERS])}.")
+    str, typer.Option("--engine", "-e", help=f"auto, {', '.join(engine_names())}.")
 ]
 Engines = Annotated[str | None, typer.Option("--engines", help="Names with commas between, such as ep,laplace.")]
 Likelihood = Annotated[str, typer.Option(help="auto, probit, logit; softmax, multinomial-probit, robust-max.")]
@@ -165,7 +164,7 @@ def _fitted(classifier: GPClassifier, X: Any, y: np.ndarray, seconds: float) -> 
         "likelihood": type(classifier.likelihood_).__name__,
         "kernel": str(classifier.kernel_),
         "log_evidence": log_evidence(classifier),
-        "evidence_is_comparable": not isinstance(classifier.inference_, (*SPARSE, LabelRegression)),
+        "evidence_is_comparable": classifier.inference_.evidence_is_comparable(classifier.likelihood_),
         **leave_one_out(classifier),
         "seconds": seconds,
     }
@@ -313,7 +312,7 @@ def compare(
         for row in rows
     ]
     notes = [f"{row.engine}: {described(row.note, 200)}" for row in rows if row.note]
-    if any(row.engine in comparing.OWN_SCALE for row in rows):
+    if any(row.log_evidence is None and row.kfold_nlpd is not None for row in rows):
         notes.append("– stands where an engine has no log evidence that could be compared with that of others.")
     notes.append(
         "NLPD (nats), error and calibration error (ECE): smaller is better; log evidence: larger. Seconds: one fit."

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..assess import error_rate, expected_calibration_error, nlpd
-from ..choose import ENGINES, OWN_SCALE, SAMPLERS, default_engines, several_classes
+from ..choose import default_engines, engine_names, engines_for_several
 from .models import leave_one_out, log_evidence
 
 FAILURES = (ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
@@ -42,8 +42,8 @@ def chosen_engines(text: str | None, n_rows: int, n_classes: int) -> tuple[str, 
     if text is None:
         return default_engines(n_rows, n_classes)
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
-    known = {**ENGINES, **SAMPLERS}
-    able = list(known) if n_classes == 2 else several_classes()
+    known = engine_names()
+    able = known if n_classes == 2 else engines_for_several()
     for name in names:
         if name not in known:
             raise ValueError(f"there is no engine {name!r}; there are {', '.join(known)}")
@@ -98,7 +98,8 @@ def _row(model, engine, X, y, parts, done) -> Row:
         seconds = time.perf_counter() - began
         done(engine)
         classifier = model.steps[-1][1]
-        evidence = None if engine in OWN_SCALE else log_evidence(classifier)
+        comparable = classifier.inference_.evidence_is_comparable(classifier.likelihood_)
+        evidence = log_evidence(classifier) if comparable else None
         loo = leave_one_out(classifier)["loo_nlpd"]
         p = _cross_validated(model, X, y, parts, classifier.classes_, lambda: done(engine))
     except FAILURES as error:

@@ -22,6 +22,7 @@ and with one latent function per class:
     VariationalMNL   the best Gaussian under Chai's bound of the expected log softmax; classes may be correlated
 """
 
+from ..registry import register
 from .ep import EP
 from .fit import Fit
 from .fv import FV
@@ -36,6 +37,23 @@ from .quadrature_ep import QuadratureEP
 from .tap import TAP, TAPNaive
 from .variational_mnl import VariationalMNL, isotropic_evidence_bound, prior_evidence_bound
 from .vb import VB
+
+for _name, _cls in (
+    ("laplace", Laplace),
+    ("ep", EP),
+    ("tap", TAP),
+    ("tap-naive", TAPNaive),
+    ("kl", KL),
+    ("vb", VB),
+    ("fv", FV),
+    ("lr", LabelRegression),
+    ("nested-ep", NestedEP),
+    ("independent-ep", IndependentEP),
+    ("quadrature-ep", QuadratureEP),
+    ("mean-field-probit", MeanFieldProbit),
+    ("variational-mnl", VariationalMNL),
+):
+    register(_cls, _name)
 
 __all__ = [
     "EP",

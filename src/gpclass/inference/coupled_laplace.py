@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import CoupledPosterior, CoupledSystem, too_large
-from .fit import CoupledFit, require
+from .fit import CoupledFit
 from .iterate import Status, ending, step_length
 
 CHORDS = 8  # steps per factorisation
@@ -24,7 +24,6 @@ PAYING = 0.5  # a step that leaves more than this part of the gap asks for new c
 
 def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> CoupledFit:
     """The mode, and the Gaussian there."""
-    require(likelihood, ("curvature_weights",), "Laplace for several classes")
     path = Climb(K, y, likelihood, start)
     system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
     pi = likelihood.curvature_weights(path.f)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg.blas import dger
 
+from ..engines import Engine
 from ..gaussian import FullPosterior, Sites, log_partition_1d
 from ..numerics import NotPositiveDefinite
 from .fit import Fit, prepare, start_sites
@@ -20,7 +21,7 @@ from .iterate import Status, Target, ending, iterate, stands_still, warn_if_unfi
 
 
 @dataclass(frozen=True)
-class EP:
+class EP(Engine):
     """Sites matched to the moments of cavity × likelihood."""
 
     damping: float = 1.0  # largest part of a step that is taken; 1 is undamped, and adapted downwards by itself
@@ -29,7 +30,6 @@ class EP:
     schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slow, but sturdier
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = True
 
     def __post_init__(self):
         if self.schedule not in ("parallel", "sequential"):

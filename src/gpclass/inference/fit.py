@@ -7,24 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import likelihoods as _likelihoods
+from ..engines import Engine
+from ..engines.contract import require
 from ..gaussian import Sites
-from ..likelihoods import Likelihood
 from ..numerics.separable import Separable
 from .iterate import Status
-
-KNOWN = (  # likelihoods that errors name, the most usual first
-    "Logit",
-    "Probit",
-    "Heaviside",
-    "Gaussian",
-    "Ordinal",
-    "Poisson",
-    "Softmax",
-    "MultinomialProbit",
-    "RobustMax",
-    "OneAgainstRest",
-)
 
 
 @dataclass(frozen=True)
@@ -94,14 +81,12 @@ class Fit:
         return self.posterior.predict(Ks, kd)
 
     def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, 2) log probabilities of the labels -1 and +1 at new points, exact far into the tails."""
-        mean, var = self.predict(Ks, kd)
-        return np.stack([self.likelihood.log_predictive(label, mean, var) for label in (-1.0, 1.0)], axis=1)
+        """(m, C) log class probabilities at new points; with one latent function exact far into the tails."""
+        return self.likelihood.log_class_probabilities(*self.predict(Ks, kd))
 
     def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, 2) standard deviations of the class probabilities under the latent posterior."""
-        spread = self.likelihood.predictive_std(*self.predict(Ks, kd))
-        return np.stack([spread, spread], axis=1)
+        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        return self.likelihood.class_probability_std(*self.predict(Ks, kd))
 
     def members(self, kernel: Any) -> list[tuple[Any, Any]]:
         """(kernel, posterior) pairs that predictions average over."""
@@ -117,9 +102,8 @@ class Fit:
         return self.likelihood.log_predictive(self.y, *self.posterior.cavity())
 
     def loo_class_probabilities(self) -> np.ndarray:
-        """(n, 2) probabilities of the labels -1 and +1 given all other data, from the cavities."""
-        mean, var = self.posterior.cavity()
-        return np.exp(np.stack([self.likelihood.log_predictive(label, mean, var) for label in (-1.0, 1.0)], axis=1))
+        """(n, C) class probabilities given all other data, from the cavities."""
+        return np.exp(self.likelihood.log_class_probabilities(*self.posterior.cavity()))
 
 
 @dataclass(frozen=True)
@@ -156,14 +140,6 @@ class CoupledFit(Fit):
             raise ValueError(f"Ks must be ({n}, m) and kd (m,), or one per class, but they are {Ks.shape} and {kd.shape}")
         return self.posterior.predict(Ks, kd)
 
-    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C) log class probabilities at new points."""
-        return np.log(np.maximum(self.likelihood.predictive(*self.predict(Ks, kd)), np.finfo(float).tiny))
-
-    def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities under the latent posterior."""
-        return self.likelihood.predictive_std(*self.predict(Ks, kd))
-
     def jensen_bound(self) -> float:
         raise AttributeError(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
 
@@ -183,47 +159,16 @@ def jensen_bound(q, y: np.ndarray, likelihood) -> float:
     return expected + 0.5 * (len(y) - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
 
 
-def require(likelihood: Likelihood, needs: tuple[str, ...], who: str) -> None:
-    """Raise a TypeError that names the likelihoods which would serve, if this one does not."""
-    for name in needs:
-        if not hasattr(likelihood, name):
-            offered = type(likelihood).__name__ if not isinstance(likelihood, type) else f"the class {likelihood.__name__}"
-            able = ", ".join(likelihoods_with(needs))
-            raise TypeError(f"{who} needs {name}, which {offered} does not offer. Likelihoods that do: {able}.")
-
-
-def likelihoods_with(needs: tuple[str, ...], latents: str = "any") -> list[str]:
-    """Names of the likelihoods that offer all of `needs`, with so many latent functions: "one", "several" or "any"."""
-    every = [getattr(_likelihoods, name) for name in KNOWN]
-    fitting = [c for c in every if latents == "any" or issubclass(c, _likelihoods.Multiclass) == (latents == "several")]
-    return [c.__name__ for c in fitting if all(hasattr(c, name) for name in needs)]
-
-
-def needed(engine: Any, likelihood: Any) -> tuple[str, ...]:
-    """Methods of the likelihood that an engine calls."""
-    return engine.needed(likelihood) if hasattr(engine, "needed") else tuple(getattr(engine, "needs", ()))
-
-
-def prepare(engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
+def prepare(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     """K and y as the engines want them, or an error that says what is wrong."""
     check_settings(engine)
-    return check_problem(
-        K, y, likelihood, needed(engine, likelihood), type(engine).__name__, getattr(engine, "latents", "one")
-    )
+    engine.check_likelihood(likelihood)
+    return check_problem(K, y, likelihood, type(engine).__name__)
 
 
-def check_problem(
-    K, y, likelihood, needs: tuple[str, ...], who: str, latents: str = "any"
-) -> tuple[np.ndarray, np.ndarray]:
-    """K, (n, n) or (C, n, n), and y, after a look at both; `latents` says how many functions per datum `who` can do with."""
-    if isinstance(likelihood, type):
-        raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
+def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
+    """K, (n, n) or (C, n, n), and y, as float arrays that fit together; `who` is named in errors."""
     C = likelihood.n_latents
-    if (latents == "one" and C > 1) or (latents == "several" and C == 1):
-        kind = "one latent function per datum" if latents == "one" else "several classes"
-        able = ", ".join(likelihoods_with(needs, latents))
-        raise TypeError(f"{who} is for {kind} (likelihoods: {able}), but {type(likelihood).__name__} has {C}")
-    require(likelihood, needs, who)
     y = likelihood.check_targets(y)
     if isinstance(K, Separable):
         raise TypeError(f"{who} cannot do with correlated classes (kernels.Correlated); VariationalMNL and its kin can")
@@ -238,7 +183,7 @@ def check_problem(
         raise ValueError(f"K is {n}×{n} but y has {len(y)} labels")
     if not np.isfinite(K.sum()):
         raise ValueError("K contains NaN or infinite entries (or its sum overflows)")
-    some = slice(None, None, max(1, n // 32))  # a few rows tell a matrix that is not symmetric
+    some = slice(None, None, max(1, n // 32))  # check symmetry on a sample of rows
     rows, columns = K[..., some, :], np.swapaxes(K[..., some], -1, -2)
     if not np.allclose(rows, columns, rtol=1e-8, atol=1e-8 * np.abs(rows).max()):
         raise ValueError("K is not symmetric: is it a matrix of covariances between all pairs of training points?")

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import FactorialPosterior, Sites
 from ..numerics import Factor, symmetric_product
 from .fit import Fit, prepare, start_sites
@@ -25,7 +26,7 @@ TINY = 1e-100
 
 
 @dataclass(frozen=True)
-class FV:
+class FV(Engine):
     """The best factorial approximation; predictions use a Gaussian with its means and variances."""
 
     ridge: float = 1e-6  # added to the diagonal of K, relative to its mean, so that K⁻¹ exists ([NR] section 11)
@@ -34,7 +35,6 @@ class FV:
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = False
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import Sites, StackedPosterior, log_partition_1d
 from ..likelihoods.multiclass import own_first, restore_order
 from .fit import CoupledFit, prepare, start_sites
@@ -36,7 +37,7 @@ Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # of cavity means and vari
 
 
 @dataclass(frozen=True)
-class IndependentEP:
+class IndependentEP(Engine):
     """Sites for each class by itself, matched to the mean and variances of cavity × likelihood as an inner EP has them."""
 
     damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
@@ -45,7 +46,6 @@ class IndependentEP:
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import FullPosterior, Sites
 from .fit import Fit, jensen_bound, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
 
 @dataclass(frozen=True)
-class KL:
+class KL(Engine):
     """The variational Gaussian."""
 
     damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
@@ -26,7 +27,6 @@ class KL:
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("expected_log_prob",)
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from ..engines import Engine
 from ..gaussian import FullPosterior, Sites
 from ..numerics import LOG_SQRT_2PI
 from .fit import Fit, prepare
@@ -19,14 +20,17 @@ from .iterate import ending, warn_if_unfinished
 
 
 @dataclass(frozen=True)
-class LabelRegression:
+class LabelRegression(Engine):
     """Gaussian regression on the labels, noise width chosen by its evidence."""
 
     noise: float | None = None  # standard deviation σ_n; None chooses it in `noise_range` by evidence
     noise_range: tuple[float, float] = (0.5, 2.0)  # [NR] section 8.1
 
     needs: ClassVar = ("predictive",)
-    gaussian: ClassVar = True
+
+    def evidence_is_comparable(self, likelihood) -> bool:
+        """No: it is the density of labels as real numbers, not the probability of classes."""
+        return False
 
     def __post_init__(self):
         widths = (self.noise,) if self.noise is not None else self.noise_range

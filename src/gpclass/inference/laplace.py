@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import FullPosterior
 from ..numerics import symmetric_product
 from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
@@ -20,7 +21,7 @@ from .tierney_kadane import corrected
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Engine):
     """Gaussian at the mode, with the curvature there."""
 
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
@@ -30,7 +31,7 @@ class Laplace:
 
     needs: ClassVar = ("log_prob",)
     latents: ClassVar = "any"
-    gaussian: ClassVar = True
+    likelihood_names: ClassVar = ("probit", "softmax")
 
     def __post_init__(self):
         if self.correction not in (None, "tierney-kadane"):

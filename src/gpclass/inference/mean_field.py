@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import FullPosterior, Sites, StackedPosterior
 from .coupled_laplace import Climb
 from .fit import CoupledFit, prepare
@@ -22,7 +23,7 @@ from .iterate import warn_if_unfinished
 
 
 @dataclass(frozen=True)
-class MeanFieldProbit:
+class MeanFieldProbit(Engine):
     """The best q(v) q(f) in KL(q‖p), v the noisy latent values of multinomial probit. The evidence is a lower bound."""
 
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
@@ -30,7 +31,6 @@ class MeanFieldProbit:
 
     needs: ClassVar = ("contrast_factor", "log_prob", "log_prob_slope")  # the first: what E[v] = f + slope rests on
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)

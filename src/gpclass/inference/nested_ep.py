@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import ContrastPosterior, Sites
 from .ep import ep_evidence, moment_rule
 from .fit import CoupledFit, prepare, start_sites
@@ -21,7 +22,7 @@ from .iterate import iterate, warn_if_unfinished
 
 
 @dataclass(frozen=True)
-class NestedEP:
+class NestedEP(Engine):
     """Sites α̃, β̃ on the contrasts matched to the moments of cavity × probit."""
 
     damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
@@ -30,7 +31,6 @@ class NestedEP:
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri_exp
 
+from ..engines import Engine
 from ..gaussian import ContrastPosterior, Sites
 from ..likelihoods.multiclass import own_first, restore_order
 from ..numerics import hazard, hazard_curvature, log_ndtr
@@ -31,7 +32,7 @@ BLOCK = 1 << 21  # numbers in an array of nodes
 
 
 @dataclass(frozen=True)
-class QuadratureEP:
+class QuadratureEP(Engine):
     """Sites matched to tilted moments that come from quadrature; `coupled` or independent between classes."""
 
     damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
@@ -41,10 +42,8 @@ class QuadratureEP:
     nodes: int = 10  # in each of C - 2 dimensions, if coupled; the last contrast needs none
 
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
-    @property
-    def needs(self) -> tuple[str, ...]:
+    def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:

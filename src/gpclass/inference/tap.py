@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import FullPosterior, Sites
 from ..numerics import NotPositiveDefinite
 from .ep import ep_evidence, moment_rule
@@ -33,7 +34,7 @@ NO_CAVITY = (
 
 
 @dataclass(frozen=True)
-class TAP:
+class TAP(Engine):
     """TAP mean-field equations; same fixed points as EP."""
 
     damping: float = 1.0  # part of each step of the log cavity variances that is taken; adapted downwards by itself
@@ -41,7 +42,6 @@ class TAP:
     max_iter: int = 200  # renewals of the cavity variances
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
@@ -77,7 +77,7 @@ class TAP:
 
 
 @dataclass(frozen=True)
-class TAPNaive:
+class TAPNaive(Engine):
     """TAP with the cavity variances held at the prior's: no determinant, no inverse in the equations.
 
     Its evidence is the free energy whose stationary point the equations are, Σ log Z_i(μ_i, K_ii) - ½ αᵀ(K - Dg K)α:
@@ -89,7 +89,6 @@ class TAPNaive:
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

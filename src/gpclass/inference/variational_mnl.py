@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import minimize_scalar
 
+from ..engines import Engine
 from ..gaussian import DenseCoupledPosterior, Sites, precision_root, too_large
 from ..gaussian.dense_coupled import products
 from ..likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
@@ -38,7 +39,7 @@ MEMORY = 4  # sweeps that the extrapolation looks back on
 
 
 @dataclass(frozen=True)
-class VariationalMNL:
+class VariationalMNL(Engine):
     """Lower bound of the evidence by a Gaussian with fully coupled classes, which may be correlated a priori. [C]"""
 
     tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
@@ -46,6 +47,7 @@ class VariationalMNL:
     damping: float = 1.0  # largest part of each step of the precisions that is taken
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
+    correlated: ClassVar[bool] = True
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""

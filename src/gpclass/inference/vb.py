@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian import FullPosterior
 from .fit import Fit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
 
 @dataclass(frozen=True)
-class VB:
+class VB(Engine):
     """Local quadratic bounds: logit's or probit's."""
 
     damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
@@ -27,7 +28,6 @@ class VB:
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("bound", "bound_point", "bound_curvature")
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

@@ -29,7 +29,7 @@ from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosteri
 from ..kernels import Kernel, PerClass
 from ..kernels.cross import covariance, pullback
 from ..numerics.fingerprint import fingerprint
-from ..sparse.low_rank import InducingFit, State, log_class_probabilities, repaired, squeezed
+from ..sparse.low_rank import InducingFit, State, repaired, squeezed
 from ..sparse.training import Inducing, Training
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
@@ -136,12 +136,11 @@ class InducingModel:
 
     def log_class_probabilities(self, X: np.ndarray) -> np.ndarray:
         """(m, C) log class probabilities."""
-        return log_class_probabilities(self.likelihood, *self.latent(X))
+        return self.likelihood.log_class_probabilities(*self.latent(X))
 
     def class_probability_std(self, X: np.ndarray) -> np.ndarray:
         """(m, C) standard deviations of the class probabilities under the latent posterior."""
-        spread = self.likelihood.predictive_std(*self.latent(X))
-        return spread if self.likelihood.n_latents > 1 else np.stack([spread, spread], axis=1)
+        return self.likelihood.class_probability_std(*self.latent(X))
 
 
 def threads(n_rows: int, Z: np.ndarray, n_latents: int) -> AbstractContextManager:

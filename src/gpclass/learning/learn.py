@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sparse import IVM, LowRankEngine, SparseVariationalMNL, TrainedFit
+from ..sparse import TrainedFit
 from .active_set import fit_active, maximise_active
 from .augment import fit_augmented
 from .inducing import LowRankObjective, Trainer, maximise_low_rank, start_inputs, train_inducing
@@ -56,11 +56,12 @@ def learn(
 
     `stream` is a source of rows and the labels of its classes, where the objective has but a sample of the rows.
     """
-    if isinstance(objective.engine, LowRankEngine):
+    design = objective.engine.design
+    if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
-    if isinstance(objective.engine, IVM):
+    if design == "active rows":
         return _active(objective, starts, verbose)
-    if isinstance(objective.engine, SparseVariationalMNL):
+    if design == "inducing pairs":
         return _inducing_mnl(objective, starts, max_iter, verbose)
     return _full(objective, starts, max_iter, verbose)
 
@@ -105,7 +106,7 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
 
 
 def _inducing(objective, starts, max_iter, verbose, stream, seed):
-    source, labels = (Arrays(objective.X, objective.y), _labels(objective.likelihood)) if stream is None else stream
+    source, labels = (Arrays(objective.X, objective.y), objective.likelihood.class_targets) if stream is None else stream
     engine = objective.engine
     if not engine.minibatches:
         if stream is not None:
@@ -137,10 +138,6 @@ def _settles(objective, learning: bool) -> bool:
     numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
     few = n * objective.likelihood.n_latents <= FEW_ROWS
     return few and engine.settles if learning else numbers <= SETTLED
-
-
-def _labels(likelihood):
-    return np.array([-1.0, 1.0]) if likelihood.n_latents == 1 else np.arange(likelihood.n_latents)
 
 
 def _numbered(engine, number):
@@ -199,7 +196,7 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     if not objective.engine.minibatches:
         return None
     engine = replace(objective.engine, **(changes or {}), validation=0.0)
-    labels = _labels(objective.likelihood)
+    labels = objective.likelihood.class_targets
     settings = {"random_state": seed, "Z": Z, "labels": labels}
     trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)
     trainer.state = fit.state

@@ -27,6 +27,7 @@ and for several classes, with one latent function each and the class on the last
     OneAgainstRest     a binary likelihood for each class by itself
 """
 
+from ..registry import register
 from .base import Likelihood, Sigmoid
 from .gaussian import Gaussian
 from .heaviside import Heaviside
@@ -39,6 +40,20 @@ from .poisson import Poisson
 from .probit import Probit
 from .robust_max import RobustMax
 from .softmax import Softmax
+
+for _name, _cls in (
+    ("logit", Logit),
+    ("probit", Probit),
+    ("heaviside", Heaviside),
+    ("softmax", Softmax),
+    ("multinomial-probit", MultinomialProbit),
+    ("robust-max", RobustMax),
+    ("one-against-rest", OneAgainstRest),
+    ("gaussian", Gaussian),
+    ("ordinal", Ordinal),
+    ("poisson", Poisson),
+):
+    register(_cls, _name)
 
 __all__ = [
     "Gaussian",

@@ -1,4 +1,4 @@
-"""What likelihoods share: a parameter vector, and quadrature as the default answer to every question.
+"""What every likelihood declares, and what likelihoods share: a parameter vector, and quadrature as the default answer.
 
 Every question is answered by value, slope and curvature in the latent mean, vectorised over data.
 """
@@ -17,14 +17,57 @@ Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Likelihood(ABC):
-    """Parameters: `theta` (free ones, unconstrained), `names`, `bounds`, `with_theta`. None unless a subclass has some."""
+    """Base class of likelihoods. A member is a frozen dataclass; it has the methods that it can answer, and no others.
 
-    targets: ClassVar[str] = "class labels"  # what y is, in words; classifiers take these only
+    Its free parameters are `theta` (unconstrained), `names`, `bounds`, `with_theta`: none unless a subclass has some.
+
+    Attributes
+    ----------
+    targets : str
+        What y is, in words: "class labels", "real numbers", "counts", "ordered categories". Classifiers take class labels.
+    log_concave : bool
+        Whether p(y | f) is log-concave in f. Where it is not, sites may have negative precision, and few rows must not
+        stand for all.
+    n_latents : int
+        Latent functions per datum.
+    """
+
+    kind: ClassVar[str] = "likelihood"
+    targets: ClassVar[str] = "class labels"
+    log_concave: bool = False
 
     @property
     def n_latents(self) -> int:
         """Latent functions per datum."""
         return 1
+
+    def offers(self, question: str) -> bool:
+        """Whether the likelihood has this method or attribute."""
+        return getattr(self, question, None) is not None
+
+    @classmethod
+    def for_targets(cls, targets: str, n_classes: int) -> Likelihood | None:
+        """A member with default settings for such targets, or None; `n_classes` counts where targets are class labels."""
+        if targets != cls.targets or (targets == "class labels" and n_classes != 2):
+            return None
+        return cls()
+
+    @property
+    def class_targets(self) -> np.ndarray:
+        """(C,) what y is for each class, in the order of the class labels."""
+        if self.targets != "class labels":
+            raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
+        return np.array([-1.0, 1.0])
+
+    def log_class_probabilities(self, mean, spread) -> np.ndarray:
+        """(m, C) log probability of each class under N(mean, spread): (m,) and (m,), or (m, C) and (m, C, C) or (m, C)."""
+        parts = [self.log_predictive(target, mean, spread) for target in self.class_targets]  # type: ignore[attr-defined]
+        return np.stack(parts, axis=1)
+
+    def class_probability_std(self, mean, spread) -> np.ndarray:
+        """(m, C) standard deviation of each class's probability under N(mean, spread)."""
+        std = self.predictive_std(mean, spread)  # type: ignore[attr-defined]
+        return np.stack([std, std], axis=1)
 
     @property
     def theta(self) -> np.ndarray:
@@ -55,6 +98,18 @@ class Likelihood(ABC):
         """log p(y | f) and its slope in f, for likelihoods with `log_prob`: what a sampler asks for at every step."""
         return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]
 
+    @property
+    def centre(self) -> float:
+        """Where p(y | f) changes most quickly in f: quadrature places its nodes around it."""
+        return 0.0
+
+    def expected_entropy(self, mean, var) -> np.ndarray:
+        """(m,) E[H(y | f)] in nats, f ~ N(mean, var), for likelihoods of classes with `log_prob`."""
+        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
+        log_p = np.stack([self.log_prob_value(target, nodes) for target in self.class_targets])
+        # p log p is zero where p is
+        return -np.einsum("iq,ciq->i", weights, np.exp(log_p) * np.maximum(log_p, -700.0))
+
     def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
         """Slope and curvature of `tilted_moments` alone, for likelihoods with these: what rows are screened by."""
         return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
@@ -84,6 +139,10 @@ class WithBias(Likelihood):
     def __post_init__(self):
         if not np.isfinite(self.bias):
             raise ValueError(f"bias must be a finite number, but is {self.bias}")
+
+    @property
+    def centre(self) -> float:
+        return -self.bias
 
     @property
     def theta(self) -> np.ndarray:
@@ -125,7 +184,7 @@ class Sigmoid(WithBias):
 
     def expected_log_prob(self, y, mean, var) -> Triple:
         """E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean` (that in var is half the second)."""
-        nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
+        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
         value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
         return tuple(np.einsum("...q,...q->...", weights, part) for part in (value, slope, curvature))
 
@@ -134,7 +193,7 @@ class Sigmoid(WithBias):
 
         The tilted distribution has mean `mean + var d1` and variance `var + var² d2`.
         """
-        nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
+        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
         value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
         with np.errstate(divide="ignore"):  # weights that underflow
             log_mass = np.log(weights) + value
@@ -155,7 +214,7 @@ class Sigmoid(WithBias):
 
     def predictive_std(self, mean, var) -> np.ndarray:
         """Standard deviation of the class probability sig(f + bias) under N(mean, var)."""
-        nodes, weights = gaussian_nodes(mean, var, centre=-self.bias)
+        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
         p = np.exp(self.log_prob(1.0, nodes)[0])
         centre = np.einsum("...q,...q->...", weights, p)
         return np.sqrt(np.einsum("...q,...q->...", weights, (p - centre[..., None]) ** 2))

@@ -18,6 +18,7 @@ class Gaussian(Likelihood):
     variance: float = 1.0
 
     targets: ClassVar[str] = "real numbers"
+    log_concave = True
 
     def __post_init__(self):
         if not (np.isfinite(self.variance) and self.variance > 0):

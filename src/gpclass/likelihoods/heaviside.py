@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import entr, ndtr
 
 from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr
 from .base import Likelihood, Triple, check_signs
@@ -29,6 +29,10 @@ class Heaviside(Likelihood):
     def __post_init__(self):
         if not 0 <= self.epsilon < 0.5:
             raise ValueError(f"epsilon must be in [0, 0.5), but is {self.epsilon}")
+
+    @property
+    def log_concave(self) -> bool:  # type: ignore[override]
+        return self.epsilon == 0
 
     def check_targets(self, y) -> np.ndarray:
         return check_signs(y)
@@ -48,6 +52,10 @@ class Heaviside(Likelihood):
             value, ratio = log_ndtr(z), hazard(z)
             curved = hazard_curvature(z, ratio)
         return value, np.where(known, y * ratio, 0.0) / safe_sd, np.where(known, -curved, 0.0) / safe_sd**2
+
+    def expected_entropy(self, mean, var) -> np.ndarray:
+        """(m,) E[H(y | f)] in nats: given f the label is wrong with probability ε, whatever f is."""
+        return np.full(np.shape(mean), entr(self.epsilon) + entr(1 - self.epsilon))
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         return np.zeros((0, len(mean)))

@@ -23,6 +23,8 @@ SQRT_2PI = np.exp(LOG_SQRT_2PI)
 class Logit(Sigmoid):
     """p(y | f) = 1/(1 + exp(-y (f + bias))), y in {-1, +1}."""
 
+    log_concave = True
+
     def log_prob(self, y, f) -> Triple:
         z = y * (f + self.bias)
         wrong = expit(-z)

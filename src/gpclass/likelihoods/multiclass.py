@@ -47,6 +47,20 @@ class Multiclass(Likelihood):
     def n_latents(self) -> int:
         return int(self.n_classes)
 
+    @classmethod
+    def for_targets(cls, targets: str, n_classes: int) -> Multiclass | None:
+        return cls(n_classes) if targets == cls.targets else None
+
+    @property
+    def class_targets(self) -> np.ndarray:
+        return np.arange(self.n_classes)
+
+    def log_class_probabilities(self, mean, spread) -> np.ndarray:
+        return np.log(np.maximum(self.predictive(mean, spread), np.finfo(float).tiny))
+
+    def class_probability_std(self, mean, spread) -> np.ndarray:
+        return self.predictive_std(mean, spread)
+
     @property
     def offset(self) -> np.ndarray:
         """(C,) the biases."""
@@ -111,6 +125,10 @@ class Multiclass(Likelihood):
         """(m, C) standard deviations of the class probabilities when the latent values are N(mean, cov)."""
         return np.concatenate([self._shares(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
 
+    def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
+        """(p, n) derivatives of `expected_log_prob`, for likelihoods with that, in theta."""
+        return self.theta_gradient(self.expected_log_prob(y, mean, var)[1].T)  # type: ignore[attr-defined]
+
     def _shares(self, f) -> np.ndarray:
         """(rows, C, points) class probabilities at latent values in that order, which may be overwritten."""
         return np.moveaxis(self.class_probabilities(np.moveaxis(f, 1, 2)), 2, 1)
@@ -121,7 +139,7 @@ class Multiclass(Likelihood):
 
 
 @lru_cache(maxsize=16)
-def _nodes(count: int, n_latents: int) -> np.ndarray:
+def normal_nodes(count: int, n_latents: int) -> np.ndarray:
     """(count, C) standard normal points, quasi-random and in pairs ±x: the same for every row, and from run to run."""
     half = ndtri(qmc.Sobol(n_latents, rng=np.random.default_rng(0)).random(count // 2))
     return np.concatenate([half, -half])
@@ -134,7 +152,7 @@ def latent_values(mean, cov, count):
     """
     mean = np.asarray(mean, float)
     roots = covariance_roots(mean, full_covariances(cov))
-    nodes = np.ascontiguousarray(_nodes(count, mean.shape[1]).T)
+    nodes = np.ascontiguousarray(normal_nodes(count, mean.shape[1]).T)
     block = max(1, BLOCK // (count * mean.shape[1]))
     for i in range(0, len(mean), block):
         f = np.matmul(roots[i : i + block], nodes)
@@ -150,17 +168,18 @@ def full_covariances(cov) -> np.ndarray:
 
 def own_first(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     """(n, C) x with the entry of the own class before the others."""
-    return np.take_along_axis(x, _order(y, x.shape[1]), axis=1)
+    return np.take_along_axis(x, class_order(y, x.shape[1]), axis=1)
 
 
 def restore_order(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The way back."""
     out = np.empty_like(x)
-    np.put_along_axis(out, _order(y, x.shape[1]), x, axis=1)
+    np.put_along_axis(out, class_order(y, x.shape[1]), x, axis=1)
     return out
 
 
-def _order(y, n_classes):
+def class_order(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n, C) the own class of each datum, then the others in order."""
     rest = np.arange(n_classes - 1)
     return np.column_stack([y, rest + (rest >= y[:, None])])
 

@@ -17,15 +17,16 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..numerics import (
+    draw_log_concave,
+    gaussian_nodes,
     hazard,
     hazard_curvature,
     largest,
-    log_concave,
     log_ndtr_and_hazard,
     normal_below,
 )
 from .base import Triple
-from .multiclass import Multiclass, own_first, restore_order, winners
+from .multiclass import Multiclass, class_order, own_first, restore_order, winners
 from .probit import Probit
 
 FEW = 5  # classes up to which the rule of fewer nodes is as good
@@ -47,6 +48,7 @@ class MultinomialProbit(Multiclass):
     """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise; y in 0 … n_classes - 1."""
 
     noise: ClassVar[float] = 1.0  # variance of the noise on each latent value
+    log_concave = True
 
     def lead(self, y, f) -> np.ndarray:
         """f_y - f_j (…, C), biases added; the entry of y itself is as good as infinite."""
@@ -110,6 +112,20 @@ class MultinomialProbit(Multiclass):
         bias = own_first(y, np.tile(self.offset, (len(y), 1)))
         return bias[:, :1] - bias[:, 1:]
 
+    def orthant(self, y, K) -> tuple[np.ndarray, np.ndarray]:
+        """Covariance (n (C - 1), n (C - 1)) of g and lower limits for which p(y) = P(g > lower) under f ~ N(0, K)."""
+        n, C = len(y), self.n_classes
+        noisy = np.broadcast_to(K, (C, n, n)) + self.noise * np.eye(n)
+        datum, rival = np.repeat(np.arange(n), C - 1), class_order(y, C)[:, 1:].ravel()
+        own = y[datum]
+        # g = x_y - x_j, x = f + noise: each pair of g shares what refers to the same class (and datum)
+        covariance = np.zeros((len(datum), len(datum)))
+        for left, sign_left in ((own, 1.0), (rival, -1.0)):
+            for right, sign_right in ((own, 1.0), (rival, -1.0)):
+                same = left[:, None] == right
+                covariance += np.where(same, sign_left * sign_right * noisy[left[:, None], datum[:, None], datum], 0.0)
+        return covariance, -self.contrast_offset(y).ravel()
+
     def tilted_moments(self, y, mean, var) -> Triple:
         """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
         wide = 1 + own_first(y, var)
@@ -119,6 +135,23 @@ class MultinomialProbit(Multiclass):
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         """(p, n) derivatives of that log expectation in theta."""
         return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        """A lower bound of E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means.
+
+        Latent values are independent. The bound is Σ_c E[log P(x_y > x_c | f)]: the events share x_y and are positively
+        dependent.
+        """
+        mean_first, var_first = own_first(y, mean + self.offset), own_first(y, var)
+        scale = np.sqrt(2 * self.noise)
+        lead = (mean_first[:, :1] - mean_first[:, 1:]) / scale
+        nodes, weights = gaussian_nodes(lead, (var_first[:, :1] + var_first[:, 1:]) / scale**2)
+        log_p, ratio = log_ndtr_and_hazard(nodes)
+        pull = np.einsum("icq,icq->ic", weights, ratio) / scale
+        bend = -np.einsum("icq,icq->ic", weights, hazard_curvature(nodes, ratio)) / scale**2
+        slope = restore_order(y, np.column_stack([pull.sum(1), -pull]))
+        curvature = restore_order(y, np.column_stack([bend.sum(1), bend]))
+        return np.einsum("icq,icq->i", weights, log_p), slope, curvature
 
     def predictive(self, mean, cov) -> np.ndarray:
         """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
@@ -171,7 +204,7 @@ def _draw_winner(lead, rng):
         return -0.5 * u * u + log_cdf.sum(-1), ratio.sum(-1) - u
 
     mode, width = tilted_mode(lead)
-    return log_concave(log_density, mode[:, None] + width[:, None] * HULL, rng)
+    return draw_log_concave(log_density, mode[:, None] + width[:, None] * HULL, rng)
 
 
 def tilted_mode(lead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,10 @@ class OneAgainstRest(Multiclass):
 
     binary: Sigmoid = field(default_factory=Probit)
 
+    @property
+    def log_concave(self) -> bool:  # type: ignore[override]
+        return self.binary.log_concave
+
     # parameters: all biases are free, since no shift of all latent values leaves the likelihood as it is ----------------
 
     @property
@@ -64,6 +68,11 @@ class OneAgainstRest(Multiclass):
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         """(p, n) derivatives of that log expectation in theta."""
         return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        """E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        value, slope, curvature = self.binary.expected_log_prob(self._signs(y, mean), mean + self.offset, var)
+        return value.sum(1), slope, curvature
 
     def class_probabilities(self, f) -> np.ndarray:
         return _normalised(self.binary.log_prob(1.0, f + self.offset)[0])

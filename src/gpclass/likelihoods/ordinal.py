@@ -25,6 +25,7 @@ class Ordinal(Likelihood):
     thresholds: tuple[float, ...] = (-1.0, 1.0)  # R - 1 of them, ascending
 
     targets: ClassVar[str] = "ordered categories"
+    log_concave = True
 
     def __post_init__(self):
         cuts = np.asarray(self.thresholds, float)

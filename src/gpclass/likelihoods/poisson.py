@@ -28,6 +28,7 @@ class Poisson(WithBias):
     """p(y | f) = exp(y g - exp g)/y!, g = f + bias; y in 0, 1, 2, … The bias is the log rate where f is zero."""
 
     targets: ClassVar[str] = "counts"
+    log_concave = True
 
     def check_targets(self, y) -> np.ndarray:
         """y as floats that are whole numbers from 0 on."""

@@ -18,6 +18,8 @@ from .base import Sigmoid, Triple
 class Probit(Sigmoid):
     """p(y | f) = Φ(y (f + bias)), y in {-1, +1}."""
 
+    log_concave = True
+
     def log_prob(self, y, f) -> Triple:
         z = y * (f + self.bias)
         ratio = hazard(z)

@@ -75,6 +75,11 @@ class RobustMax(Multiclass):
         """What being the largest adds to it."""
         return 1 - self.epsilon - self._wrong
 
+    @property
+    def _log_gain(self) -> float:
+        """What being the largest adds to log p."""
+        return float(np.log1p(-self.epsilon) - np.log(self._wrong))
+
     def class_probabilities(self, f) -> np.ndarray:
         f = f + self.offset
         best = f == f.max(-1, keepdims=True)
@@ -101,11 +106,34 @@ class RobustMax(Multiclass):
         d_log_epsilon = self.epsilon * (1 - C * np.exp(at.log_mass)) / (C - 1) * np.exp(-value)
         return np.vstack([slopes, d_log_epsilon])
 
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        """E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values.
+
+        log p takes two values: E is linear in the probability of the better one.
+        """
+        wrong, gain, at = np.log(self._wrong), self._log_gain, self._largest(y, mean, var)
+        p = np.exp(at.log_mass)[:, None]
+        curvature = gain * p * (at.slope**2 - at.known / self._positive(var, y))
+        return wrong + gain * p[:, 0], restore_order(y, gain * p * at.slope), restore_order(y, curvature)
+
+    def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
+        """(p, n) derivatives of that expectation in theta."""
+        at = self._largest(y, mean, var)
+        p = np.exp(at.log_mass)
+        slopes = self.theta_gradient(restore_order(y, self._log_gain * p[:, None] * at.slope).T)
+        if not self.learn_epsilon:
+            return slopes
+        return np.vstack([slopes, 1 - p - p * self.epsilon / (1 - self.epsilon)])  # in log ε
+
     def _tilted(self, y, mean, var):
         """log E[p], the part of it that f_y being the largest gives, and what is known of that event; own class first."""
-        at = largest(own_first(y, mean + self.offset), self._positive(var, y))
+        at = self._largest(y, mean, var)
         value = np.logaddexp(np.log(self._wrong), np.log(self._gain) + at.log_mass)
         return value, np.exp(np.log(self._gain) + at.log_mass - value), at
+
+    def _largest(self, y, mean, var):
+        """What is known of the event that f_y is the largest, own class first."""
+        return largest(own_first(y, mean + self.offset), self._positive(var, y))
 
     @staticmethod
     def _positive(var, y):

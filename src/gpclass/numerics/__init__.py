@@ -29,7 +29,7 @@ from .normal import (
 )
 from .quadrature import gaussian_nodes
 from .shares import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
-from .truncated import log_concave, normal_below
+from .truncated import draw_log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Factor",
     "NotPositiveDefinite",
     "covariance_roots",
+    "draw_log_concave",
     "expected_softmax",
     "gaussian_nodes",
     "hazard",
@@ -46,7 +47,6 @@ __all__ = [
     "hub_integral",
     "independent_softmax",
     "largest",
-    "log_concave",
     "log_largest",
     "log_ndtr",
     "log_ndtr_and_hazard",

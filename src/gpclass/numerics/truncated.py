@@ -18,7 +18,7 @@ def normal_below(limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.minimum(drawn, limit)
 
 
-def log_concave(
+def draw_log_concave(
     log_density: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
     nodes: np.ndarray,
     rng: np.random.Generator,

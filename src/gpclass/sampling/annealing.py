@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from ..engines.contract import require
 from ..inference.fit import check_problem
 from .reference import Reference
 from .shared_noise import smooth_target
@@ -74,7 +75,8 @@ def annealed_importance(
     for name, value, least in (("n_runs", n_runs, 2), ("n_temperatures", n_temperatures, 1)):
         if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
-    K, y = check_problem(K, y, likelihood, ("log_prob",), "annealed_importance")
+    require(likelihood, ("log_prob",), "annealed_importance")
+    K, y = check_problem(K, y, likelihood, "annealed_importance")
     rng, target = generator(random_state), smooth_target(K, y, likelihood)
     path = _Path(Reference.of(target, start), rng)
     schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from ..gaussian import Prior
-from ..likelihoods import MultinomialProbit, Probit
 from .annealing import annealed_importance
 from .diagnostics import HIGH_K, pareto_k
 from .draws import HIGH_R_HAT
@@ -209,7 +208,7 @@ def _where(K, kernel, inputs, X):
 
 def _evidence(K, fit, shape, n_temperatures, rng, verbose):
     dimensions = len(fit.y) * max(1, fit.likelihood.n_latents - 1)
-    if isinstance(fit.likelihood, (Probit, MultinomialProbit)) and dimensions <= ORTHANT:
+    if fit.likelihood.offers("orthant") and dimensions <= ORTHANT:
         exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng, verbose=verbose)
         return exact.log_evidence, exact.standard_error, "orthant probability"
     # from a posterior that is far off the way is longer than from the prior

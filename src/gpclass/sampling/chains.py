@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
+from ..engines import Engine
 from ..inference.fit import check_problem
 from .draws import Draws
 from .reference import Reference
@@ -46,7 +47,7 @@ class Walk(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampler(ABC):
+class Sampler(Engine, ABC):
     """Settings that all samplers share."""
 
     n_draws: int = 1000  # kept, of each chain
@@ -59,6 +60,9 @@ class Sampler(ABC):
     verbose: int = 0  # 1 shows a progress bar
 
     needs: ClassVar[tuple[str, ...]] = ("log_prob",)
+    latents: ClassVar[str] = "any"
+    draws: ClassVar[bool] = True
+    likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "softmax", "multinomial-probit")
     latent_steps: ClassVar[int] = 1  # between two moves of the hyperparameters
 
     def target(self, K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
@@ -77,7 +81,8 @@ class Sampler(ABC):
         the drawing early with what there is.
         """
         self.check_settings()
-        K, y = check_problem(K, y, likelihood, self.needs, type(self).__name__)
+        self.check_likelihood(likelihood)
+        K, y = check_problem(K, y, likelihood, type(self).__name__)
         if isinstance(start, Draws):
             walk, earlier = self._resumed(start, K, y, likelihood), start
         else:

@@ -90,12 +90,12 @@ class Ensemble:
         block = max(1, BLOCK // (S * C * repeats))
         for i in range(0, Ks.shape[-1], block):
             means, var = self._conditional(Ks[..., i : i + block], kd[..., i : i + block])
-            if C > 1 and len(var) == 1 and not spread and hasattr(self.likelihood, "noisy_probabilities"):
+            if C > 1 and len(var) == 1 and not spread and self.likelihood.offers("noisy_probabilities"):
                 p = self.likelihood.noisy_probabilities(by_datum(means), var[0][:, None])
                 within = None
             elif C == 1:
-                p = np.exp([self.likelihood.log_predictive(label, means[0], var[0]) for label in (-1.0, 1.0)])
-                p = np.moveaxis(p, 0, 2)
+                targets = self.likelihood.class_targets
+                p = np.exp(np.stack([self.likelihood.log_predictive(y, means[0], var[0]) for y in targets], axis=2))
                 within = self.likelihood.predictive_std(means[0], var[0])[..., None] ** 2 if spread else None
             else:
                 # the same noise for every point: a prediction does not depend on its neighbours in the table

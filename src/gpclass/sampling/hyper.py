@@ -163,7 +163,8 @@ class _Chain:
         try:
             kernel, likelihood = self.objective.at(theta)
             who = type(self.sampler).__name__
-            K, y = check_problem(kernel(self.objective.X), self.objective.y, likelihood, self.sampler.needs, who)
+            self.sampler.check_likelihood(likelihood)
+            K, y = check_problem(kernel(self.objective.X), self.objective.y, likelihood, who)
             return Target.of(K, y, likelihood, Prior.cholesky)
         except FAILURES:
             return None
@@ -336,7 +337,7 @@ class _LearnedGuide:
 
 def serves(likelihood: Any) -> bool:
     """Whether EP can guide."""
-    return likelihood.n_latents == 1 and hasattr(likelihood, "tilted_moments")
+    return EP().serves(likelihood)
 
 
 __all__ = ["HyperDraws", "draw_with_hyper"]

@@ -19,6 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from tqdm import tqdm
 
+from ..engines.contract import require
 from ..gaussian import Prior
 from ..inference import EP
 from ..inference.fit import check_problem, start_sites
@@ -85,7 +86,8 @@ def importance_sampling(
         raise ValueError(f"df must be positive, but is {df}")
     if not isinstance(n_samples, Integral) or n_samples < 2:
         raise ValueError(f"n_samples must be an integer of at least 2, but is {n_samples!r}")
-    K, y = check_problem(K, y, likelihood, ("log_prob",), "importance_sampling")
+    require(likelihood, ("log_prob",), "importance_sampling")
+    K, y = check_problem(K, y, likelihood, "importance_sampling")
     target, rng = Target(Prior.of(K), y, likelihood), generator(random_state)
     centre, R = _proposal(K, target, start, covariance)
     log_weights, samples = _weighted(target, centre, R, df, n_samples, rng, verbose)

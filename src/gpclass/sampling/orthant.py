@@ -21,7 +21,7 @@ from scipy.special import ndtri_exp
 from scipy.stats import qmc
 from tqdm import tqdm
 
-from ..gaussian import other_classes
+from ..engines.contract import require
 from ..inference.fit import check_problem
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
@@ -66,10 +66,9 @@ def orthant_evidence(
         if not (np.issubdtype(labels.dtype, np.number) and np.all(np.isfinite(labels))):
             raise ValueError("labels must be -1 and +1, or integers from 0; GPClassifier takes labels of any type")
         likelihood = Probit() if np.any(labels < 0) else MultinomialProbit(max(2, int(labels.max(initial=1)) + 1))
-    if not isinstance(likelihood, (Probit, MultinomialProbit)):
-        raise TypeError(f"orthant_evidence needs Probit or MultinomialProbit, not {type(likelihood).__name__}")
-    K, y = check_problem(K, y, likelihood, (), "orthant_evidence")
-    covariance, lower = _contrasts(K, y, likelihood)
+    require(likelihood, ("orthant",), "orthant_evidence")
+    K, y = check_problem(K, y, likelihood, "orthant_evidence")
+    covariance, lower = likelihood.orthant(y, K)
     if len(lower) > LARGEST:
         raise ValueError(f"{len(lower)} dimensions are too many for an orthant probability (at most {LARGEST})")
     log_p, error = log_orthant(covariance, lower, n_samples, n_repeats, generator(random_state), verbose)
@@ -78,26 +77,6 @@ def orthant_evidence(
             f"orthant_evidence: the standard error is {error:.2g}; raise n_samples ({n_samples})", UserWarning, stacklevel=2
         )
     return OrthantEvidence(log_p, error, len(lower))
-
-
-def _contrasts(K, y, likelihood):
-    """Covariance of g and lower limits, such that all labels are as they are where g > lower."""
-    n = len(y)
-    if isinstance(likelihood, Probit):
-        return y[:, None] * (K + np.eye(n)) * y, -y * likelihood.bias
-    C = likelihood.n_classes
-    K = np.broadcast_to(K, (C, n, n)) if K.ndim == 2 else K
-    others = other_classes(y, C)
-    datum, rival = np.repeat(np.arange(n), C - 1), others.ravel()
-    own = y[datum]
-    # g = f_y + ε_y - f_j - ε_j, ε independent: each pair of g shares what refers to the same class (and datum)
-    noisy = K + np.eye(n)
-    covariance = np.zeros((len(datum), len(datum)))
-    for left, sign_left in ((own, 1.0), (rival, -1.0)):
-        for right, sign_right in ((own, 1.0), (rival, -1.0)):
-            same = left[:, None] == right
-            covariance += np.where(same, sign_left * sign_right * noisy[left[:, None], datum[:, None], datum], 0.0)
-    return covariance, -likelihood.contrast_offset(y).ravel()
 
 
 def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tuple[float, float]:

@@ -11,12 +11,12 @@ low_rank       what the engines on inducing points with independent classes shar
 scalable_ep    ScalableEP: EP with sites of rank one, all data or a minibatch at a time
 stochastic_ep  StochasticEP: the same with tied sites, memory independent of the number of rows
 svgp           SVGP: variational, natural gradients
-expected       E[log p] of several classes, for it
 gfitc          GFITC: EP with FITC's prior, all data at once
 training       settings of learning that these engines have
 trained        what is left of a fit when its rows are gone
 """
 
+from ..registry import register
 from .criterion import log_evidence
 from .gfitc import GFITC
 from .ivm import IVM, ActiveFit
@@ -28,6 +28,16 @@ from .stochastic_ep import StochasticEP
 from .svgp import SVGP
 from .trained import TrainedFit
 from .training import Inducing, Training
+
+for _name, _cls in (
+    ("ivm", IVM),
+    ("sparse-mnl", SparseVariationalMNL),
+    ("scalable-ep", ScalableEP),
+    ("stochastic-ep", StochasticEP),
+    ("svgp", SVGP),
+    ("gfitc", GFITC),
+):
+    register(_cls, _name)
 
 __all__ = [
     "GFITC",

@@ -51,7 +51,7 @@ class GFITC(LowRankEngine, Inducing):
 
     @staticmethod
     def _contrasts(likelihood) -> bool:
-        return hasattr(likelihood, "contrast_factor")
+        return likelihood.offers("contrast_factor")
 
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self._contrasts(likelihood) else ("tilted_moments",)

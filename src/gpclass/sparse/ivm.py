@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..engines import Engine
+from ..engines.contract import require
 from ..gaussian import ActivePosterior, ActiveSites, Columns, FullPosterior, MatrixColumns, Sites, log_partition_1d
 from ..gaussian.columns import gram
 from ..inference.ep import EP, moment_rule
-from ..inference.fit import Fit, check_problem, check_settings, require
+from ..inference.fit import Fit, check_problem, check_settings
 from ..inference.iterate import Status, iterate, warn_if_unfinished
 from ..numerics import NotPositiveDefinite
 from .criterion import NUMBERS, walk, with_sites
@@ -34,7 +36,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True)
-class IVM:
+class IVM(Engine):
     """EP on an active set that is chosen greedily."""
 
     active: int | tuple[int, ...] = 200  # rows in the active set, at most; of several classes all together, or each
@@ -56,7 +58,8 @@ class IVM:
 
     needs: ClassVar = ("tilted_moments",)
     latents: ClassVar = "any"
-    gaussian: ClassVar = True
+    design: ClassVar = "active rows"
+    takes_more: ClassVar = True
 
     def __post_init__(self):
         least = np.min(self.active) if np.size(self.active) else 0
@@ -113,6 +116,10 @@ class IVM:
             )
         at = updated(self, covariances, y, likelihood, earlier.at.renumbered(earlier.rows), len(earlier.rows))
         return finished(self, covariances, at, y, likelihood, Status(True, 1, 0.0), None)
+
+    def evidence_is_comparable(self, likelihood) -> bool:
+        """No: rows outside the active set do not count in it."""
+        return False
 
     def evidence_gradient(self, fit: ActiveFit) -> np.ndarray:
         raise AttributeError(
@@ -187,16 +194,6 @@ class ActiveFit(Fit):
             return mean[:, 0], var[:, 0]
         return mean, var[:, :, None] * np.eye(var.shape[1])
 
-    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        if not self.several:
-            return super().log_class_probabilities(Ks, kd)
-        return np.log(np.maximum(self.likelihood.predictive(*self.predict(Ks, kd)), np.finfo(float).tiny))
-
-    def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        if not self.several:
-            return super().class_probability_std(Ks, kd)
-        return self.likelihood.predictive_std(*self.predict(Ks, kd))
-
     def jensen_bound(self) -> float:
         """Lower bound of the log evidence by Jensen's inequality, all rows in it. [NR] (9)"""
         if self.several:
@@ -211,22 +208,18 @@ class ActiveFit(Fit):
 
     def loo_class_probabilities(self) -> np.ndarray:
         mean, var = self.cavities
-        if self.several:
-            return self.likelihood.predictive(mean, var)
-        labels = (-1.0, 1.0)
-        return np.exp(np.stack([self.likelihood.log_predictive(label, mean[:, 0], var[:, 0]) for label in labels], axis=1))
+        moments = (mean, var) if self.several else (mean[:, 0], var[:, 0])
+        return np.exp(self.likelihood.log_class_probabilities(*moments))
 
 
 def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], np.ndarray]:
     """One covariance for each latent function and y, after a look at all."""
     check_settings(engine)
+    engine.check_likelihood(likelihood)
     if isinstance(K, np.ndarray) or not hasattr(K[0] if isinstance(K, Sequence) else K, "columns"):
-        K, y = check_problem(K, y, likelihood, engine.needs, type(engine).__name__)
+        K, y = check_problem(K, y, likelihood, type(engine).__name__)
         matrices = K if K.ndim == 3 else [K] * likelihood.n_latents
         return [MatrixColumns(k) for k in matrices], y
-    if isinstance(likelihood, type):
-        raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
-    require(likelihood, engine.needs, type(engine).__name__)
     y, C = likelihood.check_targets(y), likelihood.n_latents
     covariances = list(K) if isinstance(K, Sequence) else [K] * C
     if len(covariances) != C:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from ..engines import Engine
 from ..gaussian.inducing import (
     GradientSum,
     LowRankGradient,
@@ -26,7 +27,7 @@ from ..gaussian.inducing import (
     Rows,
     site_sums,
 )
-from ..inference.fit import check_settings, require
+from ..inference.fit import check_settings
 from ..inference.iterate import Status, warn_if_unfinished
 from ..numerics import NotPositiveDefinite
 
@@ -98,15 +99,15 @@ class Step:
     state: State
 
 
-class LowRankEngine:
+class LowRankEngine(Engine):
     """What an engine on inducing points is asked for. A member is a frozen dataclass of settings with a `rule`; those of
     learning (`Inducing`, `Training`) are among them."""
 
     latents: ClassVar = "any"
-    gaussian: ClassVar = True
-    inducing: ClassVar = True  # takes K_uu, K_fu, k_diag where others take K
+    design: ClassVar = "inducing inputs"
+    minibatches: ClassVar = True
+    takes_more: ClassVar = True
     keeps_rows: ClassVar = False  # whether rows keep sites of their own between minibatches
-    minibatches: ClassVar = True  # whether it can do with some rows at a time
     settles: ClassVar = True  # whether sites of few rows are settled for each step of a search, unless one says otherwise
     ascends: ClassVar = False  # whether log_evidence is what sweeps maximise
 
@@ -133,14 +134,6 @@ class LowRankEngine:
     ) -> Step:
         """One minibatch: see `take_step`."""
         return take_step(self, state, matrices, y, rows, n_total, likelihood, size)
-
-    def needed(self, likelihood) -> tuple[str, ...]:
-        """Methods of the likelihood that it calls."""
-        raise NotImplementedError
-
-    def evidence_is_comparable(self, likelihood) -> bool:
-        """Whether log_evidence estimates (or bounds) log p(y), and so may be held against that of other engines."""
-        return True
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         """`loose` where rows' sites were made under earlier hyperparameters."""
@@ -291,12 +284,11 @@ class InducingFit:
 
     def log_class_probabilities(self, K_us: np.ndarray, k_diag: np.ndarray) -> np.ndarray:
         """(m, C) log class probabilities at new points."""
-        return log_class_probabilities(self.likelihood, *self.predict(K_us, k_diag))
+        return self.likelihood.log_class_probabilities(*self.predict(K_us, k_diag))
 
     def class_probability_std(self, K_us: np.ndarray, k_diag: np.ndarray) -> np.ndarray:
         """(m, C) standard deviations of the class probabilities under the latent posterior."""
-        spread = self.likelihood.predictive_std(*self.predict(K_us, k_diag))
-        return spread if self.likelihood.n_latents > 1 else np.stack([spread, spread], axis=1)
+        return self.likelihood.class_probability_std(*self.predict(K_us, k_diag))
 
 
 def predict(q: LowRankPosterior, likelihood, K_us, k_diag) -> tuple[np.ndarray, np.ndarray]:
@@ -311,12 +303,6 @@ def predict(q: LowRankPosterior, likelihood, K_us, k_diag) -> tuple[np.ndarray, 
     return squeezed(likelihood, mean), squeezed(likelihood, var)
 
 
-def log_class_probabilities(likelihood, mean, var) -> np.ndarray:
-    if likelihood.n_latents == 1:
-        return np.stack([likelihood.log_predictive(label, mean, var) for label in (-1.0, 1.0)], axis=1)
-    return np.log(np.maximum(likelihood.predictive(mean, var), np.finfo(float).tiny))
-
-
 def blocks(n: int, width: int) -> Iterator[slice]:
     size = max(64, NUMBERS // max(1, width))
     return (slice(i, min(i + size, n)) for i in range(0, n, size))
@@ -325,19 +311,13 @@ def blocks(n: int, width: int) -> Iterator[slice]:
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
     """Matrices and labels as the sweeps take them, and whether the latent functions share the matrices."""
     check_settings(engine)
-    y = check_likelihood(engine, likelihood, y)
+    engine.check_likelihood(likelihood)
+    y = likelihood.check_targets(y)
     M = np.shape(K_uu)[-1]
     if len(y) < M:
         raise ValueError(f"{M} inducing points are more than the {len(y)} data that they stand for: take fewer")
     shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
     return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(y), likelihood.n_latents), y, shared
-
-
-def check_likelihood(engine, likelihood, y) -> np.ndarray:
-    if isinstance(likelihood, type):
-        raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
-    require(likelihood, engine.needed(likelihood), type(engine).__name__)
-    return likelihood.check_targets(y)
 
 
 def sweep_to_convergence(engine, matrices: LowRankMatrices, y, likelihood, start, shared: bool) -> InducingFit:
@@ -506,7 +486,8 @@ def take_step(
     `rows_at` are the places of these rows among all (their numbers in the memory), n_total is the number of all rows, and
     `size` the number of rows of a whole minibatch; None: this is one.
     """
-    y = check_likelihood(engine, likelihood, y)
+    engine.check_likelihood(likelihood)
+    y = likelihood.check_targets(y)
     matrices = matrices.checked(len(y), likelihood.n_latents)
     prior = LowRankPrior(matrices.K_uu, likelihood.n_latents, engine.jitter)
     rows = prior.rows(matrices.K_fu, matrices.k_diag)

@@ -50,7 +50,7 @@ class ScalableEP(LowRankEngine, Training):
             raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
 
     def pairwise(self, likelihood) -> bool:
-        return self.factors == "pairwise" or (self.factors == "auto" and hasattr(likelihood, "contrast_factor"))
+        return self.factors == "pairwise" or (self.factors == "auto" and likelihood.offers("contrast_factor"))
 
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.pairwise(likelihood) else ("tilted_moments",)
@@ -104,7 +104,7 @@ class ScalableEP(LowRankEngine, Training):
             return replace(done, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h))
         now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
         if state.seen < n_total:
-            scale = n_total / passed if log_concave(likelihood) else 1.0
+            scale = n_total / passed if likelihood.log_concave else 1.0
             return replace(now, P=scale * P, h=scale * h)
         if state.age * n_total <= STEADY * size:
             old = self.totals(memory, y, np.zeros(0))
@@ -117,10 +117,6 @@ class ScalableEP(LowRankEngine, Training):
 def step_part(damping: float, m: int, n_total: int) -> float:
     """Part of their step that m rows take together during training, where no sweep looks at what became of the last one."""
     return min(damping, HALF) if m > AT_ONCE * n_total else damping
-
-
-def log_concave(likelihood) -> bool:
-    return not hasattr(likelihood, "epsilon")
 
 
 # one factor for each datum ------------------------------------------------------------------------------------------------

@@ -66,8 +66,8 @@ def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
     Probit's by two sweeps of EP on its contrasts. Those of other likelihoods with a `log_prob` by Laplace's method; without
     one they are exact.
     """
-    if not hasattr(likelihood, "contrast_factor"):
-        rough = _at_mode if hasattr(likelihood, "log_prob") else exact_moments
+    if not likelihood.offers("contrast_factor"):
+        rough = _at_mode if likelihood.offers("log_prob") else exact_moments
         return rough(likelihood, y, mean, var)
     mean, var = own_first(y, mean + likelihood.offset), own_first(y, var)
     factor, others = likelihood.contrast_factor(), var[:, 1:]

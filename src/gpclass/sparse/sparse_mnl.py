@@ -24,9 +24,10 @@ import numpy as np
 from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
+from ..engines import Engine
 from ..gaussian import Sites
 from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
-from ..inference.fit import check_settings, require
+from ..inference.fit import check_settings
 from ..inference.iterate import COARSE, Status, warn_if_unfinished
 from ..inference.variational_mnl import VariationalFit
 from ..likelihoods.mnl_bound import BoundOptimum, multinomial_root
@@ -48,7 +49,7 @@ EPS = np.finfo(float).eps
 
 
 @dataclass(frozen=True)
-class SparseVariationalMNL:
+class SparseVariationalMNL(Engine):
     """Lower bound of the evidence by a Gaussian that is known through inducing variables, classes fully coupled. [C]"""
 
     inducing: int | None = None  # inducing variables: latent values of one class at one row; None: 100, or all if fewer
@@ -68,7 +69,8 @@ class SparseVariationalMNL:
     move: bool = False  # whether inducing inputs move in the end
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
-    gaussian: ClassVar[bool] = True
+    design: ClassVar[str] = "inducing pairs"
+    correlated: ClassVar[bool] = True
 
     def __post_init__(self):
         check_settings(self)
@@ -180,13 +182,7 @@ def _inputs(part):
 
 def _prepared(engine, y, likelihood):
     check_settings(engine)
-    if isinstance(likelihood, type):
-        raise TypeError(f"likelihood must be an object; write {likelihood.__name__}() instead of {likelihood.__name__}")
-    if likelihood.n_latents == 1:
-        raise TypeError(
-            f"SparseVariationalMNL is for several classes (Softmax), but {type(likelihood).__name__} has one latent function"
-        )
-    require(likelihood, engine.needs, type(engine).__name__)
+    engine.check_likelihood(likelihood)
     y = likelihood.check_targets(y)
     if not len(y):
         raise ValueError("y is empty: there must be at least one training point")

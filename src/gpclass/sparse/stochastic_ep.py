@@ -15,7 +15,7 @@ import numpy as np
 
 from ..gaussian.inducing import LowRankPosterior, Marginals, site_sums
 from .low_rank import LowRankEngine, Memory, Message, Rule, State
-from .scalable_ep import FACTORS, ScalableEP, log_concave, step_part
+from .scalable_ep import FACTORS, ScalableEP, step_part
 from .training import Training
 
 
@@ -69,7 +69,7 @@ class StochasticEP(LowRankEngine, Training):
     ) -> State:
         """Each row's new site replaces the n-th part of the product; the first rows stand for all."""
         seen = state.seen + len(y)
-        whole = state.seen >= n_total or not log_concave(likelihood)
+        whole = state.seen >= n_total or not likelihood.log_concave
         part = step_part(self.damping, len(y), n_total)
         rate = part * len(y) / n_total if whole else len(y) / seen
         return averaged(state, W, message, rate, n_total, seen)

@@ -23,9 +23,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian.inducing import LowRankMatrices, LowRankPosterior, Marginals, site_sums, times
-from .expected import expected_log_prob
-from .low_rank import InducingFit, LowRankEngine, Memory, Message, Rule, State, Step
-from .scalable_ep import ScalableEP, log_concave
+from .low_rank import InducingFit, LowRankEngine, Memory, Message, Rule, State, Step, several, squeezed
+from .scalable_ep import ScalableEP
 from .stochastic_ep import StochasticEP, averaged
 from .training import Training
 
@@ -43,6 +42,8 @@ class SVGP(LowRankEngine, Training):
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
+    needs: ClassVar = ("expected_log_prob",)
+    likelihood_names: ClassVar = ("probit", "softmax", "multinomial-probit")
     ascends: ClassVar = True
     settles: ClassVar = False  # its sweeps are many
 
@@ -50,9 +51,6 @@ class SVGP(LowRankEngine, Training):
         super().__post_init__()
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate must be in (0, 1], but is {self.rate}")
-
-    def needed(self, likelihood) -> tuple[str, ...]:
-        return ("expected_log_prob",) if likelihood.n_latents == 1 else ("n_classes",)
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         return ExpectationRule(likelihood)
@@ -65,7 +63,7 @@ class SVGP(LowRankEngine, Training):
         return -q.divergence() - q.log_partition
 
     def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
-        if start is None and not log_concave(likelihood):
+        if start is None and not likelihood.log_concave:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # a place to begin
                 start = ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST).fit(
@@ -76,7 +74,7 @@ class SVGP(LowRankEngine, Training):
     def batch(
         self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
     ) -> Step:
-        if log_concave(likelihood) or (state.seen >= n_total and state.steps >= FIRST):
+        if likelihood.log_concave or (state.seen >= n_total and state.steps >= FIRST):
             return super().batch(state, matrices, y, rows, n_total, likelihood, size)
         first = StochasticEP("joint", jitter=self.jitter).batch(state, matrices, y, rows, n_total, likelihood, size)
         return replace(first, log_evidence=np.nan)  # it is no bound
@@ -86,7 +84,7 @@ class SVGP(LowRankEngine, Training):
     ) -> State:
         """Natural gradient: the first rows are averaged, so that none of them counts for more than another."""
         seen = state.seen + len(y)
-        if not log_concave(likelihood):
+        if not likelihood.log_concave:
             return curved(state, q, W, message, rate_of(len(y), size, self.rate), n_total, seen)
         whole = max(self.rate, size / (2 * n_total))  # to average some two passes, unless that takes too long
         return averaged(state, W, message, max(rate_of(len(y), size, whole), len(y) / seen), n_total, seen)
@@ -126,9 +124,11 @@ class ExpectationRule:
     likelihood: Any
 
     def __call__(self, at: Marginals, y, memory: Memory) -> Message:
-        found = expected_log_prob(self.likelihood, y, at.mean, at.var + at.rows.residual)
-        tau = -found.curvature
-        nu = found.slope + tau * at.mean
-        memory = {"tau": tau, "nu": nu}
+        likelihood = self.likelihood
+        marginal = squeezed(likelihood, at.mean), squeezed(likelihood, at.var + at.rows.residual)
+        value, slope, curvature = likelihood.expected_log_prob(y, *marginal)
+        theta = likelihood.expected_log_prob_theta(y, *marginal).sum(1) if len(likelihood.theta) else np.zeros(0)
+        slope, curvature = several(slope), several(curvature)
+        tau, nu = -curvature, slope - curvature * at.mean
         # the derivative in the variance is half the curvature
-        return Message(found.value, tau, nu, found.slope, found.curvature, 0.5 * found.curvature, found.theta, memory)
+        return Message(value, tau, nu, slope, curvature, 0.5 * curvature, theta, {"tau": tau, "nu": nu})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..gaussian.inducing import LowRankPosterior
-from .low_rank import log_class_probabilities, predict
+from .low_rank import predict
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,11 @@ class TrainedFit:
 
     def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """(m, C) log class probabilities."""
-        return log_class_probabilities(self.likelihood, *predict(self.posterior, self.likelihood, Ks, kd))
+        return self.likelihood.log_class_probabilities(*predict(self.posterior, self.likelihood, Ks, kd))
 
     def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
         """(m, C) standard deviations of the class probabilities under the latent posterior."""
-        spread = self.likelihood.predictive_std(*self.predict(Ks, kd))
-        return spread if self.likelihood.n_latents > 1 else np.stack([spread, spread], axis=1)
+        return self.likelihood.class_probability_std(*self.predict(Ks, kd))
 
     def loo_class_probabilities(self) -> np.ndarray:
         raise AttributeError(

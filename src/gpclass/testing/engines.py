@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ..likelihoods import Gaussian
-from .pieces import Array, close, log_prob, offers, raises, require, takes_signs
+from .pieces import Array, close, log_prob, raises, require, takes_signs
 
 ANSWER_TOL = 1e-6  # of two runs that should agree, in posterior standard deviations: 100 × the usual tol of 1e-8
 EXACT_TOL = 1e-7  # of an answer that the engine claims is exact: 10 × tol
@@ -182,7 +182,7 @@ def check_bounds(engine: Any, likelihood: Any, bound: bool) -> None:
     for y in ([1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]):
         targets = np.array(y)
         fit, (truth, _, _) = engine.fit(K, targets, likelihood), grid_truth(K, targets, likelihood)
-        if offers(likelihood, "expected_log_prob"):
+        if likelihood.offers("expected_log_prob"):
             over = fit.jensen_bound() - truth
             require(over <= TRUTH_TOL, f"jensen_bound() is above the true log evidence by {over:.3g} at y = {y}")
         if bound:
@@ -192,12 +192,12 @@ def check_bounds(engine: Any, likelihood: Any, bound: bool) -> None:
 
 def check_limits(engine: Any, likelihood: Any, K: Array, y: Array, small_prior: bool, independent: bool) -> None:
     zero = np.zeros(len(y))
-    if small_prior and offers(likelihood, "log_prob"):
+    if small_prior and likelihood.offers("log_prob"):
         at_zero = float(np.sum(likelihood.log_prob(y, zero)[0]))  # -n log 2 if there is no bias
         # of first order in the prior's variance: n × 1e-10 × slopes
         fit = engine.fit(1e-10 * K, y, likelihood)
         close(fit.log_evidence, at_zero, EXACT_TOL, "log_evidence at prior scale 1e-10")
-    if independent and offers(likelihood, "tilted_moments"):
+    if independent and likelihood.offers("tilted_moments"):
         prior = np.geomspace(0.1, 10.0, len(y))
         truth = float(np.sum(likelihood.tilted_moments(y, zero, prior)[0]))
         # an engine with a ridge integrates over a prior that is wider by it
@@ -250,7 +250,7 @@ def check_errors(engine: Any, likelihood: Any, K: Array, y: Array) -> None:
         raises(ValueError, lambda: engine.fit(K, (y + 1) / 2, likelihood), "labels 0 and 1")
     name = type(likelihood).__name__
     raises(TypeError, lambda: engine.fit(K, y, type(likelihood)), "a likelihood class", f"{name}()")
-    for need in engine.needs:
+    for need in engine.needed(likelihood):
         mute = _without(likelihood, need)
         raises(TypeError, lambda mute=mute: engine.fit(K, y, mute), f"a likelihood without {need}", need)  # type: ignore[misc]
 
@@ -325,8 +325,9 @@ def _is_symmetric(likelihood: Any) -> bool:
 
 def _without(likelihood: Any, question: str) -> Any:
     """A likelihood that answers all that the given one does, but one question."""
-    offered = {k: getattr(likelihood, k) for k in dir(likelihood) if not k.startswith("_") and k != question}
-    return type("Mute", (), offered)()
+    mute: Any = object.__new__(type("Mute", (type(likelihood),), {question: None}))
+    mute.__dict__.update(vars(likelihood))
+    return mute
 
 
 def _same_fit(got: Any, wanted: Any, tol: float, what: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .pieces import Array, close, log_prob, offers, raises, require, takes, takes_counts, takes_signs
+from .pieces import Array, close, log_prob, raises, require, takes_counts, takes_signs
 
 VALUE_TOL = 1e-10  # our quadrature is good to 1e-13, as closed forms are; three digits of room for a likelihood's own
 STEP = 1e-4  # of central differences, in units of the function's width: truncation STEP²/6 = 2e-9, rounding eps / STEP
@@ -27,7 +27,7 @@ PANELS, ORDER = 120, 24  # Gauss–Legendre panels of 0.2 standard deviations, e
 
 
 def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
-    """Check every question that `likelihood` offers, at targets y (n,); labels -1 and +1 by default.
+    """Check every question that `likelihood` at targets y (n,); labels -1 and +1 by default.
 
     Give y for a likelihood of real-valued targets, or of counts. p(y | f) may jump at f = 0, but should be smooth elsewhere.
     """
@@ -61,12 +61,12 @@ def check_targets(likelihood: Any, y: Array) -> None:
 
 
 def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
-    if not offers(likelihood, "log_prob"):
+    if not likelihood.offers("log_prob"):
         return
     _, slope, curvature = _three(likelihood.log_prob(y, f), y, "log_prob")
     _slopes(slope, lambda x: likelihood.log_prob(y, x)[0], f, 1.0, "log_prob's slope")
     _slopes(curvature, lambda x: likelihood.log_prob(y, x)[1], f, 1.0, "log_prob's curvature")
-    if offers(likelihood, "log_prob_third"):
+    if likelihood.offers("log_prob_third"):
         third = _one(likelihood.log_prob_third(y, f), y, "log_prob_third")
         _slopes(third, lambda x: likelihood.log_prob(y, x)[2], f, 1.0, "log_prob_third")
     if takes_signs(likelihood):
@@ -83,7 +83,7 @@ def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
 
 
 def check_expected_log_prob(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    if not offers(likelihood, "expected_log_prob"):
+    if not likelihood.offers("expected_log_prob"):
         return
     ask, width = likelihood.expected_log_prob, np.minimum(1.0, np.sqrt(var))
     value, slope, curvature = _three(ask(y, mean, var), y, "expected_log_prob")
@@ -92,14 +92,14 @@ def check_expected_log_prob(likelihood: Any, y: Array, mean: Array, var: Array) 
     _slopes(slope, lambda m: ask(y, m, var)[0], mean, width, "expected_log_prob's slope")
     _slopes(curvature, lambda m: ask(y, m, var)[1], mean, width, "expected_log_prob's curvature")
     _slopes(0.5 * curvature, lambda v: ask(y, mean, v)[0], var, width**2, "half expected_log_prob's curvature (in var)")
-    if offers(likelihood, "log_prob"):
+    if likelihood.offers("log_prob"):
         at_points = zip(ask(y, mean, np.zeros_like(var)), likelihood.log_prob(y, mean), strict=True)
         for got, wanted in at_points:
             close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "expected_log_prob at variance zero against log_prob")
 
 
 def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    if not offers(likelihood, "tilted_moments"):
+    if not likelihood.offers("tilted_moments"):
         return
     ask, width = likelihood.tilted_moments, np.minimum(1.0, np.sqrt(var))
     value, d1, d2 = _three(ask(y, mean, var), y, "tilted_moments")
@@ -111,7 +111,7 @@ def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> 
     close(var + var**2 * d2, second, VALUE_TOL * (1 + var), "tilted variance against quadrature")
     for got, wanted in zip(likelihood.tilted_slopes(y, mean, var), (d1, d2), strict=True):
         close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "tilted_slopes against tilted_moments")
-    if offers(likelihood, "log_prob"):
+    if likelihood.offers("log_prob"):
         at_points = zip(ask(y, mean, np.zeros_like(var)), likelihood.log_prob(y, mean), strict=True)
         for got, wanted in at_points:
             close(got, wanted, VALUE_TOL * (1 + np.abs(wanted)), "tilted_moments at variance zero against log_prob")
@@ -126,7 +126,7 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
     if takes_signs(likelihood):
         truth = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
         close(p, truth, VALUE_TOL, "predictive against quadrature of p(+1 | f)")
-    if offers(likelihood, "log_predictive"):
+    if likelihood.offers("log_predictive"):
         log_p = _one(likelihood.log_predictive(y, mean, var), y, "log_predictive")
         mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)[0]
         close(log_p, mass, VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
@@ -140,7 +140,7 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
             reach = SPREAD * np.sqrt(var + 10.0) + np.abs(mean)
             positive = np.exp(likelihood.log_predictive(reach[:, None] * t, mean[:, None], var[:, None])) @ w * reach
             close(positive, p, VALUE_TOL, "predictive against exp(log_predictive) over positive targets")
-    if offers(likelihood, "predictive_std"):
+    if likelihood.offers("predictive_std"):
         std = _one(likelihood.predictive_std(mean, var), y, "predictive_std")
         centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
         spread = expectation(lambda f: (np.exp(log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var)
@@ -171,13 +171,21 @@ def _probability(likelihood: Any, target: float, mean: Array, var: Array) -> Arr
 def counts(likelihood: Any) -> range:
     """0, 1, … as far as they go; no likelihood with |f| ≤ FEW should count further than here."""
     last = 1
-    while last < MANY and takes(likelihood, [float(last + 1)]):
+    while last < MANY and _takes(likelihood, last + 1):
         last += 1
     return range(last + 1)
 
 
+def _takes(likelihood: Any, target: int) -> bool:
+    try:
+        likelihood.check_targets(np.array([float(target)]))
+    except ValueError:
+        return False
+    return True
+
+
 def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    if not offers(likelihood, "bound"):
+    if not likelihood.offers("bound"):
         return
     f = np.linspace(-30, 30, 6001)
     fine = np.linspace(-0.01, 0.01, 2001)  # steps of 1e-5: a parabola's gap at its foot is then under 1e-10
@@ -194,7 +202,7 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
         foot = f[everywhere.argmin(axis=1)]
         nearest = gap(foot[:, None] + fine).min(axis=1)
         require(bool(nearest.max() < GAP_TOL), f"bound at touch {touch} is nowhere tight: smallest gap {nearest.max():.3g}")
-    if offers(likelihood, "bound_point"):
+    if likelihood.offers("bound_point"):
         best = expected_bound(likelihood, y, _one(likelihood.bound_point(y, mean, var), y, "bound_point"), mean, var)
         ceiling = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
         require(bool(np.all(best < ceiling + GAP_TOL)), "expected bound exceeds the expected log_prob")
@@ -202,7 +210,7 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
             other = expected_bound(likelihood, y, np.full_like(y, touch), mean, var)
             gain = (other - best).max()
             require(bool(gain < GAP_TOL), f"touch {touch:.3g} beats bound_point: expected bound higher by {gain:.3g}")
-    if offers(likelihood, "bound_curvature"):
+    if likelihood.offers("bound_curvature"):
 
         def slope(m):  # of the best expected bound: the best touch moves with the mean, but to first order to no effect
             _, nu, tau = likelihood.bound(y, likelihood.bound_point(y, m, var))
@@ -233,15 +241,15 @@ def check_parameters(likelihood: Any) -> None:
 
 def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
     """Derivatives in theta, one row per parameter, against central differences of `with_theta`."""
-    if offers(likelihood, "log_prob_theta"):
+    if likelihood.offers("log_prob_theta"):
         for i, part in enumerate(_three_theta(likelihood.log_prob_theta(y, mean))):
             name = f"log_prob_theta of the {('value', 'slope', 'curvature')[i]}"
             _theta_slopes(part, lambda l: l.log_prob(y, mean)[i], likelihood, len(y), name)  # noqa: B023, called at once
     for name, question in (("expected_log_prob_theta", "expected_log_prob"), ("tilted_theta", "tilted_moments")):
-        if offers(likelihood, name):
+        if likelihood.offers(name):
             part = getattr(likelihood, name)(y, mean, var)
             _theta_slopes(part, lambda l: getattr(l, question)(y, mean, var)[0], likelihood, len(y), name)  # noqa: B023
-    if offers(likelihood, "bound_theta"):
+    if likelihood.offers("bound_theta"):
         touch = np.linspace(-3, 3, len(y))
         part = likelihood.bound_theta(y, touch, mean, var)
         _theta_slopes(part, lambda l: expected_bound(l, y, touch, mean, var), likelihood, len(y), "bound_theta")

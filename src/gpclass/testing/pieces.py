@@ -41,29 +41,17 @@ def raises(kind: type[Exception], action: Callable[[], Any], what: str, word: st
     raise AssertionError(f"{what} should raise {kind.__name__}")
 
 
-def offers(likelihood: Any, question: str) -> bool:
-    return callable(getattr(likelihood, question, None))
-
-
-def takes(likelihood: Any, targets: list[float]) -> bool:
-    try:
-        likelihood.check_targets(np.array(targets))
-    except ValueError:
-        return False
-    return True
-
-
 def takes_signs(likelihood: Any) -> bool:
-    """Whether targets are labels -1 and +1, not real numbers or counts."""
-    return takes(likelihood, [-1.0, 1.0]) and not takes(likelihood, [0.5, -2.0])
+    """Whether targets are labels -1 and +1."""
+    return likelihood.targets == "class labels" and likelihood.n_latents == 1
 
 
 def takes_counts(likelihood: Any) -> bool:
     """Whether targets are 0, 1, …: counts, or numbers of categories."""
-    return takes(likelihood, [0.0, 1.0]) and not takes(likelihood, [0.5])
+    return likelihood.targets in ("counts", "ordered categories")
 
 
 def log_prob(likelihood: Any, y: Array, f: Array) -> Array:
-    if offers(likelihood, "log_prob"):
+    if likelihood.offers("log_prob"):
         return likelihood.log_prob(y, f)[0]
     return likelihood.tilted_moments(y, f, np.zeros_like(f))[0]  # log p(y | f) by definition

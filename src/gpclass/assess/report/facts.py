@@ -12,7 +12,7 @@ from scipy.special import entr
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._version import __version__
-from ...inference import EP, KL, TAP, VB, Laplace, NestedEP
+from ...choose import default_engines, short_name
 from ..compare import Comparison, checked_test, compare_engines, engine_name, scored
 from ..labels import LabelCheck, names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
@@ -37,7 +37,6 @@ SHOWN, LISTED = 10, 25  # rows of the lists: uncertain ones, and labels to check
 COLUMNS = 40  # of the data that are summed up one by one
 REACH, GRID = 2.5, 9  # of the evidence surface: how far to either side of the learned values, and points along an axis
 ROWS, ROWS_BY_CLASSES = 400, 900  # it is made from: for two classes; for C classes, their number is divided by C
-QUICK = (Laplace, EP, TAP, KL, VB, NestedEP)  # engines that can draw a surface
 
 
 @dataclass(frozen=True)
@@ -358,7 +357,9 @@ def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
     chosen = _some(labels, ROWS if C == 2 else ROWS_BY_CLASSES // C)
     if len(np.unique(labels[chosen])) < C:
         return None, "There are too many classes for an evidence surface in reasonable time."
-    engine = last.inference_ if isinstance(last.inference_, QUICK) else None
+    quick = short_name(last.inference_) in default_engines(len(chosen), C)
+    comparable = last.inference_.evidence_is_comparable(last.likelihood_)
+    engine = last.inference_ if quick and comparable and last.inference_.design == "all rows" else None
     grid = np.linspace(-REACH, REACH, GRID)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
