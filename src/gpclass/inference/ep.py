@@ -29,7 +29,6 @@ class EP:
     schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slow, but sturdier
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = True
 
     def __post_init__(self):
         if self.schedule not in ("parallel", "sequential"):

@@ -26,7 +26,6 @@ class KL:
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("expected_log_prob",)
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

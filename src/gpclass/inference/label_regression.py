@@ -26,7 +26,6 @@ class LabelRegression:
     noise_range: tuple[float, float] = (0.5, 2.0)  # [NR] section 8.1
 
     needs: ClassVar = ("predictive",)
-    gaussian: ClassVar = True
 
     def __post_init__(self):
         widths = (self.noise,) if self.noise is not None else self.noise_range

@@ -30,7 +30,6 @@ class Laplace:
 
     needs: ClassVar = ("log_prob",)
     latents: ClassVar = "any"
-    gaussian: ClassVar = True
 
     def __post_init__(self):
         if self.correction not in (None, "tierney-kadane"):

@@ -30,7 +30,6 @@ class MeanFieldProbit:
 
     needs: ClassVar = ("contrast_factor", "log_prob", "log_prob_slope")  # the first: what E[v] = f + slope rests on
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)

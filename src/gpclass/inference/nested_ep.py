@@ -30,7 +30,6 @@ class NestedEP:
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)

@@ -41,7 +41,6 @@ class QuadratureEP:
     nodes: int = 10  # in each of C - 2 dimensions, if coupled; the last contrast needs none
 
     latents: ClassVar = "several"
-    gaussian: ClassVar = True
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -41,7 +41,6 @@ class TAP:
     max_iter: int = 200  # renewals of the cavity variances
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
@@ -89,7 +88,6 @@ class TAPNaive:
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

@@ -27,7 +27,6 @@ class VB:
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("bound", "bound_point", "bound_curvature")
-    gaussian: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)

@@ -56,7 +56,6 @@ class IVM:
 
     needs: ClassVar = ("tilted_moments",)
     latents: ClassVar = "any"
-    gaussian: ClassVar = True
 
     def __post_init__(self):
         least = np.min(self.active) if np.size(self.active) else 0

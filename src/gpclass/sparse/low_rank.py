@@ -103,7 +103,6 @@ class LowRankEngine:
     learning (`Inducing`, `Training`) are among them."""
 
     latents: ClassVar = "any"
-    gaussian: ClassVar = True
     inducing: ClassVar = True  # takes K_uu, K_fu, k_diag where others take K
     keeps_rows: ClassVar = False  # whether rows keep sites of their own between minibatches
     minibatches: ClassVar = True  # whether it can do with some rows at a time

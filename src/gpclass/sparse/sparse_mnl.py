@@ -68,7 +68,6 @@ class SparseVariationalMNL:
     move: bool = False  # whether inducing inputs move in the end
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
-    gaussian: ClassVar[bool] = True
 
     def __post_init__(self):
         check_settings(self)
