@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..gaussian import newton_sites
 from ..gaussian.inducing import LowRankMatrices, LowRankPosterior, Marginals, site_sums, times
 from .expected import expected_log_prob
 from .low_rank import InducingFit, LowRankEngine, Memory, Message, Rule, State, Step
@@ -127,8 +128,6 @@ class ExpectationRule:
 
     def __call__(self, at: Marginals, y, memory: Memory) -> Message:
         found = expected_log_prob(self.likelihood, y, at.mean, at.var + at.rows.residual)
-        tau = -found.curvature
-        nu = found.slope + tau * at.mean
-        memory = {"tau": tau, "nu": nu}
-        # the derivative in the variance is half the curvature
-        return Message(found.value, tau, nu, found.slope, found.curvature, 0.5 * found.curvature, found.theta, memory)
+        new = newton_sites(at.mean, found.slope, found.curvature)
+        memory, excess = {"tau": new.tau, "nu": new.nu}, 0.5 * found.curvature  # the derivative in the variance
+        return Message(found.value, new.tau, new.nu, found.slope, found.curvature, excess, found.theta, memory)
