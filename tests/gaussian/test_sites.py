@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpclass.gaussian import Sites, log_partition_1d, newton_sites
+from gpclass.gaussian import Sites, log_partition_1d, matched_sites, newton_sites
 
 
 @pytest.mark.parametrize("tau", [0.0, 1e-12, 0.7, 50.0, -0.2])
@@ -34,6 +34,16 @@ def test_newton_sites_have_slope_and_curvature():
     sites = newton_sites(point, slope, curvature)
     assert_allclose(-sites.tau * point + sites.nu, slope, rtol=1e-14, atol=1e-15)
     assert_array_equal(-sites.tau, curvature)
+
+
+@pytest.mark.parametrize("curvature", [-0.9, -1e-14, 0.0, 0.4])
+def test_matched_sites_give_the_cavity_the_tilted_moments(curvature):
+    mean, var, slope = np.array([-1.0, 0.0, 3.0]), np.array([1.0, 0.2, 1.05]), np.array([0.5, -2.0, 0.0])
+    sites = matched_sites(mean, var, slope, np.full(3, curvature))
+    grown = 1 + var * sites.tau
+    # the tilted moments in terms of derivatives of log Z: mean + var d1 and var + var² d2; products of O(1) numbers
+    assert_allclose((mean + var * sites.nu) / grown, mean + var * slope, rtol=1e-13, atol=1e-14)
+    assert_allclose(var / grown, var + var**2 * curvature, rtol=1e-13)
 
 
 def test_zeros():

@@ -1,6 +1,6 @@
 """Prior × sites: the linear algebra shared by every engine, one file per prior structure.
 
-sites      Gaussian sites (τ, ν) and the one function that makes them from slope and curvature
+sites      Gaussian sites (τ, ν), made from a slope and a curvature or by matching moments
 full       exact prior K with one scalar site per datum: q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)
 factorial  exact prior K, posterior Gaussian with diagonal covariance (the factorial method's)
 coupled    one latent function per class, sites that couple the classes of a datum
@@ -24,7 +24,7 @@ from .full import FullPosterior, too_large
 from .inducing import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
 from .inducing_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
 from .prior import Prior
-from .sites import Sites, log_partition_1d, newton_sites
+from .sites import Sites, log_partition_1d, matched_sites, newton_sites
 from .stacked import StackedPosterior
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "StackedPosterior",
     "Stubs",
     "log_partition_1d",
+    "matched_sites",
     "newton_sites",
     "other_classes",
     "precision_root",

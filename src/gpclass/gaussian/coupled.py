@@ -15,17 +15,15 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 
-from ..numerics import Factor, mirror_lower, row_blocks, scaled_plus_identity
+from ..numerics import Factor, mirror_lower, refined, row_blocks, scaled_plus_identity
 from .sites import Sites
 
 EPS = np.finfo(float).eps
 WEAKEST = 1e-10  # π times prior variance below which it is raised to that: a site too weak to be seen, but safe to divide by
 STRONG = 1e-3  # the same product above which variances are read off A⁻¹
 CACHED = 1 << 17  # numbers of an array that stays in a core's cache
-REFINEMENTS = 6  # at most, of the linear solve for the mean
-SMALL_RESIDUAL = 1e-9  # of that solve, relative to its right side: no refinement is needed
 PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: they are good to 1e-6 then
-REFINED = 2  # refinements of predictions otherwise
+PREDICTION_REFINEMENTS = 2  # otherwise
 OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
 
 
@@ -102,23 +100,13 @@ class CoupledSystem:
         return b - self.times_B(self.P.solve(b.sum(1))[:, None])
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)
+        """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
 
-        As accurate as rounding of K allows, if refinement can see an improvement: the best of the answers comes back.
-        """
-        alpha = self._alpha(nu)
-        best = self._checked(nu, alpha)
-        enough = SMALL_RESIDUAL * float(np.max(np.abs(nu), initial=0.0))
-        for _ in range(REFINEMENTS):
-            size, alpha, _, missing = best
-            if size <= enough:
-                break
-            trial = self._checked(nu, alpha + self._alpha(missing))
-            if trial[0] < size:
-                best = trial
-            if not trial[0] < 0.5 * size:
-                break
-        return best[1], best[2]
+        def check(alpha):
+            mean = self.times_K(alpha)
+            return nu - alpha - self.times_Pi(mean), mean
+
+        return refined(nu, self._alpha, check)
 
     def largest_move(self, nu: np.ndarray) -> float:
         """Largest √(ν_iᵀ S_i ν_i), S_i the covariance that datum i would have if there were no others: at least V's.
@@ -128,13 +116,6 @@ class CoupledSystem:
         alone = self.prior_var / (1 + self.pi * self.prior_var)  # S = E + E π πᵀ E / (1ᵀπ - πᵀE π), E = diag(alone)
         coupled = np.sum(self.pi * alone * nu, axis=1) ** 2 / np.sum(self.pi / (1 + self.pi * self.prior_var), axis=1)
         return float(np.sqrt(np.max(np.sum(alone * nu**2, axis=1) + coupled, initial=0.0)))
-
-    def _checked(self, nu, alpha):
-        """How far α is from solving α + ΠKα = ν, α itself, Kα, and what is missing."""
-        mean = self.times_K(alpha)
-        missing = nu - alpha - self.times_Pi(mean)
-        size = float(np.max(np.abs(missing), initial=0.0))
-        return size if np.isfinite(size) else np.inf, alpha, mean, missing
 
     def _alpha(self, nu):
         """(I + ΠK)⁻¹ ν in a form whose error grows with the condition of A, not with its square.
@@ -224,7 +205,7 @@ class CoupledSystem:
         """
         root, prior = self.root[:, c], self.K[c]
         missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
-        for _ in range(REFINED):
+        for _ in range(PREDICTION_REFINEMENTS):
             Y += dsymm(1.0, self.inverse[c].T, missing.T).T
             missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
         return np.einsum("mn,mn->m", K + missing, Y)

@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemm
 
-from ..numerics import Factor, NotPositiveDefinite, mirror_lower
+from ..numerics import Factor, NotPositiveDefinite, mirror_lower, refined
 from ..numerics.separable import Separable, contrasts
 from .full import too_large
 from .sites import Sites
 
 EPS = np.finfo(float).eps
-REFINEMENTS = 3  # of the linear solve for the mean
 WEAK = 1e-9  # W times prior variance below which marginal covariances are not read off B⁻¹
 
 Covariance = np.ndarray | Separable
@@ -154,15 +153,12 @@ class DenseSystem:
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """α with α + WKα = ν, and the mean Kα, each (n, C)."""
-        alpha = nu - self.apply_M(self.times_K(nu))
-        mean = self.times_K(alpha)
-        for _ in range(REFINEMENTS):
-            missing = nu - alpha - self.times_W(mean)
-            if np.max(np.abs(missing), initial=0.0) <= 1e-9 * np.max(np.abs(nu), initial=0.0):
-                break
-            alpha = alpha + missing - self.apply_M(self.times_K(missing))
+
+        def check(alpha):
             mean = self.times_K(alpha)
-        return alpha, mean
+            return nu - alpha - self.times_W(mean), mean
+
+        return refined(nu, lambda x: x - self.apply_M(self.times_K(x)), check)
 
     def split(self, K: Any, rank: int) -> list[np.ndarray]:
         """The K_r of cross covariances, of `rank` 2, or of variances, of rank 1."""

@@ -18,6 +18,7 @@ from ..numerics import (
     Factor,
     NotPositiveDefinite,
     mirror_lower,
+    refined,
     row_blocks,
     scale_lower,
     scaled_plus_identity,
@@ -26,7 +27,6 @@ from ..numerics import (
 from .sites import Sites
 
 EPS = np.finfo(float).eps
-REFINEMENTS = 3  # at most, of the linear solve for the mean
 TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
 
 
@@ -96,16 +96,13 @@ class FullPosterior:
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) that belong to ν under the current τ: V ν = K α."""
-        alpha = self._system.alpha(nu)
-        mean = symmetric_product(self.K, alpha)
-        # α + τ K α = ν must hold; under priors of very large scale the first answer loses digits that refinement restores
-        for _ in range(REFINEMENTS):
-            missing = nu - alpha - self.sites.tau * mean
-            if np.max(np.abs(missing), initial=0.0) <= 1e-9 * np.max(np.abs(nu), initial=0.0):
-                break
-            alpha = alpha + self._system.alpha(missing)
+
+        def check(alpha):
             mean = symmetric_product(self.K, alpha)
-        return alpha, mean
+            return nu - alpha - self.sites.tau * mean, mean
+
+        # under priors of very large scale the first answer loses digits that refinement restores
+        return refined(nu, self._system.alpha, check)
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""

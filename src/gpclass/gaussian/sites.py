@@ -1,4 +1,7 @@
-"""Scalar Gaussian sites exp(-½ τ f² + ν f), one per datum."""
+"""Scalar Gaussian sites exp(-½ τ f² + ν f), one per datum.
+
+[RW] Rasmussen & Williams 2006.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,18 @@ class Sites:
 
 
 def newton_sites(point: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> Sites:
-    """Sites whose logs have the given slope and curvature at `point`."""
+    """Return the sites whose logarithms have the given slope and curvature at `point`."""
     return Sites(tau=-curvature, nu=slope - curvature * point)
+
+
+def matched_sites(mean: np.ndarray, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> Sites:
+    """Return the sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
+
+    The cavity is N(mean, var); `slope` and `curvature` are the derivatives of the log mass of cavity × likelihood in `mean`.
+    No reciprocal of a precision is taken, so the curvature may be zero.
+    """
+    left = 1 + var * curvature  # variance of cavity × likelihood divided by that of the cavity
+    return newton_sites(mean, slope / left, curvature / left)
 
 
 def log_partition_1d(mean: np.ndarray, var: np.ndarray, sites: Sites) -> np.ndarray:

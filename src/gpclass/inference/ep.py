@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from ..engines import Engine
-from ..gaussian import FullPosterior, Sites, log_partition_1d
+from ..gaussian import FullPosterior, Sites, log_partition_1d, matched_sites
 from ..numerics import NotPositiveDefinite
 from .fit import Fit, prepare, start_sites
 from .iterate import Status, Target, ending, iterate, stands_still, warn_if_unfinished
@@ -139,14 +139,12 @@ def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior
 
 
 def _site_step(i, var, mean, tau, nu, y, likelihood):
-    """Change of (τ_i, ν_i) that matching the moments of datum i asks for, if their digits tell."""
+    """Return the change of (τ_i, ν_i) that matches the moments of datum i, or None if rounding leaves no variance."""
     kept = 1 - tau * var
     cavity_var = np.array([var / kept])
     cavity_mean = np.array([(mean - var * nu) / kept])
     _, d1, d2 = likelihood.tilted_moments(y[i : i + 1], cavity_mean, cavity_var)
-    left = 1 + cavity_var * d2
-    if not left > 0:
+    if not 1 + cavity_var * d2 > 0:
         return None
-    new_tau = (-d2 / left)[0]
-    new_nu = ((d1 - d2 * cavity_mean) / left)[0]
-    return new_tau - tau, new_nu - nu
+    wanted = matched_sites(cavity_mean, cavity_var, d1, d2)
+    return wanted.tau[0] - tau, wanted.nu[0] - nu

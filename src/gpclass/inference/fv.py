@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engines import Engine
-from ..gaussian import FactorialPosterior, Sites
+from ..gaussian import FactorialPosterior, newton_sites
 from ..numerics import Factor, symmetric_product
 from .fit import Fit, prepare, start_sites
 from .iterate import warn_if_unfinished
@@ -67,7 +67,7 @@ class FV(Engine):
         if len(old.mean) != len(K):
             raise ValueError(f"start is a fit to {len(old.mean)} training points, but there are {len(K)}")
         tau = np.maximum(1 / old.var - 1 / old.conditional()[1], 0.0)
-        return Sites(tau, old.alpha + tau * symmetric_product(K, old.alpha))
+        return newton_sites(symmetric_product(K, old.alpha), old.alpha, -tau)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """Stationary in α, so the explicit derivative: through K, log|K| and the σ_i² = 1/[K⁻¹]_ii."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..engines import Engine
-from ..gaussian import Sites, StackedPosterior, log_partition_1d
+from ..gaussian import Sites, StackedPosterior, log_partition_1d, matched_sites
 from ..likelihoods.multiclass import own_first, restore_order
 from .fit import CoupledFit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
@@ -161,14 +161,13 @@ def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites,
             cavity_mean[:, j] = lead[:, j] + spread * (lam_before + lam_after[:, j])
             cavity_var[:, j] = var[:, j] + spread
             _, d1, d2 = factor.tilted_moments(1.0, cavity_mean[:, j], cavity_var[:, j])
-            left = 1 + cavity_var[:, j] * d2
             before = tau[:, j].copy(), nu[:, j].copy()
-            tau[:, j], nu[:, j] = -d2 / left, (d1 - d2 * cavity_mean[:, j]) / left
-            now = Sites(tau[:, j], nu[:, j])
+            now = matched_sites(cavity_mean[:, j], cavity_var[:, j], d1, d2)
+            tau[:, j], nu[:, j] = now.tau, now.nu
             rho[:, j], lam[:, j], _ = _messages(lead[:, j], var[:, j], now)
             rho_before, lam_before = rho_before + rho[:, j], lam_before + lam[:, j]
             # in units of the tilted contrast
-            scale = cavity_var[:, j] * left
+            scale = cavity_var[:, j] * (1 + cavity_var[:, j] * d2)
             shift = np.abs(nu[:, j] - before[1] - (tau[:, j] - before[0]) * (cavity_mean[:, j] + cavity_var[:, j] * d1))
             change = max(change, np.max(np.abs(tau[:, j] - before[0]) * scale), np.max(shift * np.sqrt(scale)))
         if change < INNER_TOL:

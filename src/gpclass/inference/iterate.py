@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
-from ..gaussian import Sites, too_large
+from ..gaussian import Sites, newton_sites, too_large
 from ..numerics import NotPositiveDefinite
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
@@ -51,6 +51,10 @@ class Target(NamedTuple):
     @property
     def tau(self) -> np.ndarray:
         return -self.curvature if self.precision is None else self.precision
+
+    @property
+    def sites(self) -> Sites:
+        return newton_sites(self.point, self.slope, -self.tau)
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,8 @@ def iterate(
     `memory` is the number of past sweeps to extrapolate from; 0 suits rules that are Newton steps already.
     """
     if start is None or not np.any(start.tau):
-        target = rule(prior)  # whose marginals need no factorisation
-        q = prior.renewed(Sites(target.tau, target.slope + target.tau * target.point))
-    else:
-        q = prior.renewed(start)
+        start = rule(prior).sites  # the prior's marginals need no factorisation
+    q = prior.renewed(start)
     path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
@@ -131,7 +133,7 @@ def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status
 
 def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
     """The posterior with the same mean and other site precisions."""
-    return q.renewed(Sites(tau, q.alpha + tau * q.mean), moments=(q.alpha, q.mean))
+    return q.renewed(newton_sites(q.mean, q.alpha, -tau), moments=(q.alpha, q.mean))
 
 
 def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, Target, float]:

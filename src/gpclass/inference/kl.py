@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engines import Engine
-from ..gaussian import FullPosterior, Sites
+from ..gaussian import FullPosterior, Sites, newton_sites
 from .fit import Fit, jensen_bound, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 
@@ -61,5 +61,5 @@ def expectation_rule(y: np.ndarray, likelihood):
 def unit_sites(K: np.ndarray, y: np.ndarray, likelihood) -> Sites:
     """First sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] says nothing."""
     var = np.minimum(np.diagonal(K), 1.0)
-    _, slope, curvature = likelihood.expected_log_prob(y, np.zeros(len(y)), var)
-    return Sites(-curvature, slope)
+    zero = np.zeros(len(y))
+    return newton_sites(zero, *likelihood.expected_log_prob(y, zero, var)[1:])

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..gaussian import Sites
+from ..gaussian import newton_sites
 from .fit import CoupledFit, Fit
 
 STEPS = 30  # with the training system, each a few matrix products
@@ -224,9 +224,8 @@ class _OneLatent:
 
     def evidence(self, label, k, kd, alpha, f) -> float:
         y, f = np.append(self.fit.y, label), f[:, 0]
-        _, slope, curvature = self.likelihood.log_prob(y, f)
         larger = _bordered(self.fit.posterior.K, k[:, 0], kd[0])
-        return _evidence(self.fit, larger, label, Sites(-curvature, slope - curvature * f))
+        return _evidence(self.fit, larger, label, newton_sites(f, *self.likelihood.log_prob(y, f)[1:]))
 
 
 def _evidence(fit: Fit, K: np.ndarray, label: Any, start: Any) -> float:

@@ -5,10 +5,14 @@ normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the log
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 truncated   exact draws from truncated and tilted Gaussians
+mixing      Anderson mixing of the last steps of a fixed-point iteration
+conjugate_gradients  with a preconditioner
+refinement  iterative refinement of a linear solve
 quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
 fingerprint hashes of rows and of whole data sets
 """
 
+from .conjugate_gradients import conjugate_gradients
 from .linalg import (
     Factor,
     NotPositiveDefinite,
@@ -18,6 +22,7 @@ from .linalg import (
     scaled_plus_identity,
     symmetric_product,
 )
+from .mixing import anderson, within_reach
 from .normal import (
     LOG_SQRT_2PI,
     LOGISTIC_SCALES2,
@@ -28,6 +33,7 @@ from .normal import (
     log_ndtr_and_hazard,
 )
 from .quadrature import gaussian_nodes
+from .refinement import refined
 from .shares import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
 from .truncated import draw_log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
@@ -38,6 +44,8 @@ __all__ = [
     "LOG_SQRT_2PI",
     "Factor",
     "NotPositiveDefinite",
+    "anderson",
+    "conjugate_gradients",
     "covariance_roots",
     "draw_log_concave",
     "expected_softmax",
@@ -52,9 +60,11 @@ __all__ = [
     "log_ndtr_and_hazard",
     "mirror_lower",
     "normal_below",
+    "refined",
     "row_blocks",
     "scale_lower",
     "scaled_plus_identity",
     "symmetric_product",
     "winner_probabilities",
+    "within_reach",
 ]

@@ -22,10 +22,9 @@ from .scalable_ep import (
     JOINT_SITES,
     LEAST_KEPT,
     PAIRWISE_SITES,
-    Contrast,
     JointRule,
+    Pairs,
     cavity,
-    matched,
     own_class,
     pairwise_totals,
     spread_of,
@@ -89,31 +88,18 @@ class LatentRule:
         x_var = without.var + rest  # of x without this datum
         grown = 1 + x_var * tau
         now = (without.mean + x_var * nu) / grown, x_var / grown
-        factor, new, local = self._factors(*now, own, memory)
-        fresh_tau, fresh_nu = pairwise_totals(new, y)
+        pairs = Pairs.of(self.likelihood, *now, np.zeros_like(rest), own, memory, self.least)
+        fresh_tau, fresh_nu = pairwise_totals(pairs.sites, y)
         slope, bend = (nu - tau * without.mean) / grown, tau / grown
         excess = 0.5 * (slope**2 - bend)
         joint = log_partition_1d(without.mean, x_var, Sites(tau, nu)) - without.log_partition
         return Message(
-            joint.sum(1) + np.sum(factor.log_mass - local, axis=1),
+            joint.sum(1) + pairs.value,
             fresh_tau / (1 + rest * fresh_tau),
             fresh_nu / (1 + rest * fresh_tau),
             slope,
             spread_of(without, slope, excess),
             excess,
             self.likelihood.theta_gradient(slope.sum(0)),
-            new,
+            pairs.sites,
         )
-
-    def _factors(self, mean, var, own, memory):
-        mine, mine_var = (np.sum(part, axis=1, keepdims=True, where=own) for part in (mean, var))
-        first = cavity(mine, mine_var, memory["own_tau"], memory["own_nu"], self.least)
-        second = cavity(mean, var, memory["other_tau"], memory["other_nu"], self.least)
-        offset = self.likelihood.offset
-        lead = first.mean + np.sum(np.where(own, offset, 0.0), axis=1, keepdims=True) - second.mean - offset
-        factor = Contrast.of(lead, first.var + second.var, own)
-        own_tau, own_nu = matched(first, factor.pull, -factor.bend)
-        other_tau, other_nu = matched(second, -factor.pull, -factor.bend)
-        new = {"own_tau": own_tau, "own_nu": own_nu, "other_tau": other_tau, "other_nu": other_nu}
-        new = {name: np.where(own, 0.0, part) for name, part in new.items()}
-        return factor, new, np.where(own, 0.0, first.log_partition + second.log_partition)

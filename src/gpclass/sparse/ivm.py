@@ -24,7 +24,7 @@ from ..inference.fit import Fit, check_problem, check_settings
 from ..inference.iterate import Status, iterate, warn_if_unfinished
 from ..numerics import NotPositiveDefinite
 from .criterion import NUMBERS, walk, with_sites
-from .selection import ROWS, SCORES, Selection, matched_sites, repeat, select, tilted
+from .selection import ROWS, SCORES, Selection, concave_sites, repeat, select, tilted
 from .stream import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
@@ -302,7 +302,7 @@ def _several_settled(engine, covariances, at, y, likelihood):
         before, change = change, 0.0
         for c, p in enumerate(q.parts):
             mine, places = at.latents == c, q.places[c]
-            wanted = matched_sites(cavity.mean[places, c], cavity.var[places, c], slope[places, c], curvature[places, c])
+            wanted = concave_sites(cavity.mean[places, c], cavity.var[places, c], slope[places, c], curvature[places, c])
             d_tau, d_nu = wanted.tau - p.sites.tau, wanted.nu - p.sites.nu
             moves = np.abs(d_tau) * p.var, np.abs(d_nu - d_tau * p.mean) * np.sqrt(p.var)
             change = max(change, *(np.max(move, initial=0.0) for move in moves))

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..gaussian.inducing import Marginals, site_sums
-from ..gaussian.sites import Sites, log_partition_1d
+from ..gaussian.sites import Sites, log_partition_1d, matched_sites
 from ..numerics import hazard, hazard_curvature, log_ndtr
 from .low_rank import LowRankEngine, Memory, Message, Rule, State, several, sites_on_f, squeezed
 from .training import Training
@@ -147,15 +147,6 @@ def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, l
     return Cavity(cavity_mean, cavity_var, kept, (tau * mean - nu) / kept, local)
 
 
-def matched(at: Cavity, d1: np.ndarray, d2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """τ and ν that give cavity × site the moments of cavity × factor, from derivatives of log Z in the cavity mean.
-
-    (B.7)-(B.10) without the reciprocal of a curvature that may vanish.
-    """
-    left = 1 + at.var * d2
-    return -d2 / left, (d1 - d2 * at.mean) / left
-
-
 def spread_of(at: Cavity, d1: np.ndarray, excess: np.ndarray) -> np.ndarray:
     """What multiplies V w in d log Z/dw: the cavity's mean and covariance of u both differ from the posterior's by V w."""
     return d1 * at.tilt + 2 * excess / at.kept
@@ -173,17 +164,17 @@ class JointRule:
         f_mean, f_var = (squeezed(self.likelihood, x) for x in (without.mean, without.var + at.rows.residual))
         value, d1, d2 = self.likelihood.tilted_moments(y, f_mean, f_var)
         d1, d2 = several(d1), several(d2)
-        tau, nu = matched(without, d1, d2)
+        new = matched_sites(without.mean, without.var, d1, d2)  # (B.7)-(B.10)
         excess = 0.5 * (d2 + d1**2)
         return Message(
             value - without.log_partition.sum(1),
-            tau,
-            nu,
+            new.tau,
+            new.nu,
             d1,
             spread_of(without, d1, excess),
             excess,
             theta_sum(self.likelihood, y, f_mean, f_var),
-            {"tau": tau, "nu": nu},
+            {"tau": new.tau, "nu": new.nu},
         )
 
 
@@ -231,6 +222,32 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class Pairs:
+    """Factors of the own class against each other class, the cavities that they see, and their new sites."""
+
+    own: Cavity
+    other: Cavity
+    factor: Contrast
+    value: np.ndarray  # (m,) log mass of the factors less that of the sites that they replace
+    sites: Memory  # the new sites
+
+    @staticmethod
+    def of(likelihood, mean, var, rest, own: np.ndarray, memory: Memory, least: float) -> Pairs:
+        """From marginals (m, C) of what the sites are on; a latent value has variance `rest` (m, C) beside that."""
+        mine, mine_var, my_rest = (np.sum(x, axis=1, keepdims=True, where=own) for x in (mean, var, rest))
+        first = cavity(mine, mine_var, memory["own_tau"], memory["own_nu"], least)
+        second = cavity(mean, var, memory["other_tau"], memory["other_nu"], least)
+        my_offset = np.sum(np.where(own, likelihood.offset, 0.0), axis=1, keepdims=True)
+        lead = first.mean + my_offset - second.mean - likelihood.offset  # (B.23)-(B.26)
+        factor = Contrast.of(lead, first.var + second.var + my_rest + rest, own)
+        mass = np.where(own, 0.0, factor.log_mass - first.log_partition - second.log_partition)
+        new = matched_sites(first.mean, first.var, factor.pull, -factor.bend)  # (B.7)-(B.10)
+        others = matched_sites(second.mean, second.var, -factor.pull, -factor.bend)
+        parts = zip(PAIRWISE_SITES, (new.tau, new.nu, others.tau, others.nu), strict=True)
+        return Pairs(first, second, factor, mass.sum(1), {name: np.where(own, 0.0, part) for name, part in parts})
+
+
+@dataclass(frozen=True)
 class PairwiseRule:
     """Factors P(x_y > x_c), each with a site for y and one for c."""
 
@@ -239,31 +256,16 @@ class PairwiseRule:
 
     def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
         own = own_class(y, at.mean.shape[1])
-        mine, mine_var = (np.sum(x, axis=1, keepdims=True, where=own) for x in (at.mean, at.var))
-        first = cavity(mine, mine_var, memory["own_tau"], memory["own_nu"], self.least)
-        second = cavity(at.mean, at.var, memory["other_tau"], memory["other_nu"], self.least)
-        lead, lead_var = self._contrast(at, own, first, second)
-        factor = Contrast.of(lead, lead_var, own)
-        own_tau, own_nu = matched(first, factor.pull, -factor.bend)
-        other_tau, other_nu = matched(second, -factor.pull, -factor.bend)
-        new = {"own_tau": own_tau, "own_nu": own_nu, "other_tau": other_tau, "other_nu": other_nu}
-        new = {name: np.where(own, 0.0, part) for name, part in new.items()}
-        tau, nu = pairwise_totals(new, y)
-        local = np.where(own, 0.0, first.log_partition + second.log_partition)
+        rest = at.rows.residual + self.likelihood.noise
+        pairs = Pairs.of(self.likelihood, at.mean, at.var, rest, own, memory, self.least)
+        pull, more = pairs.factor.pull, pairs.factor.excess
         slope, spread, excess = (
             np.where(own, a.sum(1, keepdims=True), b)
             for a, b in (
-                (factor.pull, -factor.pull),
-                (spread_of(first, factor.pull, factor.excess), spread_of(second, -factor.pull, factor.excess)),
-                (factor.excess, factor.excess),
+                (pull, -pull),
+                (spread_of(pairs.own, pull, more), spread_of(pairs.other, -pull, more)),
+                (more, more),
             )
         )
         theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts its class's mean
-        return Message(np.sum(factor.log_mass - local, axis=1), tau, nu, slope, spread, excess, theta, new)
-
-    def _contrast(self, at, own, first, second):
-        """Means and variances of x_y - x_c under the cavities. (B.23)-(B.26)"""
-        offset = self.likelihood.offset
-        rest = at.rows.residual + self.likelihood.noise
-        lead = first.mean + np.sum(np.where(own, offset, 0.0), axis=1, keepdims=True) - second.mean - offset
-        return lead, first.var + second.var + np.sum(rest, axis=1, keepdims=True, where=own) + rest
+        return Message(pairs.value, *pairwise_totals(pairs.sites, y), slope, spread, excess, theta, pairs.sites)

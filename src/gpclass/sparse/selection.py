@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..gaussian import ActiveSites, Columns, Sites, Stubs
+from ..gaussian import ActiveSites, Columns, Sites, Stubs, matched_sites
 from ..gaussian.active import PIECE
 from ..gaussian.columns import take
 from ..inference.independent_ep import inner_sites
@@ -91,11 +91,9 @@ def _at_mode(likelihood, y, mean, var):
     return slope, -weight / (1 + var * weight)
 
 
-def matched_sites(mean, var, slope, curvature) -> Sites:
-    """Sites that give N(mean, var) the tilted moments. B.1; where the curvature is above zero, the mean only: (7)"""
-    curvature = np.minimum(curvature, 0.0)
-    left = 1 + var * curvature
-    return Sites(-curvature / left, (slope - curvature * mean) / left)
+def concave_sites(mean, var, slope, curvature) -> Sites:
+    """Return the sites that give N(mean, var) the tilted moments. B.1; only the mean if the curvature is positive: (7)"""
+    return matched_sites(mean, var, slope, np.minimum(curvature, 0.0))
 
 
 def score(kind: str, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
@@ -188,7 +186,7 @@ class Candidates:
         mean, var = self.marginals(slice(i, i + 1))
         slopes, curvatures = self._exact.get(i) or _first(exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
         slope, curvature = slopes[c], min(curvatures[c], 0.0)
-        site = matched_sites(mean[0, c], var[0, c], slope, curvature)
+        site = concave_sites(mean[0, c], var[0, c], slope, curvature)
         self.inclusions.append((int(self.rows[i]), c, float(site.tau), float(site.nu)))
         self.stubs[c].include(i, slope, curvature)
         self._take(i, c)

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..gaussian import newton_sites
 from ..gaussian.inducing import LowRankMatrices, LowRankPosterior, Marginals, site_sums, times
 from .low_rank import InducingFit, LowRankEngine, Memory, Message, Rule, State, Step, several, squeezed
 from .scalable_ep import ScalableEP
@@ -129,6 +130,6 @@ class ExpectationRule:
         value, slope, curvature = likelihood.expected_log_prob(y, *marginal)
         theta = likelihood.expected_log_prob_theta(y, *marginal).sum(1) if len(likelihood.theta) else np.zeros(0)
         slope, curvature = several(slope), several(curvature)
-        tau, nu = -curvature, slope - curvature * at.mean
+        new = newton_sites(at.mean, slope, curvature)
         # the derivative in the variance is half the curvature
-        return Message(value, tau, nu, slope, curvature, 0.5 * curvature, theta, {"tau": tau, "nu": nu})
+        return Message(value, new.tau, new.nu, slope, curvature, 0.5 * curvature, theta, {"tau": new.tau, "nu": new.nu})
