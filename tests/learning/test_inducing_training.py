@@ -157,7 +157,7 @@ def test_a_run_killed_by_the_system_goes_on(tmp_path):
     # the same steps in the same order; another process may have its arrays elsewhere, and round otherwise
     assert_allclose(resumed.kernel.theta, undisturbed.kernel.theta, atol=1e-8)
     assert_allclose(resumed.Z, undisturbed.Z, atol=1e-7)
-    assert_allclose(resumed.state.memory["own_nu"], undisturbed.state.memory["own_nu"], atol=1e-7)
+    assert_allclose(resumed.sites["own_nu"], undisturbed.sites["own_nu"], atol=1e-7)
 
 
 @pytest.mark.parametrize("per_class", [False, True], ids=["shared", "of-each-class"])
@@ -343,12 +343,12 @@ def test_a_wrong_label_changes_nothing():
     X, y = problem()
     run, _ = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
     run.step(X[:30], y[:30], np.arange(30))
-    P, theta, memory = run.state.P.copy(), run.kernel.theta.copy(), run.state.memory["own_tau"].copy()
+    P, theta, memory = run.state.P.copy(), run.kernel.theta.copy(), run.sites["own_tau"].copy()
     with pytest.raises(ValueError, match="never seen"):
         run.step(X[:5], np.array([0, 1, 7, 2, 0]), np.arange(5))
     assert_allclose(run.state.P, P, rtol=0)
     assert_allclose(run.kernel.theta, theta, rtol=0)
-    assert_allclose(run.state.memory["own_tau"], memory, rtol=0)
+    assert_allclose(run.sites["own_tau"], memory, rtol=0)
 
 
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP()], ids=str)
@@ -420,11 +420,11 @@ def test_tied_sites_predict_as_well_as_those_of_each_row_on_satimage():
 
 def test_tied_sites_need_no_memory_of_rows():
     likelihood = RobustMax(C)
-    small, large = (StochasticEP().begin(n, 10, likelihood) for n in (10**3, 10**7))
-    for state in (small, large):
-        assert sum(part.nbytes for part in (state.P, state.h, state.fresh_P, state.fresh_h)) < 20_000
-        assert not state.memory
-    assert ScalableEP().begin(1000, 10, likelihood).memory["tau"].shape == (1000, C)
+    X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % C
+    for engine, shapes in ((StochasticEP(n_inducing=10), []), (ScalableEP(n_inducing=10), [(300, C)] * 2)):
+        run, _ = Trainer.begin(Arrays(X, y), RBF(), likelihood, engine)
+        assert [part.shape for part in run.sites.values()] == shapes
+        assert sum(part.nbytes for part in (run.state.P, run.state.h, run.state.fresh_P, run.state.fresh_h)) < 20_000
 
 
 @pytest.mark.parametrize("engine", [StochasticEP(), SVGP()], ids=["sep", "svgp"])
@@ -486,12 +486,12 @@ def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
     """Estimates that are means over their rows have the mean over all rows as their mean, a short tail included."""
     X, y = problem(61)
     numbers = np.random.default_rng(0).normal(size=61)
-    batch = SVGP.batch
+    stepped = Trainer._stepped
 
-    def estimated(self, state, K, y, rows, *others):
-        return replace(batch(self, state, K, y, rows, *others), log_evidence=float(np.mean(numbers[rows])))
+    def estimated(self, X, y, rows, rate):
+        return float(np.mean(numbers[rows])), stepped(self, X, y, rows, rate)[1]
 
-    monkeypatch.setattr(SVGP, "batch", estimated)
+    monkeypatch.setattr(Trainer, "_stepped", estimated)
     run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings())
     run.run(source, epochs=1)
     assert_allclose(run.log_evidence, numbers.mean(), rtol=1e-12)

@@ -202,5 +202,5 @@ def test_a_stream_is_resumed_in_the_middle_of_a_pass(kind, engine, tmp_path):
     assert_array_equal(resumed.Z, undisturbed.Z)
     assert_array_equal(resumed.state.P, undisturbed.state.P)
     assert_array_equal(resumed.kernel.theta, undisturbed.kernel.theta)
-    for name, part in undisturbed.state.memory.items():  # sites of each row
-        assert_array_equal(resumed.state.memory[name], part)
+    for name, part in undisturbed.sites.items():  # sites of each row
+        assert_array_equal(resumed.sites[name], part)

@@ -1,5 +1,6 @@
 """Engines on inducing points at fixed hyperparameters: against dense EP, full engines, central differences."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +17,15 @@ from gpclass.kernels import RBF
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.numerics import NotPositiveDefinite
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP, TrainedFit
+from gpclass.sparse.step import Broadcast, State, apply, contribution, take_step
 
 C = 3
 KERNEL = RBF(lengthscale=1.0, variance=4.0)
+
+
+def of_rows(sites, rows):
+    """Sites of some rows."""
+    return {name: part[rows] for name, part in sites.items()}
 
 
 def problem(n, C=C, seed=0, noise=0.5):
@@ -255,24 +262,54 @@ def test_minibatch_estimates_are_unbiased_at_fixed_sites(engine):
     n, size = 60, 12
     X, y = problem(n)
     Z, likelihood = X[:8], MultinomialProbit(C)
-    state = engine.fit(*matrices(KERNEL, X, Z), y, likelihood).state
-    memory = {name: part.copy() for name, part in state.memory.items()}
+    fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
 
     def step(rows):
-        for name in memory:  # memory is written to: each minibatch begins with the same sites
-            state.memory[name][:] = memory[name]
         K = LowRankMatrices(KERNEL(Z), KERNEL(X[rows], Z), KERNEL.diag(X[rows]))
-        return engine.batch(state, K, y[rows], rows, n, likelihood)
+        return take_step(engine, fit.state, K, y[rows], of_rows(fit.row_sites, rows), n, likelihood)
 
-    whole = step(np.arange(n))
+    whole, of_whole = step(np.arange(n))
     orders = np.random.default_rng(0).permutation(n).reshape(-1, size)
     parts = [step(rows) for rows in orders]
-    assert_allclose(np.mean([p.log_evidence for p in parts]), whole.log_evidence, rtol=1e-9)
-    assert_allclose(np.mean([p.gradient.uu for p in parts], axis=0), whole.gradient.uu, atol=1e-7)
-    for rows, part in zip(orders, parts, strict=True):  # each row is in one of n / size minibatches
-        assert_allclose(part.gradient.fu[0] * size / n, whole.gradient.fu[0, rows], atol=1e-9)
-        assert_allclose(part.gradient.diag[0] * size / n, whole.gradient.diag[0, rows], atol=1e-9)
-    assert np.std([p.log_evidence for p in parts]) > 1e-3  # so that the mean says something
+    values = [done.log_evidence for done, _ in parts]
+    assert_allclose(np.mean(values), whole.log_evidence, rtol=1e-9)
+    assert_allclose(np.mean([done.uu for done, _ in parts], axis=0), whole.uu, atol=1e-7)
+    for rows, (_, part) in zip(orders, parts, strict=True):  # each row is in one of n / size minibatches
+        assert_allclose(part.fu[0] * size / n, of_whole.fu[0, rows], atol=1e-9)
+        assert_allclose(part.diag[0] * size / n, of_whole.diag[0, rows], atol=1e-9)
+    assert np.std(values) > 1e-3  # so that the mean says something
+
+
+@pytest.mark.parametrize("likelihood", [MultinomialProbit(C), RobustMax(C, epsilon=0.05)], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("engine", [ScalableEP(), ScalableEP("joint"), StochasticEP(), SVGP()], ids=str)
+@pytest.mark.parametrize("seen", [0, 40, 60, 10_000])
+def test_parts_of_a_minibatch_add_up(engine, likelihood, seen):
+    """A minibatch whose rows lie in three processes makes the step that it makes in one, bit for bit but for rounding."""
+    n, size = 60, 20
+    X, y = problem(n)
+    Z, rows = X[:8], np.arange(0, n, 3)
+    fit = replace(engine, tol=1e-2).fit(*matrices(KERNEL, X, Z), y, likelihood)
+    state = replace(fit.state, seen=seen, steps=seen // size, passed=seen % n if seen < n else 0)
+    sites = fit.row_sites if engine.keeps_rows else {}
+    kernel = RBF(0.8, 3.0)
+    whole, part = take_step(
+        engine, state, LowRankMatrices(*matrices(kernel, X[rows], Z)), y[rows], of_rows(sites, rows), n, likelihood, size
+    )
+    broadcast = Broadcast(engine, likelihood, kernel(Z)[None], state, n, len(rows), size)
+    parts = []
+    for some in (rows[:3], rows[3:4], rows[4:]):
+        known = pickle.loads(pickle.dumps(broadcast))  # as another process gets it
+        K = kernel(X[some], Z)[None], kernel.diag(X[some])[None]
+        parts.append(contribution(known, *K, likelihood.check_targets(y[some]), of_rows(sites, some)))
+    done = apply(broadcast, parts[0].sums + parts[1].sums + parts[2].sums)
+    assert_allclose(done.log_evidence, whole.log_evidence, rtol=1e-10)
+    for a, b in ((done.uu, whole.uu), (done.state.P, whole.state.P), (done.state.h, whole.state.h)):
+        assert_allclose(a, b, atol=1e-9 * max(1.0, np.abs(b).max()))
+    assert (done.state.seen, done.state.passed, done.state.steps) == (
+        whole.state.seen, whole.state.passed, whole.state.steps)  # fmt: skip
+    assert_allclose(np.concatenate([p.fu for p in parts], axis=1), part.fu, atol=1e-9 * np.abs(part.fu).max())
+    for name, new in part.sites.items():
+        assert_allclose(np.concatenate([p.sites[name] for p in parts]), new, atol=1e-9 * max(1.0, np.abs(new).max()))
 
 
 def test_a_step_on_all_rows_is_a_sweep():
@@ -283,10 +320,10 @@ def test_a_step_on_all_rows_is_a_sweep():
     for engine in (ScalableEP(tol=1e-10), StochasticEP(tol=1e-10), SVGP(tol=1e-10)):
         fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
         state, K = fit.state, LowRankMatrices(*matrices(KERNEL, X, Z))
-        done = engine.batch(state, K, y, np.arange(n), n, likelihood)
+        done, part = take_step(engine, state, K, y, fit.row_sites, n, likelihood)
         assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
         assert_allclose(done.state.h, state.h, atol=1e-6 * np.abs(state.h).max())
-        assert_allclose(done.gradient.fu[0], fit.gradient().fu, atol=1e-6)
+        assert_allclose(part.fu[0], fit.gradient().fu, atol=1e-6)
 
 
 def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():
@@ -300,16 +337,16 @@ def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():
     assert fit.converged
     assert fit.tau.min() < 0
     state = fit.state
-    done = engine.batch(state, K, y, np.arange(n), n, likelihood)
+    done, _ = take_step(engine, state, K, y, {}, n, likelihood)
     assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
     # 1e-9 is in standard deviations; jitter of 1e-6 makes as much of it in P and h as they are large
     assert_allclose(done.state.h, state.h, atol=1e-5 * np.abs(state.h).max())
     assert_allclose(done.state.P, state.P, atol=1e-5 * np.abs(state.P).max())
-    state = engine.begin(n, 14, likelihood)
+    state = State.empty(C, 14)
     state = replace(state, seen=n, steps=20)  # no first pass by EP: sites begin with negative precisions
     values = []
     for _ in range(150):
-        done = engine.batch(state, K, y, np.arange(n), n, likelihood)
+        done, _ = take_step(engine, state, K, y, {}, n, likelihood)
         state = done.state
         LowRankPosterior(fit.posterior.prior, *fit.posterior.prior.whitened(state.P, state.h))  # raises if it is none
         values.append(done.log_evidence)
@@ -323,13 +360,13 @@ def test_what_outweighs_the_prior_is_dropped_for_good(engine):
     n = 40
     X, y = problem(n)
     Z, likelihood = X[:6], RobustMax(C, epsilon=0.05)
-    state = replace(engine.begin(n, 6, likelihood), P=np.stack([-2 * np.linalg.inv(KERNEL(Z))] * C), seen=n, steps=100)
+    state = replace(State.empty(C, 6), P=np.stack([-2 * np.linalg.inv(KERNEL(Z))] * C), seen=n, steps=100)
     K = LowRankMatrices(*matrices(KERNEL, X[:10], Z))
     prior = LowRankPrior(KERNEL(Z), C, engine.jitter)
     with pytest.raises(NotPositiveDefinite):
         LowRankPosterior(prior, *prior.whitened(state.P, state.h))
-    done = engine.batch(state, K, y[:10], np.arange(10), n, likelihood)
-    assert np.all(np.isfinite(done.gradient.fu))
+    done, part = take_step(engine, state, K, y[:10], engine.row_sites(10, likelihood), n, likelihood)
+    assert np.all(np.isfinite(part.fu))
     LowRankPosterior(prior, *prior.whitened(done.state.P, done.state.h))
 
 
@@ -338,8 +375,8 @@ def test_class_missing_from_a_minibatch_is_no_obstacle():
     rows = np.flatnonzero(y != 1)[:10]
     engine, likelihood = ScalableEP(), MultinomialProbit(C)
     K = LowRankMatrices(KERNEL(X[:6]), KERNEL(X[rows], X[:6]), KERNEL.diag(X[rows]))
-    done = engine.batch(engine.begin(40, 6, likelihood), K, y[rows], rows, 40, likelihood)
-    assert np.all(np.isfinite(done.gradient.uu))
+    done, _ = take_step(engine, State.empty(C, 6), K, y[rows], engine.row_sites(len(rows), likelihood), 40, likelihood)
+    assert np.all(np.isfinite(done.uu))
     assert np.isfinite(done.log_evidence)
 
 
@@ -361,7 +398,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="K_fu must be"):
         ScalableEP().fit(K[0][:4, :4], K[1], K[2], y, MultinomialProbit(C))
     with pytest.raises(TypeError, match="GFITC takes all rows at once"):
-        GFITC().batch(None, None, y, np.arange(3), 10, MultinomialProbit(C))
+        take_step(GFITC(), None, None, y, {}, 10, MultinomialProbit(C))
     with pytest.raises(TypeError, match="needs contrast_factor, which RobustMax does not offer"):
         ScalableEP("pairwise").fit(*K, y, RobustMax(C))
     with pytest.raises(ValueError, match="factors must be one of"):
@@ -496,14 +533,17 @@ def test_marginals_of_tied_sites_and_of_the_bound_at_the_training_points():
 # minibatches with hyperparameters held ------------------------------------------------------------------------------------
 
 
-def passes(engine, state, kernel, X, y, Z, likelihood, size, numbers):
-    """Passes over the rows in random orders."""
+def passes(engine, state, sites, kernel, X, y, Z, likelihood, size, numbers):
+    """Passes over the rows in random orders; writes to `sites`."""
     for number in numbers:
         order = np.random.default_rng(number).permutation(len(y))
         for i in range(0, len(y), size):
             rows = order[i : i + size]
             K = LowRankMatrices(*matrices(kernel, X[rows], Z))
-            state = engine.batch(state, K, y[rows], rows, len(y), likelihood, size).state
+            done, part = take_step(engine, state, K, y[rows], of_rows(sites, rows), len(y), likelihood, size)
+            state = done.state
+            for name, new in part.sites.items():
+                sites[name][rows] = new
     return state
 
 
@@ -514,7 +554,8 @@ def test_minibatches_with_hyperparameters_held_settle_where_sweeps_do(size):
     Z, engine = X[:12], ScalableEP(tol=1e-9)
     fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
     prior = fit.posterior.prior
-    state = passes(engine, engine.begin(n, len(Z), likelihood), KERNEL, X, y, Z, likelihood, size, range(16))
+    sites = engine.row_sites(n, likelihood)
+    state = passes(engine, State.empty(1, len(Z)), sites, KERNEL, X, y, Z, likelihood, size, range(16))
     q = LowRankPosterior(prior, *prior.whitened(state.P, state.h))
     mean, var = q.predict(fit.rows)
     settled, spread = fit.posterior.predict(fit.rows)
@@ -522,7 +563,7 @@ def test_minibatches_with_hyperparameters_held_settle_where_sweeps_do(size):
     assert_allclose(mean, settled, atol=1e-6 * np.sqrt(spread.max()))
     assert_allclose(var, spread, atol=1e-6 * spread.max())
     # the sums are those of the rows' sites: nothing has been lost to rounding
-    S, pull = site_sums(fit.rows.phi, state.memory["tau"], state.memory["nu"])
+    S, pull = site_sums(fit.rows.phi, sites["tau"], sites["nu"])
     assert_allclose(q.S, S, atol=1e-8 * np.abs(S).max())
     assert_allclose(q.pull, pull, atol=1e-8 * np.abs(pull).max())
 
@@ -532,10 +573,11 @@ def test_sites_are_taken_out_exactly_again_once_hyperparameters_stand_still():
     n, size, likelihood = 120, 3, Probit()
     X, y = problem(n, 1)
     Z, engine, kernel = X[:12], ScalableEP(tol=1e-9), RBF(0.5, 4.0)
-    state = passes(engine, engine.begin(n, len(Z), likelihood), RBF(1.0, 4.0), X, y, Z, likelihood, size, range(2))
+    sites = engine.row_sites(n, likelihood)
+    state = passes(engine, State.empty(1, len(Z)), sites, RBF(1.0, 4.0), X, y, Z, likelihood, size, range(2))
     state = replace(state, moved=np.log(2))
     fit = engine.fit(*matrices(kernel, X, Z), y, likelihood)
-    state = passes(engine, state, kernel, X, y, Z, likelihood, size, range(16))
+    state = passes(engine, state, sites, kernel, X, y, Z, likelihood, size, range(16))
     q = LowRankPosterior(fit.posterior.prior, *fit.posterior.prior.whitened(state.P, state.h))
     assert_allclose(q.predict(fit.rows)[0], fit.posterior.predict(fit.rows)[0], atol=1e-5)
 
@@ -551,7 +593,7 @@ def test_evidence_of_minibatches_with_strong_sites():
     values = []
     for rows in np.arange(n).reshape(-1, size):
         K = LowRankMatrices(*matrices(KERNEL, X[rows], Z))
-        done = engine.batch(state, K, y[rows], rows, n, likelihood, size)
+        done, _ = take_step(engine, state, K, y[rows], of_rows(fit.row_sites, rows), n, likelihood, size)
         state, values = done.state, [*values, done.log_evidence]
     exact = multivariate_normal.logpdf(y, cov=fitc(X, Z) + noise * np.eye(n))
     # rounding times the condition of K_uu with its jitter (1e6), over the noise
@@ -571,7 +613,7 @@ def test_a_variational_step_is_weighted_by_its_rows(likelihood):
 
     def move(rows):
         K = LowRankMatrices(*matrices(kernel, X[rows], Z))
-        new = engine.batch(state, K, y[rows], rows, n, likelihood, size).state
+        new = take_step(engine, state, K, y[rows], {}, n, likelihood, size)[0].state
         return new.P - state.P, new.h - state.h
 
     orders = np.random.default_rng(0).permutation(n).reshape(-1, size)
@@ -588,10 +630,10 @@ def test_rows_of_the_first_pass_count_alike():
     X, _ = problem(n)
     y, Z, likelihood = np.sin(X[:, 0]), X[:6], Gaussian(0.3)
     engine = SVGP(rate=1e-6)
-    state = engine.begin(n, 6, likelihood)
+    state = State.empty(1, 6)
     for rows in np.split(np.arange(n), [1, 4, 20, 21, 39]):
         K = LowRankMatrices(*matrices(KERNEL, X[rows], Z))
-        state = engine.batch(state, K, y[rows], rows, n, likelihood, 20).state
+        state = take_step(engine, state, K, y[rows], {}, n, likelihood, 20)[0].state
     W = np.linalg.solve(KERNEL(Z) * (1 + 1e-6 * np.eye(6)), KERNEL(Z, X))
     assert_allclose(state.P[0], W @ W.T / 0.3, rtol=1e-6)
     assert_allclose(state.h[0], W @ y / 0.3, rtol=1e-6, atol=1e-8)

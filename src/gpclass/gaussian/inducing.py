@@ -203,11 +203,10 @@ class GradientSum:
     serves Σ_i E[log p(y_i | f_i)] - KL(q(u) ‖ p(u)) with q(u) held. [VC] (5.19), (5.22), (B.52)
     """
 
-    def __init__(self, q: LowRankPosterior):
-        self.prior = q.prior
-        mu, A_inv = self.prior.grouped(q.mu), self.prior.grouped(q.A_inv)
-        prior_part = mu.shape[1] * np.eye(self.prior.M)
-        self.inner = 0.5 * (np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - prior_part)
+    def __init__(self, prior: LowRankPrior, inner: np.ndarray | None = None):
+        self.prior = prior
+        # (1 or C, M, M) what rows bring to the derivative in K_uu, in terms of v
+        self.inner = np.zeros((prior.n_groups, prior.M, prior.M)) if inner is None else inner
 
     def add(self, at: Marginals, slope: np.ndarray, spread: np.ndarray, excess: np.ndarray, share: float = 1.0):
         """Takes in rows: `slope` is d log Z/da, `excess` d log Z/db, and `spread` what multiplies V w_i in d log Z/dw_i, V
@@ -224,9 +223,12 @@ class GradientSum:
             fu.append(times_triangle(outward, self.prior.L_inv[g]))
         return stacked(fu), share * (excess.T if groups > 1 else excess.sum(1)[None])
 
-    def uu(self) -> np.ndarray:
-        """(1 or C, M, M) the derivative in K_uu, of all rows taken in."""
-        inner = 0.5 * (self.inner + np.swapaxes(self.inner, 1, 2))
+    def uu(self, q: LowRankPosterior) -> np.ndarray:
+        """(1 or C, M, M) the derivative in K_uu, of the posterior's own term and of all rows taken in."""
+        mu, A_inv = self.prior.grouped(q.mu), self.prior.grouped(q.A_inv)
+        own = np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - mu.shape[1] * np.eye(self.prior.M)
+        inner = self.inner + 0.5 * own
+        inner = 0.5 * (inner + np.swapaxes(inner, 1, 2))
         halves = [np.ascontiguousarray(times_triangle(part, L).T) for part, L in zip(inner, self.prior.L_inv, strict=True)]
         uu = np.stack([times_triangle(half, L) for half, L in zip(halves, self.prior.L_inv, strict=True)])
         return uu + self.prior.jitter * np.einsum("cii->ci", uu)[:, :, None] * np.eye(self.prior.M)  # noise is a part of it

@@ -29,7 +29,8 @@ from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosteri
 from ..kernels import Kernel, PerClass
 from ..kernels.cross import covariance, pullback
 from ..numerics.fingerprint import fingerprint
-from ..sparse.low_rank import InducingFit, State, repaired, squeezed
+from ..sparse.step import RowSites, State, repaired, take_step
+from ..sparse.sweep import InducingFit, squeezed
 from ..sparse.training import Inducing, Training
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
@@ -199,6 +200,7 @@ class Trainer:
     unit: np.ndarray  # (D,) in which inducing inputs are moved
     priors: list  # one for each entry of θ
     state: State
+    sites: RowSites  # of each row; changed in place. Empty for engines whose rows keep none
     adam: Adam
     seed: int
     n_rows: int
@@ -257,7 +259,8 @@ class Trainer:
         trainer = Trainer(
             engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
             summary.spread, priors,
-            engine.begin(source.n_rows, Z.shape[1], likelihood), Adam(np.zeros(size), np.zeros(size)),
+            State.empty(C, Z.shape[1]), engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {},
+            Adam(np.zeros(size), np.zeros(size)),
             random_state, source.n_rows, identity=whose,
         )  # fmt: skip
         trainer.held = None if held is None else (held[0], codes(held[1], labels, C))
@@ -296,7 +299,7 @@ class Trainer:
         self._undo()
         began = time.perf_counter()
         y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
-        self.before = rows, {name: part[rows] for name, part in self.state.memory.items()}
+        self.before = rows, {name: part[rows] for name, part in self.sites.items()}
         try:
             value, new = self._stepped(X, y, rows, rate)
             if place is not None:
@@ -309,12 +312,15 @@ class Trainer:
         return value
 
     def _stepped(self, X, y, rows, rate) -> tuple[float, dict[str, Any]]:
-        """The estimate of the evidence, and what a step changes. Engines write sites of these rows in place."""
+        """The estimate of the evidence, and what a step changes, but for sites of these rows, which are changed in place."""
         kernel, likelihood = self._at(self.theta)
         bound = InducingKernel(kernel, self.Z)
         K = bound.matrices(X)
-        done = self.engine.batch(self.state, K, y, rows, self.n_rows, likelihood, self._size)
-        gradient, inputs = bound.pullback(X, K, done.gradient)
+        own = {name: part[rows] for name, part in self.sites.items()}
+        done, part = take_step(self.engine, self.state, K, y, own, self.n_rows, likelihood, self._size)
+        gradient, inputs = bound.pullback(X, K, LowRankGradient(done.uu, part.fu, part.diag))
+        for name, new in part.sites.items():
+            self.sites[name][rows] = new
         gradient = np.concatenate([gradient, done.theta])
         value = done.log_evidence
         if self.priors:
@@ -332,7 +338,7 @@ class Trainer:
         if self.before is not None:
             rows, parts = self.before
             for name, part in parts.items():
-                self.state.memory[name][rows] = part
+                self.sites[name][rows] = part
             self.before = None
 
     @property
@@ -354,10 +360,10 @@ class Trainer:
             raise ValueError(f"rows can be added, between two passes; there are {self.n_rows} now, {n_rows} were asked for")
         added = {
             name: np.concatenate([part, np.zeros((n_rows - self.n_rows, *part.shape[1:]))])
-            for name, part in self.state.memory.items()
+            for name, part in self.sites.items()
         }
-        self.state = replace(self.state, memory=added, seen=max(n_rows, self.state.seen) if self.state.seen else 0)
-        self.n_rows = n_rows
+        self.state = replace(self.state, seen=max(n_rows, self.state.seen) if self.state.seen else 0)
+        self.sites, self.n_rows = added, n_rows
 
     def extend(self, X: np.ndarray, y: np.ndarray) -> None:
         """Take in rows that come later, once, in minibatches; those before need not be there any more.
@@ -505,8 +511,7 @@ class Trainer:
 
     def _content(self) -> dict[str, Any]:
         """All that steps and passes change, as numbers and arrays."""
-        state = dict(vars(self.state))
-        groups = {"memory": state.pop("memory"), "state": state, "adam": vars(self.adam), "best": self.best or {}}
+        groups = {"sites": self.sites, "state": vars(self.state), "adam": vars(self.adam), "best": self.best or {}}
         return {
             **{name: getattr(self, name) for name in PROGRESS},
             **{f"{group}_{name}": part for group, parts in groups.items() for name, part in parts.items()},
@@ -533,7 +538,8 @@ class Trainer:
         best = _group(found, "best")
         return {
             **{name: new[name] for name in PROGRESS},
-            "state": State(**_group(new, "state"), memory=_group(new, "memory")),
+            "state": State(**_group(new, "state")),
+            "sites": _group(new, "sites"),
             "adam": Adam(**_group(new, "adam")),
             "history": [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"].reshape(-1, len(fields(Pass)))],
             "best": {**best, "score": float(best["score"]), "epoch": int(best["epoch"])} if best else None,

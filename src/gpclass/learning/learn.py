@@ -200,6 +200,8 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     settings = {"random_state": seed, "Z": Z, "labels": labels}
     trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)
     trainer.state = fit.state
+    if trainer.sites:
+        trainer.sites = {name: part.copy() for name, part in fit.row_sites.items()}
     return trainer
 
 

@@ -7,7 +7,9 @@ selection  that choice: scores, ties, a bound on memory
 criterion  the evidence of an active set, and its derivatives with sites held
 sparse_mnl     SparseVariationalMNL: variational multinomial logit through inducing variables
 mnl_selection  their choice by what they would add to the bound
-low_rank       what the engines on inducing points with independent classes share: sweeps, minibatches, the fit
+engine         what an engine on inducing points with independent classes is: a rule, and what belongs to it
+sweep          sweeps over all rows at fixed hyperparameters, and the fit that they end with
+step           a step on a minibatch, as two pure functions
 scalable_ep    ScalableEP: EP with sites of rank one, all data or a minibatch at a time
 stochastic_ep  StochasticEP: the same with tied sites, memory independent of the number of rows
 svgp           SVGP: variational, natural gradients
@@ -18,14 +20,16 @@ trained        what is left of a fit when its rows are gone
 
 from ..registry import register
 from .criterion import log_evidence
+from .engine import LowRankEngine
 from .gfitc import GFITC
 from .ivm import IVM, ActiveFit
-from .low_rank import InducingFit, LowRankEngine, State
 from .mnl_selection import InducingSet, RowCovariance, scores
 from .scalable_ep import ScalableEP
 from .sparse_mnl import SparseFit, SparseVariationalMNL
+from .step import State
 from .stochastic_ep import StochasticEP
 from .svgp import SVGP
+from .sweep import InducingFit
 from .trained import TrainedFit
 from .training import Inducing, Training
 

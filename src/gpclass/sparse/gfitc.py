@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..gaussian.inducing import LowRankMatrices, Marginals
+from ..gaussian.inducing import Marginals
 from ..gaussian.sites import Sites, log_partition_1d
-from .low_rank import LowRankEngine, Memory, Message, Rule, State, Step
+from .engine import LowRankEngine, Message, Rule
 from .scalable_ep import (
     JOINT_SITES,
     LEAST_KEPT,
@@ -29,6 +29,7 @@ from .scalable_ep import (
     pairwise_totals,
     spread_of,
 )
+from .step import RowSites
 from .training import Inducing
 
 
@@ -42,11 +43,7 @@ class GFITC(LowRankEngine, Inducing):
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
     minibatches: ClassVar = False
-
-    def batch(
-        self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
-    ) -> Step:
-        raise TypeError("GFITC takes all rows at once. ScalableEP can do with minibatches.")
+    takes_more: ClassVar = False
 
     @staticmethod
     def _contrasts(likelihood) -> bool:
@@ -55,17 +52,17 @@ class GFITC(LowRankEngine, Inducing):
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self._contrasts(likelihood) else ("tilted_moments",)
 
-    def memory(self, n: int, likelihood) -> Memory:
+    def row_sites(self, n: int, likelihood) -> RowSites:
         names = PAIRWISE_SITES if self._contrasts(likelihood) else JOINT_SITES
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         return LatentRule(likelihood) if self._contrasts(likelihood) else JointRule(likelihood)
 
-    def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if "tau" in memory:
-            return memory["tau"], memory["nu"]
-        tau, nu = pairwise_totals(memory, y)
+    def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if "tau" in sites:
+            return sites["tau"], sites["nu"]
+        tau, nu = pairwise_totals(sites, y)
         left = 1 + residual * tau
         return tau / left, nu / left
 
@@ -80,15 +77,15 @@ class LatentRule:
     likelihood: Any
     least: float = LEAST_KEPT
 
-    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         own = own_class(y, at.mean.shape[1])
         rest = at.rows.residual
-        tau, nu = pairwise_totals(memory, y)
+        tau, nu = pairwise_totals(sites, y)
         without = cavity(at.mean, at.var, tau / (1 + rest * tau), nu / (1 + rest * tau), self.least)
         x_var = without.var + rest  # of x without this datum
         grown = 1 + x_var * tau
         now = (without.mean + x_var * nu) / grown, x_var / grown
-        pairs = Pairs.of(self.likelihood, *now, np.zeros_like(rest), own, memory, self.least)
+        pairs = Pairs.of(self.likelihood, *now, np.zeros_like(rest), own, sites, self.least)
         fresh_tau, fresh_nu = pairwise_totals(pairs.sites, y)
         slope, bend = (nu - tau * without.mean) / grown, tau / grown
         excess = 0.5 * (slope**2 - bend)

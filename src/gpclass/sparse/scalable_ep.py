@@ -18,10 +18,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..gaussian.inducing import Marginals, site_sums
+from ..gaussian.inducing import Marginals
 from ..gaussian.sites import Sites, log_partition_1d, matched_sites
 from ..numerics import hazard, hazard_curvature, log_ndtr
-from .low_rank import LowRankEngine, Memory, Message, Rule, State, several, sites_on_f, squeezed
+from .engine import LowRankEngine, Message, Rule, sites_on_f
+from .step import Broadcast, RowSites, State, Sums
+from .sweep import several, squeezed
 from .training import Training
 
 FACTORS = ("auto", "pairwise", "joint")
@@ -58,7 +60,7 @@ class ScalableEP(LowRankEngine, Training):
     def evidence_is_comparable(self, likelihood) -> bool:
         return not self.pairwise(likelihood)
 
-    def memory(self, n: int, likelihood) -> Memory:
+    def row_sites(self, n: int, likelihood) -> RowSites:
         names = PAIRWISE_SITES if self.pairwise(likelihood) else JOINT_SITES
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
@@ -66,12 +68,12 @@ class ScalableEP(LowRankEngine, Training):
         least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
         return PairwiseRule(likelihood, least) if self.pairwise(likelihood) else JointRule(likelihood, least)
 
-    def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (memory["tau"], memory["nu"]) if "tau" in memory else pairwise_totals(memory, y)
+    def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, y)
 
     def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sites on f. Pairwise factors have one for either class, each made as if the others did not know f - g."""
-        sites = message.memory
+        sites = message.sites
         if "own_tau" not in sites:
             return super().on_latents(message, y, residual)
         mine = np.sum(residual, axis=1, keepdims=True, where=own_class(y, residual.shape[1]))
@@ -79,11 +81,19 @@ class ScalableEP(LowRankEngine, Training):
         other = sites_on_f(sites["other_tau"], sites["other_nu"], residual)
         return pairwise_totals(dict(zip(PAIRWISE_SITES, (*own, *other), strict=True)), y)
 
-    def absorb(
-        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
-    ) -> State:
+    def moved_sites(self, broadcast: Broadcast, message: Message, sites: RowSites) -> RowSites:
+        part = step_part(self.damping, broadcast.rows, broadcast.n_total)
+        return {name: sites[name] + part * (fresh - sites[name]) for name, fresh in message.sites.items()}
+
+    def takes_out(self, broadcast: Broadcast) -> bool:
+        """After the first pass, while hyperparameters stand still."""
+        state, n_total = broadcast.state, broadcast.n_total
+        last = state.passed + broadcast.rows >= n_total
+        return state.seen >= n_total and not last and state.age * n_total <= STEADY * broadcast.size
+
+    def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
         """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
-        log-concave: a few rows are not to be so sure).
+        log-concave: a few rows must not be so sure).
 
         P and h are the sums over this pass's sites and over what is left of the last pass's. While hyperparameters stand
         still, each row's old site is taken out by itself: that is EP, however many minibatches there are in a pass. Where
@@ -93,23 +103,18 @@ class ScalableEP(LowRankEngine, Training):
 
         At the end of a pass P and h are the sums over its sites, added up anew: rounding does not outlast a pass.
         """
-        part = step_part(self.damping, len(y), n_total)
-        for name, fresh in message.memory.items():
-            state.memory[name][rows] = memory[name] + part * (fresh - memory[name])
-        new = self.totals({name: part[rows] for name, part in state.memory.items()}, y, np.zeros(0))
-        P, h = site_sums(W, *new)
-        P, h, passed, seen = state.fresh_P + P, state.fresh_h + h, state.passed + len(y), state.seen + len(y)
+        state, n_total = broadcast.before, broadcast.n_total
+        P, h = state.fresh_P + sums.P, state.fresh_h + sums.h
+        passed, seen = state.passed + sums.rows, state.seen + sums.rows
         if passed >= n_total:
             done = replace(state, P=P, h=h, passed=0, seen=seen, moved=0.0, moved_before=state.moved)
             return replace(done, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h))
         now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
         if state.seen < n_total:
-            scale = n_total / passed if likelihood.log_concave else 1.0
+            scale = n_total / passed if broadcast.likelihood.log_concave else 1.0
             return replace(now, P=scale * P, h=scale * h)
-        if state.age * n_total <= STEADY * size:
-            old = self.totals(memory, y, np.zeros(0))
-            more = site_sums(W, new[0] - old[0], new[1] - old[1])
-            return replace(now, P=state.P + more[0], h=state.h + more[1])
+        if self.takes_out(broadcast):
+            return replace(now, P=state.P + sums.P - sums.old_P, h=state.h + sums.h - sums.old_h)
         left = (n_total - passed) / (n_total - state.passed)
         return replace(now, P=P + left * (state.P - state.fresh_P), h=h + left * (state.h - state.fresh_h))
 
@@ -159,8 +164,8 @@ class JointRule:
     likelihood: Any
     least: float = LEAST_KEPT
 
-    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
-        without = cavity(at.mean, at.var, memory["tau"], memory["nu"], self.least)
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
+        without = cavity(at.mean, at.var, sites["tau"], sites["nu"], self.least)
         f_mean, f_var = (squeezed(self.likelihood, x) for x in (without.mean, without.var + at.rows.residual))
         value, d1, d2 = self.likelihood.tilted_moments(y, f_mean, f_var)
         d1, d2 = several(d1), several(d2)
@@ -190,11 +195,11 @@ def own_class(y: np.ndarray, n_classes: int) -> np.ndarray:
     return y[:, None] == np.arange(n_classes)
 
 
-def pairwise_totals(memory: Memory, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pairwise_totals(sites: RowSites, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(B.14), (B.15)"""
-    own = own_class(y, memory["own_tau"].shape[1])
+    own = own_class(y, sites["own_tau"].shape[1])
     return tuple(
-        np.where(own, memory[f"own_{name}"].sum(1, keepdims=True), memory[f"other_{name}"]) for name in ("tau", "nu")
+        np.where(own, sites[f"own_{name}"].sum(1, keepdims=True), sites[f"other_{name}"]) for name in ("tau", "nu")
     )  # type: ignore[return-value]
 
 
@@ -229,14 +234,14 @@ class Pairs:
     other: Cavity
     factor: Contrast
     value: np.ndarray  # (m,) log mass of the factors less that of the sites that they replace
-    sites: Memory  # the new sites
+    sites: RowSites  # the new sites
 
     @staticmethod
-    def of(likelihood, mean, var, rest, own: np.ndarray, memory: Memory, least: float) -> Pairs:
+    def of(likelihood, mean, var, rest, own: np.ndarray, sites: RowSites, least: float) -> Pairs:
         """From marginals (m, C) of what the sites are on; a latent value has variance `rest` (m, C) beside that."""
         mine, mine_var, my_rest = (np.sum(x, axis=1, keepdims=True, where=own) for x in (mean, var, rest))
-        first = cavity(mine, mine_var, memory["own_tau"], memory["own_nu"], least)
-        second = cavity(mean, var, memory["other_tau"], memory["other_nu"], least)
+        first = cavity(mine, mine_var, sites["own_tau"], sites["own_nu"], least)
+        second = cavity(mean, var, sites["other_tau"], sites["other_nu"], least)
         my_offset = np.sum(np.where(own, likelihood.offset, 0.0), axis=1, keepdims=True)
         lead = first.mean + my_offset - second.mean - likelihood.offset  # (B.23)-(B.26)
         factor = Contrast.of(lead, first.var + second.var + my_rest + rest, own)
@@ -254,10 +259,10 @@ class PairwiseRule:
     likelihood: Any
     least: float = LEAST_KEPT
 
-    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         own = own_class(y, at.mean.shape[1])
         rest = at.rows.residual + self.likelihood.noise
-        pairs = Pairs.of(self.likelihood, at.mean, at.var, rest, own, memory, self.least)
+        pairs = Pairs.of(self.likelihood, at.mean, at.var, rest, own, sites, self.least)
         pull, more = pairs.factor.pull, pairs.factor.excess
         slope, spread, excess = (
             np.where(own, a.sum(1, keepdims=True), b)

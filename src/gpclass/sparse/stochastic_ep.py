@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..gaussian.inducing import LowRankPosterior, Marginals, site_sums
-from .low_rank import LowRankEngine, Memory, Message, Rule, State
+from ..gaussian.inducing import LowRankPosterior, Marginals
+from .engine import LowRankEngine, Message, Rule
 from .scalable_ep import FACTORS, ScalableEP, step_part
+from .step import Broadcast, RowSites, State, Sums
 from .training import Training
 
 
@@ -50,7 +51,7 @@ class StochasticEP(LowRankEngine, Training):
         return n_total * (likelihood.n_latents - 1 if self._untied.pairwise(likelihood) else 1)
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
-        return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.memory(1, likelihood))
+        return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.row_sites(1, likelihood))
 
     def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._untied.on_latents(message, y, residual)
@@ -64,22 +65,20 @@ class StochasticEP(LowRankEngine, Training):
         """Σ g(cavity) - g(q) over factors. (5.18)"""
         return self.n_factors(n_total, likelihood) * (source.log_partition - q.log_partition)
 
-    def absorb(
-        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
-    ) -> State:
+    def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
         """Each row's new site replaces the n-th part of the product; the first rows stand for all."""
-        seen = state.seen + len(y)
-        whole = state.seen >= n_total or not likelihood.log_concave
-        part = step_part(self.damping, len(y), n_total)
-        rate = part * len(y) / n_total if whole else len(y) / seen
-        return averaged(state, W, message, rate, n_total, seen)
+        state, n_total = broadcast.before, broadcast.n_total
+        whole = state.seen >= n_total or not broadcast.likelihood.log_concave
+        part = step_part(self.damping, sums.rows, n_total)
+        rate = part * sums.rows / n_total if whole else sums.rows / (state.seen + sums.rows)
+        return averaged(broadcast, sums, rate)
 
 
-def averaged(state: State, W: np.ndarray, message: Message, rate: float, n_total: int, seen: int) -> State:
+def averaged(broadcast: Broadcast, sums: Sums, rate: float) -> State:
     """The sum of sites moved part of the way to what these rows, as many as there are in all, would make it."""
-    P, h = site_sums(W, message.tau, message.nu)
-    share = rate * n_total / len(message.tau)
-    return replace(state, P=(1 - rate) * state.P + share * P, h=(1 - rate) * state.h + share * h, seen=seen)
+    state, share = broadcast.before, rate * broadcast.share
+    P, h = (1 - rate) * state.P + share * sums.P, (1 - rate) * state.h + share * sums.h
+    return replace(state, P=P, h=h, seen=state.seen + sums.rows)
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ class TiedRule:
     """A rule whose rows have no sites of their own: marginals are cavities."""
 
     rule: Rule
-    none: Memory  # of one row
+    none: RowSites  # of one row
 
-    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message:
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         message = self.rule(at, y, {name: np.zeros((len(y), part.shape[1])) for name, part in self.none.items()})
-        return replace(message, memory={**message.memory, "tau": message.tau, "nu": message.nu})
+        return replace(message, sites={**message.sites, "tau": message.tau, "nu": message.nu})

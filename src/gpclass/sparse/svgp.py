@@ -23,10 +23,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import newton_sites
-from ..gaussian.inducing import LowRankMatrices, LowRankPosterior, Marginals, site_sums, times
-from .low_rank import InducingFit, LowRankEngine, Memory, Message, Rule, State, Step, several, squeezed
+from ..gaussian.inducing import LowRankPosterior, Marginals, times
+from .engine import LowRankEngine, Message, Rule
 from .scalable_ep import ScalableEP
+from .step import Broadcast, RowSites, State, Sums
 from .stochastic_ep import StochasticEP, averaged
+from .sweep import InducingFit, several, squeezed
 from .training import Training
 
 # where the likelihood is not log-concave
@@ -72,23 +74,19 @@ class SVGP(LowRankEngine, Training):
                 )
         return super().fit(K_uu, K_fu, k_diag, y, likelihood, start)
 
-    def batch(
-        self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
-    ) -> Step:
+    def stage(self, state: State, n_total: int, likelihood) -> LowRankEngine:
         if likelihood.log_concave or (state.seen >= n_total and state.steps >= FIRST):
-            return super().batch(state, matrices, y, rows, n_total, likelihood, size)
-        first = StochasticEP("joint", jitter=self.jitter).batch(state, matrices, y, rows, n_total, likelihood, size)
-        return replace(first, log_evidence=np.nan)  # it is no bound
+            return self
+        return StochasticEP("joint", jitter=self.jitter)
 
-    def absorb(
-        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
-    ) -> State:
+    def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
         """Natural gradient: the first rows are averaged, so that none of them counts for more than another."""
-        seen = state.seen + len(y)
-        if not likelihood.log_concave:
-            return curved(state, q, W, message, rate_of(len(y), size, self.rate), n_total, seen)
+        size, n_total = broadcast.size, broadcast.n_total
+        if not broadcast.likelihood.log_concave:
+            return curved(broadcast, sums, rate_of(sums.rows, size, self.rate))
         whole = max(self.rate, size / (2 * n_total))  # to average some two passes, unless that takes too long
-        return averaged(state, W, message, max(rate_of(len(y), size, whole), len(y) / seen), n_total, seen)
+        first = sums.rows / (broadcast.state.seen + sums.rows)
+        return averaged(broadcast, sums, max(rate_of(sums.rows, size, whole), first))
 
 
 def rate_of(m: int, size: int, whole: float) -> float:
@@ -96,16 +94,16 @@ def rate_of(m: int, size: int, whole: float) -> float:
     return whole if m == size else 1 - (1 - whole) ** (m / size)
 
 
-def curved(state: State, q: LowRankPosterior, W, message: Message, rate: float, n_total: int, seen: int) -> State:
+def curved(broadcast: Broadcast, sums: Sums, rate: float) -> State:
     """A natural-gradient step that sites of negative precision cannot make improper. [LSK]
 
     With A the posterior's precision, D what it lacks to the sites' new sum, and A - ρD the plain step, A becomes
     A - ρD + ½ρ² D A⁻¹ D = ½ (A + (A - ρD) A⁻¹ (A - ρD)). The mean goes as far as in the plain step with A held. ρ is made
     smaller where ρD would outweigh A: there the square is no small correction, and steps would run off.
     """
-    share = n_total / len(message.tau)
-    P, h = site_sums(W, share * message.tau, share * message.nu)
-    mean, cov = q.of_inducing()
+    state, share = broadcast.before, broadcast.share
+    P, h = share * sums.P, share * sums.h
+    mean, cov = broadcast.posterior.of_inducing()
     D = state.P - P
     relative = np.stack([times(V, part) for V, part in zip(cov, D, strict=True)])
     size = np.sqrt(np.maximum(np.einsum("cij,cji->c", relative, relative), 1e-300))  # of A^-½ D A^-½, by Frobenius
@@ -115,7 +113,7 @@ def curved(state: State, q: LowRankPosterior, W, message: Message, rate: float, 
     lack = h - state.h + np.einsum("cij,cj->ci", D, mean)  # gradient of the bound in the mean
     new_mean = mean + rates[:, None] * np.einsum("cij,cj->ci", cov, lack)
     h = state.h + rates[:, None] * lack + np.einsum("cij,cj->ci", moved, new_mean)
-    return replace(state, P=state.P + moved, h=h, seen=seen)
+    return replace(state, P=state.P + moved, h=h, seen=state.seen + sums.rows)
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ class ExpectationRule:
 
     likelihood: Any
 
-    def __call__(self, at: Marginals, y, memory: Memory) -> Message:
+    def __call__(self, at: Marginals, y, sites: RowSites) -> Message:
         likelihood = self.likelihood
         marginal = squeezed(likelihood, at.mean), squeezed(likelihood, at.var + at.rows.residual)
         value, slope, curvature = likelihood.expected_log_prob(y, *marginal)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..gaussian.inducing import LowRankPosterior
-from .low_rank import predict
+from .sweep import predict
 
 
 @dataclass(frozen=True)

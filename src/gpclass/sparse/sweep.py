@@ -1,8 +1,4 @@
-"""What the engines on inducing points share: sweeps over the data at fixed hyperparameters, and steps on minibatches.
-
-A method is a rule: from the marginals of some rows, and the sites that these rows have, it makes new sites and says what
-the rows contribute to the evidence and to its derivatives (`Message`). Rules whose rows keep sites of their own (EP) have a
-`memory` of a few numbers per row; the others know the sum of all sites only (stochastic EP, variational).
+"""Engines on inducing points at fixed hyperparameters: sweeps over all rows until their sites stand still.
 
 [VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
 """
@@ -10,13 +6,12 @@ the rows contribute to the evidence and to its derivatives (`Message`). Rules wh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..engines import Engine
 from ..gaussian.inducing import (
     GradientSum,
     LowRankGradient,
@@ -30,6 +25,7 @@ from ..gaussian.inducing import (
 from ..inference.fit import check_settings
 from ..inference.iterate import Status, warn_if_unfinished
 from ..numerics import NotPositiveDefinite
+from .step import RowSites, State
 
 NUMBERS = 1 << 21  # in a block's array: rows are taken block by block
 
@@ -37,140 +33,7 @@ DEPTH, NEAR, WORSE = 8, 0.5, 1.5  # sweeps that are mixed, once sites move by le
 LEAST_PART = 1e-3  # of a step
 IDLE = 12  # sweeps without a smaller move than before that count as astray
 SETTLED = 1000  # passes (and steps) that a fit stands for: it is not forgotten for the next minibatch
-STILL = 1e-10  # hyperparameters that have moved by less, in their own units, count as held: rounding moves sites by more
 PAUSE = 8  # plain steps after a mixed one that went astray
-
-Memory = dict[str, np.ndarray]  # numbers kept for each row, (n, …) each
-
-
-@dataclass(frozen=True)
-class Message:
-    """What a rule makes of some rows."""
-
-    value: np.ndarray  # (m,) contributions to the evidence beside the posterior's own term
-    tau: np.ndarray  # (m, C) precisions of the new sites, on g
-    nu: np.ndarray  # (m, C) precisions times means
-    slope: np.ndarray  # (m, C) derivative of the contribution in w_iᵀ m
-    spread: np.ndarray  # (m, C) what multiplies V w_i in its derivative in w_i
-    excess: np.ndarray  # (m, C) derivative in the variance of f_i
-    theta: np.ndarray  # (p,) derivative in the likelihood's parameters, summed over rows
-    memory: Memory = field(default_factory=dict)  # new numbers of these rows
-
-
-class Rule(Protocol):
-    """From marginals of some rows to a message."""
-
-    def __call__(self, at: Marginals, y: np.ndarray, memory: Memory) -> Message: ...
-
-
-@dataclass(frozen=True)
-class State:
-    """What is known of the inducing variables: natural parameters that stay when hyperparameters move."""
-
-    P: np.ndarray  # (C, M, M) sum of the sites' precisions, in terms of u
-    h: np.ndarray  # (C, M) sum of their precisions times means
-    memory: Memory  # numbers of each row, (n, …); changed in place. Empty for methods that keep none
-    fresh_P: np.ndarray  # P and h of the rows of this pass over the data alone, for methods that keep rows
-    fresh_h: np.ndarray
-    seen: int = 0  # rows taken in so far, in all passes
-    passed: int = 0  # rows of this pass
-    steps: int = 0
-    moved: float = 0.0  # by how much hyperparameters and inducing inputs have moved in this pass
-    moved_before: float = 0.0  # and in the pass before
-
-    @staticmethod
-    def empty(n_latents: int, M: int, memory: Memory) -> State:
-        P, h = np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
-        return State(P, h, memory, P, h)
-
-    @property
-    def age(self) -> float:
-        """By how much hyperparameters and inducing inputs have moved, at most, since a row's site was made."""
-        return self.moved_before + self.moved
-
-
-@dataclass(frozen=True)
-class Step:
-    """One minibatch: estimates with the sites as they were, and the state after it."""
-
-    log_evidence: float  # unbiased for that of all rows, sites held; NaN while some rows that should have sites have none
-    gradient: LowRankGradient  # in K_uu, and in K_fu and k_diag of the rows at hand
-    theta: np.ndarray  # in the likelihood's parameters
-    state: State
-
-
-class LowRankEngine(Engine):
-    """What an engine on inducing points is asked for. A member is a frozen dataclass of settings with a `rule`; those of
-    learning (`Inducing`, `Training`) are among them."""
-
-    latents: ClassVar = "any"
-    design: ClassVar = "inducing inputs"
-    minibatches: ClassVar = True
-    takes_more: ClassVar = True
-    keeps_rows: ClassVar = False  # whether rows keep sites of their own between minibatches
-    settles: ClassVar = True  # whether sites of few rows are settled for each step of a search, unless one says otherwise
-    ascends: ClassVar = False  # whether log_evidence is what sweeps maximise
-
-    damping: float
-    tol: float
-    max_iter: int
-    jitter: float
-
-    def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
-        """The posterior at fixed hyperparameters, beginning with the sites of `start`, an earlier fit, if there is one.
-
-        K_uu (M, M), K_fu (n, M) and k_diag (n,) are shared by all classes, or have an axis of classes before these.
-        """
-        matrices, y, shared = prepare(self, K_uu, K_fu, k_diag, y, likelihood)
-        return sweep_to_convergence(self, matrices, y, likelihood, start, shared)
-
-    def begin(self, n_total: int, M: int, likelihood) -> State:
-        """Nothing known yet."""
-        memory = self.memory(n_total, likelihood) if self.keeps_rows else {}
-        return State.empty(likelihood.n_latents, M, memory)
-
-    def batch(
-        self, state: State, matrices: LowRankMatrices, y, rows, n_total: int, likelihood, size: int | None = None
-    ) -> Step:
-        """One minibatch: see `take_step`."""
-        return take_step(self, state, matrices, y, rows, n_total, likelihood, size)
-
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
-        """`loose` where rows' sites were made under earlier hyperparameters."""
-        raise NotImplementedError
-
-    def memory(self, n: int, likelihood) -> Memory:
-        """Numbers kept for each row while sweeping over all of them: none known yet."""
-        return {name: np.zeros((n, likelihood.n_latents)) for name in ("tau", "nu")}
-
-    def totals(self, memory: Memory, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n, C) sites on g from what rows keep."""
-        return memory["tau"], memory["nu"]
-
-    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) sites on f itself: what labels tell of f - g too, whose variance is `residual` (m, C)."""
-        return sites_on_f(message.tau, message.nu, residual)
-
-    def noise(self, likelihood) -> float:
-        """Variance that is added to the prior's."""
-        return 0.0
-
-    def source(self, q: LowRankPosterior, n_total: int, likelihood) -> LowRankPosterior:
-        """Where a rule's marginals come from."""
-        return q
-
-    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
-        """What belongs to the evidence beside the posterior's log partition and the rows' contributions."""
-        return 0.0
-
-    def absorb(
-        self, state: State, q, W, message: Message, memory: Memory, y, rows, n_total: int, likelihood, size: int
-    ) -> State:
-        """The state after a minibatch whose rows have w_i as in W (1 or C, m, M); q is the posterior before it.
-
-        A whole minibatch has `size` rows. This one may have fewer, and counts for as many as it has.
-        """
-        raise NotImplementedError
 
 
 def several(x: np.ndarray) -> np.ndarray:
@@ -183,15 +46,6 @@ def squeezed(likelihood, x: np.ndarray) -> np.ndarray:
     return x[:, 0] if likelihood.n_latents == 1 else x
 
 
-def sites_on_f(tau: np.ndarray, nu: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sites on f = g + e, e of variance `residual`, that for g are τ and ν: τ = T/(1 + residual T), and ν alike."""
-    left = 1 - residual * tau
-    return tau / left, nu / left
-
-
-# sweeps at fixed hyperparameters ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class InducingFit:
     """A posterior of inducing variables, with its evidence."""
@@ -201,7 +55,7 @@ class InducingFit:
     rows: Rows
     y: np.ndarray
     likelihood: Any
-    memory: Memory  # the sites of each row, as the engine keeps them
+    row_sites: RowSites  # of each row, as the engine keeps them
     tau: np.ndarray  # (n, C) sites on g
     nu: np.ndarray
     status: Status
@@ -220,8 +74,7 @@ class InducingFit:
     def state(self) -> State:
         """To go on from, with other hyperparameters or with minibatches."""
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
-        memory = {name: part.copy() for name, part in self.memory.items()} if self.engine.keeps_rows else {}
-        return State(P, h, memory, np.zeros_like(P), np.zeros_like(h), SETTLED * len(self.y), steps=SETTLED)
+        return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * len(self.y), steps=SETTLED)
 
     def gradient(self) -> LowRankGradient:
         """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
@@ -231,19 +84,19 @@ class InducingFit:
         """(p,) d log_evidence / d likelihood.theta."""
         return self._derivatives[1]
 
-    @property
+    @cached_property
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
         rule = self.engine.rule(self.likelihood, len(self.y))
-        total, fu, diag = GradientSum(self.posterior), np.zeros(self.rows.phi.shape), []
+        total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
             at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.memory.items()})
+            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
             diag.append(g)
             theta += message.theta
-        parts = total.uu(), fu, np.concatenate(diag, axis=1)
+        parts = total.uu(self.posterior), fu, np.concatenate(diag, axis=1)
         return LowRankGradient(*(part[0] if self.shared else part for part in parts)), theta
 
     @property
@@ -268,7 +121,7 @@ class InducingFit:
         mean, var = np.empty((2, *self.rows.residual.shape))
         for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
             at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.memory.items()})
+            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
             rest = at.rows.residual - self.engine.noise(self.likelihood)
             tau, nu = self.engine.on_latents(message, self.y[some], rest)
@@ -320,23 +173,24 @@ def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices,
     return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(y), likelihood.n_latents), y, shared
 
 
-def sweep_to_convergence(engine, matrices: LowRankMatrices, y, likelihood, start, shared: bool) -> InducingFit:
+def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
     """Sites of all rows moved together until they stand still; damped where they do not settle."""
+    matrices, y, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
     C = likelihood.n_latents
     prior = LowRankPrior(matrices.K_uu, C, engine.jitter)
     rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
     data = Sweeps(engine, prior, rows, y, likelihood)
-    memory = data.start(start)
-    tau, nu, q = data.at(memory)
+    sites = data.start(start)
+    tau, nu, q = data.at(sites)
     mixer, status, value = Mixer(engine.damping, engine.ascends), Status(False, 0, np.inf), np.nan
     for sweep in range(1, engine.max_iter + 1):
-        new, value, change, var = data.sweep(q, memory, tau, nu)
+        new, value, change, var = data.sweep(q, sites, tau, nu)
         status = Status(change <= engine.tol, sweep, change)
         if status.converged or sweep == engine.max_iter:
             break
-        memory, (tau, nu, q) = mixer.move(memory, new, change, units(memory, var), q.log_partition + value, data)
+        sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, data)
     warn_if_unfinished(engine, status, stacklevel=4)
-    return InducingFit(engine, q, rows, y, likelihood, memory, tau, nu, status, q.log_partition + value, shared)
+    return InducingFit(engine, q, rows, y, likelihood, sites, tau, nu, status, q.log_partition + value, shared)
 
 
 class Mixer:
@@ -350,8 +204,8 @@ class Mixer:
         self.least, self.idle = np.inf, 0  # smallest move so far, and sweeps since
         self.mixed, self.wait = False, 0  # whether the last step was mixed; plain steps to come
 
-    def move(self, memory: Memory, new: Memory, change: float, units: np.ndarray, objective: float, data: Sweeps):
-        x, goal = _joined(memory), _joined(new)
+    def move(self, sites: RowSites, new: RowSites, change: float, units: np.ndarray, objective: float, data: Sweeps):
+        x, goal = _joined(sites), _joined(new)
         fell = self.ascends and objective < self.objective - 1e-9 * abs(self.objective)
         if fell and self.points:  # again from where the step began
             x, residual = self.points[-1], self.residuals[-1]
@@ -367,7 +221,7 @@ class Mixer:
             self.least = min(self.least, change)
             self.last, self.objective = change, objective
             self.points, self.residuals = [*self.points[-DEPTH:], x], [*self.residuals[-DEPTH:], goal - x]
-        return self._made(x, self.residuals[-1], self._target(units), memory, data)
+        return self._made(x, self.residuals[-1], self._target(units), sites, data)
 
     def _astray(self):
         """A mixed step is to blame first, then the length of plain ones."""
@@ -377,10 +231,10 @@ class Mixer:
         else:
             self.part = max(0.5 * self.part, LEAST_PART)
 
-    def _made(self, x, residual, target, memory, data):
+    def _made(self, x, residual, target, sites, data):
         part = self.part
         while True:
-            mixed = _split(target, memory)
+            mixed = _split(target, sites)
             try:
                 return mixed, data.at(mixed)
             except NotPositiveDefinite:  # sites of negative precision: not so far
@@ -404,18 +258,18 @@ class Mixer:
         return np.clip(mixed, x - reach, x + reach)
 
 
-def units(memory: Memory, var: np.ndarray) -> np.ndarray:
+def units(sites: RowSites, var: np.ndarray) -> np.ndarray:
     """What makes moves of sites comparable: posterior variances for precisions, standard deviations for pulls."""
     wide = np.maximum(np.mean(var, axis=1), 1e-300)
-    parts = (wide if name.endswith("tau") else np.sqrt(wide) for name in memory)
-    return np.concatenate([np.repeat(part, memory[name].shape[1]) for name, part in zip(memory, parts, strict=True)])
+    parts = (wide if name.endswith("tau") else np.sqrt(wide) for name in sites)
+    return np.concatenate([np.repeat(part, sites[name].shape[1]) for name, part in zip(sites, parts, strict=True)])
 
 
-def _joined(memory: Memory) -> np.ndarray:
-    return np.concatenate([part.ravel() for part in memory.values()])
+def _joined(sites: RowSites) -> np.ndarray:
+    return np.concatenate([part.ravel() for part in sites.values()])
 
 
-def _split(x: np.ndarray, like: Memory) -> Memory:
+def _split(x: np.ndarray, like: RowSites) -> RowSites:
     edges = np.cumsum([part.size for part in like.values()])[:-1]
     return {name: part.reshape(like[name].shape) for name, part in zip(like, np.split(x, edges), strict=True)}
 
@@ -430,18 +284,18 @@ class Sweeps:
     y: np.ndarray
     likelihood: Any
 
-    def start(self, start: Any) -> Memory:
+    def start(self, start: Any) -> RowSites:
         n, C = len(self.y), self.likelihood.n_latents
-        empty = self.engine.memory(n, self.likelihood)
+        empty = self.engine.row_sites(n, self.likelihood)
         if start is None:
             return empty
-        if not isinstance(start, InducingFit) or start.tau.shape != (n, C) or start.memory.keys() != empty.keys():
+        if not isinstance(start, InducingFit) or start.tau.shape != (n, C) or start.row_sites.keys() != empty.keys():
             raise TypeError(f"start must be an earlier fit of {type(self.engine).__name__} to as many rows and classes")
-        return start.memory
+        return start.row_sites
 
-    def at(self, memory: Memory) -> tuple[np.ndarray, np.ndarray, LowRankPosterior]:
+    def at(self, sites: RowSites) -> tuple[np.ndarray, np.ndarray, LowRankPosterior]:
         """Sites on g, and the posterior with them."""
-        tau, nu = self.engine.totals(memory, self.y, self.rows.residual)
+        tau, nu = self.engine.totals(sites, self.y, self.rows.residual)
         return tau, nu, self.posterior(tau, nu)
 
     def posterior(self, tau: np.ndarray, nu: np.ndarray) -> LowRankPosterior:
@@ -453,18 +307,18 @@ class Sweeps:
             pull += pulled
         return LowRankPosterior(self.prior, S, pull)
 
-    def sweep(self, q: LowRankPosterior, memory: Memory, tau: np.ndarray, nu: np.ndarray):
+    def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
         """New sites of all rows, what they contribute to the evidence as they are, and how far the new ones would move q."""
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
         messages, change, var = [], 0.0, np.empty(tau.shape)
         for some in blocks(len(self.y), q.S.shape[0] * self.prior.M):
             at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in memory.items()})
+            message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
             messages.append(message)
             var[some] = at.var
             change = max(change, moved(at, message.tau - tau[some], message.nu - nu[some]))
-        new = {name: np.concatenate([m.memory[name] for m in messages]) for name in memory}
+        new = {name: np.concatenate([m.sites[name] for m in messages]) for name in sites}
         value = float(sum(np.sum(m.value) for m in messages)) + self.engine.constant(q, source, len(self.y), self.likelihood)
         return new, value, change, var
 
@@ -473,50 +327,3 @@ def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
     """Largest move of a site, in the units of its row's posterior."""
     shift = np.abs(d_nu - d_tau * at.mean) * np.sqrt(at.var)
     return float(max(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))
-
-
-# minibatches ------------------------------------------------------------------------------------------------------------
-
-
-def take_step(
-    engine, state: State, matrices: LowRankMatrices, y, rows_at, n_total: int, likelihood, size: int | None = None
-) -> Step:
-    """Evidence and derivatives from some rows with the sites as they are, and new sites for these rows. [VC] (5.22)
-
-    `rows_at` are the places of these rows among all (their numbers in the memory), n_total is the number of all rows, and
-    `size` the number of rows of a whole minibatch; None: this is one.
-    """
-    engine.check_likelihood(likelihood)
-    y = likelihood.check_targets(y)
-    matrices = matrices.checked(len(y), likelihood.n_latents)
-    prior = LowRankPrior(matrices.K_uu, likelihood.n_latents, engine.jitter)
-    rows = prior.rows(matrices.K_fu, matrices.k_diag)
-    S, pull = prior.whitened(state.P, state.h)
-    q = repaired(prior, S, pull)
-    if q.S is not S:  # new sites are added to what q has
-        P, h = prior.coloured(q.S, q.pull)
-        state = replace(state, P=P, h=h)
-    source = engine.source(q, n_total, likelihood)
-    memory = {name: part[rows_at] for name, part in state.memory.items()}
-    share = n_total / len(y)
-    total = GradientSum(q)
-    at = source.marginals(rows)
-    message = engine.rule(likelihood, n_total, loose=state.age > STILL)(at, y, memory)
-    fu, diag = total.add(at, message.slope, message.spread, message.excess, share)
-    value = q.log_partition + share * float(np.sum(message.value)) + engine.constant(q, source, n_total, likelihood)
-    if engine.keeps_rows and 0 < state.seen < n_total:
-        value = np.nan
-    gradient = LowRankGradient(total.uu(), fu, diag)
-    W, size = prior.weights(rows), len(y) if size is None else size
-    new = engine.absorb(state, q, W, message, memory, y, rows_at, n_total, likelihood, size)
-    return Step(value, gradient, share * message.theta, replace(new, steps=state.steps + 1))
-
-
-def repaired(prior: LowRankPrior, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
-    """The posterior of natural parameters that were learned under another prior: what outweighs this one is dropped."""
-    try:
-        return LowRankPosterior(prior, S, pull)
-    except NotPositiveDefinite:
-        value, vector = np.linalg.eigh(0.5 * (S + np.swapaxes(S, 1, 2)))
-        kept = np.maximum(value, -0.5)
-        return LowRankPosterior(prior, np.einsum("cij,cj,ckj->cik", vector, kept, vector), pull)
