@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import gpclass
-from gpclass.choose import ENGINES, SAMPLERS
 from gpclass.cli import names
 from gpclass.expressions import kernel_names
 
@@ -102,5 +101,16 @@ def test_every_package_is_an_attribute():
 
 
 def test_help_lists_all_engines_and_kernels():
-    assert list(names.ENGINES) == [*ENGINES, *SAMPLERS]
+    """In a process of its own, where no classes of other packages are registered."""
+    printed, _ = run("from gpclass.choose import engine_names\nprint(*engine_names())")
+    assert list(names.ENGINES) == printed.split()
     assert list(names.KERNELS) == kernel_names()
+
+
+def test_our_own_classes_are_registered_first():
+    """A class of another package that takes a name of ours is refused, even if nothing else was imported before."""
+    printed, _ = run(
+        "import gpclass\nfrom gpclass.engines import Engine\n"
+        "try:\n    gpclass.register(type('Mine', (Engine,), {}), 'ep')\nexcept ValueError as error:\n    print(error)"
+    )
+    assert printed == "the engine gpclass.inference.ep.EP is registered under the name 'ep' already"
