@@ -409,8 +409,8 @@ def test_outputs_are_checked_before_the_work(folder, tmp_path, monkeypatch):
     def reached(*args, **kwargs):
         raise AssertionError("work has begun")
 
-    for name in ("training_table", "read_model", "collections.load"):
-        monkeypatch.setattr(f"gpclass.cli.commands.{name}", reached)
+    for name in ("cli.models.training_table", "cli.models.read_model", "datasets.load"):
+        monkeypatch.setattr(f"gpclass.{name}", reached)
     train, model = folder / "train.csv", folder / "iris.gpclass"
     commands = [("fit", train, "-t", "class"), ("predict", model, train), ("report", model, train), ("datasets", "iris")]
     for words in commands:
@@ -560,7 +560,7 @@ def test_unexpected_failures_end_with_1(folder, monkeypatch):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("gpclass.cli.commands.predictions", broken)
+    monkeypatch.setattr("gpclass.cli.models.predictions", broken)
     stderr = run("predict", folder / "iris.gpclass", folder / "new.csv", code=1).stderr
     assert stderr == "gpclass: unexpected failure: ZeroDivisionError: a bug (GPCLASS_DEBUG=1 shows where)\n"
     monkeypatch.setenv("GPCLASS_DEBUG", "1")

@@ -9,11 +9,61 @@
 Below the estimator: kernels, likelihoods, inference (engines on a covariance matrix), learning, assess, datasets, testing.
 """
 
+from typing import TYPE_CHECKING
+
+from ._lazy import lazy_names
 from ._version import __version__
-from .assess import suggest
-from .estimator import GPClassifier
-from .persist import ModelFileError, load, save
-from .registry import register
-from .regressor import GPRegressor
 
 __all__ = ["GPClassifier", "GPRegressor", "ModelFileError", "__version__", "load", "register", "save", "suggest"]
+
+# Imported when first used: NumPy, SciPy and scikit-learn take a second to load, and `gpclass --help` needs none of them.
+NAMES = {
+    "GPClassifier": "estimator",
+    "GPRegressor": "regressor",
+    "ModelFileError": "persist",
+    "load": "persist",
+    "register": "choose",  # which imports our own engines and likelihoods, so that they are registered first
+    "save": "persist",
+    "suggest": "assess",
+}
+PARTS = (
+    "assess",
+    "datasets",
+    "engines",
+    "gaussian",
+    "inference",
+    "kernels",
+    "learning",
+    "likelihoods",
+    "numerics",
+    "persist",
+    "sampling",
+    "sparse",
+    "tables",
+    "testing",
+)
+
+if TYPE_CHECKING:
+    from . import (  # noqa: F401
+        assess,
+        datasets,
+        engines,
+        gaussian,
+        inference,
+        kernels,
+        learning,
+        likelihoods,
+        numerics,
+        persist,
+        sampling,
+        sparse,
+        tables,
+        testing,
+    )
+    from .assess import suggest
+    from .choose import register
+    from .estimator import GPClassifier
+    from .persist import ModelFileError, load, save
+    from .regressor import GPRegressor
+else:
+    __getattr__, __dir__ = lazy_names(__name__, NAMES, PARTS)

@@ -13,6 +13,7 @@ from .engines import Engine, UnsuitableLikelihood
 from .inference import EP, Laplace, NestedEP, QuadratureEP
 from .likelihoods import Likelihood
 from .registry import name_of, registered
+from .registry import register as register  # `gpclass.register`: our own classes come first
 from .sampling import HMC
 from .sparse import SVGP, ScalableEP
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
 from .models import classifier, codes_of, leave_one_out, posterior_rows, training_labels, training_names
 
@@ -117,7 +117,7 @@ def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
     smallest = int(np.bincount(codes_of(y, classes), minlength=len(classes)).min())
     if smallest < 2:
         raise ValueError("every class needs two rows at least, so that one can be judged by the other")
-    cut = StratifiedKFold(min(folds, smallest), shuffle=True, random_state=random_state)
+    cut = sklearn.model_selection.StratifiedKFold(min(folds, smallest), shuffle=True, random_state=random_state)
     take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: np.asarray(X)[rows])
     p = np.empty((len(y), len(classes)))
     for seen, left_out in cut.split(np.zeros(len(y)), y):

@@ -1,4 +1,7 @@
-"""The commands and their options."""
+"""The commands and their options.
+
+Modules that need NumPy or more are imported inside the commands: help and version are printed without them.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,18 @@ import tempfile
 import time
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from .. import datasets as collections
 from .._version import __version__
-from ..choose import engine_names
-from ..estimator import GPClassifier
-from ..expressions import kernel_names
-from ..persist import save
-from ..sampling import audit as run_audit
-from ..tables import csv_text, write_table
-from . import compare as comparing
-from . import demo as demonstration
 from .console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
-from .models import (
-    IN_TRAINING,
-    Rows,
-    described,
-    judged_rows,
-    known_labels,
-    leave_one_out,
-    log_evidence,
-    make_pipeline,
-    predictions,
-    read_for,
-    read_model,
-    seen_in_words,
-    training_rows,
-    training_table,
-)
-from .outputs import check_output
+from .names import ENGINES, KERNELS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .models import Rows
 
 app = typer.Typer(
     name="gpclass",
@@ -62,16 +44,12 @@ Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column 
 OtherTarget = Annotated[
     str | None, typer.Option("--target", "-t", help="Name of the column of labels, if it is not that of the training data.")
 ]
-Engine = Annotated[
-    str, typer.Option("--engine", "-e", help=f"auto, {', '.join(engine_names())}.")
-]
+Engine = Annotated[str, typer.Option("--engine", "-e", help=f"auto, {', '.join(ENGINES)}.")]
 Engines = Annotated[str | None, typer.Option("--engines", help="Names with commas between, such as ep,laplace.")]
 Likelihood = Annotated[str, typer.Option(help="auto, probit, logit; softmax, multinomial-probit, robust-max.")]
 KernelText = Annotated[
     str | None,
-    typer.Option(
-        "--kernel", "-k", help=f'Sums and products of kernels, such as "rbf-ard + linear": {", ".join(kernel_names())}.'
-    ),
+    typer.Option("--kernel", "-k", help=f'Sums and products of kernels, such as "rbf-ard + linear": {", ".join(KERNELS)}.'),
 ]
 ImputeOption = Annotated[
     Impute | None, typer.Option(help="Fill empty cells with medians of the training data; without it they are refused.")
@@ -128,11 +106,15 @@ def fit(
     Text columns become one input per level; all inputs are standardised. Both is part of the model, which also loads in
     Python: gpclass.load(file).predict_proba(data_frame).
     """
+    from ..persist import save
+    from . import models
+    from .outputs import check_output
+
     out = Output(as_json, quiet)
     check_output(output, "model", [data], force)
-    X, y = training_table(data, target, drop, id)
+    X, y = models.training_table(data, target, drop, id)
     with short_warnings(out):
-        pipeline = make_pipeline(
+        pipeline = models.make_pipeline(
             X,
             target,
             engine=engine.lower(),
@@ -149,34 +131,17 @@ def fit(
         seconds = time.perf_counter() - began
         classifier = pipeline.steps[-1][1].set_params(verbose=0)
         save(pipeline, output)
-        outcome = _fitted(classifier, X, y, seconds)
-    out.result({"model": str(output), **outcome}, facts(_fit_facts(outcome, output)))
+        outcome = {**models.fit_figures(classifier, X, y), "seconds": seconds}
+    out.result({"model": str(output), **outcome}, facts(_fit_facts(outcome, models.described(outcome["kernel"]), output)))
 
 
-def _fitted(classifier: GPClassifier, X: Any, y: np.ndarray, seconds: float) -> dict[str, Any]:
-    labels, counts = np.unique(y, return_counts=True)
-    return {
-        "rows": len(y),
-        "columns": list(X.columns),
-        "inputs": classifier.n_features_in_,
-        "classes": {str(label): int(count) for label, count in zip(labels, counts, strict=True)},
-        "engine": type(classifier.inference_).__name__,
-        "likelihood": type(classifier.likelihood_).__name__,
-        "kernel": str(classifier.kernel_),
-        "log_evidence": log_evidence(classifier),
-        "evidence_is_comparable": classifier.inference_.evidence_is_comparable(classifier.likelihood_),
-        **leave_one_out(classifier),
-        "seconds": seconds,
-    }
-
-
-def _fit_facts(outcome: dict[str, Any], output: Path) -> list[tuple[str, str]]:
+def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:
     classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
     rows = [
         ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs"),
         ("classes", classes),
         ("engine", f"{outcome['engine']} with {outcome['likelihood']}"),
-        ("kernel", described(outcome["kernel"])),
+        ("kernel", kernel),
     ]
     if outcome["log_evidence"] is not None:
         remark = "" if outcome["evidence_is_comparable"] else " (not comparable with that of other engines)"
@@ -209,21 +174,25 @@ def predict(
     row of the same inputs. Their predictions come from the model that has seen them; if the table has labels, such rows
     are scored by leave-one-out.
     """
+    from ..tables import csv_text, write_table
+    from . import models
+    from .outputs import check_output
+
     out = Output(as_json, quiet)
     if output is not None:
         check_output(output, "table", [model, data], force)
-    fitted = read_model(model)
-    rows = read_for(fitted, data, id)
+    fitted = models.read_model(model)
+    rows = models.read_for(fitted, data, id)
     with short_warnings(out):
         target, y = _labels_if_any(fitted, rows.frame, out)
-        judged, figures = judged_rows(fitted, rows, y)
-        table = predictions(fitted, rows, judged)
+        judged, figures = models.judged_rows(fitted, rows, y)
+        table = models.predictions(fitted, rows, judged)
     shown = _beside(rows, table) if keep else table
     if output is not None:
         write_table(shown, output)
     counts = {str(k): int(v) for k, v in table["prediction"].value_counts(sort=False).sort_index().items()}
     outcome = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum()), **figures}
-    remark = seen_in_words(fitted, judged, scored=y is not None and output is not None, listed=True)
+    remark = models.seen_in_words(fitted, judged, scored=y is not None and output is not None, listed=True)
     if output is None and not as_json:
         print(csv_text(shown), end="")
         if remark:
@@ -232,7 +201,7 @@ def predict(
     told = [("rows", str(len(table))), ("predicted", ", ".join(f"{k} {v}" for k, v in counts.items()))]
     told.append(("far", f"{outcome['far']} rows, to which no training row is near"))
     if remark:
-        told.append((IN_TRAINING, remark))
+        told.append((models.IN_TRAINING, remark))
     if "error" in outcome:
         told.append(("labels", f"{target} is in the table: {_scores_in_words(outcome)}"))
     if output is None:
@@ -253,6 +222,8 @@ def _scores_in_words(outcome: dict[str, Any]) -> str:
 
 def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
     """Labels to score with; a column that cannot serve is no obstacle to predicting."""
+    from .models import known_labels
+
     try:
         return known_labels(fitted, frame, None)
     except ValueError as error:
@@ -281,11 +252,14 @@ def compare(
     Log evidence is shown where it is comparable. Engines on inducing points or active sets, and label regression, have
     an evidence of their own kind, and samplers none: a dash.
     """
+    from . import compare as comparing
+    from . import models
+
     out = Output(as_json, quiet)
-    X, y = training_table(data, target, drop, id)
-    names = comparing.chosen_engines(engines, len(y), len(np.unique(y)))
+    X, y = models.training_table(data, target, drop, id)
+    names = comparing.chosen_engines(engines, len(y), len(set(y)))
     with short_warnings(out):
-        pipeline = make_pipeline(
+        pipeline = models.make_pipeline(
             X, target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
         )
         pipeline.steps[0][1].fit_transform(X)  # bad cells are told before any work
@@ -311,7 +285,7 @@ def compare(
         )
         for row in rows
     ]
-    notes = [f"{row.engine}: {described(row.note, 200)}" for row in rows if row.note]
+    notes = [f"{row.engine}: {models.described(row.note, 200)}" for row in rows if row.note]
     if any(row.log_evidence is None and row.kfold_nlpd is not None for row in rows):
         notes.append("– stands where an engine has no log evidence that could be compared with that of others.")
     notes.append(
@@ -338,9 +312,12 @@ def audit(
     That says how exact the computation is, not how good the model is: for that there are the leave-one-out figures of the
     training rows, and those of labels in DATA.
     """
+    from ..sampling import audit as run_audit
+    from . import models
+
     out = Output(as_json, quiet)
-    fitted = read_model(model)
-    rows = None if data is None else read_for(fitted, data)
+    fitted = models.read_model(model)
+    rows = None if data is None else models.read_for(fitted, data)
     with short_warnings(out):
         try:
             at = None if rows is None else rows.frame
@@ -364,8 +341,10 @@ def audit(
 
 def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """At which rows class probabilities were compared, and how good the model is there."""
+    from . import models
+
     classifier = fitted.steps[-1][1]
-    loo = leave_one_out(classifier)
+    loo = models.leave_one_out(classifier)
     told = []
     if loo["loo_error"] is not None:
         shown = f"error {100 * loo['loo_error']:.1f} %, NLPD {number(loo['loo_nlpd'])} nats"
@@ -373,8 +352,8 @@ def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str
     if rows is None:
         return {"compared_at": "training rows", **loo}, [("compared at", "the training rows"), *told]
     target, y = _labels_if_any(fitted, rows.frame, out)
-    judged, figures = judged_rows(fitted, rows, y)
-    known = seen_in_words(fitted, judged, scored=y is not None)
+    judged, figures = models.judged_rows(fitted, rows, y)
+    known = models.seen_in_words(fitted, judged, scored=y is not None)
     told.insert(0, ("compared at", known or f"{len(rows.lines)} rows, none of which was used for training"))
     if "error" in figures:
         told.append(("labels", f"{target} is in the table: {_scores_in_words(figures)}"))
@@ -403,25 +382,28 @@ def report(
     Rows that the model was trained on are recognised. Their figures are leave-one-out; engines that have none are not judged
     by such rows. With --train it also compares engines.
     """
+    from ..assess.report import write_report
+    from . import compare as comparing
+    from . import models
+    from .outputs import check_output
+
     out = Output(as_json, quiet)
     check_output(output, "report", [model, data, train], force)
-    fitted = read_model(model)
-    rows = read_for(fitted, data, id, target)
+    fitted = models.read_model(model)
+    rows = models.read_for(fitted, data, id, target)
     frame = rows.frame
-    name, y = known_labels(fitted, frame, target)
+    name, y = models.known_labels(fitted, frame, target)
     if y is None:
         raise ValueError(f"a report needs labels, but {data} has no column {name!r}; --target names another")
     classifier = fitted.steps[-1][1]
     names = None if engines is None else comparing.chosen_engines(engines, len(y), len(classifier.classes_))
     if names is not None and train is None:
         raise ValueError("--engines needs --train, the table that the model was fitted to")
-    train_rows = None if train is None else training_rows(fitted, train, id)
-    from ..assess.report import write_report
-
+    train_rows = None if train is None else models.training_rows(fitted, train, id)
     with short_warnings(out):
         write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, title=title)
-        judged, figures = judged_rows(fitted, rows, y)
-    remark, size = seen_in_words(fitted, judged), output.stat().st_size
+        judged, figures = models.judged_rows(fitted, rows, y)
+    remark, size = models.seen_in_words(fitted, judged), output.stat().st_size
     shown = [f"{output} ({size / 1024:.0f} kB)", *([remark] if remark else [])]
     out.result({"report": str(output), "rows": len(y), "bytes": size, **figures}, *shown)
 
@@ -436,28 +418,30 @@ def datasets(
     quiet: Quiet = False,
 ) -> None:
     """List data sets that come along or are known by name, or write one of them as a table."""
+    from .. import datasets as collections
+    from ..tables import csv_text, write_table
+    from .demo import as_frame
+    from .outputs import check_output
+
     out = Output(as_json, quiet)
     if name is None:
         if output is not None:
             raise ValueError("which data set is to be written? `gpclass datasets` lists them")
-        rows = [(key, "comes along" if e.sklearn else collections._origin(key), e.about) for key, e in _catalogue()]
+        # those that come along first
+        entries = sorted(collections.CATALOGUE.items(), key=lambda pair: (pair[1].sklearn is None, pair[0]))
+        rows = [(key, "comes along" if e.sklearn else collections._origin(key), e.about) for key, e in entries]
         listed = [{"name": a, "source": b, "about": c} for a, b, c in rows]
         out.result({"datasets": listed}, grid(("name", "source", "about"), rows, left=3))
         return
     if output is not None:
         check_output(output, "table", force=force)
-    frame, target = demonstration.as_frame(collections.load(name))
+    frame, target = as_frame(collections.load(name))
     if output is None:
         print(csv_text(frame), end="")
         return
     write_table(frame, output)
     text = f"{output}: {len(frame)} rows, {frame.shape[1] - 1} inputs; the column of labels is {target!r}"
     out.result({"output": str(output), "rows": len(frame), "target": target}, text)
-
-
-def _catalogue() -> list[tuple[str, Any]]:
-    """Those that come along first."""
-    return sorted(collections.CATALOGUE.items(), key=lambda pair: (pair[1].sklearn is None, pair[0]))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -468,6 +452,9 @@ def demo(
     force: Force = False,
 ) -> None:
     """Compare engines, fit a model and predict new rows, on data that comes along."""
+    from . import demo as demonstration
+    from .outputs import check_output
+
     commands = {"compare": compare, "fit": fit, "predict": predict}
 
     def say(text: str) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -74,10 +73,8 @@ def plain(data: Any) -> Any:
         return {str(key): plain(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [plain(value) for value in data]
-    if isinstance(data, np.ndarray):
+    if hasattr(data, "tolist"):  # arrays and scalars of NumPy, which is not imported for the sake of --help
         return plain(data.tolist())
-    if isinstance(data, np.generic):
-        return plain(data.item())
     if isinstance(data, float) and not math.isfinite(data):
         return None
     return data

@@ -210,6 +210,23 @@ def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
     return {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
 
 
+def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
+    """What a fit to a table X with labels y was made of, its log evidence and leave-one-out scores."""
+    labels, counts = np.unique(y, return_counts=True)
+    return {
+        "rows": len(y),
+        "columns": list(X.columns),
+        "inputs": classifier.n_features_in_,
+        "classes": {str(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        "engine": type(classifier.inference_).__name__,
+        "likelihood": type(classifier.likelihood_).__name__,
+        "kernel": str(classifier.kernel_),
+        "log_evidence": log_evidence(classifier),
+        "evidence_is_comparable": classifier.inference_.evidence_is_comparable(classifier.likelihood_),
+        **leave_one_out(classifier),
+    }
+
+
 def log_evidence(classifier: GPClassifier) -> float | None:
     value = getattr(classifier, "log_evidence_", None)
     return None if value is None else float(value)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 
 from ..engines import Engine
 from ..gaussian import FullPosterior, Sites
@@ -42,7 +42,7 @@ class LabelRegression(Engine):
         n_iter = 1
         noise = self.noise
         if noise is None:
-            search = minimize_scalar(
+            search = scipy.optimize.minimize_scalar(
                 lambda log_noise: -regression_evidence(regress(K, y, np.exp(log_noise)), y, np.exp(log_noise)),
                 bounds=np.log(self.noise_range),
                 method="bounded",

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from scipy.linalg import lstsq
-from scipy.optimize import minimize_scalar
 
 from ..engines import Engine
 from ..gaussian import DenseCoupledPosterior, Sites, precision_root, too_large
@@ -141,7 +141,7 @@ def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = No
 
     if variance is not None:
         return float(bound(np.log(variance)))
-    best = minimize_scalar(lambda t: -bound(t), bracket=(np.log(size / trace) - 1, np.log(size / trace)))
+    best = scipy.optimize.minimize_scalar(lambda t: -bound(t), bracket=(np.log(size / trace) - 1, np.log(size / trace)))
     return float(-best.fun)
 
 

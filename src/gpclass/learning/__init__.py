@@ -17,11 +17,13 @@ memory      an error or a warning before a fit that needs more memory than there
 validate    X and y as arrays of numbers, after scikit-learn's checks
 """
 
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
-from .files import csv_file, parquet_file
 from .inducing import (
     InducingModel,
     LowRankObjective,
@@ -41,6 +43,11 @@ from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolv
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
 from .validate import validated
+
+if TYPE_CHECKING:
+    from .files import csv_file, parquet_file
+else:  # imported when first used, since they need pandas
+    __getattr__, __dir__ = lazy_names(__name__, {"csv_file": "files", "parquet_file": "files"})
 
 __all__ = [
     "Arrays",

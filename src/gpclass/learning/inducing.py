@@ -20,7 +20,7 @@ from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import kmeans_plusplus
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
@@ -62,7 +62,7 @@ def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: i
         else:
             # k-means++ measures columns in their own units
             scaled = different / summary.spread
-            chosen = different[kmeans_plusplus(scaled, M, random_state=int(rng.integers(2**31)))[1]]
+            chosen = different[sklearn.cluster.kmeans_plusplus(scaled, M, random_state=int(rng.integers(2**31)))[1]]
         sets.append(chosen)
     return np.stack(sets).astype(float)
 

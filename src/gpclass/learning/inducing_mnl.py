@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient
@@ -68,7 +68,7 @@ def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0)
     distinct = len(np.unique(X, axis=0))
     if count > distinct:
         raise ValueError(f"inducing={inducing} asks for {count} centres, but there are only {distinct} distinct rows")
-    found = KMeans(count, n_init=1, random_state=random_state).fit(X)
+    found = sklearn.cluster.KMeans(count, n_init=1, random_state=random_state).fit(X)
     return InducingInputs.of_all_classes(found.cluster_centers_, n_classes)
 
 

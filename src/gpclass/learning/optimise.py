@@ -20,7 +20,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 from sklearn.exceptions import ConvergenceWarning
 
 from .objective import LOOSE, Evaluation, Objective
@@ -220,7 +220,7 @@ class Run:
         settings: Any = {"method": "L-BFGS-B", "bounds": box, "callback": self._after_iteration, "options": options}
         try:
             self._stop_if_done()
-            result = minimize(scaled, np.zeros_like(start), jac=True, **settings)
+            result = scipy.optimize.minimize(scaled, np.zeros_like(start), jac=True, **settings)
             status, message = result.status, str(result.message)
         except _Enough as reason:
             status, message = 0, str(reason)

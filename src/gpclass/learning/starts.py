@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.distance import pdist
+import scipy
 
 from .objective import Objective
 
@@ -17,7 +17,7 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
         X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
     X = np.asarray(X, float)
     scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # so that squares of very large or small inputs stay finite
-    distances = pdist(X / scale)
+    distances = scipy.spatial.distance.pdist(X / scale)
     distances = distances[distances > 0]
     return scale * float(np.median(distances)) if len(distances) else 1.0
 

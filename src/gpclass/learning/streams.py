@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
+import scipy
 from scipy.special import rel_entr
-from scipy.stats import chi2
 
 BUFFER = 1 << 16  # rows of a stream that are held and mixed
 CHUNK = 1 << 6  # neighbouring rows that are read together: few, so that a buffer has rows of many places
@@ -294,6 +293,8 @@ def _checked(X: Any, y: Any, n_columns: int | None, start: int) -> Batch:
 
 def _labels(y: np.ndarray, start: int) -> np.ndarray:
     """Labels of one type, none of them missing."""
+    import pandas as pd  # here, since only streams need it
+
     missing = pd.isna(y)
     if missing.any():
         row = start + int(np.argmax(missing)) + 1
@@ -441,7 +442,7 @@ def unevenness(counts: np.ndarray) -> float:
     expected = counts.sum(1, keepdims=True) * (total / n)
     divergence = float(rel_entr(counts, expected).sum())
     freedom = (len(counts) - 1) * (len(total) - 1)
-    if freedom == 0 or 2 * divergence < chi2.isf(CHANCE, freedom):
+    if freedom == 0 or 2 * divergence < scipy.stats.chi2.isf(CHANCE, freedom):
         return 0.0
     return (divergence - freedom / 2) / n
 

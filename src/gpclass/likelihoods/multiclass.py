@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from ..numerics import covariance_roots, log_largest, winner_probabilities
 from .base import Likelihood
@@ -141,7 +141,7 @@ class Multiclass(Likelihood):
 @lru_cache(maxsize=16)
 def normal_nodes(count: int, n_latents: int) -> np.ndarray:
     """(count, C) standard normal points, quasi-random and in pairs ±x: the same for every row, and from run to run."""
-    half = ndtri(qmc.Sobol(n_latents, rng=np.random.default_rng(0)).random(count // 2))
+    half = ndtri(scipy.stats.qmc.Sobol(n_latents, rng=np.random.default_rng(0)).random(count // 2))
     return np.concatenate([half, -half])
 
 

@@ -29,8 +29,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from scipy.special import ndtr, ndtri, owens_t
-from scipy.stats import qmc
 
 from .normal import hazard
 
@@ -471,7 +471,7 @@ def _norm(x):
 @lru_cache(maxsize=64)
 def points(dimension: int) -> np.ndarray:
     """(dimension, MOST) quasi-random points in the unit cube, always the same."""
-    return np.ascontiguousarray(qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(MOST).T)
+    return np.ascontiguousarray(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(MOST).T)
 
 
 @lru_cache(maxsize=64)

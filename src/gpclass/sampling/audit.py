@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
 
 from ..gaussian import Prior
 from .annealing import annealed_importance
@@ -132,7 +132,7 @@ def audit(
     of up to 300 dimensions, else from `n_temperatures` steps of annealed importance sampling, from the fit itself where its
     Pareto k is good and from the prior where it is not.
     """
-    if isinstance(posterior, Pipeline):
+    if isinstance(posterior, sklearn.pipeline.Pipeline):
         X = X if X is None or len(posterior) == 1 else posterior[:-1].transform(X)
         posterior = posterior[-1]
     fit, kernel, inputs = _subject(posterior)

@@ -10,9 +10,9 @@ Draws are (chains, draws, …); answers have the shape of what follows.
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 HIGH_K = 0.7  # Pareto shape above which sums of importance weights are not reliable. [VSGYG]
 FEWEST = 8  # draws per chain from which anything can be said
@@ -85,7 +85,7 @@ def _split(draws):
 def _rank_normal(halves):
     """Normal scores of the ranks over all chains. [VGSCB] (14)"""
     flat = halves.reshape(halves.shape[0] * halves.shape[1], -1)
-    ranks = rankdata(flat, axis=0)
+    ranks = scipy.stats.rankdata(flat, axis=0)
     return ndtri((ranks - 0.375) / (len(flat) + 0.25)).reshape(halves.shape)
 
 

@@ -14,8 +14,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.optimize import minimize
 from scipy.special import gammaln
 from tqdm import tqdm
 
@@ -190,7 +190,8 @@ def _mode(target):
         by_z = np.matmul(np.swapaxes(target.prior.root, 1, 2), slope)
         return 0.5 * np.sum(z * z) - value[0], (z - by_z).ravel()
 
-    return minimize(negative, np.zeros(shape[0] * shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
+    start = np.zeros(shape[0] * shape[1])
+    return scipy.optimize.minimize(negative, start, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x
 
 
 def _root_precision(target, W):

@@ -16,9 +16,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy
 from scipy.linalg import LinAlgWarning, solve
 from scipy.special import ndtri_exp
-from scipy.stats import qmc
 from tqdm import tqdm
 
 from ..engines.contract import require
@@ -87,7 +87,7 @@ def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tupl
     tilt = _tilt(ratio, lower)
     means = np.array(
         [
-            _repetition(ratio, lower, tilt, qmc.Sobol(len(lower), rng=rng).random(n_samples).T)
+            _repetition(ratio, lower, tilt, scipy.stats.qmc.Sobol(len(lower), rng=rng).random(n_samples).T)
             for _ in tqdm(range(n_repeats), desc="orthant", disable=not verbose)
         ]
     )

@@ -1,0 +1,116 @@
+"""What is imported when. Modules are counted, not seconds; `benchmarks/start.py` measures the time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpclass
+from gpclass.cli import names
+from gpclass.expressions import kernel_names
+
+NUMERICAL = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "pyarrow", "tqdm", "joblib")
+COMMAND_LINE = ("typer", "rich")
+SLOW = (  # what a classifier does not need before a fit, and most classifiers never
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.spatial",
+    "sklearn.cluster",
+    "sklearn.compose",
+    "sklearn.gaussian_process",
+    "sklearn.metrics",
+    "sklearn.model_selection",
+    "sklearn.pipeline",
+    "sklearn.preprocessing",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+    "jinja2",
+    *COMMAND_LINE,
+)
+# scikit-learn's own base imports some of SLOW. So they are taken away after it, and any use of them raises ImportError.
+WITHOUT_SLOW = f"""
+import scipy.linalg, sklearn.base
+for name in {SLOW}:
+    sys.modules[name] = None
+    parent, _, child = name.rpartition(".")
+    vars(sys.modules.get(parent, sys)).pop(child, None)
+"""
+
+
+def run(code):
+    """What a fresh process prints, and the names of the modules that it has imported in the end."""
+    code = f"import sys\n{code}\nimport json\nprint(json.dumps([name for name, m in sys.modules.items() if m]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    printed, modules = done.stdout.rstrip("\n").rpartition("\n")[::2]
+    return printed, set(json.loads(modules))
+
+
+def test_the_package_alone_imports_nothing_slow():
+    _, modules = run("import gpclass; gpclass.__version__; dir(gpclass)")
+    assert "gpclass" in modules
+    assert not modules & {*NUMERICAL, *COMMAND_LINE}
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [("--version", gpclass.__version__), ("--help", "Exit codes"), ("fit --help", "--likelihood")],
+)
+def test_help_and_version_need_no_numpy(words, shown):
+    printed, modules = run(
+        f"from gpclass.cli import main\nsys.argv = {['gpclass', *words.split()]}\ntry:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code"
+    )
+    assert shown in printed
+    assert not modules & set(NUMERICAL)
+
+
+@pytest.mark.parametrize("name", ["GPClassifier", "GPRegressor"])
+def test_estimators_are_imported_without_slow_modules(name):
+    """Not even indirectly, and also where scikit-learn's own base has imported them."""
+    printed, modules = run(f"{WITHOUT_SLOW}\nfrom gpclass import {name}\nprint({name}())")
+    assert printed == f"{name}()"
+    assert not modules & set(SLOW)
+
+
+def test_slow_modules_are_really_taken_away():
+    """The test above could not fail otherwise."""
+    uses = ("from scipy import stats", "from scipy.stats import qmc", "scipy.stats.qmc", "import pandas as pd")
+    tried = [f"try:\n    {use}\nexcept ImportError:\n    print('refused')\n" for use in uses]
+    printed, _ = run(WITHOUT_SLOW + "".join(tried))
+    assert printed.split() == ["refused"] * len(uses)
+
+
+def test_public_names_are_found():
+    assert {*gpclass.NAMES, "__version__"} == set(gpclass.__all__)
+    assert {*gpclass.__all__, *gpclass.PARTS} <= set(dir(gpclass))
+    for name, home in gpclass.NAMES.items():
+        assert getattr(gpclass, name) is vars(sys.modules[f"gpclass.{home}"])[name]
+    printed, _ = run(f"import gpclass\nfor name in {gpclass.PARTS}:\n    print(getattr(gpclass, name).__name__)")
+    assert printed.split() == [f"gpclass.{name}" for name in gpclass.PARTS]
+    with pytest.raises(AttributeError, match="module 'gpclass' has no attribute 'GPClasifier'"):
+        _ = gpclass.GPClasifier
+
+
+def test_every_package_is_an_attribute():
+    packages = {path.parent.name for path in Path(gpclass.__file__).parent.glob("*/__init__.py")}
+    assert packages - set(gpclass.PARTS) == {"cli"}  # which is no part of the Python interface
+
+
+def test_help_lists_all_engines_and_kernels():
+    """In a process of its own, where no classes of other packages are registered."""
+    printed, _ = run("from gpclass.choose import engine_names\nprint(*engine_names())")
+    assert list(names.ENGINES) == printed.split()
+    assert list(names.KERNELS) == kernel_names()
+
+
+def test_our_own_classes_are_registered_first():
+    """A class of another package that takes a name of ours is refused, even if nothing else was imported before."""
+    printed, _ = run(
+        "import gpclass\nfrom gpclass.engines import Engine\n"
+        "try:\n    gpclass.register(type('Mine', (Engine,), {}), 'ep')\nexcept ValueError as error:\n    print(error)"
+    )
+    assert printed == "the engine gpclass.inference.ep.EP is registered under the name 'ep' already"
