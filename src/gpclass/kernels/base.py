@@ -21,7 +21,8 @@ to `Leaf.__init__`, and have:
 
     theta, names, bounds         logs of the free parameters (p,), their names, their bounds (p, 2)
     with_theta(theta)            the kernel with other free parameters
-    fix(*names), free(*names)    the kernel with parameters removed from theta, or returned to it
+    fix(*names), free(*names)    the kernel with parameters removed from theta, or returned to it; ValueError for an
+                                 unknown name
 
 Optional, with defaults in `Kernel` or `MatrixKernel`:
 
@@ -141,11 +142,16 @@ class Kernel(ABC):
         """Return the kernel with these parameters free: theta contains them."""
 
     def _all_names(self) -> list[str]:
-        """Return the names of all parameters, free or fixed."""
+        """Return the names of all parameters for an error message; those of fixed ones may be missing."""
         return self.names
 
     def _has_parameter(self, name: str) -> bool:
-        return name in self.names
+        """Return whether there is a parameter, free or fixed, with this name."""
+        try:
+            self.free(name)
+        except ValueError:
+            return False
+        return True
 
     # -- structure -----------------------------------------------------------------------------------------------------
 

@@ -312,4 +312,4 @@ class Correlated(Kernel):
 
 def _require_separable(G, who):
     if not isinstance(G, Separable):
-        raise TypeError(f"{who} of Correlated needs derivatives of type Separable(inputs=…, classes=…), not {type(G).__name__}")
+        raise TypeError(f"{who} of Correlated needs G of type Separable(inputs=…, classes=…), not {type(G).__name__}")

@@ -45,10 +45,7 @@ class Leaf(MatrixKernel):
     @property
     def names(self) -> list[str]:
         return [
-            label
-            for name, p in self._parameters.items()
-            for label, free in zip(p.labels(name), p.free, strict=True)
-            if free
+            label for name, p in self._parameters.items() for label, free in zip(p.labels(name), p.free, strict=True) if free
         ]
 
     @property
@@ -117,7 +114,5 @@ def split_theta(theta: ArrayLike, sizes: list[int], kernel: Kernel) -> list[Arra
     """Split theta into pieces of the given sizes, or raise ValueError if it has another length."""
     theta = np.asarray(theta, dtype=np.float64)
     if theta.shape != (sum(sizes),):
-        raise ValueError(
-            f"theta needs {sum(sizes)} log values, one for each of {kernel.names}; got shape {theta.shape}."
-        )
+        raise ValueError(f"theta needs {sum(sizes)} log values, one for each of {kernel.names}; got shape {theta.shape}.")
     return np.split(theta, np.cumsum(sizes)[:-1])

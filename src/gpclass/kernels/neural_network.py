@@ -34,9 +34,7 @@ class NeuralNetwork(Pairwise):
     _has_feature_parameters = True
     lengthscale = Positive()
 
-    def __init__(
-        self, lengthscale: float = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, lengthscale: float = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
         super().__init__(bounds, lengthscale=lengthscale, variance=variance)
 
     def _shape(self, s: Array) -> None:

@@ -62,9 +62,7 @@ class Parameter:
             new = np.exp(logs)
         bad = ~(np.isfinite(new) & (new > 0))
         if bad.any():
-            raise ValueError(
-                f"theta holds logs; exp({logs[bad][0]:.6g}) is {new[bad][0]:.3g}, not positive and finite."
-            )
+            raise ValueError(f"theta holds logs; exp({logs[bad][0]:.6g}) is {new[bad][0]:.3g}, not positive and finite.")
         # exp(log v) may differ from v in the last digit, so an unchanged entry keeps its value
         values = np.array(self.values)
         values[list(self.free)] = np.where(logs == self.log_free, values[list(self.free)], new)

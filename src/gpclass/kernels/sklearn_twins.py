@@ -60,10 +60,7 @@ def from_sklearn(kernel: Any) -> Kernel:
     from sklearn.gaussian_process import kernels as sk
 
     match kernel:
-        case (
-            sk.Product(k1=sk.ConstantKernel() as factor, k2=other)
-            | sk.Product(k1=other, k2=sk.ConstantKernel() as factor)
-        ):
+        case sk.Product(k1=sk.ConstantKernel() as factor, k2=other) | sk.Product(k1=other, k2=sk.ConstantKernel() as factor):
             return _times_constant(factor, other)
         case sk.Sum():
             return Sum(from_sklearn(kernel.k1), from_sklearn(kernel.k2))
@@ -133,7 +130,9 @@ def _exponentiation(kernel: Any) -> Kernel:
     if not isinstance(base, sk.DotProduct) or exponent not in (2, 3):
         raise _no_twin(kernel)
     if not base.hyperparameter_sigma_0.fixed or base.sigma_0 == 0:
-        raise TypeError(f'{kernel} has a twin only if sigma_0 > 0 and sigma_0_bounds="fixed". Or use gpclass.kernels.Polynomial.')
+        raise TypeError(
+            f'{kernel} has a twin only if sigma_0 > 0 and sigma_0_bounds="fixed". Alternative: gpclass.kernels.Polynomial.'
+        )
     twin = Polynomial(int(exponent), lengthscale=base.sigma_0, variance=base.sigma_0 ** (2 * exponent))
     return twin.fix("lengthscale", "variance")
 
