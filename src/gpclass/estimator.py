@@ -24,7 +24,7 @@ from .choose import (
 )
 from .engines import Engine
 from .kernels import RBF, Kernel, as_kernel
-from .kernels.cross import between
+from .kernels.per_class import covariances_with
 from .learning import (
     Learned,
     Objective,
@@ -415,7 +415,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         for kernel, posterior in self.posterior_.members(self.kernel_):
             ask = getattr(posterior, question)
             batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
-            parts = [ask(between(kernel, self.inputs_, rows), kernel.diag(rows)) for rows in batches]
+            parts = [ask(covariances_with(kernel, self.inputs_, rows), kernel.diag(rows)) for rows in batches]
             tuples = isinstance(parts[0], tuple)
             yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
 

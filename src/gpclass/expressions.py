@@ -138,5 +138,5 @@ class _Parser:
 
 
 def _may_be_ard(name: str) -> bool:
-    lengthscale = getattr(KERNELS[name], "lengthscale", None)
+    lengthscale = KERNELS[name].lengthscale
     return lengthscale is not None and lengthscale.may_be_vector

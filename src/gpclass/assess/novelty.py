@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.separable import Separable
+from ..numerics.separable import inputs_of
 from .models import classifier, to_inputs
 
 NEAR = 0.9  # correlation from which on a row is near, whatever else: half a lengthscale off with RBF
@@ -45,7 +45,7 @@ def _largest(kernel, X, inputs, themselves=None, block: int = 512):
     out = np.empty(len(X))
     for i in range(0, len(X), block):
         rows = X[i : i + block]
-        c = _values(kernel(rows, inputs)) / np.sqrt(_variances(kernel, rows)[..., :, None] * own[..., None, :])
+        c = inputs_of(kernel(rows, inputs)) / np.sqrt(_variances(kernel, rows)[..., :, None] * own[..., None, :])
         c = c.max(axis=0) if c.ndim == 3 else c  # near for one class is near
         if themselves is not None:
             c[np.arange(len(rows)), themselves[i : i + block]] = -np.inf
@@ -54,8 +54,4 @@ def _largest(kernel, X, inputs, themselves=None, block: int = 512):
 
 
 def _variances(kernel, X):
-    return np.maximum(_values(kernel.diag(X)), np.finfo(float).tiny)
-
-
-def _values(covariance):
-    return covariance.inputs if isinstance(covariance, Separable) else covariance
+    return np.maximum(inputs_of(kernel.diag(X)), np.finfo(float).tiny)

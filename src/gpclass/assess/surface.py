@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..choose import engine_for
 from ..kernels import RBF, Kernel
+from ..kernels.base import is_kernel
 from ..likelihoods import MultinomialProbit, Probit
 from .metrics import error_rate, information_score
 
@@ -207,7 +208,7 @@ def _axis(values: ArrayLike, name: str) -> np.ndarray:
 
 def _maker(kernel: Any) -> Callable[[float, float], Kernel]:
     """A function of ℓ and σ_f² that gives the kernel."""
-    if not isinstance(kernel, Kernel):
+    if not is_kernel(kernel):
         if not callable(kernel):
             raise TypeError(f"kernel must be a kernel class or a kernel, such as RBF or RBF(); got {kernel!r}.")
         return lambda lengthscale, variance: kernel(lengthscale=lengthscale, variance=variance)

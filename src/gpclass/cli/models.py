@@ -184,16 +184,15 @@ def latent_variances(classifier: GPClassifier, inputs: np.ndarray) -> tuple[np.n
     if cov.ndim == 1:
         return cov, np.maximum(classifier.kernel_.diag(inputs), np.finfo(float).tiny)
     C = cov.shape[-1]
-    prior = _prior_covariances(classifier.kernel_.diag(inputs), C)
+    prior = _prior_covariances(classifier.kernel_, inputs, C)
     return _contrast_variance(cov), np.maximum(_contrast_variance(prior), np.finfo(float).tiny)
 
 
-def _prior_covariances(diagonal: Any, C: int) -> np.ndarray:
-    """(m, C, C) from what a kernel's `diag` gives: (m,), (C, m), or values with a covariance of classes."""
-    if hasattr(diagonal, "classes") and hasattr(diagonal, "inputs"):
-        return np.asarray(diagonal.inputs)[:, None, None] * np.asarray(diagonal.classes)
-    values = np.asarray(diagonal)
-    return (values.T if values.ndim == 2 else values[:, None])[:, :, None] * np.eye(C)
+def _prior_covariances(kernel: Any, inputs: np.ndarray, C: int) -> np.ndarray:
+    """Return the prior covariances (m, C, C) of the classes at each row."""
+    on_inputs, between = kernel.separated
+    values = on_inputs.diag(inputs)  # (m,), or (C, m) if classes have kernels of their own
+    return (values.T if values.ndim == 2 else values[:, None])[:, :, None] * (np.eye(C) if between is None else between)
 
 
 def _contrast_variance(cov: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.sparse.csgraph import connected_components
 
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower
-from ..numerics.separable import Separable
+from ..numerics.separable import Separable, inputs_of
 from .dense_coupled import Covariance, class_factor
 
 LEAST = 1e-13  # part of a variable's variance that must not be known from the others
@@ -48,7 +48,7 @@ class InducingCovariance:
     @classmethod
     def of_all_classes(cls, uu: Covariance, fu: Covariance, diag: Covariance, n_classes: int) -> InducingCovariance:
         """All classes' values at each of the inducing inputs."""
-        t = np.shape(uu.inputs if isinstance(uu, Separable) else uu)[-1]
+        t = np.shape(inputs_of(uu))[-1]
         return cls(uu, fu, diag, np.repeat(np.arange(t), n_classes), np.tile(np.arange(n_classes), t))
 
     @property
@@ -60,10 +60,10 @@ class InducingCovariance:
         if not type(self.uu) is type(self.fu) is type(self.diag) and Separable in map(type, (self.uu, self.fu, self.diag)):
             raise TypeError("uu, fu and diag must be of one kind: arrays, or Separable all three")
         uu, fu, diag = (_as_floats(part, n_classes, rank, name) for part, rank, name in self._parts())
-        t = _inputs(uu).shape[-1]
+        t = inputs_of(uu).shape[-1]
         for part, shape, name in ((uu, (t, t), "uu"), (fu, (n, t), "fu"), (diag, (n,), "diag")):
-            if _inputs(part).shape[-len(shape) :] != shape:
-                came = _inputs(part).shape
+            if inputs_of(part).shape[-len(shape) :] != shape:
+                came = inputs_of(part).shape
                 raise ValueError(f"{name} must be {shape} for {n} data and {t} inducing inputs, but is {came}")
         inputs, classes = (np.asarray(part, int) for part in (self.inputs, self.classes))
         s = len(inputs)
@@ -94,12 +94,8 @@ class InducingGradient:
     diag: Covariance
 
 
-def _inputs(part):
-    return part.inputs if isinstance(part, Separable) else part
-
-
 def _as_floats(part, n_classes, rank, name):
-    inputs = np.asarray(_inputs(part), float)
+    inputs = np.asarray(inputs_of(part), float)
     own = inputs.ndim == rank + 1 and len(inputs) == n_classes and not isinstance(part, Separable)
     if inputs.ndim != rank and not own:
         wanted = f"{rank} axes, or one of {n_classes} classes before them"
@@ -177,7 +173,7 @@ class InducingPrior:
     def _gram_of(self, variables):
         """K_uu of some variables, with their noise."""
         inputs, classes = self.K.inputs[variables], self.K.classes[variables]
-        whole = _inputs(self.K.uu)
+        whole = inputs_of(self.K.uu)
         if whole.ndim == 3:
             whole = whole[classes[0]] if len(classes) else whole[0]
         gram = whole[np.ix_(inputs, inputs)] * self.between[np.ix_(classes, classes)]
@@ -190,7 +186,7 @@ class InducingPrior:
     def cross(self, fu: Covariance, c: int) -> np.ndarray:
         """(m, |columns[c]|) covariances of class c's values at m points, `fu` (m, t), with the variables in `columns[c]`."""
         variables = self.columns[c]
-        whole = _inputs(fu)
+        whole = inputs_of(fu)
         taken = (whole[c] if whole.ndim == 3 else whole)[:, self.K.inputs[variables]]
         return taken if self.independent and self.between[c, c] == 1 else taken * self.between[c, self.K.classes[variables]]
 
@@ -430,14 +426,14 @@ class _Sums:
 
     def __init__(self, prior: InducingPrior):
         self.prior, K = prior, prior.K
-        self.uu, self.fu, self.diag = (np.zeros_like(_inputs(part)) for part in (K.uu, K.fu, K.diag))
+        self.uu, self.fu, self.diag = (np.zeros_like(inputs_of(part)) for part in (K.uu, K.fu, K.diag))
         C = prior.n_classes
         self.classes = {name: np.zeros((C, C)) for name in ("uu", "fu", "diag")}
         self.per_class = self.fu.ndim == 3
 
     def add_uu(self, G):
         K = self.prior.K
-        inputs = _inputs(K.uu)
+        inputs = inputs_of(K.uu)
         if self.per_class:
             for c, variables in enumerate(self.prior.columns):
                 at = np.ix_(K.inputs[variables], K.inputs[variables])

@@ -25,7 +25,7 @@ from ..gaussian import DenseCoupledPosterior, Sites, precision_root, too_large
 from ..gaussian.dense_coupled import products
 from ..likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
 from ..numerics import Factor, NotPositiveDefinite
-from ..numerics.separable import Separable, contrasts
+from ..numerics.separable import Separable, contrasts, inputs_of
 from .fit import CoupledFit, prepare
 from .iterate import COARSE, HOPELESS, Status, step_length, warn_if_unfinished
 
@@ -323,7 +323,7 @@ class _Path:
 
 
 def _ending(q, n_iter, change, tol):
-    rounding, inputs = q.rounding, q.K.inputs if isinstance(q.K, Separable) else q.K
+    rounding, inputs = q.rounding, inputs_of(q.K)
     if rounding > HOPELESS:
         raise NotPositiveDefinite(too_large(inputs))
     if rounding > COARSE:

@@ -1,28 +1,27 @@
 """Covariance functions.
 
-    K = k(X); Ks = k(X, Z); kd = k.diag(X)     values: (n, n) exactly symmetric, (n, m), (n,)
-    k.theta, k.names, k.bounds                 logs of the free parameters, their names, (p, 2) log bounds
+    K = k(X); Ks = k(X, Z); kd = k.diag(X)     values: (n, n), exactly symmetric; (n, m); (n,)
+    k.theta, k.names, k.bounds                 logs of the free parameters, their names, their log bounds (p, 2)
     k.with_theta(t), k.fix(name), k.free(name) new kernels; a kernel itself never changes
     k.pullback(X, G), k.pullback(X, Z, G)      d Σ G_ij K_ij / dtheta; with inputs=True also d/dX or d/dZ
     k.pullback_diag(X, g)                      d Σ g_i kd_i / dtheta; with inputs=True also d/dX
-    k1 + k2, k1 * k2, 2.0 * k, 1.0 + k         Sum and Product, numbers as Constant
+    k1 + k2, k1 * k2, 2.0 * k, 1.0 + k         Sum and Product; numbers become Constant
 
 Parameters are positive: `variance` is σ_f², `lengthscale` is one number or one per input column. The keyword
-`bounds={"variance": (lo, hi)}` sets bounds in values; the default is a factor 1e5 to either side of the value.
-A kernel of your own: derive from `pairwise.Pairwise` (a function of a distance or inner product) or `leaf.Leaf`, and
-run `gpclass.testing.kernels.check_kernel` on it.
+`bounds={"variance": (low, high)}` sets bounds as values. The default is a factor of 1e5 to either side of the value.
+To write a kernel, read the contract in base.py.
 
     RBF                 variance * exp(-½ r²)
-    Matern32, Matern52  once and twice differentiable samples
-    RationalQuadratic   RBF kernels mixed over lengthscales; alpha
+    Matern32, Matern52  samples are once and twice differentiable
+    RationalQuadratic   a mixture of RBF kernels with different lengthscales; alpha
     Periodic            RBF on a circle; period
-    Linear, Polynomial  (x·z) and (1 + x·z)^degree
-    NeuralNetwork       arcsine kernel of a wide layer
-    Constant, White     an offset; independent noise
-    Sum, Product        of kernels
-    Correlated          a kernel times a ClassCovariance, for latent functions of several classes that are correlated
-    PerClass            a kernel for each class
-    from_sklearn        the twin of a scikit-learn kernel; as_kernel also lets ours pass
+    Linear, Polynomial  x·z and (1 + x·z)^degree
+    NeuralNetwork       arcsine kernel of an infinitely wide layer
+    Constant, White     a common offset; independent noise
+    Sum, Product        combinations of kernels
+    Correlated          a kernel times a ClassCovariance, for correlated latent functions of several classes
+    PerClass            one kernel for each class
+    from_sklearn        translates a scikit-learn kernel; as_kernel also accepts kernels of this package
 """
 
 from .base import Kernel, Part

@@ -1,81 +1,118 @@
-"""What every kernel offers, and the one place where its arguments are checked."""
+"""The contract of a kernel, and the checks of its arguments.
+
+Kernels are immutable: methods that change something return a new kernel. A kernel written outside the package derives from
+one of three classes and passes `gpclass.testing.check_kernel`.
+
+`Pairwise` (pairwise.py), for a function h of a distance or an inner product. It must have:
+
+    _similarity                  `similarity.Distance` or `similarity.Inner`
+    _shape(s)                    replaces s by h(s)
+    _expand(s)                   h(s), h'(s), and derivatives in other parameters of h
+
+`Leaf` (leaf.py), for a kernel with positive parameters. It must declare them with `parameters.Positive`, pass their values
+to `Leaf.__init__`, and have:
+
+    _matrix(X, Z)                k(X, Z), or k(X) if Z is None
+    _diagonal(X)                 the diagonal of k(X)
+    _pullback(X, Z, G, inputs, value), _pullback_diagonal(X, g)
+                                 derivatives in theta and in the inputs
+
+`MatrixKernel` (here), for any other kernel. It must have those four methods, `__hash__`, and:
+
+    theta, names, bounds         logs of the free parameters (p,), their names, their bounds (p, 2)
+    with_theta(theta)            the kernel with other free parameters
+    fix(*names), free(*names)    the kernel with parameters removed from theta, or returned to it; ValueError for an
+                                 unknown name
+
+Optional, with defaults in `Kernel` or `MatrixKernel`:
+
+    parts(), off()               terms of a sum, and how to switch the kernel off; default: no terms, cannot be switched off
+    leaves                       the kernels that a sum or product consists of; default: the kernel itself
+    lengthscale                  a number, a vector with one value per input column, or None (the default)
+    class_kernels                one kernel for each class, or one kernel for all classes (the default: itself)
+    separated                    the kernel on the inputs and the covariance of classes, or None (the default) for the latter
+    _row_evaluator(X)            columns of k(X) on demand; the default calls `_matrix`
+
+`class_kernels` and `separated` are how `PerClass` and `Correlated`, whose values are no matrices, describe themselves to
+callers. Callers never ask for the type of a kernel.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+Array: TypeAlias = NDArray[np.float64]
+# Maps row indices (k,) and row indices (m,), or None for all rows, to the covariances (k, m) between them.
+RowEvaluator: TypeAlias = "Callable[[NDArray[np.intp], NDArray[np.intp] | None], Array]"
 
 
 class Part(NamedTuple):
-    """One term of a sum by itself, as `Kernel.parts` gives it."""
+    """One term of a sum of kernels, as returned by `Kernel.parts`."""
 
     kernel: Kernel  # the term alone
-    own: NDArray[np.intp]  # (q,) places of its theta in the theta of the whole
-    theta: Array  # (p,) of the whole, with the other terms switched off as far as their bounds allow
+    own: NDArray[np.intp]  # (q,) indices of its parameters in theta of the sum
+    theta: Array  # (p,) theta of the sum with the other terms switched off, as far as their bounds allow
 
 
 class Kernel(ABC):
-    """A covariance function: immutable, with a vector `theta` of the logs of its free parameters.
+    """A covariance function, with a vector `theta` of the logs of its free parameters. See the top of this file."""
 
-    A member provides the abstract methods; those with an underscore get checked float64 arrays and return new ones.
-    `Leaf` provides all that concerns parameters, `Pairwise` all but a function of one number.
-    """
+    __array_ufunc__ = None  # np.float64(2) * kernel must call __rmul__
 
-    __array_ufunc__ = None  # np.float64(2) * kernel must come to __rmul__
+    # -- values and derivatives ----------------------------------------------------------------------------------------
 
-    # -- values ------------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Any:
+        """Return k(X), or the cross covariances k(X, Z)."""
 
-    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
-        """k(X) (n, n), exactly symmetric, or the cross covariances k(X, Z) (n, m)."""
-        return self._matrix(*checked_inputs(X, Z))
+    @abstractmethod
+    def diag(self, X: ArrayLike) -> Any:
+        """Return the diagonal of k(X)."""
 
-    def diag(self, X: ArrayLike) -> Array:
-        """The diagonal of k(X), (n,)."""
-        return self._diagonal(checked_inputs(X)[0])
-
-    # -- derivatives -------------------------------------------------------------------------------------------------
-
+    @abstractmethod
     def pullback(
         self,
         X: ArrayLike,
-        Z: ArrayLike | None = None,
-        G: ArrayLike | None = None,
+        Z: Any = None,
+        G: Any = None,
         *,
         inputs: bool = False,
-        value: Array | None = None,
+        value: Any = None,
     ) -> Any:
-        """`pullback(X, G)`: the gradient (p,) of Σ G_ij k(X)_ij in theta; `pullback(X, Z, G)`: the same for k(X, Z).
+        """Return the gradient of Σ G_ij K_ij in theta, where K is k(X), or k(X, Z) if Z is given.
 
-        G need not be symmetric. With `inputs=True` a pair comes back: that gradient, and the one in X for the first
-        form (X is both arguments of k) or in Z for the second. `value`, the matrix k(X) or k(X, Z) if at hand, may save
-        time.
+        Parameters
+        ----------
+        X : array_like of shape (n, D)
+            Inputs.
+        Z : array_like of shape (m, D), optional
+            Other inputs. `pullback(X, G)` is short for `pullback(X, None, G)`.
+        G : array_like of shape (n, n) or (n, m)
+            Derivatives in K. They need not be symmetric.
+        inputs : bool, default=False
+            Whether to return the gradient in the inputs too.
+        value : ndarray of shape (n, n) or (n, m), optional
+            K, if the caller has it. It may save time.
+
+        Returns
+        -------
+        dtheta : ndarray of shape (p,)
+            The gradient in theta.
+        dinputs : ndarray of shape (n, D) or (m, D)
+            Only with `inputs=True`: the gradient in Z, or in X (as both arguments of k) if Z is not given.
         """
-        if G is None:
-            Z, G = None, Z
-        if G is None:
-            raise ValueError("pullback needs the matrix G: pullback(X, G) or pullback(X, Z, G).")
-        X, Z = checked_inputs(X, Z)
-        shape = (len(X), len(X) if Z is None else len(Z))
-        G = checked_shape(G, shape, "G")
-        if value is not None:
-            value = checked_shape(value, shape, "value")
-        dtheta, dinputs = self._pullback(X, Z, G, inputs, value)
-        return (dtheta, dinputs) if inputs else dtheta
 
-    def pullback_diag(self, X: ArrayLike, g: ArrayLike, *, inputs: bool = False) -> Any:
-        """Gradient (p,) of Σ g_i diag(X)_i in theta; with `inputs=True` also the one in X, (n, D)."""
-        X, _ = checked_inputs(X)
-        dtheta, dX = self._pullback_diagonal(X, checked_shape(g, (len(X),), "g"))
-        return (dtheta, dX) if inputs else dtheta
+    @abstractmethod
+    def pullback_diag(self, X: ArrayLike, g: Any, *, inputs: bool = False) -> Any:
+        """Return the gradient (p,) of Σ g_i diag(X)_i in theta; with `inputs=True` also the gradient (n, D) in X."""
 
-    # -- what a member provides --------------------------------------------------------------------------------------
+    # -- parameters ----------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -85,51 +122,73 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def names(self) -> list[str]:
-        """A name for each entry of theta."""
+        """The name of each entry of theta."""
 
     @property
     @abstractmethod
     def bounds(self) -> Array:
-        """Where a search should look, (p, 2), in logs like theta."""
+        """Bounds of theta for optimisers, (p, 2)."""
 
     @abstractmethod
     def with_theta(self, theta: ArrayLike) -> Kernel:
-        """The same kernel with other values of the free parameters."""
+        """Return the kernel with these values of the free parameters."""
 
     @abstractmethod
     def fix(self, *names: str) -> Kernel:
-        """The same kernel with these parameters held: they leave theta."""
+        """Return the kernel with these parameters fixed: theta no longer contains them."""
 
     @abstractmethod
     def free(self, *names: str) -> Kernel:
-        """The same kernel with these parameters released: they enter theta."""
+        """Return the kernel with these parameters free: theta contains them."""
 
-    # -- terms of sums -----------------------------------------------------------------------------------------------
+    def _all_names(self) -> list[str]:
+        """Return the names of all parameters for an error message; those of fixed ones may be missing."""
+        return self.names
+
+    def _has_parameter(self, name: str) -> bool:
+        """Return whether there is a parameter, free or fixed, with this name."""
+        try:
+            self.free(name)
+        except ValueError:
+            return False
+        return True
+
+    # -- structure -----------------------------------------------------------------------------------------------------
+
+    lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none
+
+    @property
+    def class_kernels(self) -> tuple[Kernel, ...]:
+        """One kernel for each class, or a single kernel if all classes share it."""
+        return (self,)
+
+    @property
+    def separated(self) -> tuple[Kernel, Array | None]:
+        """The kernel on the inputs, and the covariance (C, C) of the classes or None if they are independent."""
+        return self, None
+
+    @property
+    def leaves(self) -> tuple[Kernel, ...]:
+        """The kernels that this kernel combines by sums and products, or the kernel itself."""
+        return (self,)
+
+    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
+        """Return the same combination of other leaves."""
+        return next(leaves)
 
     def parts(self) -> list[Part]:
-        """The terms of a sum, each alone; empty if the kernel is no sum or its terms cannot be switched off."""
+        """Return each term of a sum alone. The list is empty if there is no sum, or its terms cannot be switched off."""
         return []
 
     def off(self) -> Array | None:
-        """theta where the values are as small as the bounds allow; None if fixed parameters leave them as they are."""
+        """Return theta where values are as small as the bounds allow, or None if fixed parameters determine them."""
         return None
 
-    @abstractmethod
-    def _matrix(self, X: Array, Z: Array | None) -> Array: ...
+    def _row_evaluator(self, X: Array) -> RowEvaluator:
+        """Return a function that computes covariances between rows of X, given by their indices."""
+        raise TypeError(f"{type(self).__name__} has no single matrix k(X), so its columns cannot be computed.")
 
-    @abstractmethod
-    def _diagonal(self, X: Array) -> Array: ...
-
-    @abstractmethod
-    def _pullback(
-        self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
-    ) -> tuple[Array, Array | None]:
-        """dtheta, and if `inputs` dX (Z is None) or dZ."""
-
-    @abstractmethod
-    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]: ...
-
-    # -- arithmetic --------------------------------------------------------------------------------------------------
+    # -- arithmetic ----------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Kernel | float) -> Kernel:
         from .composite import Sum
@@ -152,66 +211,104 @@ class Kernel(ABC):
 
         return _combine(Product, other, self)
 
-    # -- identity ----------------------------------------------------------------------------------------------------
+    # -- identity ------------------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(
-            f"kernels are immutable; instead of setting {name!r} make a new one (with_theta, fix, free)."
-        )
+        raise AttributeError(f"kernels are immutable; to change {name!r} make a new kernel (with_theta, fix, free).")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
 
     def __eq__(self, other: object) -> bool:
-        """Equal in class, values, bounds and what is fixed."""
+        """Return whether class, values, bounds and the choice of fixed parameters are equal."""
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     @abstractmethod
     def __hash__(self) -> int: ...
 
-    def _leaves(self) -> tuple[Kernel, ...]:
-        return (self,)
 
-    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
-        return next(leaves)
+class MatrixKernel(Kernel):
+    """A kernel whose values are matrices. Its private methods get checked float64 arrays and return new ones."""
 
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
+        """Return k(X) (n, n), exactly symmetric, or the cross covariances k(X, Z) (n, m)."""
+        return self._matrix(*checked_inputs(X, Z))
 
-class Standalone(Kernel):
-    """A kernel whose values have an axis of classes, so that sums and products must be inside it."""
+    def diag(self, X: ArrayLike) -> Array:
+        """Return the diagonal of k(X), (n,)."""
+        return self._diagonal(checked_inputs(X)[0])
 
-    _instead: ClassVar[str]  # how to write those
+    def pullback(
+        self,
+        X: ArrayLike,
+        Z: ArrayLike | None = None,
+        G: ArrayLike | None = None,
+        *,
+        inputs: bool = False,
+        value: Array | None = None,
+    ) -> Any:
+        Z, G = pullback_arguments(Z, G)
+        X, Z = checked_inputs(X, Z)
+        shape = (len(X), len(X) if Z is None else len(Z))
+        G = checked_shape(G, shape, "G")
+        if value is not None:
+            value = checked_shape(value, shape, "value")
+        dtheta, dinputs = self._pullback(X, Z, G, inputs, value)
+        return (dtheta, dinputs) if inputs else dtheta
 
-    def _refuse(self) -> NoReturn:
-        raise TypeError(f"{type(self).__name__} is no part of sums and products; put them inside: {self._instead}")
+    def pullback_diag(self, X: ArrayLike, g: ArrayLike, *, inputs: bool = False) -> Any:
+        X, _ = checked_inputs(X)
+        dtheta, dX = self._pullback_diagonal(X, checked_shape(g, (len(X),), "g"))
+        return (dtheta, dX) if inputs else dtheta
 
+    def _row_evaluator(self, X: Array) -> RowEvaluator:
+        return lambda indices, rows: self._matrix(X[indices], X if rows is None else X[rows])
+
+    @abstractmethod
     def _matrix(self, X: Array, Z: Array | None) -> Array:
-        self._refuse()
+        """Return k(X) if Z is None, else k(X, Z)."""
 
+    @abstractmethod
     def _diagonal(self, X: Array) -> Array:
-        self._refuse()
+        """Return the diagonal of k(X)."""
 
-    def _pullback(self, X, Z, G, inputs, value):
-        self._refuse()
+    @abstractmethod
+    def _pullback(
+        self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
+    ) -> tuple[Array, Array | None]:
+        """Return dtheta, and if `inputs` dX (Z is None) or dZ, else None."""
 
-    def _pullback_diagonal(self, X, g):
-        self._refuse()
+    @abstractmethod
+    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
+        """Return dtheta and dX."""
 
-    def _leaves(self) -> tuple[Kernel, ...]:
-        self._refuse()
 
-    def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
-        self._refuse()
+def is_kernel(obj: object) -> bool:
+    """Return whether `obj` is a kernel of gpclass (an instance, not a class)."""
+    return isinstance(obj, Kernel)
 
 
 def _combine(cls: Any, a: Any, b: Any) -> Kernel:
     from .constant import Constant
 
     pair = [Constant(float(k)) if isinstance(k, Real) else k for k in (a, b)]
-    return cls(*pair) if all(isinstance(k, Kernel) for k in pair) else NotImplemented
+    return cls(*pair) if all(map(is_kernel, pair)) else NotImplemented
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def pullback_arguments(Z: Any, G: Any) -> tuple[Any, Any]:
+    """Return Z and G for `pullback(X, G)` and `pullback(X, Z, G)`."""
+    if G is None:
+        Z, G = None, Z
+    if G is None:
+        raise ValueError("pullback needs the derivatives G: pullback(X, G) or pullback(X, Z, G).")
+    return Z, G
 
 
 def checked_inputs(X: ArrayLike, Z: ArrayLike | None = None) -> tuple[Array, Array | None]:
-    """X (n, D) and Z (m, D) as finite float64 arrays."""
+    """Return X (n, D) and Z (m, D) as finite float64 arrays, or raise ValueError."""
     X = _checked(X, "X")
     if Z is None:
         return X, None
@@ -235,6 +332,7 @@ def _checked(X: ArrayLike, name: str) -> Array:
 
 
 def checked_shape(G: ArrayLike, shape: tuple[int, ...], name: str) -> Array:
+    """Return G as a float64 array, or raise ValueError if it has another shape."""
     G = np.asarray(G, dtype=np.float64)
     if G.shape != shape:
         raise ValueError(f"{name} has shape {G.shape}, but the covariances have shape {shape}.")

@@ -1,23 +1,24 @@
-"""Latent functions of several classes that are correlated: cov(f_c(x), f_d(z)) = k(x, z) K^c_cd.
+"""Correlated latent functions of several classes: cov(f_c(x), f_d(z)) = k(x, z) K^c_cd.
 
     Correlated(RBF(), ClassCovariance(3, "free"))
 
-takes the place of a kernel; its values are `Separable`: k(X) and K^c unmultiplied. VariationalMNL and its kin take them. K^c
-always has trace C, so that the kernel's variance stays the mean prior variance of the latent functions. The forms are the
-five models of the paper:
+replaces a kernel. Its values are of type `Separable`: k(X) and K^c, not multiplied. VariationalMNL and SparseVariationalMNL
+accept them. K^c always has trace C, so the kernel's variance is the mean prior variance of the latent functions. The forms
+are the five models of [C]:
 
-    identity              M1   latent functions independent and alike
-    diagonal              M2   independent, with variances of their own
+    identity              M1   latent functions are independent and have equal variances
+    diagonal              M2   latent functions are independent and have different variances
     sum-to-zero-diagonal  M3   M - M11ᵀM/(1ᵀM1) + I with a diagonal M. (46)
     sum-to-zero           M4   the same with any M
     free                  M5   any covariance of the differences between classes
 
-Only differences between latent functions matter to softmax. So M4 is H P Hᵀ + I and M5 is H P Hᵀ + 11ᵀ/C, scaled, where the
-columns of H span the differences and P = U diag(d) Uᵀ is any covariance of them, U unit lower triangular. M itself, or all
-of K^c, would have directions along which nothing changes. One is left: the scale of P and the kernel's variance do the same
-in M4 and M5 (in M3, too, with three classes). The paper learns the kernel with M1, then K^c alone: `fix("variance")`.
+Softmax depends on differences between latent functions only. M4 is therefore H P Hᵀ + I and M5 is H P Hᵀ + 11ᵀ/C, both
+scaled. The columns of H span the differences, and P = U diag(d) Uᵀ, with U unit lower triangular, is any covariance of them.
+If the parameters were M, or all entries of K^c, some directions would change nothing. One such direction remains in M4 and
+M5 (and in M3 for three classes): the scale of P and the kernel's variance have the same effect. The paper learns the kernel
+with M1, and then K^c alone: use `fix("variance")`.
 
-[C] Chai 2012, section 9.2.2. In all forms but the diagonal one 1 is an eigenvector of K^c, so that posterior means sum to
+[C] Chai 2012, section 9.2.2. In all forms except the diagonal one, 1 is an eigenvector of K^c, so posterior means sum to
 zero over the classes (section 5).
 """
 
@@ -30,21 +31,35 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.separable import Separable, contrasts
-from .base import Array, Kernel, Part, Standalone, checked_shape
+from .base import Array, Kernel, MatrixKernel, Part, checked_shape, pullback_arguments
+from .leaf import split_theta
 
 FORMS = ("identity", "diagonal", "sum-to-zero-diagonal", "sum-to-zero", "free")
-LOG_REACH = np.log(1e4)  # default bounds of logs, to either side of zero
-REACH = 30.0  # and of entries of U
+LOG_PARAMETER_LIMIT = np.log(1e4)  # default bounds of parameters that are logs, to either side of zero
+ENTRY_LIMIT = 30.0  # default bounds of the entries of U
 
 
 @dataclass(frozen=True)
 class ClassCovariance:
-    """K^c (C, C) of trace C, in one of the forms above; `parameters` are logs, but for the entries of U."""
+    """The covariance K^c (C, C) of the classes, with trace C.
+
+    Parameters
+    ----------
+    n_classes : int
+        The number C of classes, at least 2.
+    form : str, default="free"
+        One of the forms listed at the top of this file.
+    parameters : tuple of float, optional
+        All parameters: logs, except for the entries of U. The default gives the identity, or for the two sum-to-zero
+        forms 2I - 11ᵀ/C, scaled.
+    held : tuple of bool, optional
+        Which parameters are fixed. By default all are free.
+    """
 
     n_classes: int
     form: str = "free"
-    parameters: tuple[float, ...] | None = None  # None starts at the identity, or at 2I - 11ᵀ/C scaled (M3, M4)
-    held: tuple[bool, ...] | None = None  # which of them are not free
+    parameters: tuple[float, ...] | None = None
+    held: tuple[bool, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 2:
@@ -59,35 +74,40 @@ class ClassCovariance:
         if self.held is None or len(self.held) != size:
             object.__setattr__(self, "held", (False,) * size)
 
-    # parameters -----------------------------------------------------------------------------------------------------
+    # -- parameters ----------------------------------------------------------------------------------------------------
 
     @property
     def all_names(self) -> list[str]:
+        """Names of all parameters, free or fixed."""
         C = self.n_classes
         if self.form == "identity":
             return []
         if self.form == "diagonal":
-            return [f"classes.ratio[{c}]" for c in range(1, C)]  # of the variances of class c and class 0
+            return [f"classes.ratio[{c}]" for c in range(1, C)]  # variance of class c over that of class 0
         if self.form == "sum-to-zero-diagonal":
-            return [f"classes.weight[{c}]" for c in range(C)]  # diagonal of M
-        pairs = zip(*np.tril_indices(C - 1), strict=True)  # entries of U, and d in the place of its ones
+            return [f"classes.weight[{c}]" for c in range(C)]  # the diagonal of M
+        pairs = zip(*np.tril_indices(C - 1), strict=True)  # entries of U, with d in place of its unit diagonal
         return [f"classes.d[{i}]" if i == j else f"classes.u[{i},{j}]" for i, j in pairs]
 
     @property
     def names(self) -> list[str]:
+        """Names of the free parameters."""
         return [name for name, held in zip(self.all_names, self._held, strict=True) if not held]
 
     @property
     def theta(self) -> Array:
+        """Values of the free parameters."""
         return self._values[self._free]
 
     @property
     def bounds(self) -> Array:
-        reach = np.full(len(self._held), LOG_REACH)
-        reach[~self._logs] = REACH
-        return np.stack([-reach, reach], axis=1)[self._free]
+        """Bounds (p, 2) of the free parameters."""
+        limit = np.full(len(self._held), LOG_PARAMETER_LIMIT)
+        limit[~self._logs] = ENTRY_LIMIT
+        return np.stack([-limit, limit], axis=1)[self._free]
 
     def with_theta(self, theta: ArrayLike) -> ClassCovariance:
+        """Return the covariance with these values of the free parameters."""
         values, free = self._values, self._free
         theta = np.asarray(theta, float)
         if theta.shape != (free.sum(),):
@@ -99,7 +119,7 @@ class ClassCovariance:
         return moved
 
     def marked(self, name: str, held: bool) -> ClassCovariance:
-        """One parameter, or all ("classes"), held or freed."""
+        """Return the covariance with one parameter, or all ("classes"), fixed or freed."""
         if name not in ("classes", *self.all_names):
             raise ValueError(f"no parameter {name!r} in {self!r}; it has {self.all_names}")
         each = zip(self.all_names, self._held, strict=True)
@@ -120,33 +140,33 @@ class ClassCovariance:
 
     @property
     def _logs(self) -> NDArray[np.bool_]:
-        """Which parameters are logs."""
+        """Which parameters are logs, as a mask."""
         if self.form in ("sum-to-zero", "free"):
             rows, columns = np.tril_indices(self.n_classes - 1)
             return rows == columns
         return np.ones(len(self.all_names), dtype=bool)
 
-    # values and derivatives -------------------------------------------------------------------------------------------
+    # -- values and derivatives ----------------------------------------------------------------------------------------
 
     @property
     def matrix(self) -> Array:
-        """K^c."""
+        """K^c, (C, C)."""
         raw = self._unscaled()
         return raw * (self.n_classes / np.trace(raw))
 
     @property
     def correlation(self) -> Array:
-        """(C, C) prior correlations of the latent functions."""
+        """Prior correlations (C, C) of the latent functions."""
         scale = np.sqrt(np.diagonal(self.matrix))
         return self.matrix / np.outer(scale, scale)
 
     def pullback(self, G: ArrayLike) -> Array:
-        """Gradient (p,) of Σ G_cd K^c_cd in theta."""
+        """Return the gradient (p,) of Σ G_cd K^c_cd in theta."""
         given = checked_shape(G, (self.n_classes, self.n_classes), "G")
         raw = self._unscaled()
         trace = np.trace(raw)
         slope = 0.5 * (given + given.T) * (self.n_classes / trace)
-        slope -= np.eye(self.n_classes) * (np.sum(slope * raw) / trace)  # by way of the scale
+        slope -= np.eye(self.n_classes) * (np.sum(slope * raw) / trace)  # through the scale
         return self._slopes(slope)[self._free]
 
     def _unscaled(self) -> Array:
@@ -163,7 +183,7 @@ class ClassCovariance:
         return (HU * d) @ HU.T + (np.eye(C) if self.form == "sum-to-zero" else np.full((C, C), 1 / C))
 
     def _slopes(self, G: Array) -> Array:
-        """Gradient of Σ G_cd (unscaled)_cd in all parameters, for symmetric G."""
+        """Return the gradient of Σ G_cd (unscaled)_cd in all parameters, for symmetric G."""
         C = self.n_classes
         if self.form == "identity":
             return np.zeros(0)
@@ -180,7 +200,7 @@ class ClassCovariance:
         return slopes[np.tril_indices(C - 1)]
 
     def _factors(self) -> tuple[Array, Array]:
-        """U and d."""
+        """Return U and d."""
         U = np.zeros((self.n_classes - 1,) * 2)
         U[np.tril_indices(self.n_classes - 1)] = self._values
         d = np.exp(np.diagonal(U))
@@ -188,45 +208,60 @@ class ClassCovariance:
         return U, d
 
 
-class Correlated(Standalone):
-    """A kernel on the inputs times a covariance between classes; calls give `Separable`."""
+class Correlated(Kernel):
+    """A kernel on the inputs times a covariance of the classes. Values and derivatives are of type `Separable`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel on the inputs.
+    classes : ClassCovariance
+        The covariance of the classes.
+    """
 
     kernel: Kernel
     classes: ClassCovariance
-    _instead = "Correlated(k1 + k2, classes)"
 
     def __init__(self, kernel: Kernel, classes: ClassCovariance) -> None:
-        if not isinstance(kernel, Kernel) or isinstance(kernel, Correlated):
+        if not isinstance(kernel, MatrixKernel):
             raise TypeError(f"Correlated takes a kernel on the inputs, but got {kernel!r}")
         if not isinstance(classes, ClassCovariance):
             raise TypeError(f"classes must be a ClassCovariance, but is {classes!r}")
         self.__dict__.update(kernel=kernel, classes=classes)
 
-    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Separable:  # type: ignore[override]
+    @property
+    def separated(self) -> tuple[Kernel, Array]:
+        return self.kernel, self.classes.matrix
+
+    @property
+    def leaves(self) -> tuple[Kernel, ...]:
+        return self.kernel.leaves
+
+    # -- values and derivatives ----------------------------------------------------------------------------------------
+
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Separable:
         return Separable(self.kernel(X, Z), self.classes.matrix)
 
-    def diag(self, X: ArrayLike) -> Separable:  # type: ignore[override]
+    def diag(self, X: ArrayLike) -> Separable:
         return Separable(self.kernel.diag(X), self.classes.matrix)
 
     def pullback(self, X, Z=None, G=None, *, inputs: bool = False, value: Any = None) -> Any:
-        """As for every kernel, with G a Separable of derivatives, one in k(X) or k(X, Z) and one in K^c."""
-        if G is None:
-            Z, G = None, Z
+        """Return the gradients for a `Separable` G: derivatives in k(X) or k(X, Z), and in K^c."""
+        Z, G = pullback_arguments(Z, G)
         _require_separable(G, "pullback")
-        args = (X, G.inputs) if Z is None else (X, Z, G.inputs)
-        found = self.kernel.pullback(*args, inputs=inputs, value=None if value is None else value.inputs)
-        return self._joined(found, G, inputs)
+        value = None if value is None else value.inputs
+        return self._joined(self.kernel.pullback(X, Z, G.inputs, inputs=inputs, value=value), G, inputs)
 
     def pullback_diag(self, X, g, *, inputs: bool = False) -> Any:
         _require_separable(g, "pullback_diag")
         return self._joined(self.kernel.pullback_diag(X, g.inputs, inputs=inputs), g, inputs)
 
-    def _joined(self, found, G, inputs):
-        dtheta, dX = found if inputs else (found, None)
+    def _joined(self, gradient, G, inputs):
+        dtheta, dX = gradient if inputs else (gradient, None)
         dtheta = np.concatenate([dtheta, self.classes.pullback(G.classes)])
         return (dtheta, dX) if inputs else dtheta
 
-    # parameters -----------------------------------------------------------------------------------------------------
+    # -- parameters ----------------------------------------------------------------------------------------------------
 
     @property
     def theta(self) -> Array:
@@ -241,14 +276,11 @@ class Correlated(Standalone):
         return np.concatenate([self.kernel.bounds.reshape(-1, 2), self.classes.bounds])
 
     def with_theta(self, theta: ArrayLike) -> Correlated:
-        theta = np.asarray(theta, float)
-        if theta.shape != self.theta.shape:
-            raise ValueError(f"theta needs {len(self.theta)} values, one for each of {self.names}; got shape {theta.shape}")
-        p = len(self.kernel.theta)
-        return Correlated(self.kernel.with_theta(theta[:p]), self.classes.with_theta(theta[p:]))
+        on_inputs, between = split_theta(theta, [len(self.kernel.theta), len(self.classes.theta)], self)
+        return Correlated(self.kernel.with_theta(on_inputs), self.classes.with_theta(between))
 
     def parts(self) -> list[Part]:
-        """Those of the kernel on the inputs, with the same covariance between classes."""
+        """Return the parts of the kernel on the inputs, each with the same covariance of the classes."""
         between, p = self.classes.theta, len(self.kernel.theta)
         rest = p + np.arange(len(between))
         return [
@@ -280,4 +312,4 @@ class Correlated(Standalone):
 
 def _require_separable(G, who):
     if not isinstance(G, Separable):
-        raise TypeError(f"{who} of Correlated takes derivatives as Separable(inputs=…, classes=…), not {type(G).__name__}")
+        raise TypeError(f"{who} of Correlated needs G of type Separable(inputs=…, classes=…), not {type(G).__name__}")

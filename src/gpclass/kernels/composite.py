@@ -11,21 +11,37 @@ from operator import iadd, imul
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .base import Array, Kernel, Part
-from .leaf import Leaf, split_theta
+from .base import Array, Kernel, MatrixKernel, Part, RowEvaluator
+from .leaf import split_theta
 
 
-class Composite(Kernel):
-    """Members side by side; theta, names and bounds are those of the members in order."""
+class Composite(MatrixKernel):
+    """Several kernels, combined. theta, names and bounds are those of the members, one after the other.
 
-    members: tuple[Kernel, ...]
+    Parameters
+    ----------
+    *members : Kernel
+        At least one kernel whose values are matrices. A sum within a sum is replaced by its members, and so is a product
+        within a product.
+    """
+
+    members: tuple[MatrixKernel, ...]
     _combine: Callable[[Array, Array], Array]
 
     def __init__(self, *members: Kernel) -> None:
         if not members or not all(isinstance(k, Kernel) for k in members):
             raise TypeError(f"{type(self).__name__} takes kernels, at least one; got {members!r}.")
-        nested = [k.members if isinstance(k, type(self)) else (k,) for k in members]
-        self.__dict__["members"] = tuple(k for group in nested for k in group)
+        self.__dict__["members"] = tuple(k for member in members for k in self._flattened(member))
+
+    def _flattened(self, member: Kernel) -> tuple[MatrixKernel, ...]:
+        if isinstance(member, type(self)):
+            return member.members
+        if isinstance(member, MatrixKernel):
+            return (member,)
+        name = type(member).__name__
+        raise TypeError(f"{name} cannot be part of a sum or product; put them inside: {name}(k1 + k2, ...).")
+
+    # -- parameters ----------------------------------------------------------------------------------------------------
 
     @property
     def theta(self) -> Array:
@@ -40,8 +56,8 @@ class Composite(Kernel):
         return [f"{prefix}.{name}" for prefix, leaf in self._labelled() for name in leaf.names]
 
     def with_theta(self, theta: ArrayLike) -> Kernel:
-        parts = split_theta(theta, [len(k.theta) for k in self.members], self)
-        return type(self)(*[k.with_theta(t) for k, t in zip(self.members, parts, strict=True)])
+        pieces = split_theta(theta, [len(k.theta) for k in self.members], self)
+        return type(self)(*[k.with_theta(t) for k, t in zip(self.members, pieces, strict=True)])
 
     def fix(self, *names: str) -> Kernel:
         return self._on_leaves(names, lambda leaf, name: leaf.fix(name))
@@ -50,18 +66,18 @@ class Composite(Kernel):
         return self._on_leaves(names, lambda leaf, name: leaf.free(name))
 
     @property
-    def _places(self) -> list[NDArray[np.intp]]:
-        """Of each member's theta in that of the whole."""
+    def _indices(self) -> list[NDArray[np.intp]]:
+        """The indices of each member's parameters in theta."""
         ends = np.cumsum([len(k.theta) for k in self.members])
         return np.split(np.arange(ends[-1]), ends[:-1])
 
     def _on_leaves(self, names: tuple[str, ...], change: Callable[[Kernel, str], Kernel]) -> Kernel:
-        """Apply `change` to every leaf that a name means: 'rbf.variance' one, 'variance' all that have it."""
+        """Apply `change` to each leaf that a name refers to: 'rbf.variance' to one, 'variance' to all that have it."""
         prefixes, leaves = zip(*self._labelled(), strict=True)
         changed = list(leaves)
         for name in names:
             prefix, _, own = name.rpartition(".")
-            hit = [i for i, leaf in enumerate(leaves) if prefix in ("", prefixes[i]) and _knows(leaf, own)]
+            hit = [i for i, leaf in enumerate(leaves) if prefix in ("", prefixes[i]) and leaf._has_parameter(own)]
             if not hit:
                 raise ValueError(f"no parameter {name!r} in {self!r}; it has {self._all_names()}.")
             for i in hit:
@@ -69,26 +85,28 @@ class Composite(Kernel):
         return self._with_leaves(iter(changed))
 
     def _all_names(self) -> list[str]:
-        return [f"{prefix}.{name}" for prefix, leaf in self._labelled() for name in _own_names(leaf)]
+        return [f"{prefix}.{name}" for prefix, leaf in self._labelled() for name in leaf._all_names()]
 
     def _labelled(self) -> list[tuple[str, Kernel]]:
-        """Each leaf with its prefix: the class name, numbered where a class appears twice."""
-        leaves = self._leaves()
-        stems = [type(leaf).__name__.lower() for leaf in leaves]
+        """Return each leaf with its prefix: the class name, with a number if the class appears more than once."""
+        stems = [type(leaf).__name__.lower() for leaf in self.leaves]
         total, seen, labelled = Counter(stems), Counter[str](), []
-        for stem, leaf in zip(stems, leaves, strict=True):
+        for stem, leaf in zip(stems, self.leaves, strict=True):
             seen[stem] += 1
             labelled.append((f"{stem}{seen[stem]}" if total[stem] > 1 else stem, leaf))
         return labelled
 
-    def _leaves(self) -> tuple[Kernel, ...]:
-        return tuple(leaf for k in self.members for leaf in k._leaves())
+    @property
+    def leaves(self) -> tuple[Kernel, ...]:
+        return tuple(leaf for k in self.members for leaf in k.leaves)
 
     def _with_leaves(self, leaves: Iterator[Kernel]) -> Kernel:
         return type(self)(*[k._with_leaves(leaves) for k in self.members])
 
+    # -- values --------------------------------------------------------------------------------------------------------
+
     def _matrix(self, X: Array, Z: Array | None) -> Array:
-        self._diagonal(X if Z is None else np.vstack([X, Z]))  # finite there, finite everywhere
+        self._diagonal(X if Z is None else np.vstack([X, Z]))  # a finite diagonal makes all values finite
         return reduce(self._combine, (k._matrix(X, Z) for k in self.members))
 
     def _diagonal(self, X: Array) -> Array:
@@ -97,6 +115,10 @@ class Composite(Kernel):
         if not np.isfinite(diagonal).all():
             raise ValueError(f"{self!r} overflows at inputs of {np.abs(X).max(initial=0):.3g}. Rescale the inputs.")
         return diagonal
+
+    def _row_evaluator(self, X: Array) -> RowEvaluator:
+        evaluators = [k._row_evaluator(X) for k in self.members]
+        return lambda indices, rows: reduce(self._combine, (evaluate(indices, rows) for evaluate in evaluators))
 
     def __hash__(self) -> int:
         return hash((type(self), self.members))
@@ -108,19 +130,22 @@ class Sum(Composite):
     _combine = staticmethod(iadd)
 
     def parts(self) -> list[Part]:
-        """Each term alone; terms that cannot be switched off belong to every part. Parts of a term are parts, too."""
-        offs, places, found = [k.off() for k in self.members], self._places, {}
+        """Return each term alone, then the sums in which one term is replaced by a part of that term.
+
+        Terms that cannot be switched off belong to every part.
+        """
+        offs, indices, found = [k.off() for k in self.members], self._indices, {}
         for i in range(len(self.members)):
             kept = tuple(j for j, off in enumerate(offs) if j == i or off is None)
             if len(kept) < len(self.members):
-                found[kept] = self._only(kept, offs, places)
+                found[kept] = self._only(kept, offs, indices)
         return [*found.values(), *_inner_parts(self)]
 
-    def _only(self, kept, offs, places) -> Part:
+    def _only(self, kept, offs, indices) -> Part:
         members = [self.members[j] for j in kept]
         theta = [k.theta if j in kept else offs[j] for j, k in enumerate(self.members)]
         kernel = members[0] if len(members) == 1 else Sum(*members)
-        return Part(kernel, np.concatenate([places[j] for j in kept]), np.concatenate(theta))
+        return Part(kernel, np.concatenate([indices[j] for j in kept]), np.concatenate(theta))
 
     def off(self) -> Array | None:
         offs = [k.off() for k in self.members]
@@ -144,16 +169,16 @@ class Product(Composite):
     _combine = staticmethod(imul)
 
     def parts(self) -> list[Part]:
-        """Those of its factors, times the other factors: A * C and B * C of (A + B) * C."""
+        """Return the parts of each factor times the other factors: A * C and B * C for (A + B) * C."""
         return _inner_parts(self)
 
     def off(self) -> Array | None:
-        """One factor is enough."""
-        for k, places in zip(self.members, self._places, strict=True):
+        """Return theta with the first factor switched off that can be."""
+        for k, indices in zip(self.members, self._indices, strict=True):
             off = k.off()
             if off is not None:
                 theta = self.theta
-                theta[places] = off
+                theta[indices] = off
                 return theta
         return None
 
@@ -175,19 +200,19 @@ class Product(Composite):
 
 
 def _inner_parts(whole: Composite) -> list[Part]:
-    """The whole with one member replaced by a part of it, for each part of each member."""
-    found, places = [], whole._places
+    """Return the whole with one member replaced by a part of it, for each part of each member."""
+    found, indices = [], whole._indices
     for i, member in enumerate(whole.members):
         for part in member.parts():
-            theta, own = whole.theta, [*places]
-            theta[places[i]], own[i] = part.theta, places[i][part.own]
+            theta, own = whole.theta, [*indices]
+            theta[indices[i]], own[i] = part.theta, indices[i][part.own]
             members = [part.kernel if j == i else k for j, k in enumerate(whole.members)]
             found.append(Part(type(whole)(*members), np.concatenate(own), theta))
     return found
 
 
 def _products_of_others(values: list[Array], G: Array) -> Iterator[Array]:
-    """G ∘ Π_{j≠i} values[j] for each i, by products from the left and from the right; no division, zeros are fine."""
+    """Yield G ∘ Π_{j≠i} values[j] for each i. Products from both ends avoid divisions, so values may be zero."""
     from_right = list(accumulate(values[:0:-1], np.multiply))[::-1]
     left = G
     for i, V in enumerate(values[:-1]):
@@ -197,13 +222,6 @@ def _products_of_others(values: list[Array], G: Array) -> Iterator[Array]:
 
 
 def _joined(results: list, inputs: bool) -> tuple[Array, Array]:
+    """Concatenate the members' gradients in theta, and add up those in the inputs."""
     dthetas, dinputs = zip(*results, strict=True)
     return np.concatenate(dthetas), reduce(iadd, dinputs) if inputs else None  # type: ignore[return-value]
-
-
-def _own_names(leaf: Kernel) -> list[str]:
-    return list(leaf._parameters) if isinstance(leaf, Leaf) else leaf.names
-
-
-def _knows(leaf: Kernel, name: str) -> bool:
-    return leaf._knows(name) if isinstance(leaf, Leaf) else name in leaf.names

@@ -1,4 +1,4 @@
-"""Constant covariance: a common offset."""
+"""Constant kernel: an offset that all points share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from .leaf import Leaf
 
 
 class Constant(Leaf):
-    """k(x, z) = variance."""
+    """k(x, z) = variance.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
 
     def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
         super().__init__(bounds, variance=variance)

@@ -1,4 +1,4 @@
-"""A kernel with parameters of its own (as opposed to a sum or product of kernels)."""
+"""Kernels that have parameters of their own, as opposed to sums and products of kernels."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel
+from .base import Array, Kernel, MatrixKernel
 from .parameters import Parameter, Positive, split_label
 
 Self = TypeVar("Self", bound="Leaf")
 
 
-class Leaf(Kernel):
-    """Keeps the parameters that a class declares with `Positive`, in the order of its constructor."""
+class Leaf(MatrixKernel):
+    """A kernel with positive parameters, which its class declares with `Positive`.
+
+    Parameters
+    ----------
+    bounds : mapping of str to pairs of float, or None
+        Bounds of parameters, as values. The default is a factor of 1e5 to either side of the value.
+    **values : float or array_like
+        The value of each parameter, in the order of theta.
+    """
 
     _parameters: dict[str, Parameter]
     variance = Positive()
@@ -37,10 +45,7 @@ class Leaf(Kernel):
     @property
     def names(self) -> list[str]:
         return [
-            label
-            for name, p in self._parameters.items()
-            for label, free in zip(p.labels(name), p.free, strict=True)
-            if free
+            label for name, p in self._parameters.items() for label, free in zip(p.labels(name), p.free, strict=True) if free
         ]
 
     @property
@@ -49,8 +54,8 @@ class Leaf(Kernel):
 
     def with_theta(self: Self, theta: ArrayLike) -> Self:
         sizes = [sum(p.free) for p in self._parameters.values()]
-        parts = split_theta(theta, sizes, self)
-        return self._with({name: p.moved(t) for (name, p), t in zip(self._parameters.items(), parts, strict=True)})
+        pieces = split_theta(theta, sizes, self)
+        return self._with({name: p.moved(t) for (name, p), t in zip(self._parameters.items(), pieces, strict=True)})
 
     def fix(self: Self, *names: str) -> Self:
         return self._marked(names, False)
@@ -62,7 +67,7 @@ class Leaf(Kernel):
         return self._at_bound("variance", 0)
 
     def _at_bound(self, name: str, side: int) -> Array | None:
-        """theta with a parameter at its lower (0) or upper (1) bounds; None if there is none, or a value of it is fixed."""
+        """Return theta with a parameter at its lower (0) or upper (1) bound; None if it does not exist or is fixed."""
         if name not in self._parameters or not all(self._parameters[name].free):
             return None
         moved = {n: p.bounds_free[:, side] if n == name else p.log_free for n, p in self._parameters.items()}
@@ -71,27 +76,30 @@ class Leaf(Kernel):
     def _marked(self: Self, labels: tuple[str, ...], free: bool) -> Self:
         parameters = dict(self._parameters)
         for label in labels:
-            if not self._knows(label):
+            if not self._has_parameter(label):
                 raise ValueError(f"{type(self).__name__} has no parameter {label!r}; it has {list(self._parameters)}.")
             name, index = split_label(label)
             parameters[name] = parameters[name].marked(index, free)
         return self._with(parameters)
 
-    def _knows(self, label: str) -> bool:
-        return label in self._parameters or any(label in p.labels(name) for name, p in self._parameters.items())
+    def _all_names(self) -> list[str]:
+        return list(self._parameters)
+
+    def _has_parameter(self, name: str) -> bool:
+        return name in self._parameters or any(name in p.labels(own) for own, p in self._parameters.items())
 
     def _with(self: Self, parameters: dict[str, Parameter]) -> Self:
         new = object.__new__(type(self))
         new.__dict__.update(self.__dict__, _parameters=parameters)
         return new
 
-    def _gradient(self, parts: Mapping[str, Any]) -> Array:
-        """Derivatives in the log of each parameter (0 if not given) as one vector over the free ones."""
+    def _gradient(self, slopes: Mapping[str, Any]) -> Array:
+        """Return the derivatives in the log of each parameter (0 if not given) as one vector over the free ones."""
         chosen = []
         for name, p in self._parameters.items():
-            part = np.atleast_1d(parts.get(name, 0.0))
-            part = np.broadcast_to(part, len(p.values)) if p.is_vector else part.sum(keepdims=True)
-            chosen.append(part[list(p.free)])
+            slope = np.atleast_1d(slopes.get(name, 0.0))
+            slope = np.broadcast_to(slope, len(p.values)) if p.is_vector else slope.sum(keepdims=True)
+            chosen.append(slope[list(p.free)])
         return np.concatenate(chosen)
 
     def __hash__(self) -> int:
@@ -103,9 +111,8 @@ class Leaf(Kernel):
 
 
 def split_theta(theta: ArrayLike, sizes: list[int], kernel: Kernel) -> list[Array]:
+    """Split theta into pieces of the given sizes, or raise ValueError if it has another length."""
     theta = np.asarray(theta, dtype=np.float64)
     if theta.shape != (sum(sizes),):
-        raise ValueError(
-            f"theta needs {sum(sizes)} log values, one for each of {kernel.names}; got shape {theta.shape}."
-        )
+        raise ValueError(f"theta needs {sum(sizes)} log values, one for each of {kernel.names}; got shape {theta.shape}.")
     return np.split(theta, np.cumsum(sizes)[:-1])

@@ -1,4 +1,4 @@
-"""Linear kernel: Bayesian linear models."""
+"""Linear kernel, for Bayesian linear models."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .base import Array
-from .comparisons import Inner
 from .pairwise import Pairwise
+from .similarity import Inner
 
 
 class Linear(Pairwise):
     """k(x, z) = variance * Σ_d x_d z_d / lengthscale_d².
 
-    A common factor of the lengthscales and the variance do the same, so one of them starts out fixed: the lengthscale
-    if it is one number, the variance if there is a lengthscale per column. `free` releases it.
+    A common factor of the lengthscales and the variance have the same effect, so one of them is fixed at first: the
+    lengthscale if it is one number, the variance if there is a lengthscale for each column. `free` makes it free.
+
+    Parameters
+    ----------
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
     """
 
-    _comparison = Inner
+    _similarity = Inner
 
     def __init__(
         self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
@@ -29,6 +38,7 @@ class Linear(Pairwise):
         self._parameters[redundant] = self._parameters[redundant].marked(None, False)
 
     def off(self) -> Array | None:
+        """Return theta with the variance at its lower bound, or if it is fixed with the lengthscales at their upper ones."""
         off = super().off()
         return self._at_bound("lengthscale", 1) if off is None else off
 

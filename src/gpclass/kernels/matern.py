@@ -1,4 +1,4 @@
-"""Matérn kernels with smoothness 3/2 and 5/2: samples that are once and twice differentiable."""
+"""Matérn kernels with smoothness 3/2 and 5/2. Samples are once and twice differentiable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import Array
-from .comparisons import Distance
 from .pairwise import Pairwise
+from .similarity import Distance
 
 
 class _Matern(Pairwise):
-    _comparison = Distance
+    """Constructor of both Matérn kernels."""
+
+    _similarity = Distance
 
     def __init__(
         self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
@@ -23,7 +25,17 @@ class _Matern(Pairwise):
 
 
 class Matern32(_Matern):
-    """k(x, z) = variance * (1 + a) exp(-a), a = √3 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
+    """k(x, z) = variance * (1 + a) exp(-a), a = √3 r, r² = Σ_d (x_d - z_d)² / lengthscale_d².
+
+    Parameters
+    ----------
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
 
     def _shape(self, s: Array) -> None:
         a = _root(s, 6)
@@ -38,7 +50,17 @@ class Matern32(_Matern):
 
 
 class Matern52(_Matern):
-    """k(x, z) = variance * (1 + a + a²/3) exp(-a), a = √5 r, r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
+    """k(x, z) = variance * (1 + a + a²/3) exp(-a), a = √5 r, r² = Σ_d (x_d - z_d)² / lengthscale_d².
+
+    Parameters
+    ----------
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
 
     def _shape(self, s: Array) -> None:
         a = _root(s, 10)
@@ -57,6 +79,6 @@ class Matern52(_Matern):
 
 
 def _root(s: Array, factor: float) -> Array:
-    """√(-factor s); s = -½ r², so the factor is twice the 2ν of the kernel."""
+    """Return √(-factor s). Since s = -½ r², the factor is 4ν for smoothness ν."""
     a = s * -factor
     return np.sqrt(a, out=a)

@@ -1,4 +1,4 @@
-"""Neural network kernel: an infinite layer of error-function units."""
+"""Neural network kernel: an infinitely wide layer of error-function units."""
 
 from __future__ import annotations
 
@@ -8,25 +8,33 @@ from typing import Any
 import numpy as np
 
 from .base import Array
-from .comparisons import Inner
 from .pairwise import Pairwise
 from .parameters import Positive
+from .similarity import Inner
 
 
 class NeuralNetwork(Pairwise):
     """k(x, z) = variance * arcsin(S / √((1 + a)(1 + b))).
 
     S = (1 + x·z) / lengthscale², a = (1 + |x|²) / lengthscale², b = (1 + |z|²) / lengthscale². The argument of arcsin
-    is the inner product of (1, x)/N(x) and (1, z)/N(z), N(x)² = lengthscale² + 1 + |x|². Near 1 arcsin is steep: for
-    |x| >> lengthscale the value is good to about 1e-16 |x| / lengthscale.
+    is the inner product of (1, x)/N(x) and (1, z)/N(z), N(x)² = lengthscale² + 1 + |x|². Since arcsin is steep near 1,
+    the error of the value is about 1e-16 |x| / lengthscale for |x| >> lengthscale.
+
+    Parameters
+    ----------
+    lengthscale : float, default=1.0
+        The lengthscale of all input columns.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
     """
 
-    _comparison = Inner
+    _similarity = Inner
+    _has_feature_parameters = True
     lengthscale = Positive()
 
-    def __init__(
-        self, lengthscale: float = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, lengthscale: float = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
         super().__init__(bounds, lengthscale=lengthscale, variance=variance)
 
     def _shape(self, s: Array) -> None:
@@ -35,14 +43,14 @@ class NeuralNetwork(Pairwise):
 
     def _expand(self, s: Array) -> tuple[Array, Array, dict[str, Array]]:
         np.clip(s, -1, 1, out=s)
-        cos2 = np.maximum((1 - s) * (1 + s), np.finfo(float).eps)  # |s| < 1, but it may round to 1
+        cos2 = np.maximum((1 - s) * (1 + s), np.finfo(float).eps)  # |s| < 1, but |s| may round to 1
         return np.arcsin(s), 1 / np.sqrt(cos2), {}
 
     def _features(self, X: Array) -> Array:
         return np.column_stack([np.ones(len(X)), X]) / self._norm(X)
 
     def _norm(self, X: Array) -> Array:
-        """N(x), (n, 1), without squaring anything large."""
+        """Return N(x), (n, 1), without squares of large numbers."""
         parts = np.column_stack([np.full(len(X), self.lengthscale), np.ones(len(X)), X])
         largest = np.abs(parts).max(axis=1, keepdims=True)
         return largest * np.linalg.norm(parts / largest, axis=1, keepdims=True)

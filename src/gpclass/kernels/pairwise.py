@@ -1,6 +1,7 @@
-"""Kernels of the form variance * h(s), with s an inner product or -½ squared distance of features of x and z.
+"""Kernels of the form variance * h(s), where s is an inner product or -½ squared distance of features of x and z.
 
-A member supplies h, its slope, and (unless they are x / lengthscale) the features; the rest is here.
+A subclass supplies h, its slope, and the features if they are not x / lengthscale. `Pairwise` evaluates whole matrices,
+cross covariances, columns and pullbacks, all by one loop over tiles (tiles.py) of similarities (similarity.py).
 """
 
 from __future__ import annotations
@@ -10,59 +11,62 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array
-from .comparisons import Buffer, Comparison, lower_tiles, summed_product, tiles
+from .base import Array, RowEvaluator
 from .leaf import Leaf
 from .parameters import Positive
+from .similarity import Similarity, WeightSums
+from .tiles import TileBuffer, lower_tiles, summed_product, tiles
 
 
 class Pairwise(Leaf):
+    """A kernel variance * h(s)."""
+
     lengthscale = Positive(may_be_vector=True)
 
-    _comparison: ClassVar[type[Comparison]]
-    _slope_is_shape: ClassVar[bool] = False  # h' = h, so that a known value makes s and h superfluous
+    _similarity: ClassVar[type[Similarity]]
+    _slope_is_shape: ClassVar[bool] = False  # whether h' = h; a given value then replaces s and h
+    _has_feature_parameters: ClassVar[bool] = False  # whether `_feature_parameters` is overridden
 
-    # -- what a member supplies --------------------------------------------------------------------------------------
+    # -- what a subclass supplies --------------------------------------------------------------------------------------
 
     @abstractmethod
     def _shape(self, s: Array) -> None:
-        """s becomes h(s), in place."""
+        """Replace s by h(s), in place."""
 
     @abstractmethod
     def _expand(self, s: Array) -> tuple[Array, Any, dict[str, Array]]:
-        """h(s), h'(s), and dh/dlog of parameters within h, by name. May overwrite s."""
+        """Return h(s), h'(s), and dh/dlog of the parameters within h, by name. May overwrite s."""
 
     def _features(self, X: Array) -> Array:
+        """Return the features (n, q) of X (n, D)."""
         self._check_columns(X)
         return X / self.lengthscale
 
     def _feature_parameters(self, X: Array, F: Array, dF: Array) -> dict[str, Any]:
-        """What parameters other than a common lengthscale of the features get from one side's dL/dF."""
+        """Return derivatives in the parameters of the features, other than a common lengthscale, from dL/dF."""
         return {}
 
     def _scale_parameters(self, scale_gradient: Array) -> dict[str, Any]:
+        """Return derivatives in parameters from those in the logs of lengthscales of each feature."""
         return {"lengthscale": scale_gradient}
 
     def _to_inputs(self, X: Array, F: Array, dF: Array) -> Array:
-        """dL/dX from dL/dF."""
+        """Return dL/dX from dL/dF."""
         return dF / self.lengthscale
 
-    # -- values ------------------------------------------------------------------------------------------------------
+    # -- values --------------------------------------------------------------------------------------------------------
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
-        X, Z = self._centred(X, Z)
-        F = self._safe_features(X)
-        if Z is None:
-            return self._symmetric(F)
-        return self._cross(F, self._safe_features(Z))
+        _, _, similarity = self._compared(X, Z)
+        return self._symmetric(similarity) if Z is None else self._rectangular(similarity)
 
-    def _symmetric(self, F: Array) -> Array:
-        n, variance, buffer = len(F), self.variance, Buffer()
-        comparison, own = self._comparison(F, F), self._comparison.with_self(F)
-        K = np.empty((n, n))
-        for I, J in lower_tiles(n):
+    def _symmetric(self, similarity: Similarity) -> Array:
+        """Return k for H = F. Tiles of the lower triangle are computed and mirrored."""
+        variance, buffer, own = self.variance, TileBuffer(), similarity.with_self(similarity.F)
+        K = np.empty(similarity.shape)
+        for I, J in lower_tiles(len(K)):
             s = buffer(I, J)
-            comparison.tile(I, J, s)
+            similarity.tile(I, J, s)
             if I == J:
                 _make_symmetric(s, own[I])
             self._shape(s)
@@ -72,92 +76,112 @@ class Pairwise(Leaf):
                 K[J, I] = s.T
         return K
 
-    def _cross(self, F: Array, H: Array) -> Array:
-        variance, buffer, comparison = self.variance, Buffer(), self._comparison(F, H)
-        K = np.empty((len(F), len(H)))
+    def _rectangular(self, similarity: Similarity) -> Array:
+        variance, buffer = self.variance, TileBuffer()
+        K = np.empty(similarity.shape)
         for I, J in tiles(*K.shape):
-            s = buffer(I, J)
-            comparison.tile(I, J, s)
+            target = K[I, J]
+            s = target if target.flags.c_contiguous else buffer(I, J)
+            similarity.tile(I, J, s)
             self._shape(s)
-            np.multiply(s, variance, out=K[I, J])
+            np.multiply(s, variance, out=target)
         return K
+
+    def _row_evaluator(self, X: Array) -> RowEvaluator:
+        """Compute the features once; a column then costs a matrix-vector product and n evaluations of h."""
+        X, _ = self._centred(X, None)
+        F = self._safe_features(X)
+        similarity = self._similarity(F[:0], F, by_rows=True)
+        return lambda indices, rows: self._rectangular(similarity.select(indices, rows))
 
     def _diagonal(self, X: Array) -> Array:
         X, _ = self._centred(X, None)
         return self._self_values(self._safe_features(X))
 
     def _self_values(self, F: Array) -> Array:
-        s = self._comparison.with_self(F)
+        s = self._similarity.with_self(F)
         self._shape(s)
         return self.variance * s
 
-    # -- derivatives -------------------------------------------------------------------------------------------------
+    # -- derivatives ---------------------------------------------------------------------------------------------------
 
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
-        X, Z = self._centred(X, Z)
-        F = self._safe_features(X)
-        H = F if Z is None else self._safe_features(Z)
-        comparison = self._comparison(F, H)
-        parts = self._contract(comparison, G, Z is None, value, inputs or self._features_matter())
-        dF, dH = comparison.gradients()
-        sides = [(X, F, dF + dH)] if Z is None else [(X, F, dF), (Z, H, dH)]
-        parts.update(self._scale_parameters(comparison.scale_gradient()))
-        for side in sides:
+        X, Z, similarity = self._compared(X, Z)
+        # dL/dF is needed for its parameters, and for dL/dX if X is on both sides
+        weights = WeightSums(similarity, self._has_feature_parameters or (inputs and Z is None))
+        slopes = self._contract(similarity, weights, G, Z is None, value, inputs or self._features_matter())
+        slopes |= self._scale_parameters(weights.scale_gradient())
+        F, H = similarity.F, similarity.H
+        sides = [(X if Z is None else Z, H, weights.right_gradient())]
+        if weights.MH is not None:
+            sides.append((X, F, weights.left_gradient()))
+        for side in sides if self._has_feature_parameters else ():
             for name, part in self._feature_parameters(*side).items():
-                parts[name] = parts.get(name, 0.0) + part
-        return self._gradient(parts), self._to_inputs(*sides[-1]) if inputs else None
+                slopes[name] = slopes.get(name, 0.0) + part
+        dinputs = self._to_inputs(*sides[0]) if inputs else None
+        if dinputs is not None and Z is None:
+            dinputs += self._to_inputs(*sides[1])
+        return self._gradient(slopes), dinputs
 
     def _contract(
-        self, comparison: Comparison, G: Array, symmetric: bool, value: Array | None, features: bool
+        self, similarity: Similarity, weights: WeightSums, G: Array, symmetric: bool, value: Array | None, features: bool
     ) -> dict[str, Any]:
-        """Feed dL/ds to the comparison by tiles; gradients in the variance and the parameters within h come back."""
+        """Add dL/ds to `weights` by tiles; return the derivatives in the variance and in the parameters within h."""
         value = value if self._slope_is_shape else None
-        parts: dict[str, Any] = {"variance": 0.0}
-        own = self._comparison.with_self(comparison.F)
-        weights, products = Buffer(), Buffer()
+        slopes: dict[str, Any] = {"variance": 0.0}
+        own = similarity.with_self(similarity.F)
+        weight_buffer, buffer = TileBuffer(), TileBuffer()
         for I, J in lower_tiles(len(G)) if symmetric else tiles(*G.shape):
-            S, s = weights(I, J), products(I, J)
-            np.copyto(S, G[I, J])
-            if symmetric and I != J:
-                S += G[J, I].T
+            M = weight_buffer(I, J)
+            given = np.add(G[I, J], G[J, I].T, out=M) if symmetric and I != J else G[I, J]
             if value is not None:
-                S *= value[I, J]
-                parts["variance"] += S.sum()
+                np.multiply(given, value[I, J], out=M)
+                slopes["variance"] += M.sum()
             else:
-                comparison.tile(I, J, s)
+                s = buffer(I, J)
+                similarity.tile(I, J, s)
                 if symmetric and I == J:
                     np.fill_diagonal(s, own[I])
-                S *= self.variance
+                np.multiply(given, self.variance, out=M)
                 h, slope, inner = self._expand(s)
-                parts["variance"] += summed_product(S, h)
+                slopes["variance"] += summed_product(M, h)
                 for name, derivative in inner.items():
-                    parts[name] = parts.get(name, 0.0) + summed_product(S, derivative)
-                S *= slope
+                    slopes[name] = slopes.get(name, 0.0) + summed_product(M, derivative)
+                M *= slope
             if features:
-                comparison.add(I, J, S)
-        return parts
+                weights.add(I, J, M)
+        return slopes
 
     def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
         X, _ = self._centred(X, None)
         F = self._safe_features(X)
-        h, slope, inner = self._expand(self._comparison.with_self(F))
+        h, slope, inner = self._expand(self._similarity.with_self(F))
         weights = self.variance * g
-        dF = self._comparison.with_self_gradient(F, weights * slope)
-        parts: dict[str, Any] = {"variance": weights @ h} | {name: weights @ part for name, part in inner.items()}
-        parts |= self._scale_parameters(-np.sum(F * dF, axis=0))
-        parts |= self._feature_parameters(X, F, dF)
-        return self._gradient(parts), self._to_inputs(X, F, dF)
+        dF = self._similarity.with_self_gradient(F, weights * slope)
+        slopes: dict[str, Any] = {"variance": weights @ h} | {name: weights @ part for name, part in inner.items()}
+        slopes |= self._scale_parameters(-np.sum(F * dF, axis=0))
+        slopes |= self._feature_parameters(X, F, dF)
+        return self._gradient(slopes), self._to_inputs(X, F, dF)
 
     def _features_matter(self) -> bool:
         return any(any(p.free) for name, p in self._parameters.items() if name != "variance")
 
-    # -- preparations ------------------------------------------------------------------------------------------------
+    # -- features ------------------------------------------------------------------------------------------------------
+
+    def _compared(self, X: Array, Z: Array | None) -> tuple[Array, Array | None, Similarity]:
+        """Return X and Z, centred if only differences matter, and the similarities of their features."""
+        X, Z = self._centred(X, Z)
+        F = self._safe_features(X)
+        return X, Z, self._similarity(F, F if Z is None else self._safe_features(Z))
 
     def _centred(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
-        """Inputs about the mean of X, where only differences count: fewer digits cancel, whatever stands in Z."""
-        if not self._comparison.shift_invariant:
+        """Subtract the mean of X from X and Z if only differences matter: small numbers lose fewer digits.
+
+        The rows of Z do not enter the mean, so that the covariances of a test point do not depend on other test points.
+        """
+        if not self._similarity.shift_invariant:
             return X, Z
         with np.errstate(over="ignore", invalid="ignore"):
             mean = X.sum(axis=0) / max(1, len(X))
@@ -175,7 +199,7 @@ class Pairwise(Leaf):
             )
 
     def _safe_features(self, X: Array) -> Array:
-        """Features, after making sure that k(x, x), and with it all of k, is finite."""
+        """Return the features, or raise ValueError if k(x, x) is not finite. If it is, all of k is finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             F = self._features(X)
             finite = np.isfinite(self._self_values(F)).all()
@@ -186,7 +210,7 @@ class Pairwise(Leaf):
 
 
 def _make_symmetric(s: Array, diagonal: Array) -> None:
-    """Give a tile on the diagonal its exact diagonal and symmetry (a matrix product has them only up to rounding)."""
+    """Make a tile on the diagonal exactly symmetric, with an exact diagonal. A matrix product rounds both."""
     lower = np.tril(s, -1)
     np.add(lower, lower.T, out=s)
     np.fill_diagonal(s, diagonal)

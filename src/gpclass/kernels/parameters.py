@@ -1,4 +1,4 @@
-"""Positive parameters of a kernel: one number, or one per input column; each with bounds, each free or fixed."""
+"""Positive parameters of a kernel: one number, or one per input column. Each value has bounds and is free or fixed."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ import numpy as np
 
 from .base import Array
 
-LOG_REACH = np.log(1e5)  # default bounds: this far to either side of the value given
+DEFAULT_LOG_WIDTH = np.log(1e5)  # default bounds of a log parameter: this far to either side of the given value
 
 
 @dataclass(frozen=True)
 class Parameter:
-    values: tuple[float, ...]
-    log_bounds: tuple[tuple[float, float], ...]
-    free: tuple[bool, ...]
-    is_vector: bool  # one value per input column, even if there is only one column
+    """A positive parameter. Its value, logs and bounds are read with the properties below."""
+
+    values: tuple[float, ...]  # one value, or one per input column
+    log_bounds: tuple[tuple[float, float], ...]  # lower and upper bound of the log of each value
+    free: tuple[bool, ...]  # whether each value is part of theta
+    is_vector: bool  # whether there is one value per input column (there may be only one column)
 
     @classmethod
     def make(cls, name: str, value: Any, bounds: Any, may_be_vector: bool) -> Parameter:
+        """Return a free parameter, or raise ValueError if the value or its bounds are not positive and finite."""
         array = _positive(name, value, may_be_vector)
         values = np.atleast_1d(array)
-        default = np.log(values)[:, None] + [-LOG_REACH, LOG_REACH]
+        default = np.log(values)[:, None] + [-DEFAULT_LOG_WIDTH, DEFAULT_LOG_WIDTH]
         log_bounds = default if bounds is None else _log_bounds(name, bounds, len(values))
         pairs = tuple((float(low), float(high)) for low, high in log_bounds)
         return cls(tuple(values.tolist()), pairs, (True,) * len(values), array.ndim == 1)
 
     @property
     def value(self) -> Any:
-        """A float, or a read-only array with one value per column."""
+        """A float, or a read-only array with one value per input column."""
         if not self.is_vector:
             return self.values[0]
         array = np.array(self.values)
@@ -40,34 +43,33 @@ class Parameter:
 
     @property
     def log_free(self) -> Array:
+        """Logs of the free values."""
         return np.log([v for v, free in zip(self.values, self.free, strict=True) if free])
 
     @property
     def bounds_free(self) -> Array:
-        """(k, 2) logs of the bounds of the free values."""
+        """Logs of the bounds of the free values, (k, 2)."""
         pairs = [pair for pair, free in zip(self.log_bounds, self.free, strict=True) if free]
         return np.array(pairs).reshape(-1, 2)
 
     def labels(self, name: str) -> list[str]:
-        """A label for each value, fixed ones too."""
+        """Return a label for each value, free or fixed: 'lengthscale[0]', or 'lengthscale' for a number."""
         return [f"{name}[{i}]" for i in range(len(self.values))] if self.is_vector else [name]
 
     def moved(self, logs: Array) -> Parameter:
-        """The free values replaced by the exponentials of `logs`."""
+        """Return the parameter with the free values set to the exponentials of `logs`."""
         with np.errstate(over="ignore"):
             new = np.exp(logs)
         bad = ~(np.isfinite(new) & (new > 0))
         if bad.any():
-            raise ValueError(
-                f"theta holds logs; exp({logs[bad][0]:.6g}) is {new[bad][0]:.3g}, not positive and finite."
-            )
-        # exp(log v) may differ from v in the last digit; an unchanged entry keeps its value
+            raise ValueError(f"theta holds logs; exp({logs[bad][0]:.6g}) is {new[bad][0]:.3g}, not positive and finite.")
+        # exp(log v) may differ from v in the last digit, so an unchanged entry keeps its value
         values = np.array(self.values)
         values[list(self.free)] = np.where(logs == self.log_free, values[list(self.free)], new)
         return replace(self, values=tuple(values.tolist()))
 
     def marked(self, index: int | None, free: bool) -> Parameter:
-        """One value (or all, for None) fixed or freed."""
+        """Return the parameter with one value (all values if `index` is None) freed or fixed."""
         flags = tuple(free if index in (None, i) else old for i, old in enumerate(self.free))
         return replace(self, free=flags)
 
@@ -81,7 +83,13 @@ class Parameter:
 
 
 class Positive:
-    """Declares a parameter in the body of a kernel class, and reads it: `kernel.variance`."""
+    """Declaration of a parameter in the body of a kernel class. `kernel.variance` then gives its value.
+
+    Parameters
+    ----------
+    may_be_vector : bool, default=False
+        Whether the parameter may have one value per input column.
+    """
 
     def __init__(self, may_be_vector: bool = False) -> None:
         self.may_be_vector = may_be_vector
@@ -94,7 +102,7 @@ class Positive:
 
 
 def split_label(label: str) -> tuple[str, int | None]:
-    """'lengthscale[2]' -> ('lengthscale', 2); 'variance' -> ('variance', None)."""
+    """Split a label: 'lengthscale[2]' gives ('lengthscale', 2), 'variance' gives ('variance', None)."""
     match = re.fullmatch(r"(.*)\[(\d+)\]", label)
     return (match[1], int(match[2])) if match else (label, None)
 

@@ -1,6 +1,6 @@
-"""A kernel for each class: PerClass(RBF(1.0), RBF(3.0), Matern52()) takes the place of a kernel that all classes share.
+"""A kernel for each class: PerClass(RBF(1.0), RBF(3.0), Matern52()) replaces a kernel that all classes share.
 
-Its values have the class before all else: k(X) is (C, n, n), k(X, Z) is (C, n, m), k.diag(X) is (C, n).
+The first axis of its values is the class: k(X) is (C, n, n), k(X, Z) is (C, n, m), k.diag(X) is (C, n).
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel, Part, Standalone
+from .base import Array, Kernel, Part, pullback_arguments
+from .leaf import split_theta
 
 
-class PerClass(Standalone):
-    """Kernels of the latent functions of several classes, with their parameters in a row."""
+class PerClass(Kernel):
+    """Kernels of the latent functions of several classes.
+
+    Parameters
+    ----------
+    *kernels : Kernel
+        One kernel for each class, at least two. theta contains their parameters one after the other.
+    """
 
     kernels: tuple[Kernel, ...]
-    _instead = "PerClass(k1 + k2, k3, …)"
 
     def __init__(self, *kernels: Kernel) -> None:
         if len(kernels) < 2 or not all(isinstance(k, Kernel) and not isinstance(k, PerClass) for k in kernels):
@@ -27,6 +33,16 @@ class PerClass(Standalone):
     def __len__(self) -> int:
         return len(self.kernels)
 
+    @property
+    def class_kernels(self) -> tuple[Kernel, ...]:
+        return self.kernels
+
+    @property
+    def leaves(self) -> tuple[Kernel, ...]:
+        return tuple(leaf for k in self.kernels for leaf in k.leaves)
+
+    # -- values and derivatives ----------------------------------------------------------------------------------------
+
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
         return np.stack([k(X, Z) for k in self.kernels])
 
@@ -34,31 +50,28 @@ class PerClass(Standalone):
         return np.stack([k.diag(X) for k in self.kernels])
 
     def pullback(self, X, Z=None, G=None, *, inputs: bool = False, value: Any = None) -> Any:
-        """As for every kernel, with G, (C, n, n) or (C, n, m), and gradients in inputs summed over the classes."""
-        if G is None:
-            Z, G = None, Z
-        parts = []
-        for c, (k, g) in enumerate(zip(self.kernels, self._by_class(G), strict=True)):
-            args = (X, g) if Z is None else (X, Z, g)
-            parts.append(k.pullback(*args, inputs=inputs, value=None if value is None else value[c]))
-        return self._joined(parts, inputs)
+        """Return the gradients for G (C, n, n) or (C, n, m); those in the inputs are summed over the classes."""
+        Z, G = pullback_arguments(Z, G)
+        values = [None] * len(self) if value is None else value
+        each = zip(self.kernels, self._by_class(G), values, strict=True)
+        return self._joined([k.pullback(X, Z, g, inputs=inputs, value=v) for k, g, v in each], inputs)
 
     def pullback_diag(self, X, g, *, inputs: bool = False) -> Any:
         each = zip(self.kernels, self._by_class(g), strict=True)
-        return self._joined([k.pullback_diag(X, part, inputs=inputs) for k, part in each], inputs)
+        return self._joined([k.pullback_diag(X, own, inputs=inputs) for k, own in each], inputs)
 
     def _by_class(self, G):
         if np.ndim(G) < 2 or len(G) != len(self):
-            raise ValueError(f"derivatives must have one part for each of {len(self)} classes, but are {np.shape(G)}")
+            raise ValueError(f"derivatives need one part for each of {len(self)} classes; got shape {np.shape(G)}")
         return G
 
     @staticmethod
-    def _joined(parts, inputs):
+    def _joined(gradients, inputs):
         if not inputs:
-            return np.concatenate(parts)
-        return np.concatenate([dtheta for dtheta, _ in parts]), sum(dX for _, dX in parts)
+            return np.concatenate(gradients)
+        return np.concatenate([dtheta for dtheta, _ in gradients]), sum(dX for _, dX in gradients)
 
-    # parameters -----------------------------------------------------------------------------------------------------
+    # -- parameters ----------------------------------------------------------------------------------------------------
 
     @property
     def theta(self) -> Array:
@@ -73,11 +86,8 @@ class PerClass(Standalone):
         return np.concatenate([k.bounds.reshape(-1, 2) for k in self.kernels])
 
     def with_theta(self, theta: ArrayLike) -> PerClass:
-        theta = np.asarray(theta, float)
-        if theta.shape != self.theta.shape:
-            raise ValueError(f"theta needs {len(self.theta)} values, one for each of {self.names}; got shape {theta.shape}")
-        parts = np.split(theta, np.cumsum([len(k.theta) for k in self.kernels])[:-1])
-        return PerClass(*(k.with_theta(t) for k, t in zip(self.kernels, parts, strict=True)))
+        pieces = split_theta(theta, [len(k.theta) for k in self.kernels], self)
+        return PerClass(*(k.with_theta(t) for k, t in zip(self.kernels, pieces, strict=True)))
 
     def fix(self, *names: str) -> PerClass:
         return self._marked(names, "fix")
@@ -86,7 +96,7 @@ class PerClass(Standalone):
         return self._marked(names, "free")
 
     def _marked(self, names: tuple[str, ...], how: str) -> PerClass:
-        """A name is that of one class's parameter ("class0.lengthscale") or of all classes' ("lengthscale")."""
+        """Fix or free the parameter of one class ("class0.lengthscale") or of all classes ("lengthscale")."""
         kernels = list(self.kernels)
         for name in names:
             first, _, rest = name.partition(".")
@@ -96,7 +106,10 @@ class PerClass(Standalone):
         return PerClass(*kernels)
 
     def parts(self) -> list[Part]:
-        """The first part in every class, the second in every class, and so on; kernels without that part are whole."""
+        """Return the first part of every class, the second part of every class, and so on.
+
+        A class whose kernel has no such part keeps its whole kernel.
+        """
         each = [k.parts() for k in self.kernels]
         return [self._joined_parts([p[i] if i < len(p) else None for p in each]) for i in range(max(map(len, each)))]
 
@@ -115,3 +128,11 @@ class PerClass(Standalone):
 
     def __repr__(self) -> str:
         return f"PerClass({', '.join(map(repr, self.kernels))})"
+
+
+def covariances_with(kernel: Kernel, Z: Array, X: Array) -> Any:
+    """Return k(Z, X) for inputs Z (M, D), or one matrix for each class, (C, M, m), for inputs Z (C, M, D)."""
+    if np.ndim(Z) == 2:
+        return kernel(Z, X)
+    kernels = kernel.class_kernels if len(kernel.class_kernels) > 1 else [kernel] * len(Z)
+    return np.stack([k(own, X) for k, own in zip(kernels, Z, strict=True)])

@@ -9,19 +9,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import Array
-from .comparisons import Distance
 from .pairwise import Pairwise
 from .parameters import Positive
+from .similarity import Distance
 
 
 class Periodic(Pairwise):
     """k(x, z) = variance * exp(-2 Σ_d sin²(π (x_d - z_d) / period) / lengthscale_d²).
 
-    An RBF kernel on the circle: with φ = 2π x / period, (cos φ - cos φ')² + (sin φ - sin φ')² = 4 sin²((φ - φ') / 2).
+    It is an RBF kernel on a circle: with φ = 2π x / period, (cos φ - cos φ')² + (sin φ - sin φ')² = 4 sin²((φ - φ') / 2).
+
+    Parameters
+    ----------
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    period : float, default=1.0
+        The period of all input columns.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
     """
 
-    _comparison = Distance
+    _similarity = Distance
     _slope_is_shape = True
+    _has_feature_parameters = True
     period = Positive()
 
     def __init__(
@@ -43,7 +55,7 @@ class Periodic(Pairwise):
 
     def _features(self, X: Array) -> Array:
         self._check_columns(X)
-        phase = 2 * np.pi * (np.fmod(X, self.period) / self.period)  # fmod is exact, however many periods
+        phase = 2 * np.pi * (np.fmod(X, self.period) / self.period)  # fmod is exact, even after many periods
         return np.hstack([np.cos(phase) / self.lengthscale, np.sin(phase) / self.lengthscale])
 
     def _scale_parameters(self, scale_gradient: Array) -> dict[str, Any]:
@@ -51,7 +63,7 @@ class Periodic(Pairwise):
         return {"lengthscale": cosines + sines}
 
     def _feature_parameters(self, X: Array, F: Array, dF: Array) -> dict[str, Any]:
-        return {"period": -np.sum(X * self._to_inputs(X, F, dF))}  # φ depends on x / period only
+        return {"period": -np.sum(X * self._to_inputs(X, F, dF))}  # φ depends on x / period only, so d/dlog period = -x d/dx
 
     def _to_inputs(self, X: Array, F: Array, dF: Array) -> Array:
         (cosines, sines), (dcosines, dsines) = np.hsplit(F, 2), np.hsplit(dF, 2)

@@ -1,4 +1,4 @@
-"""Polynomial kernel: all monomials up to a degree."""
+"""Polynomial kernel, whose features are all monomials up to a degree."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .base import Array
-from .comparisons import Inner
 from .pairwise import Pairwise
+from .similarity import Inner
 
 
 class Polynomial(Pairwise):
-    """k(x, z) = variance * (1 + Σ_d x_d z_d / lengthscale_d²)^degree, degree 1, 2 or 3."""
+    """k(x, z) = variance * (1 + Σ_d x_d z_d / lengthscale_d²)^degree.
 
-    _comparison = Inner
+    Parameters
+    ----------
+    degree : {1, 2, 3}, default=2
+        The degree. It is not learned.
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
+
+    _similarity = Inner
     degree: int
 
     def __init__(

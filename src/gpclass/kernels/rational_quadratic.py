@@ -1,4 +1,4 @@
-"""Rational quadratic kernel: a mixture of RBF kernels over lengthscales."""
+"""Rational quadratic kernel: a mixture of RBF kernels with different lengthscales."""
 
 from __future__ import annotations
 
@@ -9,15 +9,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import Array
-from .comparisons import Distance
 from .pairwise import Pairwise
 from .parameters import Positive
+from .similarity import Distance
 
 
 class RationalQuadratic(Pairwise):
-    """k(x, z) = variance * (1 + r² / (2 alpha))^-alpha; a large alpha approaches RBF."""
+    """k(x, z) = variance * (1 + r² / (2 alpha))^-alpha, r² = Σ_d (x_d - z_d)² / lengthscale_d².
 
-    _comparison = Distance
+    Parameters
+    ----------
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    variance : float, default=1.0
+        The variance σ_f².
+    alpha : float, default=1.0
+        The weight of long distances. As alpha grows, the kernel approaches RBF.
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
+
+    _similarity = Distance
     alpha = Positive()
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Squared exponential kernel, also called Gaussian."""
+"""RBF kernel, also called squared exponential or Gaussian."""
 
 from __future__ import annotations
 
@@ -9,14 +9,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import Array
-from .comparisons import Distance
 from .pairwise import Pairwise
+from .similarity import Distance
 
 
 class RBF(Pairwise):
-    """k(x, z) = variance * exp(-½ r²), r² = Σ_d (x_d - z_d)² / lengthscale_d²."""
+    """k(x, z) = variance * exp(-½ r²), r² = Σ_d (x_d - z_d)² / lengthscale_d².
 
-    _comparison = Distance
+    Parameters
+    ----------
+    lengthscale : float or array_like of shape (D,), default=1.0
+        One lengthscale, or one for each input column.
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
+
+    _similarity = Distance
     _slope_is_shape = True
 
     def __init__(

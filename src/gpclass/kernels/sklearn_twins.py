@@ -1,7 +1,8 @@
 """Translation of scikit-learn's Gaussian process kernels.
 
-Twins agree in value at every setting of the parameters. Theirs have no variance; ours gets it from a ConstantKernel
-factor, or is fixed at 1. Fixed hyperparameters stay fixed, bounds carry over. The order of theta is ours.
+The twin of a kernel has the same values for all settings of the parameters. Most kernels of scikit-learn have no variance:
+the variance of the twin comes from a ConstantKernel factor, or is fixed at 1. Fixed hyperparameters stay fixed, and bounds
+are kept. theta has the order of gpclass.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TWINS = (
 
 
 def as_kernel(obj: Any) -> Kernel:
-    """A kernel of ours as it is, one of scikit-learn's translated."""
+    """Return a gpclass kernel unchanged, or the translation of a scikit-learn kernel. Raise TypeError for other objects."""
     if isinstance(obj, Kernel):
         return obj
     from sklearn.gaussian_process.kernels import Kernel as SklearnKernel
@@ -40,18 +41,26 @@ def as_kernel(obj: Any) -> Kernel:
 
 
 def from_sklearn(kernel: Any) -> Kernel:
-    """The twin of a kernel from sklearn.gaussian_process.kernels.
+    """Return the gpclass kernel with the same values, or raise TypeError if there is none.
 
-    ExpSineSquared uses the Euclidean distance, Periodic each column's: they are twins for one input column, so ours
-    gets a lengthscale vector of length one, and refuses other inputs. A DotProduct becomes Constant + Linear.
+    A DotProduct becomes Constant + Linear. ExpSineSquared depends on the Euclidean distance, and Periodic on the distances
+    in each column, so they agree for one input column only. The Periodic kernel therefore gets a lengthscale vector of
+    length one, and raises ValueError for inputs with more columns.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The kernel to translate.
+
+    Returns
+    -------
+    Kernel
+        Its twin.
     """
     from sklearn.gaussian_process import kernels as sk
 
     match kernel:
-        case (
-            sk.Product(k1=sk.ConstantKernel() as factor, k2=other)
-            | sk.Product(k1=other, k2=sk.ConstantKernel() as factor)
-        ):
+        case sk.Product(k1=sk.ConstantKernel() as factor, k2=other) | sk.Product(k1=other, k2=sk.ConstantKernel() as factor):
             return _times_constant(factor, other)
         case sk.Sum():
             return Sum(from_sklearn(kernel.k1), from_sklearn(kernel.k2))
@@ -70,7 +79,7 @@ def from_sklearn(kernel: Any) -> Kernel:
 
 
 def _unit_variance(kernel: Any) -> Leaf:
-    """Twins with a variance of their own, which scikit-learn's lack: here 1 and free."""
+    """Return the twin of a kernel that has no variance in scikit-learn. The variance of the twin is 1 and free."""
     from sklearn.gaussian_process import kernels as sk
 
     match kernel:
@@ -109,7 +118,10 @@ def _dot_product(kernel: Any) -> Kernel:
 
 
 def _exponentiation(kernel: Any) -> Kernel:
-    """(σ₀² + x·z)^d = σ₀^2d (1 + x·z/σ₀²)^d: a free σ₀ would tie our lengthscale and variance, so it must be fixed."""
+    """Return the twin of a power of DotProduct: (σ₀² + x·z)^d = σ₀^2d (1 + x·z/σ₀²)^d.
+
+    σ₀ must be fixed, because it determines both the lengthscale and the variance of Polynomial.
+    """
     from sklearn.gaussian_process import kernels as sk
 
     base, exponent = kernel.kernel, kernel.exponent
@@ -118,13 +130,15 @@ def _exponentiation(kernel: Any) -> Kernel:
     if not isinstance(base, sk.DotProduct) or exponent not in (2, 3):
         raise _no_twin(kernel)
     if not base.hyperparameter_sigma_0.fixed or base.sigma_0 == 0:
-        raise TypeError(f'{kernel} has a twin only if sigma_0 > 0 and sigma_0_bounds="fixed". Or use our Polynomial.')
+        raise TypeError(
+            f'{kernel} has a twin only if sigma_0 > 0 and sigma_0_bounds="fixed". Alternative: gpclass.kernels.Polynomial.'
+        )
     twin = Polynomial(int(exponent), lengthscale=base.sigma_0, variance=base.sigma_0 ** (2 * exponent))
     return twin.fix("lengthscale", "variance")
 
 
 def _make(cls: Any, kernel: Any, one_column: bool = False, **attributes: str) -> Any:
-    """`cls` with its parameters, their bounds and what is fixed read from attributes of a scikit-learn kernel."""
+    """Return a `cls` kernel with values, bounds and fixed parameters from attributes of a scikit-learn kernel."""
     values, bounds, fixed = {}, {}, []
     for ours, theirs in attributes.items():
         hyperparameter = getattr(kernel, f"hyperparameter_{theirs}")

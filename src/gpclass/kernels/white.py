@@ -1,4 +1,4 @@
-"""White noise: independent from point to point."""
+"""White noise, independent for each point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from .leaf import Leaf
 
 
 class White(Leaf):
-    """k(X) = variance * I; k(X, Z) = 0, even where rows of X and Z are equal: they are different draws."""
+    """k(X) = variance * I, and k(X, Z) = 0 even where rows of X and Z are equal, because each row has its own noise.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
 
     def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
         super().__init__(bounds, variance=variance)

@@ -1,18 +1,11 @@
-"""Covariances of a kernel between rows of X as sparse engines take them, and the way back from their derivatives."""
+"""Covariances of a kernel between rows of X as sparse engines take them, and gradients from derivatives in them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import Kernel, PerClass
-from ..kernels.bound import BoundKernel
-
-
-class KernelColumns(BoundKernel):
-    """k(X) of which columns are computed when asked for: `diag`, `columns(indices, rows=None)`, `take(rows)`."""
-
-    def take(self, rows: np.ndarray) -> KernelColumns:
-        return KernelColumns(self.kernel, self.X[rows])
+from ..kernels import Kernel
+from ..kernels.columns import KernelColumns
 
 
 class KernelGradient:
@@ -34,20 +27,21 @@ class KernelGradient:
 
 def covariances(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelColumns]:
     """Covariances of each latent function; the same object for all where they share a kernel."""
-    if not isinstance(kernel, PerClass):
+    own = kernel.class_kernels
+    if len(own) == 1:
         return [KernelColumns(kernel, X)] * n_latents
-    if len(kernel) != n_latents:
-        raise ValueError(f"there are kernels for {len(kernel)} classes, but {n_latents} latent functions")
-    return [KernelColumns(k, X) for k in kernel.kernels]
+    if len(own) != n_latents:
+        raise ValueError(f"there are kernels for {len(own)} classes, but {n_latents} latent functions")
+    return [KernelColumns(k, X) for k in own]
 
 
 def gradients(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelGradient]:
-    """A sink of derivatives for each latent function; the same object for all where they share a kernel."""
-    if not isinstance(kernel, PerClass):
+    """A collector of derivatives for each latent function; the same object for all where they share a kernel."""
+    if len(kernel.class_kernels) == 1:
         return [KernelGradient(kernel, X)] * n_latents
-    return [KernelGradient(k, X) for k in kernel.kernels]
+    return [KernelGradient(k, X) for k in kernel.class_kernels]
 
 
 def gathered(sinks: list[KernelGradient]) -> np.ndarray:
-    """What has come together in them, in the order of the kernel's theta."""
+    """The collected gradient, in the order of the kernel's theta."""
     return sinks[0].total if all(s is sinks[0] for s in sinks) else np.concatenate([s.total for s in sinks])

@@ -26,8 +26,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
-from ..kernels import Kernel, PerClass
-from ..kernels.cross import covariance, pullback
+from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
 from ..sparse.step import RowSites, State, repaired, take_step
 from ..sparse.sweep import InducingFit, squeezed
@@ -81,7 +80,7 @@ class InducingKernel:
     Z: np.ndarray  # (1 or C, M, D)
 
     def _groups(self) -> list[tuple[Kernel, np.ndarray]]:
-        kernels = self.kernel.kernels if isinstance(self.kernel, PerClass) else (self.kernel,)
+        kernels = self.kernel.class_kernels
         count = max(len(kernels), len(self.Z))
         if {len(kernels), len(self.Z)} - {1, count}:
             raise ValueError(f"there are kernels for {len(kernels)} classes, but inducing inputs for {len(self.Z)}")
@@ -94,19 +93,19 @@ class InducingKernel:
         """K_fu (G, m, M) and k_diag (G, m)."""
         groups = self._groups()
         diag = np.broadcast_to(self.kernel.diag(X), (len(groups), len(X)))
-        return np.stack([covariance(kernel, X, Z) for kernel, Z in groups]), diag
+        return np.stack([kernel(X, Z) for kernel, Z in groups]), diag
 
     def gram(self) -> np.ndarray:
-        return np.stack([covariance(kernel, Z) for kernel, Z in self._groups()])
+        return np.stack([kernel(Z) for kernel, Z in self._groups()])
 
     def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives in the kernel's θ, and in Z."""
-        per_class = isinstance(self.kernel, PerClass)
+        per_class = len(self.kernel.class_kernels) > 1
         theta, dZ = self.kernel.pullback_diag(X, G.diag if per_class else G.diag.sum(0)), np.zeros_like(self.Z)
         parts = []
         for g, (kernel, Z) in enumerate(self._groups()):
-            of_cross, moved = pullback(kernel, X, Z, G.fu[g], K.K_fu[g])
-            of_gram, moved_too = pullback(kernel, Z, None, G.uu[g], K.K_uu[g])
+            of_cross, moved = kernel.pullback(X, Z, G.fu[g], inputs=True, value=K.K_fu[g])
+            of_gram, moved_too = kernel.pullback(Z, G.uu[g], inputs=True, value=K.K_uu[g])
             parts.append(of_cross + of_gram)
             dZ[g % len(dZ)] += moved + moved_too
         return theta + (np.concatenate(parts) if per_class else sum(parts)), dZ

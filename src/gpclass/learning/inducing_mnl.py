@@ -21,11 +21,11 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient
-from ..kernels import Correlated, Kernel
-from ..numerics.separable import Separable
+from ..kernels import Kernel
+from ..numerics.separable import Separable, classes_of, inputs_of
 from ..sparse.mnl_selection import InducingSet, RowCovariance, choose
 from ..sparse.sparse_mnl import SparseFit, batches, set_size
-from .columns import KernelColumns, covariances
+from .columns import covariances
 from .objective import LOOSE, Evaluation, Objective
 from .optimise import Search, Step, maximise
 from .priors import log_prior
@@ -77,16 +77,16 @@ def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0)
 
 def row_covariance(kernel: Kernel, X: np.ndarray, n_classes: int) -> RowCovariance:
     """Covariances of all latent values at rows of X, of which columns are computed when asked for."""
-    if isinstance(kernel, Correlated):
-        return RowCovariance([KernelColumns(kernel.kernel, X)], n_classes, kernel.classes.matrix)
-    return RowCovariance.of(covariances(kernel, X, n_classes), n_classes)
+    on_inputs, between = kernel.separated
+    columns = RowCovariance.of(covariances(on_inputs, X, n_classes), n_classes).columns
+    return RowCovariance(columns, n_classes, between)
 
 
 def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingInputs) -> InducingCovariance:
     """What the engine takes."""
     uu, fu, diag = kernel(at.Z), kernel(X, at.Z), kernel.diag(X)
     if at.chosen is not None:  # a row with itself: noise of the kernel (White) is there too
-        _plain(fu)[at.same] = _plain(diag)[..., at.chosen.rows]
+        inputs_of(fu)[at.same] = inputs_of(diag)[..., at.chosen.rows]
     return InducingCovariance(uu, fu, diag, at.inputs, at.classes)
 
 
@@ -96,9 +96,9 @@ def pulled_back(
     """Gradient (p,) in the kernel's theta, and with `move` that (t, D) in the inducing inputs, else zero."""
     dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
     if at.chosen is not None:
-        fu = _with_inputs(fu, _plain(fu).copy())
-        dtheta = dtheta + kernel.pullback_diag(at.Z, _with_inputs(G.diag, _plain(fu)[at.same], blank=True))
-        _plain(fu)[at.same] = 0.0
+        fu = _with_inputs(fu, inputs_of(fu).copy())
+        dtheta = dtheta + kernel.pullback_diag(at.Z, _with_inputs(G.diag, inputs_of(fu)[at.same], blank=True))
+        inputs_of(fu)[at.same] = 0.0
     among = kernel.pullback(at.Z, G.uu, inputs=move, value=K.uu)
     across = kernel.pullback(X, at.Z, fu, inputs=move, value=K.fu)
     if not move:
@@ -106,14 +106,9 @@ def pulled_back(
     return dtheta + among[0] + across[0], among[1] + across[1]
 
 
-def _plain(part):
-    return part.inputs if isinstance(part, Separable) else part
-
-
 def _with_inputs(part, inputs, blank=False):
-    if not isinstance(part, Separable):
-        return inputs
-    return Separable(inputs, np.zeros_like(part.classes) if blank else part.classes)
+    classes = classes_of(part)
+    return inputs if classes is None else Separable(inputs, np.zeros_like(classes) if blank else classes)
 
 
 # the objective ------------------------------------------------------------------------------------------------------------

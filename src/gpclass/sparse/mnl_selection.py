@@ -21,7 +21,7 @@ import numpy as np
 
 from ..gaussian import Columns, MatrixColumns
 from ..gaussian.inducing_coupled import InducingCovariance
-from ..numerics.separable import Separable
+from ..numerics.separable import Separable, inputs_of
 
 SELECTIONS = ("active", "random", "k-means")
 NUMBERS = 1 << 21  # in an array of data × candidates
@@ -107,7 +107,7 @@ class RowCovariance:
     def inducing(self, chosen: InducingSet, before: Any = None) -> InducingCovariance:
         """What an engine takes; columns that an earlier fit has are not computed again."""
         fu = self._columns(chosen, before)
-        uu = np.take(_inputs(fu), chosen.rows, axis=-2)
+        uu = np.take(inputs_of(fu), chosen.rows, axis=-2)
         uu = self._wrapped(0.5 * (uu + np.swapaxes(uu, -1, -2)))
         return InducingCovariance(uu, fu, self.diag, chosen.inputs, chosen.classes).checked(len(self), self.n_classes)
 
@@ -115,10 +115,10 @@ class RowCovariance:
         if before is None or before.chosen is None:
             return self.cross(chosen.rows)
         t = len(before.chosen.rows)
-        known = _inputs(before.posterior.prior.K.fu)
+        known = inputs_of(before.posterior.prior.K.fu)
         if t == len(chosen.rows):
             return self._wrapped(known)
-        new = _inputs(self.cross(chosen.rows[t:]))
+        new = inputs_of(self.cross(chosen.rows[t:]))
         return self._wrapped(np.concatenate([known, new], axis=-1))
 
     def _joined(self, parts):
@@ -126,10 +126,6 @@ class RowCovariance:
 
     def _wrapped(self, inputs):
         return inputs if self.between is None else Separable(inputs, self.between)
-
-
-def _inputs(part):
-    return part.inputs if isinstance(part, Separable) else part
 
 
 # scores -------------------------------------------------------------------------------------------------------------------

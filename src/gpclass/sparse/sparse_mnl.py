@@ -32,7 +32,7 @@ from ..inference.iterate import COARSE, Status, warn_if_unfinished
 from ..inference.variational_mnl import VariationalFit
 from ..likelihoods.mnl_bound import BoundOptimum, multinomial_root
 from ..numerics import NotPositiveDefinite
-from ..numerics.separable import Separable
+from ..numerics.separable import Separable, inputs_of
 from .mnl_selection import SELECTIONS, InducingSet, RowCovariance, choose
 
 START = 1.0  # γ of [C] E.3
@@ -156,7 +156,7 @@ class SparseFit(VariationalFit):
         Ks, kd = (part if isinstance(part, Separable) else np.asarray(part, float) for part in (Ks, kd))
         if isinstance(Ks, Separable) != isinstance(K.uu, Separable):
             raise TypeError(f"Ks is of type {type(Ks).__name__}, but the covariance was of type {type(K.uu).__name__}")
-        cross, own, t = (_inputs(Ks), _inputs(kd), _inputs(K.uu).shape[-1])
+        cross, own, t = (inputs_of(Ks), inputs_of(kd), inputs_of(K.uu).shape[-1])
         if cross.ndim not in (2, 3) or cross.shape[-2] != t or own.shape[-1:] != cross.shape[-1:]:
             raise ValueError(
                 f"Ks must be ({t}, m) and kd (m,), or one per class, but they are {cross.shape} and {own.shape}; "
@@ -174,10 +174,6 @@ class SparseFit(VariationalFit):
         """(n, C) class probabilities given all other data, from the cavities; the inducing set is held."""
         slope = np.eye(self.likelihood.n_classes)[self.y] - self.bound.b
         return self.likelihood.predictive(*self.posterior.cavity(slope, self.bound.precision))
-
-
-def _inputs(part):
-    return part.inputs if isinstance(part, Separable) else part
 
 
 def _prepared(engine, y, likelihood):
@@ -429,15 +425,15 @@ def _from_sites(prior, W, root, nu):
 
 def _contains(new: InducingPrior, old: InducingPrior) -> bool:
     """Whether the variables of `old` are the first ones of `new`, under the same covariances."""
-    s, t = len(old), _inputs(old.K.uu).shape[-1]
+    s, t = len(old), inputs_of(old.K.uu).shape[-1]
     if len(new) < s or new.jitter != old.jitter or not np.array_equal(new.between, old.between):
         return False
     same = np.array_equal(new.K.inputs[:s], old.K.inputs) and np.array_equal(new.K.classes[:s], old.K.classes)
-    if not same or _inputs(new.K.uu).ndim != _inputs(old.K.uu).ndim:
+    if not same or inputs_of(new.K.uu).ndim != inputs_of(old.K.uu).ndim:
         return False
     pairs = (
-        (_inputs(new.K.uu)[..., :t, :t], _inputs(old.K.uu)),
-        (_inputs(new.K.fu)[..., :t], _inputs(old.K.fu)),
-        (_inputs(new.K.diag), _inputs(old.K.diag)),
+        (inputs_of(new.K.uu)[..., :t, :t], inputs_of(old.K.uu)),
+        (inputs_of(new.K.fu)[..., :t], inputs_of(old.K.fu)),
+        (inputs_of(new.K.diag), inputs_of(old.K.diag)),
     )
     return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-10, atol=1e-10 * np.abs(b).max()) for a, b in pairs)

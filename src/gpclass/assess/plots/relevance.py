@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...kernels.base import is_kernel
 from ..models import classifier, input_names
 from .common import COLOURS, axes, plain
 
@@ -15,7 +16,7 @@ MANY = 30  # inputs shown; the others are summed up in words
 
 def relevances(kernel: Any) -> dict[str, np.ndarray]:
     """1/lengthscale (D,) of each part of a kernel that has one lengthscale per input, by the part's name."""
-    leaves = [leaf for leaf in kernel._leaves() if np.ndim(getattr(leaf, "lengthscale", 0.0)) == 1]
+    leaves = [leaf for leaf in kernel.leaves if np.ndim(leaf.lengthscale) == 1]
     names = [type(leaf).__name__ for leaf in leaves]
     numbered = [f"{name} {names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
     return {name: 1 / np.asarray(leaf.lengthscale) for name, leaf in zip(numbered, leaves, strict=True)}
@@ -30,7 +31,7 @@ def plot_relevance(
     the kernel sees them, so bars are comparable where inputs are standardised. `part` chooses among the parts of a kernel
     that have a lengthscale for each input (see `relevances`); the first is the default.
     """
-    if hasattr(model, "_leaves"):
+    if is_kernel(model):
         kernel, names = model, feature_names
     else:
         kernel, names = classifier(model).kernel_, input_names(model) if feature_names is None else feature_names

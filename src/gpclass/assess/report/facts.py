@@ -331,7 +331,7 @@ def _in_words(kernel, parts) -> str:
             "Each input has a lengthscale of its own. Relevance is its inverse: an input of long lengthscale hardly changes "
             "the prediction over the range of the data."
         )
-    found = [leaf.lengthscale for leaf in kernel._leaves() if "lengthscale" in getattr(leaf, "_parameters", {})]
+    found = [leaf.lengthscale for leaf in kernel.leaves if leaf.lengthscale is not None]
     single = [float(value) for value in found if np.ndim(value) == 0]
     if not single:
         return "The kernel has no lengthscales, so it ranks no inputs."

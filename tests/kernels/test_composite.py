@@ -1,9 +1,21 @@
-"""Terms of sums: each alone is what the whole becomes when the other terms are switched off."""
+"""Sums and products: arithmetic, names, and terms alone, which are the sum with the other terms switched off."""
 
 import numpy as np
 import pytest
 
-from gpclass.kernels import RBF, ClassCovariance, Constant, Correlated, Linear, Matern32, PerClass, White
+from gpclass.kernels import (
+    RBF,
+    ClassCovariance,
+    Constant,
+    Correlated,
+    Linear,
+    Matern32,
+    Matern52,
+    PerClass,
+    Product,
+    Sum,
+    White,
+)
 
 X = np.random.default_rng(0).normal(size=(6, 2))
 SUMS = {
@@ -52,3 +64,33 @@ def test_a_fixed_variance_cannot_be_switched_off():
     assert parts[2].kernel == White(0.5).fix("variance")
     assert (RBF().fix("variance") + White().fix("variance")).parts() == []
     assert [part.kernel for part in (RBF().fix("variance") + Linear()).parts()] == [RBF().fix("variance")]
+
+
+def test_fix_in_composites():
+    k = RBF() + RBF() * White()
+    assert k.fix("rbf2.variance").names == ["rbf1.lengthscale", "rbf1.variance", "rbf2.lengthscale", "white.variance"]
+    assert k.fix("variance").names == ["rbf1.lengthscale", "rbf2.lengthscale"]
+    assert k.fix("variance").free("white.variance").names == ["rbf1.lengthscale", "rbf2.lengthscale", "white.variance"]
+    for unknown in ("alpha", "rbf.variance", "white.lengthscale"):
+        with pytest.raises(ValueError, match=r"rbf1\.lengthscale"):
+            k.fix(unknown)
+
+
+def test_arithmetic():
+    assert RBF() + Matern52() + White() == Sum(RBF(), Matern52(), White())
+    assert RBF() * (Matern52() * White()) == Product(RBF(), Matern52(), White())
+    assert 2 * RBF() == Product(Constant(2), RBF())
+    assert np.float64(2) * RBF() == Product(Constant(2), RBF())
+    assert RBF() + 0.5 == Sum(RBF(), Constant(0.5))
+    assert sum([RBF(), White()]) == RBF() + White()
+    with pytest.raises(ValueError, match="variance must be a positive"):
+        -1 * RBF()
+    with pytest.raises(TypeError):
+        RBF() + "White"
+    with pytest.raises(TypeError, match="takes kernels"):
+        Sum(RBF(), 1.0)
+
+
+def test_leaves():
+    kernel = 2.0 * (RBF() + Linear()) * White()
+    assert kernel.leaves == (Constant(2.0), RBF(), Linear(), White())

@@ -1,0 +1,79 @@
+"""Tiles of a matrix, and matrix products that stay in one thread.
+
+Kernel matrices are evaluated tile by tile, so that temporary arrays stay in a core's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+
+from .base import Array
+
+TILE_SIDE = 192  # rows and columns of a square tile of 0.3 MB; a power of two would make transposing slow
+TILE_AREA = TILE_SIDE**2
+# OpenBLAS uses one thread up to ONE_THREAD_WORK multiplications. Most products of a tile are too short to share: on a
+# busy machine the wait for a second thread takes up to fifty times as long as the product. They are split into small ones.
+ONE_THREAD_WORK = 2**19 - 1
+SHARED_WORK = 2**24  # from here on sharing costs no more than splitting, even on a busy machine
+INNER_LENGTH = 96  # inner dimension of the small products; if it were longer they would have very few rows
+
+
+def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
+    """Row and column ranges of tiles that cover an n × m matrix. Tiles of a narrow or a flat matrix are longer."""
+    if 0 < n * m <= TILE_AREA:
+        return iter([(slice(0, n), slice(0, m))])
+    columns = max(1, min(m, max(TILE_SIDE, TILE_AREA // max(n, 1))))
+    rows = TILE_AREA // columns
+    return product(_ranges(n, rows), _ranges(m, columns))
+
+
+def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
+    """Tiles that cover the lower triangle of an n × n matrix. Those on the diagonal are square."""
+    ranges = _ranges(n, TILE_SIDE)
+    return ((I, J) for I, J in product(ranges, ranges) if J.start <= I.start)
+
+
+class TileBuffer:
+    """Memory for one tile, reused for tiles of all shapes."""
+
+    def __init__(self) -> None:
+        self._memory: Array | None = None  # allocated on first use
+
+    def __call__(self, I: slice, J: slice) -> Array:
+        """Return an uninitialised C-ordered array with the shape of the tile."""
+        if self._memory is None:
+            self._memory = np.empty(TILE_AREA)
+        shape = I.stop - I.start, J.stop - J.start
+        return self._memory[: shape[0] * shape[1]].reshape(shape)
+
+
+def multiply(A: Array, B: Array, out: Array | None = None) -> Array:
+    """Return A @ B, computed in one thread unless the product is long enough to share."""
+    out = np.empty((len(A), B.shape[1])) if out is None else out
+    work = len(A) * B.size
+    if work <= ONE_THREAD_WORK or work >= SHARED_WORK:
+        np.dot(A, B, out=out)
+    elif len(B) > 1.5 * INNER_LENGTH:
+        first, *others = _ranges(len(B), INNER_LENGTH)
+        multiply(A[:, first], B[first], out)
+        for part in others:
+            out += multiply(A[:, part], B[part])
+    elif B.shape[1] > TILE_SIDE:
+        for part in _ranges(B.shape[1], max(TILE_SIDE, ONE_THREAD_WORK // A.size)):
+            out[:, part] = multiply(A, B[:, part])
+    else:
+        for part in _ranges(len(A), max(1, ONE_THREAD_WORK // B.size)):
+            np.dot(A[part], B, out=out[part])
+    return out
+
+
+def summed_product(A: Array, B: Array) -> float:
+    """Return Σ A_ij B_ij. (`np.vdot` would use several threads.)"""
+    return np.einsum("ij,ij->", A, B)
+
+
+def _ranges(n: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
