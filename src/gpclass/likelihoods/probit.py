@@ -68,6 +68,10 @@ class Probit(Sigmoid):
     def predictive(self, mean, var) -> np.ndarray:
         return ndtr((mean + self.bias) / np.sqrt(1 + var))
 
+    def orthant(self, y, K) -> tuple[np.ndarray, np.ndarray]:
+        """Covariance (n, n) of g and lower limits for which p(y) = P(g > lower) under f ~ N(0, K)."""
+        return y[:, None] * (K + np.eye(len(y))) * y, -y * self.bias
+
     def bound(self, y, touch) -> Triple:
         """Constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at y (f + bias) = touch. [NR] (14)"""
         # corrected as log Φ(t) ≥ -½ t² + b t + c; the printed line lacks the log and the y
