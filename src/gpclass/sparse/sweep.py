@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..gaussian.full import EPS, NEGLIGIBLE, too_large
 from ..gaussian.inducing import (
     GradientSum,
     LowRankGradient,
@@ -189,8 +190,18 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
         if status.converged or sweep == engine.max_iter:
             break
         sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, data)
-    warn_if_unfinished(engine, status, stacklevel=4)
+    warn_if_unfinished(engine, replace(status, advice=advice(matrices.k_diag, tau)), stacklevel=4)
     return InducingFit(engine, q, rows, y, likelihood, sites, tau, nu, status, q.log_partition + value, shared)
+
+
+def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
+    """What to do about a run that did not settle, if rounding is why; else empty.
+
+    Inducing variables are known to about eps × the condition of I + Σ τ w wᵀ, as all rows' latent values are in B.
+    """
+    largest = float(np.max(k_diag, initial=0.0))
+    strength = 1 + float(np.max(np.abs(tau), initial=1.0)) * largest  # labels can have sites of precision one
+    return "" if EPS * len(tau) * strength < NEGLIGIBLE else too_large(np.array([[largest]]))
 
 
 class Mixer:
