@@ -123,7 +123,7 @@ def fit(
             impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
-            verbose=int(out.interactive),
+            verbose=int(out.reports if engine.lower() in comparing.SAMPLERS else out.interactive),
             id=id,
         )
         began = time.perf_counter()
