@@ -16,11 +16,13 @@ import pytest
 from typer.testing import CliRunner
 
 import gpclass
+from gpclass import choose
 from gpclass.assess import suspicious_labels
 from gpclass.choose import engine_named
 from gpclass.cli import app
 from gpclass.cli.compare import chosen_engines, default_engines, splits
 from gpclass.cli.models import latent_variances
+from gpclass.sampling import HMC
 from gpclass.tables import read_table
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -178,6 +180,19 @@ def test_an_engine_that_fails_is_shown(folder):
     assert told[-1]["note"].startswith("failed: ")
     line = run("compare", folder / "train.csv", "-t", "class", "--engines", "nested-ep", "--likelihood", "softmax", code=2)
     assert "all engines failed" in line.stderr
+
+
+def test_a_sampler_reports_progress_without_a_terminal(tmp_path, monkeypatch):
+    monkeypatch.setattr(choose, "HMC", lambda **_: HMC(n_draws=20, n_warmup=20, sample_hyper=True))  # a short run
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2))
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "class": np.where(X[:, 0] > 0, "up", "down")}).to_csv(tmp_path / "t.csv")
+    words = ["fit", tmp_path / "t.csv", "-t", "class", "-o", tmp_path / "m", "-e", "mcmc", "--json"]
+    loud = run(*words)
+    assert "20 steps of warm-up and 20 draws" in loud.stderr
+    assert "<" in loud.stderr  # time taken < time left
+    json.loads(loud.stdout)
+    assert "warm-up" not in run(*words, "-q").stderr
 
 
 def test_audit(tmp_path):

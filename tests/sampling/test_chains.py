@@ -105,6 +105,13 @@ def test_progress_goes_to_stderr(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_progress_in_a_log_file_is_a_line_now_and_then(capsys):
+    K, y = two_class_problem()
+    HMC(**{**SHORT, "n_draws": 400}, verbose=1).fit(K, y, Probit())
+    # the first and the last line, and one for every 5 seconds of a slow machine
+    assert capsys.readouterr().err.count("\r") <= 5
+
+
 def test_thinning_keeps_every_kth():
     K, y = two_class_problem()
     every = EllipticalSlice(**{**SHORT, "n_draws": 60}).fit(K, y, Probit())

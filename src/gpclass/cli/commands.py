@@ -15,7 +15,7 @@ import typer
 
 from .._version import __version__
 from .console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
-from .names import ENGINES, KERNELS
+from .names import ENGINES, KERNELS, SAMPLERS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,7 +123,7 @@ def fit(
             impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
-            verbose=int(out.interactive),
+            verbose=int(out.reports if engine.lower() in SAMPLERS else out.interactive),
             id=id,
         )
         began = time.perf_counter()

@@ -51,6 +51,11 @@ class Output:
         """Whether somebody watches."""
         return not self.quiet and sys.stderr.isatty()
 
+    @property
+    def reports(self) -> bool:
+        """Whether runs that may take minutes report progress and time left on stderr, terminal or not."""
+        return not self.quiet
+
     def progress(self) -> Progress:
         """A bar on stderr with the time left, on a terminal only."""
         return Progress(

@@ -22,6 +22,7 @@ ENGINES = (
     "gfitc",
     "mcmc",
 )
+SAMPLERS = ("mcmc",)  # of these
 KERNELS = (
     "rbf",
     "rbf-ard",

@@ -20,7 +20,7 @@ from .columns import Columns, MatrixColumns, MatrixGradient
 from .coupled import ContrastPosterior, CoupledPosterior, CoupledSystem, other_classes
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
-from .full import FullPosterior, too_large
+from .full import SMALLER, FullPosterior, too_large
 from .inducing import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
 from .inducing_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
 from .prior import Prior
@@ -28,6 +28,7 @@ from .sites import Sites, log_partition_1d, matched_sites, newton_sites
 from .stacked import StackedPosterior
 
 __all__ = [
+    "SMALLER",
     "ActivePosterior",
     "ActiveSites",
     "Columns",

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 
 from ..numerics import Factor, mirror_lower, refined, row_blocks, scaled_plus_identity
+from .full import factor_of_B
 from .sites import Sites
 
 EPS = np.finfo(float).eps
@@ -48,7 +49,7 @@ class CoupledSystem:
         self.inverse, P = [], np.zeros((n, n))
         self.log_det_parts = 0.0
         for c in range(C):
-            factor = Factor(scaled_plus_identity(self.K[c], self.root[:, c]), "I + √D K √D")
+            factor = factor_of_B(scaled_plus_identity(self.K[c], self.root[:, c]), "I + √D K √D", self.K)
             self.log_det_parts += factor.log_det
             self.inverse.append(mirror_lower(factor.into_inverse()))  # A_c⁻¹
             self._add_B(c, P)

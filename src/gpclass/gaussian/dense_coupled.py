@@ -21,7 +21,7 @@ from scipy.linalg.blas import dgemm
 
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, refined
 from ..numerics.separable import Separable, contrasts
-from .full import too_large
+from .full import factor_of_B
 from .sites import Sites
 
 EPS = np.finfo(float).eps
@@ -81,15 +81,7 @@ class DenseSystem:
             for b in range(a + 1):
                 B[a * n : (a + 1) * n, b * n : (b + 1) * n] = self._block(a, b)
         B.ravel()[:: size * n + 1] += 1.0
-        self.factor = self._factorised(B)
-
-    def _factorised(self, B):
-        try:
-            return _BlockFactor(B, "I + RᵀKR")
-        except NotPositiveDefinite as error:
-            if self.rounding < 1e-3:
-                raise
-            raise NotPositiveDefinite(too_large(self.products[0][0])) from error
+        self.factor = factor_of_B(B, "I + RᵀKR", self.products[0][0], _BlockFactor)
 
     @cached_property
     def rounding(self) -> float:

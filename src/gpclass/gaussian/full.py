@@ -11,6 +11,7 @@ so one factorisation and one triangular inverse give all that a sweep of any eng
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from ..numerics import (
 from .sites import Sites
 
 EPS = np.finfo(float).eps
+NEGLIGIBLE = 1e-3  # rounding of B's eigenvalues that cannot be why a factorisation fails
+SAFE = 1e8  # entries of K whose rounding is negligible among ten thousand rows, if no site precision is much above one
+SMALLER = "scale the kernel's variance down, or standardise the inputs"  # what to do where K is too large
 TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
 
 
@@ -137,16 +141,8 @@ class _PositiveSystem:
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau = K, tau
         self.root = np.sqrt(tau)
-        self.factor = self._factorised() if np.any(tau) else None
+        self.factor = factor_of_B(scaled_plus_identity(K, self.root), "I + √W K √W", K) if np.any(tau) else None
         self.log_det = self.factor.log_det if self.factor else 0.0
-
-    def _factorised(self):
-        try:
-            return Factor(scaled_plus_identity(self.K, self.root), "I + √W K √W")
-        except NotPositiveDefinite as error:
-            if len(self.K) * rounding_of_B(self.K, self.tau) < 1e-3:
-                raise
-            raise NotPositiveDefinite(too_large(self.K)) from error
 
     def apply_residual_precision(self, x):
         return self.root * self.factor.solve(self.root * x) if self.factor else np.zeros_like(x)
@@ -255,10 +251,25 @@ def rounding_of_B(K: np.ndarray, tau: np.ndarray) -> float:
     return EPS * float(np.max(1 + np.abs(tau) * np.diagonal(K)))
 
 
-def too_large(K: np.ndarray) -> str:
-    """What to say when rounding of K drowns what the data say."""
+def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> Any:
+    """Cholesky factor of B = I + √τ K √τ, or of another sum of the identity and a matrix made from K.
+
+    No eigenvalue of B is below one. So there are two reasons why this may fail: K is no covariance matrix, or rounding of K
+    outweighs the identity. The error says which. `K` (..., n, n) is for that message; its entries are finite.
+    """
+    rounding = len(B) * EPS * float(np.max(np.diagonal(B), initial=0.0))  # NaN where B overflows
+    try:
+        return kind(B, what)
+    except NotPositiveDefinite as error:
+        if rounding < NEGLIGIBLE:
+            raise
+        raise NotPositiveDefinite(too_large(K)) from error
+
+
+def too_large(K: np.ndarray, what: str = "K") -> str:
+    """The message for K (..., n, n) whose rounding is larger than what the data say."""
     largest = float(np.max(np.diagonal(K, axis1=-2, axis2=-1)))
     return (
-        f"K has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}, and its rank is too low to "
-        "bear that: scale the kernel's variance down."
+        f"{what} has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}, and its rank is too low to "
+        f"bear that (entries up to {SAFE:.0e} are safe): {SMALLER}."
     )

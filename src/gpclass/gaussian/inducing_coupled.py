@@ -24,9 +24,10 @@ from scipy.linalg.blas import dgemm, dgemv
 from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.sparse.csgraph import connected_components
 
-from ..numerics import Factor, NotPositiveDefinite, mirror_lower
+from ..numerics import NotPositiveDefinite, mirror_lower
 from ..numerics.separable import Separable, inputs_of
 from .dense_coupled import Covariance, class_factor
+from .full import factor_of_B
 
 LEAST = 1e-13  # part of a variable's variance that must not be known from the others
 NUMBERS = 1 << 18  # in a temporary array: rows are taken block by block
@@ -289,7 +290,7 @@ class InducingPosterior:
         if like is not None:  # of the same M
             self._half, self.log_det, self.cov = like._half, like.log_det, like.cov
             return
-        factor = Factor(M + np.eye(len(a)), "I + M")
+        factor = factor_of_B(M + np.eye(len(a)), "I + M", prior.prior_cov)
         self.log_det = factor.log_det
         self._half = np.asfortranarray(factor.whiten(np.eye(len(a))))
         self.cov = prior.residual + self._spread(prior.features)

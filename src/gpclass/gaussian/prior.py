@@ -41,7 +41,8 @@ class Prior:
     @classmethod
     def cholesky(cls, K: np.ndarray) -> Prior:
         """From the Cholesky factor of K, with a jitter of `JITTERS` on its diagonal."""
-        return _CholeskyPrior(np.stack([_jittered(k) for k in (K if K.ndim == 3 else K[None])]))
+        roots, covariances = zip(*(_jittered(k) for k in (K if K.ndim == 3 else K[None])), strict=True)
+        return _CholeskyPrior(np.stack(roots), np.stack(covariances))
 
     @property
     def rank(self) -> int:
@@ -68,8 +69,12 @@ class Prior:
 
 
 class _CholeskyPrior(Prior):
-    def __init__(self, root):
-        self.root = root
+    def __init__(self, root, covariance):
+        self.root, self._covariance = root, covariance
+
+    @property
+    def covariance(self):
+        return self._covariance
 
     def whiten(self, F):
         roots = np.broadcast_to(self.root, (len(F), *self.root.shape[1:]))
@@ -89,13 +94,14 @@ def _eigen(K):
 
 
 def _jittered(K):
+    """Cholesky factor of K with jitter, and that matrix."""
     n = len(K)
     for jitter in JITTERS:
-        A = np.array(K, order="F")
-        A.ravel(order="K")[:: n + 1] += jitter * max(np.trace(K) / n, np.finfo(float).tiny)
-        L, info = dpotrf(A, lower=1, overwrite_a=1, clean=1)
+        A = np.array(K, order="C")
+        A.ravel()[:: n + 1] += jitter * max(np.trace(K) / n, np.finfo(float).tiny)
+        L, info = dpotrf(A.T, lower=1, clean=1)  # a copy: A is needed too
         if info == 0:
-            return L
+            return L, A
     raise NotPositiveDefinite(
         f"K is not positive definite, even with {JITTERS[-1]:g} of its mean variance added to the diagonal"
     )

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
-from ..gaussian import Sites, newton_sites, too_large
+from ..gaussian import SMALLER, Sites, newton_sites, too_large
 from ..numerics import NotPositiveDefinite
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
@@ -104,7 +104,7 @@ def iterate(
         if not np.isfinite(change):
             raise FloatingPointError(
                 f"{type(engine).__name__}: what the likelihood says is not finite, or lost in rounding, under prior "
-                f"variances of {np.max(q.prior_var):.0e}: scale the kernel's variance down."
+                f"variances of {np.max(q.prior_var):.0e}: {SMALLER}."
             )
         if stands_still(q, change, engine.tol):
             return q, ending(q, sweep, change, engine.tol)

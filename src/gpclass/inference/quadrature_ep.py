@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from ..engines import Engine
-from ..gaussian import ContrastPosterior, Sites
+from ..gaussian import ContrastPosterior, Sites, too_large
 from ..likelihoods.multiclass import own_first, restore_order
-from ..numerics import hazard, hazard_curvature, log_ndtr
+from ..numerics import NotPositiveDefinite, hazard, hazard_curvature, log_ndtr
 from .fit import CoupledFit, prepare, start_sites
 from .independent_ep import Tilted, fit_independent
 from .iterate import Target, iterate, warn_if_unfinished
@@ -160,7 +160,10 @@ class _Contrasts:
     def _tilted(self, mean, cov):
         # Φ(g) says that x = g + noise is positive: x = mean + L e, each e standard normal above a bound set by those before
         d = mean.shape[1]
-        L = np.linalg.cholesky(cov + np.eye(d))
+        try:
+            L = np.linalg.cholesky(cov + np.eye(d))
+        except np.linalg.LinAlgError as error:  # a covariance plus the identity: only rounding can do that
+            raise NotPositiveDefinite(too_large(cov, "A cavity's covariance matrix")) from error
         e, log_mass = np.zeros((len(mean), len(self.points), d)), self.log_weights
         for k in range(d):
             bound = -(mean[:, k, None] + np.einsum("iqk,ik->iq", e, L[:, k])) / L[:, k, k, None]  # later e are zero as yet

@@ -21,7 +21,7 @@ import scipy
 from scipy.linalg import lstsq
 
 from ..engines import Engine
-from ..gaussian import DenseCoupledPosterior, Sites, precision_root, too_large
+from ..gaussian import SMALLER, DenseCoupledPosterior, Sites, precision_root, too_large
 from ..gaussian.dense_coupled import products
 from ..likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
 from ..numerics import Factor, NotPositiveDefinite
@@ -190,7 +190,7 @@ class Climb:
             if not np.isfinite(change):
                 raise FloatingPointError(
                     f"{type(engine).__name__}: the bound is not finite under prior variances of "
-                    f"{np.max(self.at.q.prior_cov):.0e}: scale the kernel's variance down."
+                    f"{np.max(self.at.q.prior_cov):.0e}: {SMALLER}."
                 )
             if change < engine.tol or change <= rounding:
                 break

@@ -42,6 +42,7 @@ FLAT = 1e-2  # slope below which a climb ends
 ARMIJO = 1e-4  # part of what a step promises that it must keep
 TRIES = 8  # of a line search
 STRETCHES = 4  # of a climb, at most
+PACE = 3  # major steps that tell what a search may still gain
 
 
 def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None = None) -> tuple[ActiveFit, Kernel, object]:
@@ -64,12 +65,17 @@ def update_active(
     return fit, rows[fit.rows]
 
 
-def maximise_active(objective: Objective, start: np.ndarray | None = None, verbose: int = 0) -> Search:
-    """Search for θ by major and minor steps; `objective.engine` is an IVM, whose `strategy`, `major` and `minor` count."""
+def maximise_active(
+    objective: Objective, start: np.ndarray | None = None, verbose: int = 0, needed: float | None = None
+) -> Search:
+    """Search for θ by major and minor steps; `objective.engine` is an IVM, whose `strategy`, `major` and `minor` count.
+
+    With `needed`, the search stops when it would not exceed this value even if it went on gaining as it did lately.
+    """
     search, idle, major = Search(), 0, objective.engine.major
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
     search.message = f"all {major} climbs were done"
-    origin = None
+    origin, reached = None, []
     for number in range(major + 1):
         evaluation, gain = _major_step(objective, theta, number, search)
         if origin is not None and gain > 0:
@@ -77,6 +83,11 @@ def maximise_active(objective: Objective, start: np.ndarray | None = None, verbo
         idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
         if verbose:
             sys.stderr.write(f"major step {number:2d}  objective {evaluation.value:.3f}\n")
+        assert search.best is not None, "a major step that could not be done at first has raised"
+        reached.append(search.best.value)
+        if needed is not None and _stays_below(needed, reached, major):
+            search.message = f"it would not exceed {needed:g}"
+            break
         if idle == PATIENCE:
             search.message = f"{PATIENCE} major steps in a row gained next to nothing"
             break
@@ -86,6 +97,14 @@ def maximise_active(objective: Objective, start: np.ndarray | None = None, verbo
                 search.message = "no step uphill is left"
                 break
     return search
+
+
+def _stays_below(needed: float, reached: list[float], major: int) -> bool:
+    """Whether the best values after each major step so far, continued at the pace of the last few, end below `needed`."""
+    if len(reached) <= PACE:
+        return False
+    pace = (reached[-1] - reached[-1 - PACE]) / PACE
+    return reached[-1] + pace * (major + 1 - len(reached)) < needed
 
 
 def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Search) -> tuple[Evaluation, float]:

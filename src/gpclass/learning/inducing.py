@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
@@ -26,16 +27,17 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
-from ..kernels import Kernel
+from ..kernels import Kernel, Part
 from ..numerics.fingerprint import fingerprint
 from ..sparse.step import RowSites, State, repaired, take_step
 from ..sparse.sweep import InducingFit, squeezed
 from ..sparse.training import Inducing, Training
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
-from .objective import LOOSE, Evaluation
+from .objective import LOOSE, TAIL, Evaluation, parts_of
 from .optimise import Search, maximise
-from .priors import log_prior
+from .priors import Flat, log_prior
+from .rivals import rivals_of
 from .streams import Order, Source, Summary, codes, finite, look, take_out, warn_if_uneven
 
 BATCH = 1024  # rows predicted at a time
@@ -637,10 +639,15 @@ class LowRankObjective:
     kernel: Kernel
     likelihood: Any
     engine: Any
-    priors: list
+    priors: list  # one per entry of the kernel's and likelihood's θ; none: all are Flat
     Z: np.ndarray  # (1 or C, M, D)
     unit: np.ndarray  # (D,)
     learn_inputs: bool = True
+
+    def __post_init__(self):
+        if not self.priors:
+            few = len(self.kernel.theta) + len(self.likelihood.theta)
+            object.__setattr__(self, "priors", [Flat()] * few)
 
     @property
     def theta(self) -> np.ndarray:
@@ -657,6 +664,23 @@ class LowRankObjective:
         inputs = [f"input[{i}]" for i in range(self.Z.size if self.learn_inputs else 0)]
         return [*self.kernel.names, *self.likelihood.names, *inputs]
 
+    @property
+    def tail(self) -> float:
+        """As for `Objective`: inducing inputs are many parameters, and the last of them move slowly."""
+        return TAIL if self.learn_inputs else 1.0
+
+    def parts(self) -> list[Part]:
+        """The terms of a sum of kernels, with the likelihood's parameters and the inducing inputs."""
+        return parts_of(self.kernel, self.theta)
+
+    def alone(self, part: Part) -> LowRankObjective:
+        """The same with one of `parts` for a kernel."""
+        few = len(self.priors)
+        return replace(self, kernel=part.kernel, priors=[self.priors[i] for i in part.own if i < few])
+
+    def of_fewer_rows(self) -> None:
+        """Covariances with inducing inputs are cheap: a search begins with all rows."""
+
     def at(self, theta: np.ndarray) -> tuple[Kernel, Any, np.ndarray]:
         p, r = len(self.kernel.theta), len(self.likelihood.theta)
         Z = theta[p + r :].reshape(self.Z.shape) * self.unit if self.learn_inputs else self.Z
@@ -670,7 +694,7 @@ class LowRankObjective:
 
     def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
         few = len(self.kernel.theta) + len(self.likelihood.theta)
-        prior, slope = log_prior(theta[:few], self.priors) if self.priors else (0.0, np.zeros(few))
+        prior, slope = log_prior(theta[:few], self.priors)
         loose = replace(self, engine=replace(self.engine, tol=max(tol, self.engine.tol)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit will say so
@@ -690,10 +714,18 @@ class LowRankObjective:
         return InducingModel(self.engine, kernel, likelihood, Z, posterior)
 
 
-def maximise_low_rank(objective: LowRankObjective, max_iter: int = 100, verbose: int = 0) -> tuple[InducingModel, Search]:
-    """L-BFGS-B on the evidence of settled sites ("outer")."""
+def maximise_low_rank(
+    objective: LowRankObjective, max_iter: int = 100, verbose: int = 0, starts: Sequence[np.ndarray] | None = None
+) -> tuple[InducingModel, Search]:
+    """L-BFGS-B on the evidence of settled sites ("outer").
+
+    It runs from each of `starts`, which are hyperparameters without inducing inputs; None: from those of the objective.
+    """
+    few = len(objective.priors)
+    thetas = [np.append(start, objective.theta[few:]) for start in starts or [objective.theta[:few]]]
+    rivals = rivals_of(objective)  # type: ignore[arg-type]
     with threads(len(objective.y), objective.Z, objective.likelihood.n_latents):
-        search = maximise(objective, [objective.theta], max_iter, verbose)  # type: ignore[arg-type]
+        search = maximise(objective, thetas, max_iter, verbose, rivals=rivals)  # type: ignore[arg-type]
         assert search.best is not None, "a search ends with an evaluation or an error"
         fit = objective.fit(search.best.theta, search.best.fit)[0]
     return objective.model(search.best.theta, fit), search

@@ -26,7 +26,7 @@ from ..numerics.separable import Separable, classes_of, inputs_of
 from ..sparse.mnl_selection import InducingSet, RowCovariance, choose
 from ..sparse.sparse_mnl import SparseFit, batches, set_size
 from .columns import covariances
-from .objective import LOOSE, Evaluation, Objective
+from .objective import LOOSE, TAIL, Evaluation, Objective
 from .optimise import Search, Step, maximise
 from .priors import log_prior
 
@@ -137,6 +137,11 @@ class InducingObjective:
         t, D = self.at.Z.shape
         return [*self.base.names, *(f"Z[{j},{d}]" for j in range(t if self.move else 0) for d in range(D))]
 
+    @property
+    def tail(self) -> float:
+        """As for `Objective`: inducing inputs are many parameters, and the last of them move slowly."""
+        return TAIL if self.move else 1.0
+
     def split(self, theta: np.ndarray) -> tuple[np.ndarray, InducingInputs]:
         """Hyperparameters, and the inducing inputs."""
         p = len(self.base.theta)
@@ -184,22 +189,25 @@ class InducingSearch(Search):
 
 
 def maximise_inducing(
-    objective: Objective, start: np.ndarray | None = None, max_iter: int = 100, verbose: int = 0
+    objective: Objective,
+    start: np.ndarray | None = None,
+    max_iter: int = 100,
+    verbose: int = 0,
+    at: InducingInputs | None = None,
+    needed: float | None = None,
 ) -> InducingSearch:
     """Choose inducing variables and search for hyperparameters; `objective.engine` is a SparseVariationalMNL.
 
-    With max_iter=0 the hyperparameters stay as they are, and the inducing inputs where they were chosen.
+    With max_iter=0 the hyperparameters stay as they are, and the inducing inputs where they were chosen. `at` are inducing
+    variables that were chosen before, to begin with instead of a choice. With `needed`, the last search stops as soon as it
+    is clear whether its maximum is above this value.
     """
     engine, search = objective.engine, InducingSearch()
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
-    if engine.selection == "k-means":
-        C = objective.likelihood.n_classes
-        at, best = k_means(objective.X, C, set_size(engine, len(objective.y), C), engine.random_state), None
-    else:
-        at, best = _chosen(objective, theta, max_iter, search, verbose)
+    at, best = _chosen(objective, theta, max_iter, search, verbose) if at is None else (at, None)
     final = InducingObjective(objective, at, engine.move and max_iter > 0, None if best is None else best.fit)
     theta = np.concatenate([theta if best is None else best.theta, at.Z.ravel() if final.move else []])
-    best = _climb(final, theta, max_iter, search, verbose)
+    best = _climb(final, theta, max_iter, search, verbose, needed)
     hyper, search.at = final.split(best.theta)
     search.fit = final.finish(best)
     search.best = replace(best, theta=hyper, gradient=best.gradient[: len(hyper)], fit=search.fit)
@@ -207,8 +215,10 @@ def maximise_inducing(
 
 
 def _chosen(objective, theta, max_iter, search, verbose):
-    """An inducing set among the rows, and the last evaluation on the way to it."""
+    """An inducing set, and the last evaluation on the way to it; None if it was chosen at once."""
     engine, C = objective.engine, objective.likelihood.n_classes
+    if engine.selection == "k-means":
+        return k_means(objective.X, C, set_size(engine, len(objective.y), C), engine.random_state), None
     rng = np.random.default_rng(engine.random_state)
     chosen, best = InducingSet.empty(), None
     *sizes, last = batches(engine, len(objective.y), C)
@@ -224,14 +234,14 @@ def _chosen(objective, theta, max_iter, search, verbose):
     return InducingInputs.at_rows(objective.X, chosen), best
 
 
-def _climb(objective: InducingObjective, theta, max_iter, search, verbose) -> Evaluation:
+def _climb(objective: InducingObjective, theta, max_iter, search, verbose, needed=None) -> Evaluation:
     """The best evaluation of a few steps of the optimiser from θ, noted in `search` as a run of its own."""
     number = search.history[-1].run + 1 if search.history else 0
     if max_iter < 1:
         found = objective.evaluate(theta)
         search.history.append(Step(number, 0, theta, found.value, found.fit.log_evidence, found.fit.n_iter))
         return found
-    run = maximise(objective, [theta], max_iter, verbose)  # type: ignore[arg-type]
+    run = maximise(objective, [theta], max_iter, verbose, needed=needed)  # type: ignore[arg-type]
     search.history += [step._replace(run=number) for step in run.history]
     search.n_iter += run.n_iter
     search.message, search.problem = run.message, run.problem

@@ -21,11 +21,13 @@ from .inducing import LowRankObjective, Trainer, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
 from .optimise import Search, maximise
-from .rivals import rivals_of
+from .rivals import rivals_of, whole_searches
 from .streams import Arrays, Source, look
 
 SETTLED = 1 << 26  # covariances with inducing inputs up to which all rows are swept at once where there is nothing to learn
 FEW_ROWS = 2000  # times latent functions, up to which sites are settled for each evaluation unless the engine says otherwise
+LEAST_SAMPLE = 400  # rows among which terms of a sum are compared before training on minibatches, if there are so many
+SHARE = 3  # of them for each inducing point
 HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that moves sites alone
 
 
@@ -79,10 +81,18 @@ def _active(objective, starts, verbose):
         fit, kernel, likelihood = fit_active(objective, objective.theta)
         learned = Learned(fit, kernel, likelihood, objective.X[fit.rows], [], 1, fit.rows)
     else:
-        search = _best([maximise_active(objective, start, verbose) for start in starts])
+        def active(some, start, hold=False, like=None, needed=None):
+            return maximise_active(_held(some) if hold else some, start, verbose, needed)
+
+        search = _best(whole_searches(objective, starts, active))
         fit = search.best.fit
         learned = _learned(search, fit, objective.X[fit.rows], fit.rows)
     return learned if objective.engine.augment is None else _augmented(objective, learned)
+
+
+def _held(objective):
+    """The same with an engine that chooses rows once and leaves hyperparameters where they are."""
+    return replace(objective, engine=replace(objective.engine, major=0))
 
 
 def _augmented(objective, learned):
@@ -96,7 +106,11 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
     if not starts:
         search = maximise_inducing(objective, max_iter=0)
     else:
-        search = _best([maximise_inducing(objective, start, max_iter, verbose) for start in starts])
+        def inducing(some, start, hold=False, like=None, needed=None):
+            at = None if like is None else like.at
+            return maximise_inducing(some, start, 0 if hold else max_iter, verbose, at, needed)
+
+        search = _best(whole_searches(objective, starts, inducing))
     at = search.at
     assert at is not None, "a search ends somewhere"
     return _learned(search, search.fit, at.Z, None if at.chosen is None else at.chosen.rows)
@@ -117,13 +131,41 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
     if not starts:
         engine = replace(engine, **HELD)
     runs = []
-    for number, start in enumerate(starts or [objective.theta]):
+    for number, start in enumerate([_promising(objective, start, max_iter, seed) for start in starts] or [objective.theta]):
         kernel, likelihood = objective.at(start)
         here = engine if number == 0 else _numbered(engine, number)
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
     # a single pass of an engine that keeps rows ends without an estimate
     return trained(max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf)))
+
+
+def _promising(objective, start, max_iter, seed):
+    """Where training on minibatches begins: at `start`, or for a sum of kernels where a search among some rows ends.
+
+    That search settles the sites, holds the inducing inputs, and compares the sum with its terms. To train each term alone
+    would take much longer, and noise of the evidence would hide what the terms differ by.
+    """
+    if not objective.parts():
+        return start
+    some = objective.of_rows(max(FEW_ROWS // objective.likelihood.n_latents, LEAST_SAMPLE))
+    n = len(some.y)
+    fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.y)), max(1, n // SHARE)))
+    low_rank = _low_rank(replace(some, engine=fewer), Arrays(some.X, some.y), seed, moving=False)
+    best = maximise_low_rank(low_rank, max_iter, 0, [start])[1].best
+    assert best is not None, "a search that could not begin has raised"
+    return best.theta
+
+
+def _low_rank(objective, source, seed, moving):
+    """The objective of settled sites, with inducing inputs chosen among all rows."""
+    engine, likelihood = objective.engine, objective.likelihood
+    summary = look(source, (seed, 0))
+    Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
+    X = np.asarray(objective.X, float)
+    return LowRankObjective(
+        X, objective.y, objective.kernel, likelihood, engine, objective.priors, Z, summary.spread, moving
+    )
 
 
 def _settles(objective, learning: bool) -> bool:
@@ -159,22 +201,14 @@ def trained(trainer: Trainer) -> Learned:
 def _all_at_once(objective, starts, max_iter, verbose, source, seed):
     """Sites settled for each evaluation."""
     engine, likelihood = objective.engine, objective.likelihood
-    summary = look(source, (seed, 0))
-    Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
-    unit, moving = summary.spread, engine.learn_inputs
-    low_rank = LowRankObjective(
-        objective.X, objective.y, objective.kernel, likelihood, engine, objective.priors, Z, unit, moving
-    )
+    low_rank = _low_rank(objective, source, seed, engine.learn_inputs)
+    Z = low_rank.Z
     if not starts:
         fit, bound, _ = replace(low_rank, learn_inputs=False).fit(objective.theta)
         kept = TrainedFit(engine, fit.posterior, likelihood, fit.log_evidence, len(objective.y))
         run = _to_go_on(objective, source, fit, Z, seed, HELD)
         return Learned(kept, bound.kernel, likelihood, _shared(Z), [], 1, trainer=run)
-    searches = []
-    for start in starts:
-        kernel, begun = objective.at(start)
-        searches.append(maximise_low_rank(replace(low_rank, kernel=kernel, likelihood=begun), max_iter, verbose))
-    model, search = max(searches, key=lambda pair: pair[1].best.value if pair[1].best else -np.inf)
+    model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
     found = search.best
     assert found is not None, "a search that could not begin has raised"
     kept = TrainedFit(engine, model.posterior, model.likelihood, found.fit.log_evidence, len(objective.y))
@@ -184,8 +218,8 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         model.kernel,
         model.likelihood,
         _shared(model.Z),
-        [step for _, some in searches for step in some.history],
-        max(1, sum(some.n_iter for _, some in searches)),
+        search.history,
+        max(1, search.n_iter),
         trainer=_to_go_on(there, source, found.fit, model.Z, seed),
         problem=search.problem,
     )

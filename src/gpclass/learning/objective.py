@@ -18,6 +18,7 @@ from .priors import log_prior
 
 LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
 MANY = 300  # rows times latent functions from which on a search is first made among fewer rows
+TAIL = 10.0  # times the gain of the last iteration that a search which moves inducing inputs may still gain
 FEW, LEAST, SHARE = 400, 60, 3  # a third of the rows, and no more or less than these
 
 
@@ -56,6 +57,11 @@ class Objective:
     def names(self) -> list[str]:
         return [*self.kernel.names, *self.likelihood.names]
 
+    @property
+    def tail(self) -> float:
+        """How many times the gain of the last iteration a search may still gain: next to nothing, with so few parameters."""
+        return 1.0
+
     def at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
         """Kernel and likelihood with these hyperparameters."""
         p = len(self.kernel.theta)
@@ -63,11 +69,7 @@ class Objective:
 
     def parts(self) -> list[Part]:
         """The terms of a sum of kernels, with places and values of the likelihood's parameters."""
-        p, own = len(self.kernel.theta), self.likelihood.theta
-        rest = p + np.arange(len(own))
-        return [
-            Part(part.kernel, np.append(part.own, rest), np.append(part.theta, own)) for part in self.kernel.parts()
-        ]
+        return parts_of(self.kernel, self.theta)
 
     def alone(self, part: Part) -> Objective:
         """The same with one of `parts` for a kernel."""
@@ -78,8 +80,15 @@ class Objective:
         n = len(self.y)
         if n * self.likelihood.n_latents < MANY or n // SHARE < LEAST:
             return None
+        return self.of_rows(min(FEW, n // SHARE))
+
+    def of_rows(self, count: int) -> Objective:
+        """The same with at most so many rows, spread evenly over labels and order of the data."""
+        n = len(self.y)
+        if n <= count:
+            return self
         by_label = np.argsort(self.y, kind="stable")
-        rows = np.sort(by_label[np.linspace(0, n - 1, min(FEW, n // SHARE)).astype(int)])
+        rows = np.sort(by_label[np.linspace(0, n - 1, count).astype(int)])
         return replace(self, X=self.X[rows], y=self.y[rows])
 
     def fit(self, theta: np.ndarray, start: Any = None) -> tuple[Fit, Kernel, Any, np.ndarray]:
@@ -125,6 +134,13 @@ class Objective:
 
     def _describe(self, theta: np.ndarray) -> str:
         return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.names, theta, strict=True))
+
+
+def parts_of(kernel: Kernel, theta: np.ndarray) -> list[Part]:
+    """The terms of a sum of kernels. `theta` begins with the kernel's parameters; each part keeps all that follow these."""
+    p = len(kernel.theta)
+    rest = np.arange(p, len(theta))
+    return [Part(part.kernel, np.append(part.own, rest), np.append(part.theta, theta[p:])) for part in kernel.parts()]
 
 
 def _loosened(engine, tol):

@@ -68,18 +68,19 @@ def maximise(
     verbose: int = 0,
     fewer: Objective | None = None,
     rivals: Sequence[Any] = (),
+    needed: float | None = None,
 ) -> Search:
     """Run L-BFGS-B from each of `starts`, or from where the search of an objective of `fewer` rows ends.
 
-    `rivals` (see `learning.rivals`) may ask for further runs. Raises only if the objective cannot be evaluated at any of the
-    starts.
+    `rivals` (see `learning.rivals`) may ask for further runs. With `needed`, a run stops as soon as it is clear whether its
+    maximum is above this value. Raises only if the objective cannot be evaluated at any of the starts.
     """
     search = Search()
     errors = []
     for number, start in enumerate(starts):
         start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
         try:
-            Run(objective, number, search, verbose, metric).go(start, max_iter)
+            Run(objective, number, search, verbose, metric, needed=needed).go(start, max_iter)
         except NoStart as failure:
             errors.append(failure.error)
     _challenged(objective, search, max_iter, rivals, len(starts), verbose)
@@ -271,7 +272,7 @@ class Run:
         if self.inverse_curvature is None:
             return np.inf
         newton = float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
-        return DOUBT * newton if self.iteration == 0 else max(DOUBT * newton, self.gain)
+        return DOUBT * newton if self.iteration == 0 else max(DOUBT * newton, self.objective.tail * self.gain)
 
     def _stop_if_done(self) -> None:
         if self._slope(self.iterate) < SLOPE_TOL:

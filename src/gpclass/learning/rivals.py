@@ -10,11 +10,19 @@ What is compared is the objective of the sum, log evidence plus log prior of all
 terms switched off is the term's own objective plus the log prior density of the other terms' parameters there. (A proper
 prior on logs of parameters gives a variance of nearly zero a low density. So under priors, "weak" ones included, the log
 evidence alone may be a little lower than that of a term.)
+
+What a rival asks of a kind of search stands in `Terms`: how to fit a term alone, and what a start of the sum is worth. There
+are two kinds. `GradientTerms` serves runs of L-BFGS-B on one objective: dense engines, and inducing points whose sites are
+settled. `WholeTerms` serves searches that choose rows on the way (active sets, inducing variables of sparse MNL), where a
+term's choice is part of what it has found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,7 +33,7 @@ from .priors import log_prior
 from .warm import WarmStart
 
 CLOSE = 0.1  # nats by which a sum may end below a term: less is not worth a search
-LOOSE = 0.1  # nats: a term's own search stops when an iteration gains less
+LOOSE = 0.1  # nats that may be left to gain where a term's own search stops
 FAR = 10.0  # nats below another term, with fewer rows: such a term is given up
 SHARES = (0.0, 0.25, 0.5)  # of the way, in logs, from switched off to the start: how much of the other terms to keep
 FIRST = 4  # iterations of a term's search among fewer rows: what they leave, the search with all rows looks for
@@ -37,16 +45,18 @@ class Rival:
 
     part: Part  # places and theta are of the whole objective, the likelihood's parameters included
     theta: np.ndarray  # of the term and the likelihood
+    terms: Terms = field(repr=False)
     metric: np.ndarray | None = None  # inverse curvature there
     value: float = -np.inf  # its objective there, with all rows
     ahead: float = np.inf  # its objective with fewer rows; infinite if there are too few, minus infinite if it failed
+    found: Any = field(default=None, repr=False)  # the term's own search, where `terms` keeps it
     others: list[Rival] = field(default_factory=list, repr=False)  # all of them, this one included
 
     def challenge(self, objective: Objective, best: Evaluation, max_iter: int) -> np.ndarray | None:
         """A start from which the sum can end above `best`, where its search has ended; None if there is none."""
         if self is self.others[0]:
             for rival in self.others:
-                rival.begin(objective, max_iter)
+                self.terms.prepare(objective.alone(rival.part), rival, max_iter)
         try:
             self._compare(objective, best, max_iter)
         except (NoStart, *FAILURES):  # the term alone cannot be fitted
@@ -54,25 +64,13 @@ class Rival:
         above = self.value + self._bonus(objective) > best.value + CLOSE
         return self._start(objective, best.value) if above else None
 
-    def begin(self, objective: Objective, max_iter: int) -> None:
-        """Search for the term's own maximum among fewer rows."""
-        alone = objective.alone(self.part)
-        fewer = alone.of_fewer_rows()
-        if fewer is not None:
-            self.theta, self.metric, value = improved(alone, fewer, self.theta, min(max_iter, FIRST), LOOSE)
-            self.ahead = -np.inf if np.isnan(value) else value
-
     def _compare(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
         """The term's value with all rows, after as much of a search as shows whether it can be above `best`."""
         if self.ahead < max(rival.ahead for rival in self.others) - FAR:  # and further behind with more rows
             return
-        alone, search = objective.alone(self.part), Search()
         needed = best.value + CLOSE - self._bonus(objective)
-        run = Run(alone, 0, search, 0, self.metric, LOOSE, needed)
-        run.warm = WarmStart(best.fit)
-        run.go(self.theta, max_iter)
-        assert search.best is not None, "a run begins with an evaluation"
-        self.theta, self.value = search.best.theta, search.best.value
+        end = self.terms.climb(objective.alone(self.part), self, best, needed, max_iter)
+        self.theta, self.value = end.theta, end.value
 
     # the term within the sum ------------------------------------------------------------------------------------------
 
@@ -85,8 +83,14 @@ class Rival:
     def _start(self, objective: Objective, best: float) -> np.ndarray | None:
         """The place with a little of the other terms that an evaluation shows to be the highest; None if below `best`."""
         thetas = self._thetas(objective)
-        values = [_value(objective, theta) for theta in thetas]
+        values = [self._value(objective, theta) for theta in thetas]
         return thetas[int(np.argmax(values))] if max(values) > best + CLOSE else None
+
+    def _value(self, objective: Objective, theta: np.ndarray) -> float:
+        try:
+            return self.terms.value(objective, theta, self)
+        except FAILURES:
+            return -np.inf
 
     def _thetas(self, objective: Objective) -> list[np.ndarray]:
         thetas = []
@@ -97,16 +101,82 @@ class Rival:
         return thetas
 
 
-def rivals_of(objective: Objective) -> list[Rival]:
+def rivals_of(objective: Objective, terms: Terms | None = None) -> list[Rival]:
     """One for each term of the objective's kernel; empty if that is no sum."""
-    rivals = [Rival(part, objective.theta[part.own]) for part in objective.parts()]
+    terms = GradientTerms() if terms is None else terms
+    rivals = [Rival(part, objective.theta[part.own], terms) for part in objective.parts()]
     for rival in rivals:
         rival.others = rivals
     return rivals
 
 
-def _value(objective: Objective, theta: np.ndarray) -> float:
-    try:
-        return objective.loose_fit(theta, None, ROUGH)[0].log_evidence + log_prior(theta, objective.priors)[0]
-    except FAILURES:
-        return -np.inf
+# kinds of searches ----------------------------------------------------------------------------------------------------
+
+
+class Terms(Protocol):
+    """What a rival asks of a kind of search."""
+
+    def prepare(self, alone: Objective, rival: Rival, max_iter: int) -> None:
+        """Set the rival's start, and `ahead` and `metric` if these can be had cheaply."""
+
+    def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
+        """Where the term's own search ends. It may give up when it is clear whether it can exceed `needed`."""
+
+    def value(self, objective: Objective, theta: np.ndarray, rival: Rival) -> float:
+        """The objective of the sum at θ, where its search would begin."""
+
+
+class GradientTerms:
+    """Runs of L-BFGS-B on an objective."""
+
+    def prepare(self, alone: Objective, rival: Rival, max_iter: int) -> None:
+        """Search for the term's own maximum among fewer rows."""
+        fewer = alone.of_fewer_rows()
+        if fewer is not None:
+            rival.theta, rival.metric, value = improved(alone, fewer, rival.theta, min(max_iter, FIRST), LOOSE)
+            rival.ahead = -np.inf if np.isnan(value) else value
+
+    def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
+        search = Search()
+        run = Run(alone, 0, search, 0, rival.metric, LOOSE / alone.tail, needed)
+        run.warm = WarmStart(best.fit)
+        run.go(rival.theta, max_iter)
+        assert search.best is not None, "a run begins with an evaluation"
+        return search.best
+
+    def value(self, objective: Objective, theta: np.ndarray, rival: Rival) -> float:
+        return objective.evaluate(theta, None, ROUGH).value
+
+
+# From an objective and a start to a search. `hold=True` leaves hyperparameters at the start. `like` is an earlier search
+# whose choice of inputs is used again where this is possible. `needed` is a value below which a search may give up.
+WholeSearch = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class WholeTerms:
+    """Searches that choose rows on the way: a term's search is one of the same kind, to its end."""
+
+    search: WholeSearch
+
+    def prepare(self, alone: Objective, rival: Rival, max_iter: int) -> None:
+        pass
+
+    def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
+        rival.found = self.search(alone, rival.theta, needed=needed)
+        return rival.found.best
+
+    def value(self, objective: Objective, theta: np.ndarray, rival: Rival) -> float:
+        return self.search(objective, theta, hold=True, like=rival.found).best.value
+
+
+def whole_searches(objective: Objective, starts: Sequence[np.ndarray], search: WholeSearch) -> list[Any]:
+    """Searches from each of `starts`, then from where terms of a sum of kernels promise more."""
+    done = [search(objective, start) for start in starts]
+    for rival in rivals_of(objective, WholeTerms(search)):
+        best = max((one.best for one in done), key=lambda evaluation: evaluation.value)
+        start = rival.challenge(objective, best, 0)
+        if start is not None:
+            with suppress(*FAILURES):
+                done.append(search(objective, start, like=rival.found))
+    return done

@@ -6,6 +6,7 @@ A sampler is its settings and a way to begin a `Walk`; a walk is the state of al
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
 
+OFTEN, SELDOM = 0.1, 5.0  # seconds between two looks of the progress bar: on a terminal, and in a log file
 LOOK = 50  # draws between two looks at whether there are enough
 
 
@@ -168,6 +170,7 @@ class Sampler(Engine, ABC):
             desc=f"{type(self).__name__}{what}, {n_warmup} steps of warm-up"
             + f" and {'up to ' * (self.enough is not None)}{self.n_draws} draws",
             disable=not self.verbose,
+            mininterval=OFTEN if sys.stderr.isatty() else SELDOM,
         )
 
 

@@ -304,11 +304,10 @@ class _EngineGuide:
         return self.seen % 20 == 0
 
     def _fit(self, target, tol):
-        L = target.prior.root[0]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                return EP(tol=tol).fit(L @ L.T, target.y, target.likelihood, start=self.anchor)
+                return EP(tol=tol).fit(target.prior.covariance[0], target.y, target.likelihood, start=self.anchor)
         except FAILURES:
             return None
 

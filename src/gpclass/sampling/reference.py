@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from ..gaussian import Sites
 from ..inference.fit import start_sites
@@ -21,15 +23,14 @@ class Reference:
 
     def __init__(self, target: Target, sites: Sites | None = None):
         self.target, self.sited = target, sites is not None
-        self.root = target.prior.root  # (1 or C, n, r)
         self.mean: Any = 0.0  # (C, n, 1)
         self.log_partition = 0.0  # log Z_q
         if sites is not None:
             self.tau, self.nu = np.atleast_2d(sites.tau)[:, :, None], np.atleast_2d(sites.nu)[:, :, None]
-            self._R = root_precisions(self.root, self.tau[:, :, 0])
-            self.root = posterior_roots(self.root, self._R)
-            self._pull = np.matmul(np.swapaxes(self.root, 1, 2), self.nu)  # R⁻ᵀ Lᵀ ν
-            self.mean = np.matmul(self.root, self._pull)
+            self._R = root_precisions(target.prior.root, self.tau[:, :, 0])
+            by_prior = np.matmul(np.swapaxes(target.prior.root, 1, 2), self.nu)
+            self._pull = self._solved(by_prior, transposed=True)  # R⁻ᵀ Lᵀ ν
+            self.mean = self._coloured(self._pull)
             log_det = 2 * float(np.sum(np.log(np.diagonal(self._R, axis1=1, axis2=2))))
             self.log_partition = 0.5 * float(np.sum(self.nu * self.mean)) - 0.5 * log_det
 
@@ -42,9 +43,21 @@ class Reference:
             raise TypeError("start must be None for several classes: their posteriors are not made of scalar sites")
         return cls(target, start_sites(start, len(target.y)))
 
+    @cached_property
+    def root(self) -> np.ndarray:
+        """(1 or C, n, r) L R⁻¹. Hyperparameters move without it: a column needs n² operations, this matrix n³."""
+        return posterior_roots(self.target.prior.root, self._R) if self.sited else self.target.prior.root
+
     def latent(self, x: np.ndarray) -> np.ndarray:
         """f (C, n, R) of x (C, r, R)."""
-        return np.matmul(self.root, x) + self.mean if self.sited else np.matmul(self.root, x)
+        return self._coloured(x) + self.mean if self.sited else self.target.prior.colour(x)
+
+    def _coloured(self, x):
+        return self.target.prior.colour(self._solved(x))
+
+    def _solved(self, x, transposed=False):
+        """R⁻¹ x, or R⁻ᵀ x."""
+        return np.stack([dtrtrs(R, part, trans=int(transposed))[0] for R, part in zip(self._R, x, strict=True)])
 
     def coordinates(self, F: np.ndarray) -> np.ndarray:
         """x (C, r, R) of f (C, n, R)."""
@@ -71,10 +84,21 @@ def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:
     out = []
     for L, t in zip(roots, tau, strict=True):
         try:
-            out.append(cholesky(np.eye(L.shape[1]) + L.T @ (t[:, None] * L), overwrite_a=True))
+            out.append(cholesky(_plus_identity(L, t), overwrite_a=True, check_finite=False))
         except LinAlgError as error:
             raise NotPositiveDefinite("sites of negative precision outweigh the prior: no proper posterior") from error
     return np.stack(out)
+
+
+def _plus_identity(L, tau):
+    """I + Lᵀ diag(τ) L."""
+    if np.all(tau >= 0):
+        half = np.sqrt(tau)[:, None] * L
+        A = half.T @ half  # half the work of two different matrices
+    else:
+        A = L.T @ (tau[:, None] * L)
+    A.ravel()[:: len(A) + 1] += 1.0
+    return A
 
 
 def posterior_roots(roots: np.ndarray, R: np.ndarray) -> np.ndarray:

@@ -76,9 +76,21 @@ class LowRankEngine(Engine):
         """(n, C) sites on g from what rows keep."""
         return sites["tau"], sites["nu"]
 
-    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) sites on f itself: what labels tell of f - g too, whose variance is `residual` (m, C)."""
-        return sites_on_f(message.tau, message.nu, residual)
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(m, C) means and variances of f_i = g_i + e_i at some training rows, from those of g_i.
+
+        Here with a row's Gaussian site, which speaks of g_i and e_i together. Given g_i, e_i is Gaussian, its mean linear.
+        """
+        rest = self.rest(g, likelihood)
+        tau, nu = sites_on_f(message.tau, message.nu, rest)
+        grown = 1 + rest * tau
+        return g.mean + rest * (nu - tau * g.mean) / grown, g.var / grown**2 + rest / grown
+
+    def rest(self, g: Marginals, likelihood) -> np.ndarray:
+        """(m, C) variances of e_i."""
+        return g.rows.residual - self.noise(likelihood)
 
     def noise(self, likelihood) -> float:
         """Variance that is added to the prior's."""

@@ -31,6 +31,8 @@ FACTORS = ("auto", "pairwise", "joint")
 # site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
 LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
 STEADY = 0.2  # how far hyperparameters may move, times the minibatches of a pass, for sites to be taken out by themselves
+# EP on a row's factors alone: sweeps at most, part of each step that is taken, move of a site that counts as none
+ROW_SWEEPS, ROW_PART, ROW_TOL = 200, 0.7, 1e-9
 AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps together; more at once may circle for ever
 
 
@@ -71,15 +73,18 @@ class ScalableEP(LowRankEngine, Training):
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, y)
 
-    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sites on f. Pairwise factors have one for either class, each made as if the others did not know f - g."""
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pairwise factors of a row share f - g, as their sites do not: EP with q without these sites, and all factors."""
+        if not self.pairwise(likelihood):
+            return super().latent_marginals(g, message, y, likelihood)
+        without, rest = cavity(g.mean, g.var, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
+        mine = np.sum(rest, axis=1, keepdims=True, where=own_class(y, rest.shape[1]))
         sites = message.sites
-        if "own_tau" not in sites:
-            return super().on_latents(message, y, residual)
-        mine = np.sum(residual, axis=1, keepdims=True, where=own_class(y, residual.shape[1]))
-        own = sites_on_f(sites["own_tau"], sites["own_nu"], mine)
-        other = sites_on_f(sites["other_tau"], sites["other_nu"], residual)
-        return pairwise_totals(dict(zip(PAIRWISE_SITES, (*own, *other), strict=True)), y)
+        own, other = (sites_on_f(sites[f"{k}_tau"], sites[f"{k}_nu"], v) for k, v in (("own", mine), ("other", rest)))
+        start = dict(zip(PAIRWISE_SITES, (*own, *other), strict=True))
+        return settled_pairs(likelihood, without.mean, without.var + rest, y, start)
 
     def moved_sites(self, broadcast: Broadcast, message: Message, sites: RowSites) -> RowSites:
         part = step_part(self.damping, broadcast.rows, broadcast.n_total)
@@ -274,3 +279,23 @@ class PairwiseRule:
         )
         theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts its class's mean
         return Message(pairs.value, *pairwise_totals(pairs.sites, y), slope, spread, excess, theta, pairs.sites)
+
+
+def settled_pairs(
+    likelihood: Any, mean: np.ndarray, var: np.ndarray, y: np.ndarray, sites: RowSites
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m, C) means and variances where EP ends with each row's factors alone, under N(f | mean, diag var).
+
+    `sites` are those to begin with.
+    """
+    own, noise = own_class(y, mean.shape[1]), np.full_like(var, likelihood.noise)
+    for _ in range(ROW_SWEEPS):
+        tau, nu = pairwise_totals(sites, y)
+        known = var / (1 + var * tau)
+        centre = known * (mean / var + nu)
+        new = Pairs.of(likelihood, centre, known, noise, own, sites, LEAST_KEPT).sites
+        change = max(float(np.max(np.abs(new[name] - sites[name]), initial=0.0)) for name in PAIRWISE_SITES)
+        if change < ROW_TOL:
+            break
+        sites = {name: sites[name] + ROW_PART * (new[name] - sites[name]) for name in PAIRWISE_SITES}
+    return centre, known

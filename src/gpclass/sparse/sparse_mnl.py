@@ -25,7 +25,7 @@ from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
 from ..engines import Engine
-from ..gaussian import Sites
+from ..gaussian import SMALLER, Sites
 from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
 from ..inference.fit import check_settings
 from ..inference.iterate import COARSE, Status, warn_if_unfinished
@@ -294,7 +294,7 @@ class Climb:
             if not np.isfinite(change):
                 raise FloatingPointError(
                     f"{type(engine).__name__}: the bound is not finite under prior variances of "
-                    f"{np.max(self.at.q.prior.prior_cov):.0e}: scale the kernel's variance down."
+                    f"{np.max(self.at.q.prior.prior_cov):.0e}: {SMALLER}."
                 )
             if change < engine.tol or change <= self.at.rounding:
                 return Status(True, sweep, change)
@@ -331,7 +331,7 @@ class Climb:
 
 def _stuck(sweep: int, change: float) -> Status:
     """Where no step uphill can be seen: the top as far as rounding lets it be known, or not."""
-    advice = "Rounding hides the way up: scale the kernel's variance down, or raise jitter."
+    advice = f"Rounding hides the way up: {SMALLER}, or raise jitter."
     return Status(change < COARSE, sweep, change, message="no step uphill is left", advice=advice)
 
 

@@ -53,8 +53,11 @@ class StochasticEP(LowRankEngine, Training):
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.row_sites(1, likelihood))
 
-    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._untied.on_latents(message, y, residual)
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As for ScalableEP: where sweeps have settled, q is the prior times the sites that each row would have."""
+        return self._untied.latent_marginals(g, message, y, likelihood)
 
     def source(self, q: LowRankPosterior, n_total: int, likelihood) -> LowRankPosterior:
         """The cavity of all factors."""

@@ -58,9 +58,11 @@ class SVGP(LowRankEngine, Training):
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         return ExpectationRule(likelihood)
 
-    def on_latents(self, message: Message, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """None: the variational posterior of f given u is the prior's."""
-        return np.zeros_like(residual), np.zeros_like(residual)
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The variational posterior of f given u is the prior's: no label speaks of f - g."""
+        return g.mean, g.var + self.rest(g, likelihood)
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
         return -q.divergence() - q.log_partition

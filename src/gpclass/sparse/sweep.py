@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..gaussian.full import EPS, NEGLIGIBLE, too_large
 from ..gaussian.inducing import (
     GradientSum,
     LowRankGradient,
@@ -105,6 +106,11 @@ class InducingFit:
 
         A row's own label is taken into account: f_i = g_i + e_i, and with EP the label speaks of e_i as well, which the
         inducing variables know nothing of. `predict` gives the values at a new point of the same inputs.
+
+        With one site for each row, these are the marginals of EP on the prior of low rank plus diagonal. With pairwise
+        factors (ScalableEP, StochasticEP) they are where EP ends with q(u) without the row's own sites, p(f_i | u) and all
+        of the row's factors ∏_c P(x_y > x_c | f_i). EP on the dense prior ends elsewhere if there are more than two classes:
+        its q(u) knows that a row's factors share e_i, while scalable EP integrates e_i out of each factor.
         """
         return squeezed(self.likelihood, self._marginals[0])
 
@@ -115,7 +121,7 @@ class InducingFit:
 
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of f_i = g_i + e_i with sites on f_i: e_i given g_i is Gaussian, its mean linear in g_i."""
+        """Of f_i = g_i + e_i, as the engine says."""
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
@@ -123,11 +129,7 @@ class InducingFit:
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
-            rest = at.rows.residual - self.engine.noise(self.likelihood)
-            tau, nu = self.engine.on_latents(message, self.y[some], rest)
-            grown = 1 + rest * tau
-            mean[some] = g.mean + rest * (nu - tau * g.mean) / grown
-            var[some] = g.var / grown**2 + rest / grown
+            mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
         return mean, var
 
     def predict(self, K_us: np.ndarray, k_diag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -189,8 +191,18 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
         if status.converged or sweep == engine.max_iter:
             break
         sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, data)
-    warn_if_unfinished(engine, status, stacklevel=4)
+    warn_if_unfinished(engine, replace(status, advice=advice(matrices.k_diag, tau)), stacklevel=4)
     return InducingFit(engine, q, rows, y, likelihood, sites, tau, nu, status, q.log_partition + value, shared)
+
+
+def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
+    """What to do about a run that did not settle, if rounding is why; else empty.
+
+    Inducing variables are known to about eps × the condition of I + Σ τ w wᵀ, as all rows' latent values are in B.
+    """
+    largest = float(np.max(k_diag, initial=0.0))
+    strength = 1 + float(np.max(np.abs(tau), initial=1.0)) * largest  # labels can have sites of precision one
+    return "" if EPS * len(tau) * strength < NEGLIGIBLE else too_large(np.array([[largest]]))
 
 
 class Mixer:
