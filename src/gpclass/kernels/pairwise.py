@@ -89,9 +89,8 @@ class Pairwise(Leaf):
 
     def _row_evaluator(self, X: Array) -> RowEvaluator:
         """Compute the features once; a column then costs a matrix-vector product and n evaluations of h."""
-        X, _ = self._centred(X, None)
-        F = self._safe_features(X)
-        similarity = self._similarity(F[:0], F, by_rows=True)
+        F = self._safe_features(self._centred(X, None)[0])
+        similarity = self._similarity(np.empty((0, F.shape[1])), F, by_rows=True)
         return lambda indices, rows: self._rectangular(similarity.select(indices, rows))
 
     def _diagonal(self, X: Array) -> Array:

@@ -33,7 +33,7 @@ class Similarity(ABC):
     H : ndarray of shape (m, q)
         Features of the columns.
     by_rows : bool, default=False
-        Whether to store the factor of H by rows, which makes `select` fast. Otherwise matrix products are faster.
+        Whether to store the right factor by rows, which makes `select` fast. Otherwise matrix products are faster.
     """
 
     shift_invariant: ClassVar[bool]  # whether s depends on differences of inputs only
@@ -42,7 +42,9 @@ class Similarity(ABC):
         largest = max(_largest_norm(part) for part in ((F,) if H is F else (F, H)))
         self.far = self.shift_invariant and largest > FAR_NORM  # whether the product loses digits
         self.F, self.H = F, H
-        self._by_rows = by_rows
+        if by_rows:
+            points = self._points(H)
+            self.right, self.H = points.T, points[:, : H.shape[1]]  # H itself is not kept: rows may be many
 
     # A pullback to which the kernel's value is given does not need the factors, so they are computed when used.
 
@@ -54,8 +56,7 @@ class Similarity(ABC):
     @cached_property
     def right(self) -> Array:
         """The right factor, (k, m)."""
-        points = self._points(self.H)
-        return points.T if self._by_rows else np.ascontiguousarray(points.T)
+        return np.ascontiguousarray(self._points(self.H).T)
 
     def select(self: Self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None) -> Self:
         """Return the similarities of some of the rows of H, by index, with some or all (None) rows of H."""
