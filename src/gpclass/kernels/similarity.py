@@ -83,9 +83,18 @@ class Similarity(ABC):
     def _left(points: Array) -> Array:
         """Return left for the rows whose right factor is `points`. May overwrite it."""
 
-    @abstractmethod
     def tile(self, I: slice, J: slice, out: Array) -> None:
-        """Write s[I, J] to `out`."""
+        """Write s[I, J] to `out`, a C-ordered array."""
+        self.product(I, J, out)
+        self.finish(I, J, out)
+
+    def product(self, I: slice, J: slice, out: Array) -> None:
+        """Write left[I] @ right[:, J] to `out`. It is s[I, J] except for rounding, which `finish` repairs."""
+        multiply(self.left[I], self.right[:, J], out, is_narrow(*self.shape))
+
+    @abstractmethod
+    def finish(self, I: slice, J: slice, s: Array) -> None:
+        """Repair the rounding of s[I, J], in place."""
 
     @abstractmethod
     def feature_gradient(self, features: Array, product: Array, sums: Array) -> Array:
@@ -119,8 +128,8 @@ class Inner(Similarity):
     def _left(points: Array) -> Array:
         return points
 
-    def tile(self, I: slice, J: slice, out: Array) -> None:
-        multiply(self.left[I], self.right[:, J], out, is_narrow(*self.shape))
+    def finish(self, I: slice, J: slice, s: Array) -> None:
+        pass
 
     def feature_gradient(self, features: Array, product: Array, sums: Array) -> Array:
         return product
@@ -159,13 +168,12 @@ class Distance(Similarity):
         points[:, -1] = 1
         return points
 
-    def tile(self, I: slice, J: slice, out: Array) -> None:
-        multiply(self.left[I], self.right[:, J], out, is_narrow(*self.shape))
-        np.minimum(out, 0.0, out=out)
+    def finish(self, I: slice, J: slice, s: Array) -> None:
+        np.minimum(s, 0.0, out=s)
         if self.far:
             norm = -2 * min(self.left[I, -2].min(), self.right[-1, J].min())
             if norm > FAR_NORM:
-                self._recompute_small(out, I, J, NEAR_SHARE * norm)
+                self._recompute_small(s, I, J, NEAR_SHARE * norm)
 
     def _recompute_small(self, s: Array, I: slice, J: slice, limit: float) -> None:
         """Compute s from differences where |f - h|² < limit. The product has lost the digits of such distances."""
