@@ -45,6 +45,7 @@ def test_multiply(n, m, inner):
     A, B = rng.integers(-9, 9, size=(n, inner)).astype(float), rng.integers(-9, 9, size=(inner, m)).astype(float)
     exact = np.einsum("ij,jk->ik", A, B)  # sums of integers have no rounding
     assert np.array_equal(multiply(A, B), exact)
+    assert np.array_equal(multiply(A, B, few=True), exact)
     out = np.full((n, m), np.nan)
     assert multiply(np.asfortranarray(A), np.asfortranarray(B), out) is out
     assert np.array_equal(out, exact)

@@ -15,7 +15,7 @@ from .base import Array, RowEvaluator
 from .leaf import Leaf
 from .parameters import Positive
 from .similarity import Similarity, WeightSums
-from .tiles import TileBuffer, lower_tiles, summed_product, tiles
+from .tiles import TileBuffer, is_narrow, lower_tiles, summed_product, tiles
 
 
 class Pairwise(Leaf):
@@ -77,21 +77,25 @@ class Pairwise(Leaf):
         return K
 
     def _rectangular(self, similarity: Similarity) -> Array:
+        """Return k for any H. A narrow matrix is one product, in place; only the rest is done by tiles."""
         variance, buffer = self.variance, TileBuffer()
         K = np.empty(similarity.shape)
+        narrow = is_narrow(*K.shape)
+        if narrow:
+            similarity.product(slice(0, K.shape[0]), slice(0, K.shape[1]), K)
         for I, J in tiles(*K.shape):
-            target = K[I, J]
-            s = target if target.flags.c_contiguous else buffer(I, J)
-            similarity.tile(I, J, s)
+            s = K[I, J] if narrow else buffer(I, J)
+            if not narrow:
+                similarity.product(I, J, s)
+            similarity.finish(I, J, s)
             self._shape(s)
-            np.multiply(s, variance, out=target)
+            np.multiply(s, variance, out=K[I, J])
         return K
 
     def _row_evaluator(self, X: Array) -> RowEvaluator:
         """Compute the features once; a column then costs a matrix-vector product and n evaluations of h."""
-        X, _ = self._centred(X, None)
-        F = self._safe_features(X)
-        similarity = self._similarity(F[:0], F, by_rows=True)
+        F = self._safe_features(self._centred(X, None)[0])
+        similarity = self._similarity(np.empty((0, F.shape[1])), F, by_rows=True)
         return lambda indices, rows: self._rectangular(similarity.select(indices, rows))
 
     def _diagonal(self, X: Array) -> Array:

@@ -7,13 +7,14 @@ M H and the row and column sums of M. All arrays here have the size of a tile or
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array
-from .tiles import multiply, summed_product
+from .tiles import is_narrow, multiply, summed_product
 
 LARGEST_NORM = 1e250  # of squared feature norms; s, and s divided by a small parameter, do not overflow
 FAR_NORM = 1e5  # |f|² + |h|² - 2⟨f, h⟩ loses eps * norm, which is 1e-11 at this squared norm
@@ -32,16 +33,30 @@ class Similarity(ABC):
     H : ndarray of shape (m, q)
         Features of the columns.
     by_rows : bool, default=False
-        Whether to store the factor of H by rows, which makes `select` fast. Otherwise matrix products are faster.
+        Whether to store the right factor by rows, which makes `select` fast. Otherwise matrix products are faster.
     """
 
     shift_invariant: ClassVar[bool]  # whether s depends on differences of inputs only
-    far = False  # whether the product loses digits, see FAR_NORM
 
     def __init__(self, F: Array, H: Array, by_rows: bool = False) -> None:
-        right = self._points(H).T
+        largest = max(_largest_norm(part) for part in ((F,) if H is F else (F, H)))
+        self.far = self.shift_invariant and largest > FAR_NORM  # whether the product loses digits
         self.F, self.H = F, H
-        self.left, self.right = self._left(self._points(F)), right if by_rows else np.ascontiguousarray(right)
+        if by_rows:
+            points = self._points(H)
+            self.right, self.H = points.T, points[:, : H.shape[1]]  # H itself is not kept: rows may be many
+
+    # A pullback to which the kernel's value is given does not need the factors, so they are computed when used.
+
+    @cached_property
+    def left(self) -> Array:
+        """The left factor, (n, k)."""
+        return self._left(self._points(self.F))
+
+    @cached_property
+    def right(self) -> Array:
+        """The right factor, (k, m)."""
+        return np.ascontiguousarray(self._points(self.H).T)
 
     def select(self: Self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None) -> Self:
         """Return the similarities of some of the rows of H, by index, with some or all (None) rows of H."""
@@ -56,21 +71,30 @@ class Similarity(ABC):
     @property
     def shape(self) -> tuple[int, int]:
         """(n, m)"""
-        return len(self.left), self.right.shape[1]
+        return len(self.F), len(self.H)
 
     @staticmethod
     @abstractmethod
     def _points(H: Array) -> Array:
-        """Return the transpose of right, (m, k), C-ordered. Raise ValueError if s could overflow."""
+        """Return the transpose of right, (m, k), C-ordered."""
 
     @staticmethod
     @abstractmethod
     def _left(points: Array) -> Array:
         """Return left for the rows whose right factor is `points`. May overwrite it."""
 
-    @abstractmethod
     def tile(self, I: slice, J: slice, out: Array) -> None:
-        """Write s[I, J] to `out`."""
+        """Write s[I, J] to `out`, a C-ordered array."""
+        self.product(I, J, out)
+        self.finish(I, J, out)
+
+    def product(self, I: slice, J: slice, out: Array) -> None:
+        """Write left[I] @ right[:, J] to `out`. It is s[I, J] except for rounding, which `finish` repairs."""
+        multiply(self.left[I], self.right[:, J], out, is_narrow(*self.shape))
+
+    @abstractmethod
+    def finish(self, I: slice, J: slice, s: Array) -> None:
+        """Repair the rounding of s[I, J], in place."""
 
     @abstractmethod
     def feature_gradient(self, features: Array, product: Array, sums: Array) -> Array:
@@ -98,15 +122,14 @@ class Inner(Similarity):
 
     @staticmethod
     def _points(H: Array) -> Array:
-        _checked_norms(H)
         return np.ascontiguousarray(H)
 
     @staticmethod
     def _left(points: Array) -> Array:
         return points
 
-    def tile(self, I: slice, J: slice, out: Array) -> None:
-        multiply(self.left[I], self.right[:, J], out)
+    def finish(self, I: slice, J: slice, s: Array) -> None:
+        pass
 
     def feature_gradient(self, features: Array, product: Array, sums: Array) -> Array:
         return product
@@ -131,16 +154,12 @@ class Distance(Similarity):
 
     shift_invariant = True
 
-    def __init__(self, F: Array, H: Array, by_rows: bool = False) -> None:
-        super().__init__(F, H, by_rows)
-        self.far = -2 * min(self.left[:, -2].min(initial=0), self.right[-1].min(initial=0)) > FAR_NORM
-
     @staticmethod
     def _points(H: Array) -> Array:
         points = np.empty((len(H), H.shape[1] + 2))
         points[:, :-2] = H
         points[:, -2] = 1
-        points[:, -1] = -0.5 * _checked_norms(H)
+        points[:, -1] = -0.5 * _squared_norms(H)
         return points
 
     @staticmethod
@@ -149,13 +168,12 @@ class Distance(Similarity):
         points[:, -1] = 1
         return points
 
-    def tile(self, I: slice, J: slice, out: Array) -> None:
-        multiply(self.left[I], self.right[:, J], out)
-        np.minimum(out, 0.0, out=out)
+    def finish(self, I: slice, J: slice, s: Array) -> None:
+        np.minimum(s, 0.0, out=s)
         if self.far:
             norm = -2 * min(self.left[I, -2].min(), self.right[-1, J].min())
             if norm > FAR_NORM:
-                self._recompute_small(out, I, J, NEAR_SHARE * norm)
+                self._recompute_small(s, I, J, NEAR_SHARE * norm)
 
     def _recompute_small(self, s: Array, I: slice, J: slice, limit: float) -> None:
         """Compute s from differences where |f - h|² < limit. The product has lost the digits of such distances."""
@@ -207,10 +225,10 @@ class WeightSums:
 
     def add(self, I: slice, J: slice, M: Array) -> None:
         """Add the tile M = dL/ds[I, J]."""
-        F, H = self._similarity.F[I], self._similarity.H[J]
-        self.MtF[J] += multiply(M.T, F)
+        F, H, few = self._similarity.F[I], self._similarity.H[J], is_narrow(*self._similarity.shape)
+        self.MtF[J] += multiply(M.T, F, few=few)
         if self.MH is not None:
-            self.MH[I] += multiply(M, H)
+            self.MH[I] += multiply(M, H, few=few)
         self.row_sums[I] += M.sum(axis=1)
         self.column_sums[J] += M.sum(axis=0)
         if self._similarity.far:
@@ -242,13 +260,12 @@ def _column_sums(A: Array, B: Array) -> Array:
     return np.einsum("ij,ij->j", A, B)
 
 
-def _checked_norms(F: Array) -> Array:
-    """Return the squared norms (n,) of rows, or raise ValueError if they are too large."""
-    norms = _squared_norms(F)
-    largest = norms.max(initial=0)
+def _largest_norm(F: Array) -> float:
+    """Return the largest squared norm of a row, or raise ValueError if s could overflow."""
+    largest = _squared_norms(F).max(initial=0)
     if not largest < LARGEST_NORM:
         raise ValueError(
             f"inputs reach {np.sqrt(largest):.3g} lengthscales; the limit is {np.sqrt(LARGEST_NORM):.0g}. "
             "Rescale the inputs or raise the lengthscale."
         )
-    return norms
+    return largest

@@ -18,7 +18,9 @@ TILE_AREA = TILE_SIDE**2
 # busy machine the wait for a second thread takes up to fifty times as long as the product. They are split into small ones.
 ONE_THREAD_WORK = 2**19 - 1
 SHARED_WORK = 2**24  # from here on sharing costs no more than splitting, even on a busy machine
+SHARED_WORK_IF_FEW = 2**22  # the same for a narrow matrix, which has few tiles and so few waits
 INNER_LENGTH = 96  # inner dimension of the small products; if it were longer they would have very few rows
+LONG_STRIP = 32  # rows of A from which splitting the inner dimension pays
 
 
 def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
@@ -28,6 +30,11 @@ def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
     columns = max(1, min(m, max(TILE_SIDE, TILE_AREA // max(n, 1))))
     rows = TILE_AREA // columns
     return product(_ranges(n, rows), _ranges(m, columns))
+
+
+def is_narrow(n: int, m: int) -> bool:
+    """Return whether an n × m matrix is narrower than a square tile, so that it has few tiles."""
+    return min(n, m) < TILE_SIDE
 
 
 def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
@@ -50,22 +57,32 @@ class TileBuffer:
         return self._memory[: shape[0] * shape[1]].reshape(shape)
 
 
-def multiply(A: Array, B: Array, out: Array | None = None) -> Array:
-    """Return A @ B, computed in one thread unless the product is long enough to share."""
+def multiply(A: Array, B: Array, out: Array | None = None, few: bool = False) -> Array:
+    """Return A @ B, computed in one thread unless the product is long enough to share.
+
+    Parameters
+    ----------
+    A, B : ndarray of shape (n, k) and (k, m)
+        The factors.
+    out : ndarray of shape (n, m), optional
+        A C-ordered array for the result.
+    few : bool, default=False
+        Whether the caller needs only a few products, so that sharing pays earlier.
+    """
     out = np.empty((len(A), B.shape[1])) if out is None else out
     work = len(A) * B.size
-    if work <= ONE_THREAD_WORK or work >= SHARED_WORK:
+    if len(A) == 1 or work <= ONE_THREAD_WORK or work >= (SHARED_WORK_IF_FEW if few else SHARED_WORK):
         np.dot(A, B, out=out)
-    elif len(B) > 1.5 * INNER_LENGTH:
-        first, *others = _ranges(len(B), INNER_LENGTH)
+    elif B.shape[1] > TILE_SIDE:
+        for part in _even_ranges(B.shape[1], max(TILE_SIDE, ONE_THREAD_WORK // A.size)):
+            out[:, part] = multiply(A, B[:, part])
+    elif len(B) > 1.5 * INNER_LENGTH and len(A) > LONG_STRIP:
+        first, *others = _even_ranges(len(B), INNER_LENGTH)
         multiply(A[:, first], B[first], out)
         for part in others:
             out += multiply(A[:, part], B[part])
-    elif B.shape[1] > TILE_SIDE:
-        for part in _ranges(B.shape[1], max(TILE_SIDE, ONE_THREAD_WORK // A.size)):
-            out[:, part] = multiply(A, B[:, part])
     else:
-        for part in _ranges(len(A), max(1, ONE_THREAD_WORK // B.size)):
+        for part in _even_ranges(len(A), max(1, ONE_THREAD_WORK // B.size)):
             np.dot(A[part], B, out=out[part])
     return out
 
@@ -73,6 +90,12 @@ def multiply(A: Array, B: Array, out: Array | None = None) -> Array:
 def summed_product(A: Array, B: Array) -> float:
     """Return Σ A_ij B_ij. (`np.vdot` would use several threads.)"""
     return np.einsum("ij,ij->", A, B)
+
+
+def _even_ranges(n: int, most: int) -> list[slice]:
+    """Return ranges of nearly equal length, at most `most`. A short last range would make a slow product."""
+    count = -(-n // most)
+    return _ranges(n, -(-n // count))
 
 
 def _ranges(n: int, size: int) -> list[slice]:
