@@ -83,7 +83,7 @@ def evidence_surface(
     classes, codes = _classes(y, likelihood)
     if likelihood is None:
         likelihood = Probit() if len(classes) == 2 else MultinomialProbit(len(classes))
-    targets = likelihood.class_targets[codes]
+    targets = _class_targets(likelihood)[codes]
     engine = engine_for(likelihood) if engine is None else engine
     make = _maker(kernel)
     columns, rows = _axis(log_lengthscales, "log_lengthscales"), _axis(log_scales, "log_scales")
@@ -192,11 +192,16 @@ def _classes(y: ArrayLike, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
     if labels.ndim != 1:
         raise ValueError(f"y must be a vector of labels; its shape is {labels.shape}.")
     classes, codes = np.unique(labels, return_inverse=True)
-    wanted = len(classes) if likelihood is None else len(likelihood.class_targets)
+    wanted = len(classes) if likelihood is None else len(_class_targets(likelihood))
     if len(classes) != wanted or len(classes) < 2:
         of = "at least two kinds" if likelihood is None else "two kinds" if wanted == 2 else f"{wanted} kinds"
         raise ValueError(f"y must have {of} of label; it has {len(classes)}: {classes[:5].tolist()}.")
     return classes, codes
+
+
+def _class_targets(likelihood: Any) -> np.ndarray:
+    """What the labels are for the likelihood; -1 and +1 for likelihoods of real numbers."""
+    return likelihood.class_targets if likelihood.targets == "class labels" else np.array([-1.0, 1.0])
 
 
 def _axis(values: ArrayLike, name: str) -> np.ndarray:
