@@ -37,7 +37,8 @@ from gpclass.kernels import RBF
 from gpclass.learning import (
     Arrays,
     Batches,  # noqa: F401 - for the runs that measure memory
-    LowRankObjective,
+    InducingInputs,
+    Objective,
     Trainer,
     Training,
     maximise_low_rank,
@@ -338,7 +339,8 @@ def trial(name, percent, split, methods, iterations):
             try:
                 if method in ("GFITC", "EP outer"):
                     engine = (GFITC if method == "GFITC" else ScalableEP)(max_iter=100)
-                    objective = LowRankObjective(X, y, kernel, MultinomialProbit(C), engine, [], Z, np.ones(X.shape[1]))
+                    design = InducingInputs(Z, np.ones(X.shape[1]))
+                    objective = Objective(X, y, kernel, MultinomialProbit(C), engine, [], design)
                     model, _ = maximise_low_rank(objective, max_iter=iterations // 5)
                 else:
                     engine, likelihood = ENGINES[method]

@@ -369,7 +369,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
         theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
         # the teacher may rest on other inputs than all rows
-        return replace(taught, posterior=objective.fit(theta)[0], inputs=objective.X, rows=None, trainer=None)
+        return replace(taught, posterior=objective.fit(theta).fit, inputs=objective.X, rows=None, trainer=None)
 
     # predicting ---------------------------------------------------------------------------------------------------
 
@@ -444,11 +444,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         theta = objective.theta if theta is None else np.asarray(theta, float)
         if theta.shape != objective.theta.shape:
             raise ValueError(f"theta needs {len(objective.theta)} entries ({', '.join(objective.names)})")
-        fit, kernel, _, K = objective.fit(theta, start=self.posterior_)
-        if not eval_gradient:
-            return fit.log_evidence
-        slope = kernel.pullback(self.inputs_, fit.evidence_gradient(), value=K)
-        return fit.log_evidence, np.concatenate([slope, fit.likelihood_gradient()])
+        found = objective.fit(theta, self.posterior_)
+        return (found.value, objective.with_gradient(found).gradient) if eval_gradient else found.value
 
     def jensen_bound(self) -> float:
         """Lower bound of the log evidence that any Gaussian posterior gives (Nickisch & Rasmussen 2008, eq. 9)."""

@@ -412,7 +412,7 @@ def test_a_checkpoint_takes_no_more_memory_than_its_length(tmp_path):
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules[RBF.__module__].__file__)))
 WATCHED = tuple(
     os.path.join(HOME, *name.split("/"))
-    for name in ("learning/inducing.py", "learning/checkpoint.py", "sparse/", "files.py")
+    for name in ("learning/inducing.py", "learning/trainer.py", "learning/checkpoint.py", "sparse/", "files.py")
 )
 
 
@@ -445,7 +445,7 @@ class Interrupt:
 
 @pytest.fixture
 def saves_every_step(monkeypatch):
-    monkeypatch.setattr("gpclass.learning.inducing.SAVING", np.inf)
+    monkeypatch.setattr("gpclass.learning.trainer.SAVING", np.inf)
 
 
 ENGINES = [ScalableEP(**FEW, validation=0.2), StochasticEP(**FEW), SVGP(**FEW)]

@@ -12,8 +12,7 @@ from gpclass import datasets
 from gpclass.inference import VariationalMNL
 from gpclass.kernels import RBF, ClassCovariance, Correlated, Matern52, PerClass, White
 from gpclass.learning import (
-    InducingInputs,
-    InducingObjective,
+    InducingPairs,
     Objective,
     k_means,
     maximise,
@@ -58,8 +57,8 @@ def numeric(f, theta, h=1e-4):
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradient_at_rows(name):
     base = objective(KERNELS[name], priors="weak" if name == "ard" else None)
-    at = InducingInputs.at_rows(base.X, CHOSEN)
-    o = InducingObjective(base, at)
+    at = InducingPairs.at_rows(base.X, CHOSEN)
+    o = replace(base, design=at)
     found = o.evaluate(o.theta, tol=0.0)
     assert_allclose(found.gradient, numeric(lambda t: o.evaluate(t, tol=0.0).value, o.theta), rtol=1e-5, atol=1e-6)
 
@@ -67,9 +66,9 @@ def test_gradient_at_rows(name):
 @pytest.mark.parametrize("name", ["ard", "correlated", "per class"])
 def test_gradient_in_inducing_inputs(name):
     base = objective(KERNELS[name], likelihood=Softmax(C))
-    at = InducingInputs(np.random.default_rng(3).normal(size=(6, 2)), CHOSEN.inputs, CHOSEN.classes)
+    at = InducingPairs(np.random.default_rng(3).normal(size=(6, 2)), CHOSEN.inputs, CHOSEN.classes)
     at = replace(at, inputs=np.array([0, 1, 1, 2, 3, 4, 5, 5]), classes=np.array([0, 1, 2, 2, 0, 1, 0, 2]))
-    o = InducingObjective(base, at, move=True)
+    o = replace(base, design=replace(at, move=True))
     assert len(o.theta) == len(base.theta) + 12 == len(o.names) == len(o.bounds)
     found = o.evaluate(o.theta, tol=0.0)
     assert_allclose(found.gradient, numeric(lambda t: o.evaluate(t, tol=0.0).value, o.theta), rtol=1e-5, atol=1e-6)
@@ -80,7 +79,7 @@ def test_with_all_rows_it_is_the_full_model(name):
     """Noise of the kernel included: an inducing variable at a row is that row's latent value."""
     base = objective(KERNELS[name])
     everything = InducingSet.of_pairs(np.repeat(np.arange(22), C), np.tile(np.arange(C), 22))
-    sparse = InducingObjective(base, InducingInputs.at_rows(base.X, everything)).evaluate(base.theta, tol=0.0)
+    sparse = replace(base, design=InducingPairs.at_rows(base.X, everything)).evaluate(base.theta, tol=0.0)
     full = replace(base, engine=VariationalMNL(tol=1e-11)).evaluate(base.theta, tol=0.0)
     assert_allclose(sparse.value, full.value, atol=1e-5)  # jitter
     assert_allclose(sparse.gradient, full.gradient, rtol=1e-4, atol=1e-4)
@@ -90,7 +89,7 @@ def test_with_all_rows_it_is_the_full_model(name):
 def test_rows_on_demand_are_the_same(name):
     X, _ = data()
     lazily = row_covariance(KERNELS[name], X, C).inducing(CHOSEN)
-    at_once = inducing_covariance(KERNELS[name], X, InducingInputs.at_rows(X, CHOSEN))
+    at_once = inducing_covariance(KERNELS[name], X, InducingPairs.at_rows(X, CHOSEN))
     for part in ("uu", "fu", "diag"):
         a, b = getattr(lazily, part), getattr(at_once, part)
         assert_allclose(getattr(a, "inputs", a), getattr(b, "inputs", b), atol=1e-12)
@@ -117,7 +116,7 @@ def test_the_objective_climbs_as_the_set_grows():
     assert search.best.fit is search.fit
     assert_allclose(search.at.Z, base.X[search.fit.rows])
     assert not search.problem
-    slope = InducingObjective(base, search.at).evaluate(search.best.theta, tol=1e-9).gradient
+    slope = replace(base, design=search.at).evaluate(search.best.theta, tol=1e-9).gradient
     assert np.max(np.abs(slope)) < 0.05  # STEEP of learning.optimise
     # the engine, given the same kernel's columns and the set, makes the same of it
     K = row_covariance(search.best.kernel, base.X, C)
@@ -144,7 +143,7 @@ def test_moving_inducing_inputs_helps():
     assert moved.fit.chosen is None
     assert not np.allclose(moved.at.Z, still.at.Z)
     assert moved.best.theta.shape == still.best.theta.shape == (2,)
-    again = InducingObjective(objective(RBF(1.0, 1.0), engines[1], Softmax(C), n=60), moved.at).evaluate(moved.best.theta)
+    again = replace(objective(RBF(1.0, 1.0), engines[1], Softmax(C), n=60), design=moved.at).evaluate(moved.best.theta)
     assert_allclose(again.value, moved.best.value, atol=1e-6)
     kept = maximise_inducing(objective(RBF(1.0, 1.0), engines[1], Softmax(C), n=60), max_iter=0)
     assert_allclose(kept.at.Z, still.at.Z)

@@ -20,20 +20,26 @@ from gpclass.kernels import RBF
 from gpclass.learning import (
     Arrays,
     Batches,
-    LowRankObjective,
+    InducingInputs,
+    InducingModel,
     Normal,
+    Objective,
     Trainer,
     Training,
     maximise_low_rank,
     start_inputs,
     train_inducing,
 )
-from gpclass.learning.inducing import Adam
 from gpclass.learning.streams import look
+from gpclass.learning.trainer import Adam
 from gpclass.likelihoods import MultinomialProbit, Probit, RobustMax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
 C = 3
+
+
+def settled_model(objective, fit):
+    return InducingModel(objective.engine, objective.kernel, objective.likelihood, objective.design.Z, fit.posterior)
 
 
 def problem(n=120, seed=0):
@@ -198,10 +204,10 @@ def test_robust_max_on_minibatches_reaches_what_sweeps_do():
     # the variational sites follow what a minibatch says, and are a few nats below; EP's circle about where sweeps settle
     for engine, near in ((SVGP(), 12), (ScalableEP(), 3)):
         run = trained(engine, X, y, likelihood, epochs=30, learning_rate=1e-14)
-        objective = LowRankObjective(X, y, kernel, likelihood, replace(engine, tol=1e-2), [], run.Z, np.ones(2))
-        fit = objective.fit(objective.theta)[0]
+        objective = Objective(X, y, kernel, likelihood, replace(engine, tol=1e-2), [], InducingInputs(run.Z, np.ones(2)))
+        fit = objective.fit(objective.theta).fit
         assert_allclose(np.mean([p.log_evidence for p in run.history[-15:]]), fit.log_evidence, atol=near)
-        loss, settled = (error_and_loss(model, X, y)[1] for model in (run.model(), objective.model(objective.theta, fit)))
+        loss, settled = (error_and_loss(model, X, y)[1] for model in (run.model(), settled_model(objective, fit)))
         assert_allclose(loss, settled, atol=0.03)
 
 
@@ -249,7 +255,7 @@ def test_full_batch_inner_gradient_is_that_of_settled_sites():
     """Adam on all rows with learning rate next to nothing: sites settle, and its evidence is that of the fit."""
     X, y = problem(60)
     run = trained(ScalableEP(), X, y, batch_size=None, epochs=150, learning_rate=1e-14)
-    objective = LowRankObjective(X, y, run.kernel, run.likelihood, ScalableEP(tol=1e-9), [], run.Z, np.ones(2))
+    objective = Objective(X, y, run.kernel, run.likelihood, ScalableEP(tol=1e-9), [], InducingInputs(run.Z, np.ones(2)))
     assert_allclose(run.history[-1].log_evidence, objective.evaluate(objective.theta, tol=1e-9).fit.log_evidence, atol=1e-5)
 
 
@@ -257,7 +263,7 @@ def test_objective_gradient_by_central_differences():
     X, y = problem(50)
     priors = [Normal(0.0, 1.0), Normal(0.5, 2.0)]
     Z, unit = X[:5][None], np.array([1.0, 2.0])
-    objective = LowRankObjective(X, y, RBF(1.2, 3.0), MultinomialProbit(C), ScalableEP(tol=1e-10), priors, Z, unit)
+    objective = Objective(X, y, RBF(1.2, 3.0), MultinomialProbit(C), ScalableEP(tol=1e-10), priors, InducingInputs(Z, unit))
     at = objective.evaluate(objective.theta, tol=1e-10)
     h = 1e-4
     for j in range(len(objective.theta)):
@@ -271,7 +277,7 @@ def test_inner_and_outer_training_agree(engine):
     """Both climb the same hill; GFITC can only do the second."""
     X, y = problem(50)
     Z = start_inputs(look(Arrays(X, y), (0, 0)), settings(n_inducing=6), 50, C, np.random.default_rng(0))
-    objective = LowRankObjective(X, y, RBF(1.0, 4.0), MultinomialProbit(C), engine, [], Z, np.ones(2), learn_inputs=False)
+    objective = Objective(X, y, RBF(1.0, 4.0), MultinomialProbit(C), engine, [], InducingInputs(Z, np.ones(2), False))
     model, search = maximise_low_rank(objective)
     assert search.best.value > objective.evaluate(objective.theta).value + 0.5
     assert error_and_loss(model, X, y)[0] < 0.3
@@ -313,11 +319,11 @@ def test_constant_inputs_train():
 def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
     X, y = problem(90)
     run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=size)
-    objective = LowRankObjective(X, y, RBF(1.0, 4.0), run.likelihood, ScalableEP(tol=1e-8), [], run.Z, np.ones(2))
-    fit, _, _ = objective.fit(objective.theta)
+    objective = Objective(X, y, RBF(1.0, 4.0), run.likelihood, ScalableEP(tol=1e-8), [], InducingInputs(run.Z, np.ones(2)))
+    fit = objective.fit(objective.theta).fit
     assert_allclose(run.history[-1].log_evidence, fit.log_evidence, atol=1e-3)
     # a shift of all classes alike, which no probability depends on, is slow to settle: 0.002 are left of it
-    mean, settled = (model.latent(X)[0] for model in (run.model(), objective.model(objective.theta, fit)))
+    mean, settled = (model.latent(X)[0] for model in (run.model(), settled_model(objective, fit)))
     assert_allclose(mean, settled, atol=5e-3)
     assert_allclose(mean - mean.mean(1, keepdims=True), settled - settled.mean(1, keepdims=True), atol=5e-4)
 
@@ -390,7 +396,7 @@ def test_inner_and_outer_training_reach_the_same_evidence_on_vehicle():
     Z = start_inputs(look(Arrays(X, y), (0, 0)), training, len(y), 4, np.random.default_rng(0))
     kernel = RBF(4.0, 4.0)
     inner = train_inducing(Arrays(X, y), kernel, MultinomialProbit(4), ScalableEP(), training, Z=Z)
-    objective = LowRankObjective(X, y, kernel, MultinomialProbit(4), ScalableEP(), [], Z, np.ones(18), learn_inputs=False)
+    objective = Objective(X, y, kernel, MultinomialProbit(4), ScalableEP(), [], InducingInputs(Z, np.ones(18), False))
     _, search = maximise_low_rank(objective)
     # -229.7 and -229.0, from -280: the larger the variance the better, by less and less, and Adam's steps end on that way
     assert_allclose(inner.history[-1].log_evidence, search.best.value, atol=1.0)
@@ -541,9 +547,10 @@ def test_a_single_row_counts_for_one(engine, likelihood):
     Z, kernel = X[:10][None], RBF(1.0, 4.0)
     fits, p = [], []
     for some in (slice(n), slice(n + 1)):
-        at = LowRankObjective(X[some], targets[some], kernel, likelihood, replace(engine, tol=1e-4), [], Z, np.ones(2))
-        fits.append(at.fit(at.theta)[0])
-        p.append(np.exp(at.model(at.theta, fits[-1]).log_class_probabilities(X)))
+        loose, design = replace(engine, tol=1e-4), InducingInputs(Z, np.ones(2))
+        at = Objective(X[some], targets[some], kernel, likelihood, loose, [], design)
+        fits.append(at.fit(at.theta).fit)
+        p.append(np.exp(InducingModel(loose, kernel, likelihood, Z, fits[-1].posterior).log_class_probabilities(X)))
     run, _ = Trainer.begin(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
     run.state = fits[0].state
     run.extend(X[n:], y[n:])

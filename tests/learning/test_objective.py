@@ -31,7 +31,7 @@ def data():
 def numeric(objective, theta, h=1e-4):
     """Central differences: off by h² (third derivatives are of order one) and by tol/h."""
     return np.array(
-        [(objective.fit(theta + h * e)[0].log_evidence - objective.fit(theta - h * e)[0].log_evidence) / (2 * h)
+        [(objective.fit(theta + h * e).fit.log_evidence - objective.fit(theta - h * e).fit.log_evidence) / (2 * h)
          for e in np.eye(len(theta))]
     )  # fmt: skip
 
@@ -43,7 +43,8 @@ def test_gradient_in_all_hyperparameters(engine, likelihood, data):
     kernel = RBF(lengthscale=[1.0, 2.0, 0.7], variance=2.0) + 0.5 * Linear() + White(0.1)
     objective = Objective(X, y, kernel, likelihood, engine, resolve_priors(None, [*kernel.names, "bias"]))
     theta = objective.theta
-    fit, kernel, _, K = objective.fit(theta)
+    found = objective.fit(theta)
+    fit, kernel, K = found.fit, found.kernel, found.K
     gradient = np.concatenate([kernel.pullback(X, fit.evidence_gradient(), value=K), fit.likelihood_gradient()])
     assert_allclose(gradient, numeric(objective, theta), rtol=1e-4, atol=2e-6)
 
@@ -92,7 +93,7 @@ def test_finish_has_the_digits_of_the_engine(engine, data):
     fit = objective.finish(rough)
     assert fit.engine == engine
     assert fit.converged
-    assert_allclose(fit.log_evidence, objective.fit(objective.theta)[0].log_evidence, rtol=1e-9)
+    assert_allclose(fit.log_evidence, objective.fit(objective.theta).fit.log_evidence, rtol=1e-9)
 
 
 def test_finish_does_no_work_twice(data):

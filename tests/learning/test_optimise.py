@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from gpclass.engines import Engine
 from gpclass.inference import EP, Laplace
 from gpclass.kernels import RBF
 from gpclass.learning import (
@@ -54,10 +55,10 @@ def fragile(objective, breaks):
     """The objective, with evaluations that fail where `breaks(theta)`."""
 
     class Fragile(Objective):
-        def fit(self, theta, start=None):
+        def fit(self, theta, start=None, tol=0.0):
             if breaks(theta):
                 raise np.linalg.LinAlgError("too wide")
-            return super().fit(theta, start)
+            return super().fit(theta, start, tol)
 
     return Fragile(**{k: getattr(objective, k) for k in ("X", "y", "kernel", "likelihood", "engine", "priors")})
 
@@ -84,7 +85,7 @@ def test_failures_on_the_way_to_a_maximum_are_no_problem(objective):
     assert search.problem == ""
 
 
-class Broken:
+class Broken(Engine):
     def fit(self, *args, **kwargs):
         raise np.linalg.LinAlgError("nothing works")
 
@@ -125,7 +126,7 @@ class Liar:
     def evaluate(self, theta, start=None, tol=None):
         value = -float(np.abs(theta).sum())
         fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True)
-        return Evaluation(theta.copy(), value, np.array([self.slope]), fit, None, None)
+        return Evaluation(theta.copy(), value, np.array([self.slope]), fit, None, None, None, None)
 
 
 def test_a_line_search_that_fails_is_told_unless_the_slope_is_tiny():

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gpclass import GPClassifier
 from gpclass.kernels import RBF
 from gpclass.learning import Arrays, Batches, SortedStreamWarning, Trainer, Training, csv_file, train_inducing
-from gpclass.learning.inducing import VALIDATED
+from gpclass.learning.trainer import VALIDATED
 from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
 

@@ -171,7 +171,7 @@ def test_noise_free_likelihood_knows_no_scale():
 
 
 def derivatives(kernel, X, Z, fit):
-    G = fit.gradient()
+    G = fit.evidence_gradient()
     theta, dZ = kernel.pullback(Z, G.uu, inputs=True)
     more, moved = kernel.pullback(X, Z, G.fu, inputs=True)
     return np.concatenate([theta + more + kernel.pullback_diag(X, G.diag), fit.likelihood_gradient()]), dZ + moved
@@ -207,7 +207,7 @@ def test_gradient_by_central_differences(kind, likelihood, own):
     theta = np.concatenate([KERNEL.theta, likelihood.theta])
     fit = at(theta, Z)
     assert fit.converged
-    G = fit.gradient()
+    G = fit.evidence_gradient()
     uu, fu, diag = (part if own else part[None] for part in (G.uu, G.fu, G.diag))
     slope, dZ = np.zeros(2), np.zeros(Z.shape)
     for g, part in enumerate(Z):
@@ -323,7 +323,7 @@ def test_a_step_on_all_rows_is_a_sweep():
         done, part = take_step(engine, state, K, y, fit.row_sites, n, likelihood)
         assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
         assert_allclose(done.state.h, state.h, atol=1e-6 * np.abs(state.h).max())
-        assert_allclose(part.fu[0], fit.gradient().fu, atol=1e-6)
+        assert_allclose(part.fu[0], fit.evidence_gradient().fu, atol=1e-6)
 
 
 def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():

@@ -7,6 +7,7 @@ What a likelihood declares is in `likelihoods/base.py`, what a kernel declares i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ..registry import registered
@@ -54,6 +55,7 @@ class Engine:
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`
+    tol: Any = None  # a field of engines that iterate: the move, in posterior standard deviations, that ends a run
 
     def needed(self, likelihood: Any) -> tuple[str, ...]:
         """Methods of this likelihood that the engine calls."""
@@ -62,6 +64,14 @@ class Engine:
     def evidence_is_comparable(self, likelihood: Any) -> bool:
         """Whether log_evidence approximates or bounds log p(y) of all rows, and may be compared with that of others."""
         return not self.draws
+
+    def loosened(self, tol: float) -> Any:
+        """The same engine with a tolerance of at least `tol`, where it has one."""
+        return self if self.tol is None or self.tol >= tol else replace(self, tol=tol)  # type: ignore[type-var]
+
+    def is_met(self, change: float) -> bool:
+        """Whether a run that ended with this change meets the engine's tolerance."""
+        return self.tol is None or change <= self.tol
 
     @property
     def takes_several(self) -> bool:

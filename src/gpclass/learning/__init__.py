@@ -7,7 +7,8 @@ starts      starting points that fit the data
 active_set  the search with an active set that is chosen anew on the way: major and minor steps
 augment     virtual informative vectors: copies of active rows, as image shifts
 columns     a kernel's covariances as sparse engines take them
-inducing    engines on inducing points: Adam on minibatches along with sites, or L-BFGS-B on settled ones
+inducing    engines on inducing points: covariances, and L-BFGS-B on settled sites
+trainer     engines on inducing points: Adam on minibatches along with sites
 checkpoint  files that a run on minibatches is continued from, and whose run that is
 inducing_mnl  the same search with inducing variables that are chosen, or moved, on the way
 learn       where the searches of all kinds of engines meet
@@ -20,21 +21,13 @@ validate    X and y as arrays of numbers, after scikit-learn's checks
 from typing import TYPE_CHECKING
 
 from .._lazy import lazy_names
+from ..sparse.training import Training
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
-from .inducing import (
-    InducingModel,
-    LowRankObjective,
-    Pass,
-    Trainer,
-    Training,
-    maximise_low_rank,
-    start_inputs,
-    train_inducing,
-)
-from .inducing_mnl import InducingInputs, InducingObjective, InducingSearch, k_means, maximise_inducing
+from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
+from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
 from .learn import Learned, learn, trained
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
@@ -42,6 +35,7 @@ from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
+from .trainer import Pass, Trainer, train_inducing
 from .validate import validated
 
 if TYPE_CHECKING:
@@ -62,12 +56,11 @@ __all__ = [
     "ImageShifts",
     "InducingInputs",
     "InducingModel",
-    "InducingObjective",
+    "InducingPairs",
     "InducingSearch",
     "KernelColumns",
     "KernelGradient",
     "Learned",
-    "LowRankObjective",
     "Normal",
     "Objective",
     "Pass",

@@ -119,7 +119,8 @@ def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Se
     value = fit.log_evidence + log_prior(theta, objective.priors)[0]
     search.history.append(Step(number, 0, theta.copy(), value, fit.log_evidence, fit.n_iter))
     search.n_iter += 1
-    evaluation = Evaluation(theta.copy(), value, np.full(len(theta), np.nan), fit, kernel, likelihood)
+    none = np.full(len(theta), np.nan)  # no gradient
+    evaluation = Evaluation(theta.copy(), value, none, fit, kernel, likelihood, objective.design, None)
     gain = np.inf if search.best is None else value - search.best.value
     if gain > 0:
         search.best = evaluation

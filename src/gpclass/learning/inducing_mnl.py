@@ -12,13 +12,11 @@ Alternatives that fix the set at once: "random" rows, and "k-means", all classes
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import sklearn
-from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient
 from ..kernels import Kernel
@@ -26,26 +24,28 @@ from ..numerics.separable import Separable, classes_of, inputs_of
 from ..sparse.mnl_selection import InducingSet, RowCovariance, choose
 from ..sparse.sparse_mnl import SparseFit, batches, set_size
 from .columns import covariances
-from .objective import LOOSE, TAIL, Evaluation, Objective
+from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise
-from .priors import log_prior
 
 
 @dataclass(frozen=True)
-class InducingInputs:
-    """Where the inducing variables are."""
+class InducingPairs:
+    """A posterior that rests on inducing variables, each the value of one class at one input; see `Design`."""
 
     Z: np.ndarray  # (t, D) inputs
     inputs: np.ndarray  # (s,) which of these a variable is at
     classes: np.ndarray  # (s,) which class's function it is a value of
     chosen: InducingSet | None = None  # which rows of X they are; None if they are elsewhere
+    move: bool = False  # whether the inputs are parameters
+
+    cheap = True
 
     @classmethod
-    def at_rows(cls, X: np.ndarray, chosen: InducingSet) -> InducingInputs:
+    def at_rows(cls, X: np.ndarray, chosen: InducingSet) -> InducingPairs:
         return cls(X[chosen.rows], chosen.inputs, chosen.classes, chosen)
 
     @classmethod
-    def of_all_classes(cls, Z: np.ndarray, n_classes: int) -> InducingInputs:
+    def of_all_classes(cls, Z: np.ndarray, n_classes: int) -> InducingPairs:
         """All classes' values at each row of Z."""
         Z = np.asarray(Z, float)
         return cls(Z, np.repeat(np.arange(len(Z)), n_classes), np.tile(np.arange(n_classes), len(Z)))
@@ -56,11 +56,31 @@ class InducingInputs:
         assert self.chosen is not None, "inducing inputs elsewhere are no rows"
         return ..., self.chosen.rows, np.arange(len(self.Z))
 
-    def moved(self, Z: np.ndarray) -> InducingInputs:
-        return InducingInputs(Z, self.inputs, self.classes)
+    @property
+    def theta(self) -> np.ndarray:
+        return self.Z.ravel() if self.move else np.zeros(0)
+
+    @property
+    def names(self) -> list[str]:
+        t, D = self.Z.shape
+        return [f"Z[{j},{d}]" for j in range(t) for d in range(D)] if self.move else []
+
+    def with_theta(self, theta: np.ndarray) -> InducingPairs:
+        """Inputs that have moved are no rows of X any more."""
+        return replace(self, Z=theta.reshape(self.Z.shape), chosen=None) if self.move else self
+
+    def matrices(self, kernel: Kernel, X: np.ndarray) -> InducingCovariance:
+        return inducing_covariance(kernel, X, self)
+
+    def fit(self, engine: Any, K: InducingCovariance, y: np.ndarray, likelihood: Any, start: Any) -> SparseFit:
+        return replace(engine.fit(K, y, likelihood, start=start), chosen=self.chosen)
+
+    def pullback(self, kernel: Any, X: np.ndarray, K: InducingCovariance, fit: Any) -> tuple[np.ndarray, np.ndarray]:
+        theta, moves = pulled_back(kernel, X, self, K, fit.evidence_gradient(), self.move)
+        return theta, moves.ravel() if self.move else np.zeros(0)
 
 
-def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0) -> InducingInputs:
+def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0) -> InducingPairs:
     """All classes' values at the centres of as many clusters as `inducing` variables allow for."""
     count = inducing // n_classes
     if count < 1:
@@ -69,7 +89,7 @@ def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0)
     if count > distinct:
         raise ValueError(f"inducing={inducing} asks for {count} centres, but there are only {distinct} distinct rows")
     found = sklearn.cluster.KMeans(count, n_init=1, random_state=random_state).fit(X)
-    return InducingInputs.of_all_classes(found.cluster_centers_, n_classes)
+    return InducingPairs.of_all_classes(found.cluster_centers_, n_classes)
 
 
 # covariances and the way back from their derivatives --------------------------------------------------------------------
@@ -82,7 +102,7 @@ def row_covariance(kernel: Kernel, X: np.ndarray, n_classes: int) -> RowCovarian
     return RowCovariance(columns, n_classes, between)
 
 
-def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingInputs) -> InducingCovariance:
+def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingPairs) -> InducingCovariance:
     """What the engine takes."""
     uu, fu, diag = kernel(at.Z), kernel(X, at.Z), kernel.diag(X)
     if at.chosen is not None:  # a row with itself: noise of the kernel (White) is there too
@@ -91,7 +111,7 @@ def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingInputs) -> In
 
 
 def pulled_back(
-    kernel: Any, X: np.ndarray, at: InducingInputs, K: InducingCovariance, G: InducingGradient, move: bool = False
+    kernel: Any, X: np.ndarray, at: InducingPairs, K: InducingCovariance, G: InducingGradient, move: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gradient (p,) in the kernel's theta, and with `move` that (t, D) in the inducing inputs, else zero."""
     dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
@@ -111,72 +131,6 @@ def _with_inputs(part, inputs, blank=False):
     return inputs if classes is None else Separable(inputs, np.zeros_like(classes) if blank else classes)
 
 
-# the objective ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class InducingObjective:
-    """log Z̃_h + log prior as a function of θ, with a given inducing set; with `move` θ ends in the inducing inputs."""
-
-    base: Objective  # its engine is a SparseVariationalMNL
-    at: InducingInputs
-    move: bool = False
-    start: SparseFit | None = None  # an earlier fit for the first evaluation
-
-    @property
-    def theta(self) -> np.ndarray:
-        return np.concatenate([self.base.theta, self.at.Z.ravel() if self.move else []])
-
-    @property
-    def bounds(self) -> np.ndarray:
-        free = self.at.Z.size if self.move else 0
-        return np.concatenate([self.base.bounds, np.tile([-np.inf, np.inf], (free, 1))])
-
-    @property
-    def names(self) -> list[str]:
-        t, D = self.at.Z.shape
-        return [*self.base.names, *(f"Z[{j},{d}]" for j in range(t if self.move else 0) for d in range(D))]
-
-    @property
-    def tail(self) -> float:
-        """As for `Objective`: inducing inputs are many parameters, and the last of them move slowly."""
-        return TAIL if self.move else 1.0
-
-    def split(self, theta: np.ndarray) -> tuple[np.ndarray, InducingInputs]:
-        """Hyperparameters, and the inducing inputs."""
-        p = len(self.base.theta)
-        return theta[:p], self.at.moved(theta[p:].reshape(self.at.Z.shape)) if self.move else self.at
-
-    def fit(self, theta: np.ndarray, start: Any = None, tol: float = 0.0) -> tuple[SparseFit, Any, Any, InducingCovariance]:
-        hyper, at = self.split(theta)
-        kernel, likelihood = self.base.at(hyper)
-        K = inducing_covariance(kernel, self.base.X, at)
-        engine = replace(self.base.engine, tol=max(self.base.engine.tol, tol))
-        return replace(engine.fit(K, self.base.y, likelihood, start=start), chosen=at.chosen), kernel, likelihood, K
-
-    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
-        """Value and gradient at θ, from a posterior good to `tol`."""
-        hyper, at = self.split(np.asarray(theta, float))
-        prior, prior_gradient = log_prior(hyper, self.base.priors)
-        if prior == -np.inf:
-            raise FloatingPointError("a prior has no density here: start the kernel where its priors allow it to be")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit will say so
-            fit, kernel, likelihood, K = self.fit(theta, self.start if start is None else start, tol)
-        G: Any = fit.evidence_gradient()
-        slopes, moves = pulled_back(kernel, self.base.X, at, K, G, self.move)
-        gradient = np.concatenate([slopes, fit.likelihood_gradient()]) + prior_gradient
-        gradient = np.concatenate([gradient, moves.ravel() if self.move else []])
-        value = fit.log_evidence + prior
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            raise FloatingPointError("the bound is not finite")
-        return Evaluation(np.array(theta, float), value, gradient, fit, kernel, likelihood)
-
-    def finish(self, evaluation: Evaluation) -> SparseFit:
-        """The posterior of an evaluation, with all the digits that the engine's own tolerance asks for."""
-        return self.fit(evaluation.theta, evaluation.fit)[0]
-
-
 # the search ---------------------------------------------------------------------------------------------------------------
 
 
@@ -184,7 +138,7 @@ class InducingObjective:
 class InducingSearch(Search):
     """As every search, with `best.theta` the hyperparameters alone; besides, where the inducing variables are."""
 
-    at: InducingInputs | None = None
+    at: InducingPairs | None = None
     fit: SparseFit | None = None  # to the engine's own tolerance
 
 
@@ -193,7 +147,7 @@ def maximise_inducing(
     start: np.ndarray | None = None,
     max_iter: int = 100,
     verbose: int = 0,
-    at: InducingInputs | None = None,
+    at: InducingPairs | None = None,
     needed: float | None = None,
 ) -> InducingSearch:
     """Choose inducing variables and search for hyperparameters; `objective.engine` is a SparseVariationalMNL.
@@ -205,12 +159,14 @@ def maximise_inducing(
     engine, search = objective.engine, InducingSearch()
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
     at, best = _chosen(objective, theta, max_iter, search, verbose) if at is None else (at, None)
-    final = InducingObjective(objective, at, engine.move and max_iter > 0, None if best is None else best.fit)
-    theta = np.concatenate([theta if best is None else best.theta, at.Z.ravel() if final.move else []])
+    design = replace(at, move=engine.move and max_iter > 0)
+    final = replace(objective, design=design, first=None if best is None else best.fit)
+    theta = np.concatenate([theta if best is None else best.theta, design.theta])
     best = _climb(final, theta, max_iter, search, verbose, needed)
-    hyper, search.at = final.split(best.theta)
-    search.fit = final.finish(best)
-    search.best = replace(best, theta=hyper, gradient=best.gradient[: len(hyper)], fit=search.fit)
+    there: Any = best.design
+    search.at, search.fit = replace(there, move=False), final.finish(best)
+    few = final.n_hyper
+    search.best = replace(best, theta=best.theta[:few], gradient=best.gradient[:few], fit=search.fit)
     return search
 
 
@@ -228,20 +184,20 @@ def _chosen(objective, theta, max_iter, search, verbose):
         chosen = choose(engine, fit, covariance, chosen, size, rng)
         if size == last:  # whose turn is the search to the end
             break
-        step = InducingObjective(objective, InducingInputs.at_rows(objective.X, chosen), start=fit)
+        step = replace(objective, design=InducingPairs.at_rows(objective.X, chosen), first=fit)
         best = _climb(step, theta, min(engine.steps, max_iter), search, verbose)
         theta = best.theta
-    return InducingInputs.at_rows(objective.X, chosen), best
+    return InducingPairs.at_rows(objective.X, chosen), best
 
 
-def _climb(objective: InducingObjective, theta, max_iter, search, verbose, needed=None) -> Evaluation:
+def _climb(objective: Objective, theta, max_iter, search, verbose, needed=None) -> Evaluation:
     """The best evaluation of a few steps of the optimiser from θ, noted in `search` as a run of its own."""
     number = search.history[-1].run + 1 if search.history else 0
     if max_iter < 1:
         found = objective.evaluate(theta)
         search.history.append(Step(number, 0, theta, found.value, found.fit.log_evidence, found.fit.n_iter))
         return found
-    run = maximise(objective, [theta], max_iter, verbose, needed=needed)  # type: ignore[arg-type]
+    run = maximise(objective, [theta], max_iter, verbose, needed=needed)
     search.history += [step._replace(run=number) for step in run.history]
     search.n_iter += run.n_iter
     search.message, search.problem = run.message, run.problem

@@ -17,12 +17,13 @@ import numpy as np
 from ..sparse import TrainedFit
 from .active_set import fit_active, maximise_active
 from .augment import fit_augmented
-from .inducing import LowRankObjective, Trainer, maximise_low_rank, start_inputs, train_inducing
+from .inducing import InducingInputs, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
 from .streams import Arrays, Source, look
+from .trainer import Trainer, train_inducing
 
 SETTLED = 1 << 26  # covariances with inducing inputs up to which all rows are swept at once where there is nothing to learn
 FEW_ROWS = 2000  # times latent functions, up to which sites are settled for each evaluation unless the engine says otherwise
@@ -70,8 +71,8 @@ def learn(
 
 def _full(objective, starts, max_iter, verbose):
     if not starts:
-        fit, kernel, likelihood, _ = objective.fit(objective.theta)
-        return Learned(fit, kernel, likelihood, objective.X, [], 1)
+        found = objective.fit(objective.theta)
+        return Learned(found.fit, found.kernel, found.likelihood, objective.X, [], 1)
     search = maximise(objective, starts, max_iter, verbose, objective.of_fewer_rows(), rivals_of(objective))
     return _learned(search, objective.finish(search.best), objective.X)
 
@@ -162,10 +163,7 @@ def _low_rank(objective, source, seed, moving):
     engine, likelihood = objective.engine, objective.likelihood
     summary = look(source, (seed, 0))
     Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
-    X = np.asarray(objective.X, float)
-    return LowRankObjective(
-        X, objective.y, objective.kernel, likelihood, engine, objective.priors, Z, summary.spread, moving
-    )
+    return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.spread, moving))
 
 
 def _settles(objective, learning: bool) -> bool:
@@ -201,13 +199,12 @@ def trained(trainer: Trainer) -> Learned:
 def _all_at_once(objective, starts, max_iter, verbose, source, seed):
     """Sites settled for each evaluation."""
     engine, likelihood = objective.engine, objective.likelihood
-    low_rank = _low_rank(objective, source, seed, engine.learn_inputs)
-    Z = low_rank.Z
+    low_rank = _low_rank(objective, source, seed, engine.learn_inputs and bool(starts))
     if not starts:
-        fit, bound, _ = replace(low_rank, learn_inputs=False).fit(objective.theta)
-        kept = TrainedFit(engine, fit.posterior, likelihood, fit.log_evidence, len(objective.y))
-        run = _to_go_on(objective, source, fit, Z, seed, HELD)
-        return Learned(kept, bound.kernel, likelihood, _shared(Z), [], 1, trainer=run)
+        found, Z = low_rank.fit(objective.theta), low_rank.design.Z
+        kept = TrainedFit(engine, found.fit.posterior, likelihood, found.fit.log_evidence, len(objective.y))
+        run = _to_go_on(objective, source, found.fit, Z, seed, HELD)
+        return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run)
     model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
     found = search.best
     assert found is not None, "a search that could not begin has raised"

@@ -77,7 +77,7 @@ class InducingFit:
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
         return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * len(self.y), steps=SETTLED)
 
-    def gradient(self) -> LowRankGradient:
+    def evidence_gradient(self) -> LowRankGradient:
         """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
         return self._derivatives[0]
 
