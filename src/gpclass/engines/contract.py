@@ -54,6 +54,7 @@ class Engine:
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`
+    restore: Any = None  # (K, y, likelihood, state) -> fit, for model files; None: the posterior is K × scalar sites
 
     def needed(self, likelihood: Any) -> tuple[str, ...]:
         """Methods of this likelihood that the engine calls."""

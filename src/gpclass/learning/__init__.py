@@ -35,7 +35,7 @@ from .inducing import (
     train_inducing,
 )
 from .inducing_mnl import InducingInputs, InducingObjective, InducingSearch, k_means, maximise_inducing
-from .learn import Learned, learn, trained
+from .learn import Learned, learn, prior_covariances, trained
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
@@ -92,6 +92,7 @@ __all__ = [
     "maximise_low_rank",
     "paper_priors",
     "parquet_file",
+    "prior_covariances",
     "random_start",
     "resolve_priors",
     "start_inputs",
