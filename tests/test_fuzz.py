@@ -146,6 +146,7 @@ def unpacked(content):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+PLAIN_KINDS = ("tuple", "dict", "array", "float", "set", "slice", "dtype", "generator")
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -156,10 +157,7 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(
-                "tuple dict array float set slice dtype generator x kernel engine likelihood record estimator with learned "
-                "posterior".split()
-            ),
+            st.sampled_from([*PLAIN_KINDS, "kernel", "engine", "record", "estimator", "with", "learned", "posterior", "x"]),
             inner,
             max_size=2,
         )
