@@ -1,7 +1,8 @@
-"""Models on disk: everything comes back to the last bit, nothing but a whole model comes back, nothing is executed."""
+"""Models on disk: everything comes back but for rounding, nothing but a whole model comes back, nothing is executed."""
 
 import dataclasses
 import hashlib
+import inspect
 import io
 import json
 import re
@@ -11,6 +12,7 @@ import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,15 +27,17 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, Sta
 import gpclass
 from gpclass import GPClassifier, GPRegressor, ModelFileError
 from gpclass.choose import engines_for_several
+from gpclass.engines import Engine
 from gpclass.expressions import kernel_names, parse_kernel
+from gpclass.inference import EP, KL, Laplace, QuadratureEP
 from gpclass.kernels import RBF, ClassCovariance, Correlated, PerClass
 from gpclass.learning import Normal
-from gpclass.likelihoods import MultinomialProbit, RobustMax
+from gpclass.learning.memory import Limit
+from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, OneAgainstRest, Probit, RobustMax, Sigmoid, Softmax
 from gpclass.persist import archive, registry
-from gpclass.persist.tree import local_settings
-from gpclass.registry import registered
+from gpclass.registry import _classes, register, registered
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, audit
-from gpclass.sparse import IVM, SVGP, ScalableEP, StochasticEP
+from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL, StochasticEP
 from gpclass.tables import TableEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few iterations must do
@@ -72,10 +76,18 @@ def same(a, b):
     return np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
 
 
+def close(a, b):
+    """The same but for rounding: K and sites are the same to the last bit, and one factorisation of them moves answers by
+    eps × condition of B, here at most some 1e3."""
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
+    return np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
 def assert_same_answers(model, loaded):
     assert same(model.predict(NEW), loaded.predict(NEW))
     for question in ("predict_log_proba", "latent", "predict_proba_std"):
-        assert same(getattr(model, question)(NEW), getattr(loaded, question)(NEW)), question
+        assert close(getattr(model, question)(NEW), getattr(loaded, question)(NEW)), question
     assert same(model.classes_, loaded.classes_)
     assert model.kernel_ == loaded.kernel_
     if hasattr(model, "log_evidence_"):
@@ -86,18 +98,55 @@ def assert_same_answers(model, loaded):
             p = model.loo()
         except AttributeError:  # engines on inducing points keep no rows
             return
-        assert same(p, loaded.loo())
+        assert close(p, loaded.loo())
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("engine", registered("engine"))
-def test_every_engine_comes_back_to_the_last_bit(engine, n_classes, tmp_path):
+def test_every_engine_comes_back(engine, n_classes, tmp_path):
     if n_classes > 2 and engine not in engines_for_several():
         with pytest.raises(ValueError, match="binary"):
             fitted(n_classes, inference=engine)
         return
     model = fitted(n_classes, inference=QUICK.get(engine, engine))
     assert_same_answers(model, round_trip(model, tmp_path))
+
+
+@pytest.mark.parametrize("engine", registered("engine"))
+def test_every_likelihood_comes_back(engine, tmp_path):
+    """With each engine that takes it."""
+    one, taken = OneAgainstRest(3, binary=Logit()), 0
+    several = [RobustMax(3, epsilon=0.02), Softmax(3, bias=(0.1, 0.0, -0.2)), MultinomialProbit(3), one]
+    for likelihood in (Probit(bias=0.3), Logit(), Heaviside(0.1), *several):
+        settings = {"likelihood": likelihood, "inference": QUICK.get(engine, engine), "optimizer": None}
+        try:
+            model = fitted(max(2, likelihood.n_latents), kernel=RBF(1.5, 2.0), **settings)
+        except (TypeError, ValueError, AttributeError):  # what the engine cannot do with
+            continue
+        assert_same_answers(model, round_trip(model, tmp_path))
+        taken += 1
+    assert taken
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        Laplace(correction="tierney-kadane"),
+        EP(schedule="sequential"),
+        QuadratureEP(coupled=False),
+        IVM(active=20, sweeps=3, major=1, minor=2),
+        SparseVariationalMNL(inducing=30, whole=True),
+    ],
+    ids=lambda engine: type(engine).__name__,
+)
+def test_what_engines_do_on_request_comes_back(engine, tmp_path):
+    for n_classes in (2, 3):
+        try:
+            model = fitted(n_classes, inference=engine, optimizer=None, kernel=RBF(1.5, 2.0))
+        except ValueError:
+            assert n_classes > 2
+            continue
+        assert_same_answers(model, round_trip(model, tmp_path))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -151,9 +200,9 @@ def test_settings_come_back(settings, tmp_path):
 
 @pytest.mark.parametrize("engine", ["exact", "ivm"])
 def test_a_regressor_comes_back(engine, tmp_path):
-    model = GPRegressor(inference=engine, max_iter=3, random_state=0).fit(X, F)
+    model = GPRegressor(inference=engine, max_iter=3, random_state=0).fit(X, F + 0.3 * np.sin(50 * X[:, 2]))
     loaded = round_trip(model, tmp_path)
-    assert same(model.predict(NEW, return_std=True), loaded.predict(NEW, return_std=True))
+    assert close(model.predict(NEW, return_std=True), loaded.predict(NEW, return_std=True))
     assert (model.log_evidence_, model.noise_variance_) == (loaded.log_evidence_, loaded.noise_variance_)
 
 
@@ -161,12 +210,13 @@ def test_a_loaded_model_goes_on_working(tmp_path):
     model = fitted(inference="ep")
     loaded = round_trip(model, tmp_path)
     theta = model.kernel_.theta
-    assert same(model.log_evidence(theta + 0.1, eval_gradient=True), loaded.log_evidence(theta + 0.1, eval_gradient=True))
-    assert model.jensen_bound() == loaded.jensen_bound()
+    assert close(model.log_evidence(theta + 0.1, eval_gradient=True), loaded.log_evidence(theta + 0.1, eval_gradient=True))
+    assert close(model.jensen_bound(), loaded.jensen_bound())
     assert same([step[:5] for step in model.history_], [step[:5] for step in loaded.history_])
     sampler = HMC(n_draws=5, n_warmup=5, random_state=0)
-    assert audit(model, sampler=sampler) == audit(loaded, sampler=sampler)
-    assert same(model.fit(X, labels(2)).predict_proba(NEW), loaded.fit(X, labels(2)).predict_proba(NEW))
+    told = audit(model, sampler=sampler), audit(loaded, sampler=sampler)
+    assert close(*([v for v in vars(t).values() if isinstance(v, float)] for t in told))
+    assert close(model.fit(X, labels(2)).predict_proba(NEW), loaded.fit(X, labels(2)).predict_proba(NEW))
 
 
 def test_rows_that_come_later(tmp_path):
@@ -174,7 +224,7 @@ def test_rows_that_come_later(tmp_path):
     model = fitted(inference=QUICK["ivm"])
     loaded = round_trip(model, tmp_path)
     more = np.array([0, 1] * 5), NEW[:10]
-    assert same(
+    assert close(
         model.partial_fit(more[1], more[0]).predict_proba(NEW), loaded.partial_fit(more[1], more[0]).predict_proba(NEW)
     )
     loaded = round_trip(fitted(inference=QUICK["svgp"]), tmp_path)
@@ -182,14 +232,12 @@ def test_rows_that_come_later(tmp_path):
         loaded.partial_fit(more[1], more[0])
 
 
-def test_draws_go_on(tmp_path):
+def test_draws_do_not_go_on(tmp_path):
+    """Files keep the draws, not the chains."""
     sampler = HMC(n_draws=6, n_warmup=6, random_state=0)
-    model = fitted(inference=sampler, optimizer=None)
-    loaded = round_trip(model, tmp_path)
-    K, y, likelihood = model.kernel_(X), model.posterior_.y, model.likelihood_
-    on = [sampler.fit(K, y, likelihood, start=m.posterior_).latent for m in (model, loaded)]
-    assert on[0].shape[1] == 12
-    assert same(*on)
+    loaded = round_trip(fitted(inference=sampler, optimizer=None), tmp_path)
+    with pytest.raises(TypeError, match="no state to go on from"):
+        sampler.fit(loaded.kernel_(X), loaded.posterior_.y, loaded.likelihood_, start=loaded.posterior_)
 
 
 def test_there_must_be_a_folder(tmp_path):
@@ -219,7 +267,7 @@ def test_pipelines_of_arrays_come_back(steps, tmp_path):
         holes[::7, 1] = np.nan
     model = make_pipeline(*steps, GPClassifier(max_iter=3)).fit(holes, labels(3))
     loaded = round_trip(model, tmp_path)
-    assert same(model.predict_proba(NEW), loaded.predict_proba(NEW))
+    assert close(model.predict_proba(NEW), loaded.predict_proba(NEW))
 
 
 def test_pipelines_of_frames_come_back(tmp_path):
@@ -237,7 +285,7 @@ def test_pipelines_of_frames_come_back(tmp_path):
         new = frame.iloc[::-3].assign(colour="green")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # green was not there
-            assert same(model.predict_proba(new), loaded.predict_proba(new))
+            assert close(model.predict_proba(new), loaded.predict_proba(new))
         assert loaded.predict(frame).tolist() == model.predict(frame).tolist()
 
 
@@ -249,10 +297,33 @@ def test_text_labels_and_names_come_back(tmp_path):
         assert loaded.feature_names_in_.tolist() == ["a", "b"]
 
 
-def test_what_is_shared_is_stored_once(tmp_path):
-    loaded = round_trip(fitted(inference="laplace", optimizer=None), tmp_path)
-    assert loaded.posterior_.likelihood is loaded.likelihood_
-    assert loaded.posterior_.posterior.K is loaded.posterior_.posterior._system.K
+def test_files_grow_with_rows_not_with_their_square(tmp_path):
+    """40 numbers of 8 bytes for each row are more than labels, inputs, sites, moments and fingerprints take."""
+    sizes = []
+    for n in (100, 400):
+        rows = RNG.normal(size=(n, 3))
+        gpclass.save(GPClassifier(inference="ep", optimizer=None).fit(rows, rows[:, 0] > 0), tmp_path / "model.gpclass")
+        sizes.append((tmp_path / "model.gpclass").stat().st_size)
+    assert sizes[1] - sizes[0] < 300 * 40 * 8
+
+
+def test_files_name_public_names_only(tmp_path):
+    """Kinds and names; of gpclass no module, no private class, no private attribute."""
+    model = fitted(3, kernel=RBF([1.0, 2.0, 3.0]) + RBF(2.0).fix("variance"))
+    gpclass.save(model, tmp_path / "model.gpclass")
+    document = json.loads(members_of((tmp_path / "model.gpclass").read_bytes())["model.json"])
+    seen = set()
+
+    def look(node):
+        if isinstance(node, dict):
+            seen.update(node)
+            seen.update(v for k, v in node.items() if k in set(registry.KINDS) and isinstance(v, str))
+        for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else []:
+            look(part)
+
+    look(document)
+    assert {"GPClassifier", "Sum", "RBF", "multinomial-probit", "nested-ep", "kernel_", "tau"} <= seen
+    assert not [name for name in seen if name.startswith("_") or "." in name]
 
 
 def test_the_same_model_makes_the_same_file(tmp_path):
@@ -279,7 +350,7 @@ class OwnKernel(RBF):
     ("settings", "told"),
     [
         ({"priors": favour_small}, r"model\.priors is the function favour_small"),
-        ({"kernel": OwnKernel(1.0)}, r"model\.kernel is an object of type OwnKernel"),
+        ({"kernel": OwnKernel(1.0)}, r"model\.kernel is an object of type OwnKernel, .*gpclass\.register\(OwnKernel\)"),
     ],
 )
 def test_what_is_no_data_is_refused_by_name(settings, told, tmp_path):
@@ -297,6 +368,71 @@ def test_other_models_are_refused(tmp_path):
         gpclass.save(StandardScaler(), tmp_path / "a")
     with pytest.raises(TypeError, match="RobustScaler"):
         gpclass.save(make_pipeline(RobustScaler(), GPClassifier(optimizer=None)).fit(X, labels(2)), tmp_path / "a")
+
+
+# classes of one's own ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clean_registry():
+    """Names that a test registers are gone after it."""
+    before = {kind: dict(table) for kind, table in _classes.items()}
+    yield
+    _classes.update(before)
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnEngine(Engine):
+    """An engine of K × scalar sites: it needs nothing for files but a name."""
+
+    tol: float = 1e-7
+    needs: ClassVar = KL.needs
+
+    def fit(self, K, y, likelihood, start=None):
+        return dataclasses.replace(KL(tol=self.tol).fit(K, y, likelihood, start), engine=self)
+
+    def evidence_gradient(self, fit):
+        return KL().evidence_gradient(fit)
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnLikelihood(Sigmoid):
+    """The logistic function, made steeper."""
+
+    slope: float = 2.0
+
+    def log_prob(self, y, f):
+        value, d1, d2 = Logit().log_prob(y, self.slope * f)
+        return value, self.slope * d1, self.slope**2 * d2
+
+    def log_prob_third(self, y, f):
+        return self.slope**3 * Logit().log_prob_third(y, self.slope * f)
+
+
+def test_classes_of_ones_own_come_back(tmp_path, clean_registry):
+    register(OwnKernel)
+    register(OwnEngine, "Mine")
+    register(OwnLikelihood, "Steep")
+    settings = {"kernel": OwnKernel(1.3, 2.0), "likelihood": OwnLikelihood(slope=1.5), "inference": OwnEngine(tol=1e-6)}
+    model = fitted(optimizer=None, **settings)
+    loaded = round_trip(model, tmp_path)
+    assert close(model.predict_proba(NEW), loaded.predict_proba(NEW))
+    assert (type(loaded.kernel_), loaded.likelihood_, loaded.inference_) == (OwnKernel, *list(settings.values())[1:])
+    data = (tmp_path / "model.gpclass").read_bytes()
+    assert b'{"engine":"Mine"' in members_of(data)["model.json"]
+    del _classes["engine"]["Mine"]
+    with pytest.raises(ModelFileError, match=r"needs the engine 'Mine', which is not known here: .*import"):
+        gpclass.load(tmp_path / "model.gpclass")
+
+
+def test_constructors_that_hide_their_parameters_are_told(tmp_path, clean_registry):
+    @register
+    class Hidden(EP):
+        def __init__(self, strength=1.0):
+            super().__init__()
+
+    with pytest.raises(TypeError, match=r"Hidden takes strength, .* declared\(\)"):
+        gpclass.save(fitted(inference=Hidden(), optimizer=None), tmp_path / "a")
 
 
 # files that are no models -----------------------------------------------------------------------------------------------
@@ -334,8 +470,13 @@ def altered(data, path, change):
     return packed({**members, "model.json": json.dumps(document).encode()}, path)
 
 
-def entry(document, ending):
-    return next(e for e in document["objects"] if e["class"].endswith(ending))
+def entries(node, name):
+    """All objects of a class in a document."""
+    if isinstance(node, dict):
+        kinds = set(registry.KINDS) & node.keys()
+        found = [node] if any(node[kind] == name for kind in kinds) else []
+        return found + [e for part in node.values() for e in entries(part, name)]
+    return [e for part in node for e in entries(part, name)] if isinstance(node, list) else []
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
@@ -356,22 +497,23 @@ def test_altered_members_are_refused(whole, tmp_path):
         if name.endswith(".npy"):
             members[name] = members[name][:-80] + np.full(10, 7.0).tobytes()
     with pytest.raises(ModelFileError, match="not those that were stored"):
-        gpclass.load(packed(members, tmp_path / "a"))  # new checksums: predictions tell
+        gpclass.load(packed(members, tmp_path / "a"))  # new checksums: latent values tell
 
 
 def test_other_members_are_refused(whole, tmp_path):
     members = members_of(whole)
     with pytest.raises(ModelFileError, match="not those that the manifest lists"):
         gpclass.load(packed({**members, "extra.py": b"1"}, tmp_path / "a", checksums=False))
-    with pytest.raises(ModelFileError, match="not those that the document names"):
+    with pytest.raises(ModelFileError, match="not a document and numbered arrays"):
         gpclass.load(packed({**members, "extra.py": b"1"}, tmp_path / "a"))
 
 
-def test_newer_formats_are_refused(whole, tmp_path):
+@pytest.mark.parametrize("version", [1, 3, "2", None, True])
+def test_other_formats_are_refused(whole, version, tmp_path):
     members = members_of(whole)
-    manifest = json.loads(members["manifest.json"]) | {"version": 2, "written_by": {"gpclass": "9.9"}}
+    manifest = json.loads(members["manifest.json"]) | {"version": version, "written_by": {"gpclass": "9.9"}}
     members["manifest.json"] = json.dumps(manifest).encode()
-    with pytest.raises(ModelFileError, match=r"format version 2.*reads versions up to 1.*gpclass 9\.9"):
+    with pytest.raises(ModelFileError, match=rf"format version {version}.*reads version 2.*gpclass 9\.9"):
         gpclass.load(packed(members, tmp_path / "a"))
 
 
@@ -388,14 +530,35 @@ def test_other_files_are_refused(tmp_path):
         gpclass.load(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize(
-    "name", ["os.system", "subprocess.Popen", "builtins.eval", "sklearn.base.BaseEstimator", "cli.main.Impute", 7, None]
-)
+@pytest.mark.parametrize("name", ["os.system", "subprocess.Popen", "Kernel", "eval", "GPClassifier", 7, None, ["RBF"], {}])
 def test_only_known_classes_are_made(whole, name, tmp_path):
     def change(document):
-        document["objects"][0] = {"class": name, "state": {}}
+        entries(document, "RBF")[0]["kernel"] = name
 
-    with pytest.raises(ModelFileError, match="no part of a model"):
+    with pytest.raises(ModelFileError, match="which is not known here"):
+        gpclass.load(altered(whole, tmp_path / "a", change))
+
+
+def test_constructors_check_what_they_are_given(whole, tmp_path):
+    def change(document):
+        entries(document, "ep")[0]["with"]["schedule"] = "never"
+
+    with pytest.raises(ModelFileError, match="EP cannot be made: schedule must be"):
+        gpclass.load(altered(whole, tmp_path / "a", change))
+
+    def add(document):
+        entries(document, "probit")[0]["with"]["noise"] = 3.0
+
+    with pytest.raises(ModelFileError, match="Probit takes no noise"):
+        gpclass.load(altered(whole, tmp_path / "a", add))
+
+
+@pytest.mark.parametrize("node", [[], {}, {"values": 1}, {"tuple": [1.0]}, None, "x"])
+def test_parameters_of_kernels_are_checked(whole, node, tmp_path):
+    def change(document):
+        entries(document, "Parameter")[0]["with"]["values"] = node
+
+    with pytest.raises(ModelFileError):
         gpclass.load(altered(whole, tmp_path / "a", change))
 
 
@@ -421,30 +584,61 @@ def _explode():
     Bomb.exploded = True
 
 
-def test_methods_cannot_be_replaced(whole, tmp_path):
+@pytest.mark.parametrize("name", ["predict", "posterior_", "_trainer", "kernel", "__class__", "get_params"])
+def test_methods_and_settings_cannot_be_replaced(whole, name, tmp_path):
     def change(document):
-        entry(document, ".GPClassifier")["state"]["predict"] = "nothing"
+        entries(document, "GPClassifier")[0]["learned"][name] = "nothing"
 
-    with pytest.raises(ModelFileError, match="no attribute 'predict'"):
+    with pytest.raises(ModelFileError, match=f"no attribute '{name}'"):
         gpclass.load(altered(whole, tmp_path / "a", change))
 
 
 def test_a_changed_number_is_noticed(whole, tmp_path):
     def change(document):
-        entry(document, ".Parameter")["state"]["values"] = {"tuple": [1.234]}
+        for parameter in entries(document, "Parameter"):
+            parameter["with"]["values"] = {"tuple": [1.234]}
 
     with pytest.raises(ModelFileError, match="not those that were stored"):
         gpclass.load(altered(whole, tmp_path / "a", change))
 
 
+def test_probes_do_not_depend_on_integrals(whole, tmp_path, monkeypatch):
+    """A version whose class probabilities are more accurate reads older files all the same."""
+    monkeypatch.setattr(Probit, "log_predictive", lambda self, y, mean, var: np.log(0.5) + 0.0 * mean)
+    (tmp_path / "a").write_bytes(whole)
+    assert np.all(gpclass.load(tmp_path / "a").predict_proba(NEW) == 0.5)
+
+
 def test_settings_that_came_later_get_their_defaults(whole, tmp_path):
     def change(document):
-        del entry(document, ".GPClassifier")["state"]["verbose"]
-        del entry(document, ".EP")["state"]["damping"]
+        for name, setting in (("GPClassifier", "verbose"), ("ep", "damping")):
+            for found in entries(document, name):
+                del found["with"][setting]
 
     loaded = gpclass.load(altered(whole, tmp_path / "a", change))
     assert loaded.verbose == 0
     assert loaded.inference_.damping == type(loaded.inference_)().damping
+
+
+def test_covariances_that_do_not_fit_are_not_taken(whole, tmp_path, monkeypatch):
+    """Files are as long as the rows are many, covariances as their square."""
+    monkeypatch.setattr("gpclass.persist.models.limits", lambda: [Limit(10**4, 10**4, "this machine has")])
+    (tmp_path / "a").write_bytes(whole)
+    with pytest.raises(ModelFileError, match=r"rests on 45 rows, .* this machine has"):
+        gpclass.load(tmp_path / "a")
+
+
+@pytest.mark.parametrize("n_classes", [1001, 10**9, 10**30, 2.5, "3"])
+def test_numbers_of_classes_are_bounded(n_classes, tmp_path):
+    """Some objects make a list of all pairs of classes."""
+    model = fitted(3, kernel=Correlated(RBF(1.0), ClassCovariance(3)), inference="variational-mnl", optimizer=None)
+    gpclass.save(model, tmp_path / "model.gpclass")
+
+    def change(document):
+        entries(document, "ClassCovariance")[0]["with"] = {"n_classes": n_classes}
+
+    with pytest.raises(ModelFileError, match="classes"):
+        gpclass.load(altered((tmp_path / "model.gpclass").read_bytes(), tmp_path / "a", change))
 
 
 def test_a_header_that_promises_too_much_takes_no_memory(whole, tmp_path):
@@ -495,7 +689,7 @@ def test_nested_documents_are_refused(whole, tmp_path):
 def test_arrays_that_compress_too_well_are_stored_as_they_are(tmp_path):
     """Readers refuse what inflates a hundredfold, so writers must not make it."""
     zeros = np.zeros(2_000_000)
-    document = {"arrays": [{}]}
+    document = {"model": {"array": 0}}
     archive.write(tmp_path / "zeros", document, [zeros])
     assert (tmp_path / "zeros").stat().st_size > zeros.nbytes
     assert np.array_equal(archive.read(tmp_path / "zeros")[1][0], zeros)
@@ -505,7 +699,7 @@ def test_arrays_that_compress_too_well_are_stored_as_they_are(tmp_path):
 
 def test_documents_that_would_be_refused_are_not_written(tmp_path):
     with pytest.raises(ValueError, match="cannot be saved: its structure has some"):
-        archive.write(tmp_path / "a", {"arrays": [], "root": [0] * archive.MOST_NODES}, [])
+        archive.write(tmp_path / "a", {"model": [0] * archive.MOST_NODES}, [])
     assert not list(tmp_path.iterdir())
 
 
@@ -579,11 +773,10 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits 
 @linux
 def test_bombs_are_refused_before_they_take_memory(whole, tmp_path):
     size = 80 << 20  # the process may take 64 << 20
-    document = json.loads(members_of(whole)["model.json"])
-    wide = b'{"root":[' + b"[]," * 1_500_000 + b'0],"objects":[],"arrays":[]}'
-    text = b'{"root":["' + b"x" * (80 << 20) + b'"],"objects":[],"arrays":[]}'
-    rooms = {**document, "root": [], "arrays": [{"dtype": "<U16384", "shape": [64], "values": [""] * 64}] * 10_000}
-    shapes = {**document, "root": [], "arrays": [{"dtype": "<U256", "shape": [4], "values": [""] * 4}] * 60_000}
+    wide = b'{"model":[' + b"[]," * 1_500_000 + b"0]}"
+    text = b'{"model":["' + b"x" * (80 << 20) + b'"]}'
+    rooms = {"model": [{"array": {"dtype": "<U16384", "shape": [64], "values": [""] * 64}}] * 10_000}
+    shapes = {"model": [{"array": {"dtype": "<U256", "shape": [4], "values": [""] * 4}}] * 60_000}
     state = {"tuple": [{"generator": ["MT19937", {"dict": []}]}] * 20_000}
     files = {
         "as many bytes as its shape says": with_array(whole, tmp_path / "1", npy((size // 8,), size)),
@@ -595,7 +788,7 @@ def test_bombs_are_refused_before_they_take_memory(whole, tmp_path):
         "a long text": with_document(whole, tmp_path / "5", text),
         "types with room for long text": with_document(whole, tmp_path / "6", json.dumps(rooms).encode()),
         "many of them": with_document(whole, tmp_path / "7", json.dumps(shapes).encode()),
-        "generators": with_document(whole, tmp_path / "8", json.dumps({**document, "root": state}).encode()),
+        "generators": with_document(whole, tmp_path / "8", json.dumps({"model": state}).encode()),
     }
     assert all(path.stat().st_size < 2 << 20 for path in files.values())
     for name, told in zip(files, loaded_in_little_memory(whole, list(files.values()), tmp_path), strict=True):
@@ -635,7 +828,8 @@ def test_mutated_files_load_or_are_refused_in_little_memory(whole, tmp_path):
 
 def mutate(document, rng):
     """Replace one value somewhere by another one."""
-    others = [None, -1, 0, 10**9, 10**30, 1e308, "", "x" * 100, "<U16000", [], {}, {"object": 0}, {"array": 0}]
+    others = [None, -1, 0, 10**9, 10**30, 1e308, "", "x" * 100, "<U16000", [], {}, {"array": 0}, {"kernel": "RBF"}]
+    others += [{"estimator": "GPClassifier", "with": {}}, {"engine": "svgp", "with": {"checkpoint": "/tmp/x"}}]
     node = document
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
@@ -659,11 +853,10 @@ def test_places_of_this_machine_are_neither_saved_nor_loaded(tmp_path):
     assert str(tmp_path).encode() not in b"".join(members_of((tmp_path / "saved").read_bytes()).values())
 
     def change(document):
-        for item in document["objects"]:
-            if item["class"].endswith(".Pipeline"):
-                item["state"]["memory"] = str(tmp_path / "elsewhere")
-            elif item["class"].endswith(".SVGP"):
-                item["state"].update(checkpoint=str(tmp_path / "other.npz"), resume="must")
+        for item in entries(document, "Pipeline"):
+            item["with"]["memory"] = str(tmp_path / "elsewhere")
+        for item in entries(document, "svgp"):
+            item["with"].update(checkpoint=str(tmp_path / "other.npz"), resume="must")
 
     (tmp_path / "run.npz").unlink()
     altered((tmp_path / "saved").read_bytes(), tmp_path / "altered", change)
@@ -673,7 +866,7 @@ def test_places_of_this_machine_are_neither_saved_nor_loaded(tmp_path):
         last = loaded.steps[-1][1]
         for its in (last.inference, last.inference_, last.posterior_.engine):
             assert (its.checkpoint, its.resume) == (None, "auto")
-        assert same(model.predict_proba(NEW), loaded.predict_proba(NEW))
+        assert close(model.predict_proba(NEW), loaded.predict_proba(NEW))
         loaded.fit(X, labels(2))
     assert not any((tmp_path / name).exists() for name in ("elsewhere", "run.npz", "other.npz"))
     assert model.memory == str(tmp_path / "outer")  # the model that was saved keeps its own
@@ -683,12 +876,10 @@ def test_every_setting_that_names_a_place_is_known():
     """Names of settings that sound like places must be among those that are left out."""
     place = re.compile(r"(^|_)(path|file|folder|dir|directory|checkpoint|cache|memory|url)($|_)")
     found = set()
-    for name, cls in registry.classes().items():
-        settings = {f.name for f in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
-        settings |= set(cls._get_param_names()) if hasattr(cls, "_get_param_names") else set()
-        found |= {(name, s) for s in settings - set(local_settings(cls)) if place.search(s)}
-    # in our own classes, memory is the depth of a mixing or the sites of the rows
-    assert {(name, s) for name, s in found if s != "memory" or name.startswith("sklearn")} == set()
+    for cls in registry.classes():
+        settings = set(inspect.signature(cls).parameters)
+        found |= {(cls.__name__, s) for s in settings - set(registry.local_settings(cls)) if place.search(s)}
+    assert found == {("IVM", "memory")}  # MiB
 
 
 # writers at the same time -----------------------------------------------------------------------------------------------
@@ -705,7 +896,7 @@ def test_threads_that_save_to_one_path(tmp_path):
         saving = [pool.submit(gpclass.save, model, path) for model in models * 5]
         while not all(job.done() for job in saving):
             found = gpclass.load(path).predict_proba(NEW)
-            assert any(same(found, answer) for answer in answers)
+            assert any(close(found, answer) for answer in answers)
         for job in saving:
             job.result()
     assert [p.name for p in tmp_path.iterdir()] == ["model.gpclass"]
@@ -716,21 +907,21 @@ def test_threads_that_save_to_one_path(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ep", "nested_ep", "hmc", "scalable_ep", "ivm", "regressor", "table"])
-def test_files_of_version_1_keep_loading(name):
+def test_files_of_version_2_keep_loading(name):
     sys.path.insert(0, str(FIXTURES))
     try:
-        from make_models import predicted, problem, table
+        from make_models import latent, problem, table
     finally:
         sys.path.remove(str(FIXTURES))
-    expected = json.loads((FIXTURES / "v1_expected.json").read_text())[name]
-    model = gpclass.load(FIXTURES / f"v1_{name}.gpclass")
+    expected = json.loads((FIXTURES / "v2_expected.json").read_text())[name]
+    model = gpclass.load(FIXTURES / f"v2_{name}.gpclass")
     inputs = table()[0] if name == "table" else problem()[0]
     # other machines have another BLAS, which may round otherwise
-    np.testing.assert_allclose(np.asarray(predicted(model, inputs)), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(latent(model, inputs), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_every_engine_and_kernel_has_a_name():
-    known = registry.names()
-    for engine in registered("engine").values():
-        assert engine in known
-    assert all(name.count(".") >= 1 for name in registry.classes())
+    for name, engine in registered("engine").items():
+        assert registry.name_of(engine) == ("engine", name)
+    for name in kernel_names():
+        assert registry.name_of(type(parse_kernel(name, 3)))[0] == "kernel"

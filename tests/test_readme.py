@@ -65,7 +65,7 @@ def test_saving(tmp_path, monkeypatch):
     names = {"clf": gpclass.GPClassifier().fit(X, y)}
     before = names["clf"].predict_proba(X)
     exec(code("gpclass.save"), names)
-    assert np.array_equal(names["clf"].predict_proba(X), before)
+    np.testing.assert_allclose(names["clf"].predict_proba(X), before, rtol=1e-12)  # the posterior is factorised anew
 
 
 def test_many_rows(tmp_path, monkeypatch):

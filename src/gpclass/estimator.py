@@ -140,6 +140,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Model files keep it: eight bytes a row, however many there are.
     rows_ : ndarray of shape (k,)
         After `partial_fit` with IVM only: the numbers of the training rows that `posterior_` and `loo` describe.
+    n_samples_seen_ : rows taken in so far, where they came as arrays
+    fitted_with_ : dict of kernel and likelihood as they were set for the last fit
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -161,8 +163,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     active_indices_: np.ndarray
     row_fingerprints_: np.ndarray
     rows_: np.ndarray
-    _seen: int  # rows taken in so far
-    _trainer: Any  # a run on minibatches, for `partial_fit`
+    n_samples_seen_: int
+    _trainer: Any = None  # a run on minibatches, for `partial_fit`
 
     def __init__(
         self,
@@ -269,12 +271,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _update_active(self, X, place):
         y = self.likelihood_.class_targets[place]
-        numbers = np.concatenate([self.active_indices_, self._seen + np.arange(len(X))])
+        numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
         )
         self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
-        self.log_evidence_, self._seen = self.posterior_.log_evidence, self._seen + len(X)
+        self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
 
     def _conclude(self, learned: Learned, engine) -> Learned:
         """Keep what was learned."""
@@ -286,7 +288,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if learned.rows is not None:
             self.active_indices_ = learned.rows
         self.inference_ = engine
-        self._fitted_with = {"kernel": self.kernel, "likelihood": self.likelihood}
+        self.fitted_with_ = {"kernel": self.kernel, "likelihood": self.likelihood}
         if engine.draws:
             self.__dict__.pop("log_evidence_", None)  # of an earlier fit by another engine
         else:
@@ -301,7 +303,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _check_data(self, X, y, classes=None):
         X, y = validated(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        self._seen, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
+        self.n_samples_seen_, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
         self.classes_ = np.unique(y if classes is None else classes)
         self._check_classes()
         return X, codes(y, self.classes_, 2)
@@ -346,7 +348,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return Objective(X, y, kernel, likelihood, engine, priors)
 
     def _same_settings(self, name: str) -> bool:
-        before, now = self._fitted_with[name], getattr(self, name)
+        before, now = self.fitted_with_[name], getattr(self, name)
         return before is now or (type(before) is type(now) and bool(before == now))
 
     def _start_kernel(self, distance) -> Kernel:

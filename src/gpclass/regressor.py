@@ -78,6 +78,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     n_iter_, history_ : iterations of the optimiser, and its evaluations
     inputs_ : the inputs that predictions rest on: the training rows, or the active ones
     active_indices_ : which training rows these are, with IVM
+    target_mean_, target_scale_ : centre and unit of the targets that the posterior is of (see `normalize_y`)
+    n_samples_seen_ : rows taken in so far
     n_features_in_, feature_names_in_ : as in scikit-learn
 
     Examples
@@ -122,7 +124,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         if engine.design == "all rows":
             warn_if_too_large(len(X), others=("ivm",))
         self._set_scale(y)
-        objective, starts = self._objective(X, (y - self._centre) / self._scale, engine)
+        objective, starts = self._objective(X, (y - self.target_mean_) / self.target_scale_, engine)
         if np.all(y == y[0]):  # noise of no variance explains them, however small it is: there is no maximum
             warnings.warn(
                 "all targets are equal: kernel and noise variance are kept as given, there is nothing to learn them from",
@@ -137,7 +139,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.__dict__.pop("active_indices_", None)
         if learned.rows is not None:
             self.active_indices_ = learned.rows
-        self.inference_, self._seen = engine, len(X)
+        self.inference_, self.n_samples_seen_ = engine, len(X)
         self._conclude()
         return self
 
@@ -150,13 +152,13 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
         X, y = validated(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
-        targets = (y - self._centre) / self._scale
-        numbers = np.concatenate([self.active_indices_, self._seen + np.arange(len(X))])
+        targets = (y - self.target_mean_) / self.target_scale_
+        numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, targets
         )
         self.active_indices_ = numbers[self.posterior_.rows]
-        self._seen += len(X)
+        self.n_samples_seen_ += len(X)
         self._conclude()
         return self
 
@@ -171,7 +173,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self.inference
 
     def _set_scale(self, y):
-        self._centre, self._scale = (float(np.mean(y)), float(np.std(y)) or 1.0) if self.normalize_y else (0.0, 1.0)
+        centre, unit = (float(np.mean(y)), float(np.std(y)) or 1.0) if self.normalize_y else (0.0, 1.0)
+        self.target_mean_, self.target_scale_ = centre, unit
 
     def _objective(self, X, y, engine):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -187,8 +190,8 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return objective, [objective.theta, *restarts]
 
     def _conclude(self):
-        self.noise_variance_ = self.likelihood_.variance * self._scale**2
-        self.log_evidence_ = self.posterior_.log_evidence - len(self.posterior_.y) * np.log(self._scale)
+        self.noise_variance_ = self.likelihood_.variance * self.target_scale_**2
+        self.log_evidence_ = self.posterior_.log_evidence - len(self.posterior_.y) * np.log(self.target_scale_)
 
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance, each (m,), of the function without noise at X (m, D)."""
@@ -198,7 +201,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
         parts = [self.posterior_.predict(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self._centre + self._scale * mean, self._scale**2 * var
+        return self.target_mean_ + self.target_scale_ * mean, self.target_scale_**2 * var
 
     def predict(self, X, return_std: bool = False) -> Any:
         """(m,) expected targets; with `return_std` also their standard deviations, noise included."""

@@ -56,6 +56,7 @@ class Engine:
 
     fit: Any  # see `design`
     tol: Any = None  # a field of engines that iterate: the move, in posterior standard deviations, that ends a run
+    restore: Any = None  # (K, y, likelihood, state) -> fit, for model files; None: the posterior is K × scalar sites
 
     def needed(self, likelihood: Any) -> tuple[str, ...]:
         """Methods of this likelihood that the engine calls."""

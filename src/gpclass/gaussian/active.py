@@ -11,7 +11,7 @@ so that nothing is divided by Π^½; and L, β are not kept, since a new factori
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dgemv
 
 from ..numerics import mirror_lower
-from .columns import Columns, cross, gram, take
+from .columns import Columns, MatrixColumns, cross, gram, take
 from .full import FullPosterior
 from .sites import Sites
 
@@ -125,6 +125,20 @@ class ActivePosterior:
             self.parts.append(FullPosterior(gram(covariance, rows), sites) if len(rows) else Bare())
         local = at.renumbered(self.rows)
         self.places = [local.of(c)[0] for c in range(len(covariances))]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but the covariances that `restored` needs."""
+        at = self.at
+        return {"rows": at.rows, "latents": at.latents, "tau": at.sites.tau, "nu": at.sites.nu}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, n: int, n_latents: int, state: Mapping[str, Any]) -> ActivePosterior:
+        """The posterior that a `state` was taken of; K (u, u), or (C, u, u), are covariances among its `rows` of n."""
+        at = ActiveSites(state["rows"], state["latents"], Sites(state["tau"], state["nu"]))
+        rows = at.union
+        place = np.zeros(n, int)
+        place[rows] = np.arange(len(rows))
+        return cls([MatrixColumns(k, place) for k in np.broadcast_to(K, (n_latents, len(rows), len(rows)))], at)
 
     @property
     def n_latents(self) -> int:

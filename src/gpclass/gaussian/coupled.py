@@ -10,7 +10,9 @@ gradient L⁻¹ B_c = (L⁻¹ - L⁻¹ H_cᵀ) D_c.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
@@ -243,6 +245,15 @@ class CoupledPosterior:
         self.mean: np.ndarray
         self.alpha, self.mean = moments or self.system.solve(nu)  # (n, C) each
 
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K that `restored` needs."""
+        return {"pi": self.pi, "nu": self.nu, "alpha": self.alpha, "mean": self.mean}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, state: Mapping[str, Any]) -> CoupledPosterior:
+        """The posterior that a `state` was taken of."""
+        return cls(K, state["pi"], state["nu"], moments=(state["alpha"], state["mean"]))
+
     @property
     def pi(self) -> np.ndarray:
         return self.system.pi
@@ -313,6 +324,15 @@ class ContrastPosterior:
         self.alpha: np.ndarray
         self.mean: np.ndarray
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K, labels and their number that `restored` needs."""
+        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, y: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> ContrastPosterior:
+        """The posterior that a `state` was taken of."""
+        return cls(K, y, n_classes, Sites(state["tau"], state["nu"]), moments=(state["alpha"], state["mean"]))
 
     # between contrasts (n (C - 1),) and classes (n, C) --------------------------------------------------------------
 

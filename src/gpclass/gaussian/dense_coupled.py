@@ -13,6 +13,7 @@ Rows and columns of B go class by class, data within: entry (a n + i, b n + j).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -198,6 +199,15 @@ class DenseCoupledPosterior:
         system = DenseSystem(K, precision_root(sites.tau))
         alpha, mean = system.solve(sites.nu)
         return cls(K, system.root, alpha, system, mean)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K that `restored` needs."""
+        return {"root": self.root, "alpha": self.alpha, "mean": self.mean}
+
+    @classmethod
+    def restored(cls, K: Covariance, state: Mapping[str, Any]) -> DenseCoupledPosterior:
+        """The posterior that a `state` was taken of."""
+        return cls(K, state["root"], state["alpha"], mean=state["mean"])
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> DenseCoupledPosterior:
         """The same precisions, with `mean` = K `alpha` added to the mean: no new factorisation."""

@@ -5,6 +5,9 @@ No diagonal site precision gives such a posterior, so this structure keeps a fac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from ..numerics import Factor, mirror_lower
@@ -28,6 +31,16 @@ class FactorialPosterior:
         self.alpha, self.mean, self.var = alpha, mean, var  # each (n,)
         self._conditional_var = conditional_var  # (n,) 1/[K⁻¹]_ii, the prior's leave-one-out variance
         self._response = response  # (n,) how far mean_i moves for a unit of α_i, all other factors following
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K and its factor that `restored` needs."""
+        return {"alpha": self.alpha, "mean": self.mean, "var": self.var, "response": self._response}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, factor: Factor, state: Mapping[str, Any]) -> FactorialPosterior:
+        """The posterior that a `state` was taken of."""
+        parts = {name: state[name] for name in ("alpha", "mean", "var", "response")}
+        return cls(K, factor, conditional_var=1 / factor.diag_inverse(), **parts)
 
     @property
     def log_det(self) -> float:

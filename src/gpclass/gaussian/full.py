@@ -10,6 +10,7 @@ so one factorisation and one triangular inverse give all that a sweep of any eng
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +50,15 @@ class FullPosterior:
     def without_sites(cls, K: np.ndarray) -> FullPosterior:
         """The prior."""
         return cls(K, Sites.zeros(len(K)))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K that `restored` needs: the sites, and the moments to the last bit."""
+        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, state: Mapping[str, Any]) -> FullPosterior:
+        """The posterior that a `state` was taken of: one factorisation."""
+        return cls(K, Sites(state["tau"], state["nu"]), moments=(state["alpha"], state["mean"]))
 
     def renewed(self, sites: Sites, moments=None) -> FullPosterior:
         """The same prior with other sites; `moments` are (α, mean), where they are known."""

@@ -17,8 +17,10 @@ functions that share a covariance are a group, and what is asked of a group is o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dgemm, dtrmm
@@ -156,6 +158,15 @@ class LowRankPosterior:
         self.A_inv = np.stack([inverse for inverse, _ in parts])  # (C, M, M)
         self.log_det = np.array([log_det for _, log_det in parts])  # (C,) log|A|
         self.mu = np.einsum("cij,cj->ci", self.A_inv, pull)  # (C, M)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but the prior that `restored` needs."""
+        return {"S": self.S, "pull": self.pull}
+
+    @classmethod
+    def restored(cls, prior: LowRankPrior, state: Mapping[str, Any]) -> LowRankPosterior:
+        """The posterior that a `state` was taken of."""
+        return cls(prior, state["S"], state["pull"])
 
     @cached_property
     def log_partition(self) -> float:

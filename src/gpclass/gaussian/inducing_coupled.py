@@ -14,7 +14,7 @@ with it. Classes that are independent a priori do not see each other's variables
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -294,6 +294,24 @@ class InducingPosterior:
         self.log_det = factor.log_det
         self._half = np.asfortranarray(factor.whiten(np.eye(len(a))))
         self.cov = prior.residual + self._spread(prior.features)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K_uu that `restored` needs: what q says of the data is kept, their covariances with z are not."""
+        kept = {"a": self.a, "M": self.M, "mean": self.mean, "cov": self.cov, "residual": self.prior.residual}
+        return {**kept, "inputs": self.prior.K.inputs, "classes": self.prior.K.classes}
+
+    @classmethod
+    def restored(cls, uu: Covariance, n_classes: int, jitter: float, state: Mapping[str, Any]) -> InducingPosterior:
+        """The posterior that a `state` was taken of; it predicts, but has no derivatives in covariances with the data."""
+        t = inputs_of(uu).shape[-1]
+        none: list[Any] = [np.zeros((0, t)), np.zeros(0)]
+        if isinstance(uu, Separable):
+            none = [Separable(part, uu.classes) for part in none]
+        fu, diag = none
+        K = InducingCovariance(uu, fu, diag, state["inputs"], state["classes"])
+        q = cls(InducingPrior(K, n_classes, jitter), state["a"], state["M"])
+        q.mean, q.cov, q.prior.residual = state["mean"], state["cov"], state["residual"]
+        return q
 
     def shifted(self, step: np.ndarray) -> InducingPosterior:
         """The same covariance with another mean."""

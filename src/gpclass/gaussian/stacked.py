@@ -6,8 +6,9 @@ shows the same by datum, as the coupled structures do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,15 @@ class StackedPosterior:
     def without_sites(cls, K: np.ndarray, n_classes: int, coupling=None) -> StackedPosterior:
         """The prior."""
         return cls(K, [FullPosterior.without_sites(k) for k in _by_class(K, n_classes)], coupling)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All but K that `restored` needs, flat."""
+        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> StackedPosterior:
+        """The posterior that a `state` was taken of."""
+        return cls.without_sites(K, n_classes).renewed(Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"]))
 
     @property
     def n_classes(self) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..engines import Engine
 from ..engines.contract import require
-from ..gaussian import Sites
+from ..gaussian import FullPosterior, Sites
 from ..numerics.separable import Separable
 from .iterate import Status
+
+Some = TypeVar("Some", bound="Fit")
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,18 @@ class Fit:
     likelihood: Any
     status: Status
     log_evidence: float  # by the engine's own formula
+
+    def state(self) -> dict[str, Any]:
+        """What a model file keeps of it: arrays, numbers and words with which `restored` makes it anew."""
+        return {**self.posterior.state(), "log_evidence": self.log_evidence, "status": asdict(self.status)}
+
+    @classmethod
+    def restored(
+        cls: type[Some], engine: Any, posterior: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any], **more: Any
+    ) -> Some:
+        """The fit that a `state` was taken of, around its posterior; `more` are fields of a subclass."""
+        status = Status(**state["status"])
+        return cls(engine, posterior, likelihood.check_targets(y), likelihood, status, float(state["log_evidence"]), **more)
 
     @property
     def converged(self) -> bool:
@@ -151,6 +166,16 @@ class CoupledFit(Fit):
     def loo_class_probabilities(self) -> np.ndarray:
         """(n, C) class probabilities given all other data, from the cavities."""
         return self.likelihood.predictive(*self.posterior.latent.cavity())
+
+
+def restored(engine: Any, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Any:
+    """The fit that `state()` was taken of, from the covariances among the inputs that it rests on. Nothing is iterated.
+
+    An engine whose posterior is K × scalar sites needs nothing for it; others offer `restore(K, y, likelihood, state)`.
+    """
+    if engine.restore is not None:
+        return engine.restore(K, y, likelihood, state)
+    return Fit.restored(engine, FullPosterior.restored(K, state), y, likelihood, state)
 
 
 def jensen_bound(q, y: np.ndarray, likelihood) -> float:

@@ -38,8 +38,7 @@ class FV(Engine):
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
-        scale = np.mean(np.diagonal(K)) or TINY  # a prior without spread: f = 0, and any small ridge gives that
-        given, K = K, K + self.ridge * scale * np.eye(len(K))
+        given, K = K, self._ridged(K)
         factor = Factor(K.copy(), "K with its ridge")
         conditional = 1 / factor.diag_inverse()
         q, status = solve(self, K, factor_rule(y, likelihood, conditional), self._start(start, K))
@@ -57,6 +56,14 @@ class FV(Engine):
         )
         evidence = np.sum(log_mass) - 0.5 * q.alpha @ cavity_mean - 0.5 * factor.log_det + 0.5 * np.sum(np.log(conditional))
         return Fit(self, posterior, y, likelihood, status, float(evidence))
+
+    def restore(self, K, y, likelihood, state) -> Fit:
+        factor = Factor(self._ridged(K), "K with its ridge")
+        return Fit.restored(self, FactorialPosterior.restored(K, factor, state), y, likelihood, state)
+
+    def _ridged(self, K):
+        scale = np.mean(np.diagonal(K)) or TINY  # a prior without spread: f = 0, and any small ridge gives that
+        return K + self.ridge * scale * np.eye(len(K))
 
     @staticmethod
     def _start(start, K):

@@ -57,6 +57,9 @@ class IndependentEP(Engine):
 
         return fit_independent(self, K, y, likelihood, start, moments)
 
+    def restore(self, K, y, likelihood, state) -> CoupledFit:
+        return CoupledFit.restored(self, StackedPosterior.restored(K, likelihood.n_classes, state), y, likelihood, state)
+
     def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
         return fit.posterior.gradient()

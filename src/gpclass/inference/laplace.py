@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engines import Engine
-from ..gaussian import FullPosterior
+from ..gaussian import CoupledPosterior, FullPosterior
 from ..numerics import symmetric_product
 from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
-from .fit import Fit, prepare, start_sites
+from .fit import CoupledFit, Fit, prepare, start_sites
 from .iterate import Target, iterate, warn_if_unfinished
 from .tierney_kadane import corrected
 
@@ -46,6 +46,12 @@ class Laplace(Engine):
         find = coupled_mode if likelihood.n_latents > 1 else scalar_mode
         fit = find(self, K, y, likelihood, start)
         warn_if_unfinished(self, fit.status)
+        return corrected(fit) if self.correction else fit
+
+    def restore(self, K, y, likelihood, state) -> Fit:
+        several = likelihood.n_latents > 1
+        kind, structure = (CoupledFit, CoupledPosterior) if several else (Fit, FullPosterior)
+        fit = kind.restored(self, structure.restored(K, state), y, likelihood, state)
         return corrected(fit) if self.correction else fit
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:

@@ -44,6 +44,10 @@ class MeanFieldProbit(Engine):
         # E_q[log p(y, v, f)/q]: the traces tr K⁻¹Σ + tr Σ cancel against n, what is left is the climbed value and |Σ K⁻¹|
         return CoupledFit(self, q, y, likelihood, status, path.value - 0.5 * q.log_det)
 
+    def restore(self, K, y, likelihood, state) -> CoupledFit:
+        alpha, mean = (np.reshape(state[name], (likelihood.n_classes, -1)).T for name in ("alpha", "mean"))
+        return CoupledFit.restored(self, unit_posterior(K, alpha, mean), y, likelihood, state)
+
     def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. q is stationary: only K itself counts."""
         return fit.posterior.gradient()

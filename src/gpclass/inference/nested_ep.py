@@ -42,6 +42,9 @@ class NestedEP(Engine):
         warn_if_unfinished(self, status)
         return CoupledFit(self, q, y, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
 
+    def restore(self, K, y, likelihood, state) -> CoupledFit:
+        return CoupledFit.restored(self, ContrastPosterior.restored(K, y, likelihood.n_classes, state), y, likelihood, state)
+
     def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
         return fit.posterior.gradient()

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from ..engines import Engine
-from ..gaussian import ContrastPosterior, Sites, too_large
+from ..gaussian import ContrastPosterior, Sites, StackedPosterior, too_large
 from ..likelihoods.multiclass import own_first, restore_order
 from ..numerics import NotPositiveDefinite, hazard, hazard_curvature, log_ndtr
 from .fit import CoupledFit, prepare, start_sites
@@ -56,6 +56,11 @@ class QuadratureEP(Engine):
         q, status = iterate(self, prior, rule.target, start_sites(start, size))
         warn_if_unfinished(self, status)
         return CoupledFit(self, q, y, likelihood, status, rule.evidence(q))
+
+    def restore(self, K, y, likelihood, state) -> CoupledFit:
+        C = likelihood.n_classes
+        q = ContrastPosterior.restored(K, y, C, state) if self.coupled else StackedPosterior.restored(K, C, state)
+        return CoupledFit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. The sites are held.

@@ -13,6 +13,7 @@ log Z_h is max over (m, V), min over p of a function that is convex in p and has
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,10 +53,15 @@ class VariationalMNL(Engine):
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""
         K, y = _prepared(self, K, y, likelihood)
-        climb = Climb(y, likelihood, min(1e-5, 0.1 * np.sqrt(self.tol)), *_first(K, y, likelihood.n_classes, start))
+        climb = Climb(y, likelihood, _bound_tol(self), *_first(K, y, likelihood.n_classes, start))
         status, history = climb.to_the_top(self)
         warn_if_unfinished(self, status)
         return VariationalFit(self, climb.at.q, y, likelihood, status, climb.at.value, climb.at.bound, history)
+
+    def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> VariationalFit:
+        q = DenseCoupledPosterior.restored(K, state)
+        bound = likelihood.expected_log_prob_bound(q.mean, q.contrast_cov, state["log_b"], _bound_tol(self))
+        return VariationalFit.restored(self, q, y, likelihood, state, bound=bound, history=tuple(state["history"]))
 
     def evidence_gradient(self, fit: VariationalFit) -> Any:
         """½(α αᵀ - W(I + KW)⁻¹), contracted to the form of K: all else is stationary. [C] section 6"""
@@ -71,6 +77,9 @@ class VariationalFit(CoupledFit):
 
     bound: BoundOptimum  # b_i, S_i and W_i at the training points
     history: tuple[float, ...]  # log Z_h after each sweep; it never falls
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "log_b": self.bound.log_b, "history": list(self.history)}
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and covariance (m, C, C); Ks (n, m) and kd (m,) of the structure of K."""
@@ -346,6 +355,11 @@ def _prepared(engine, K, y, likelihood):
     if not np.all(np.isfinite(classes)):
         raise ValueError("the covariances between classes contain NaN or infinite entries")
     return Separable(inputs, classes), y
+
+
+def _bound_tol(engine):
+    """How far the search for b and S goes: log b is then good to the square of it."""
+    return min(1e-5, 0.1 * np.sqrt(engine.tol))
 
 
 def _first(K, y, n_classes, start):

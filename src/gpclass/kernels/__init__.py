@@ -24,6 +24,7 @@ To write a kernel, read the contract in base.py.
     from_sklearn        translates a scikit-learn kernel; as_kernel also accepts kernels of this package
 """
 
+from ..registry import register
 from .base import Kernel, Part
 from .class_covariance import ClassCovariance, Correlated
 from .composite import Product, Sum
@@ -38,6 +39,24 @@ from .rational_quadratic import RationalQuadratic
 from .rbf import RBF
 from .sklearn_twins import as_kernel, from_sklearn
 from .white import White
+
+for _cls in (
+    RBF,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    Periodic,
+    Linear,
+    Polynomial,
+    NeuralNetwork,
+    Constant,
+    White,
+    Sum,
+    Product,
+    Correlated,
+    PerClass,
+):
+    register(_cls)
 
 __all__ = [
     "RBF",

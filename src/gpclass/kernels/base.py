@@ -42,7 +42,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,6 +63,7 @@ class Part(NamedTuple):
 class Kernel(ABC):
     """A covariance function, with a vector `theta` of the logs of its free parameters. See the top of this file."""
 
+    kind: ClassVar[str] = "kernel"
     __array_ufunc__ = None  # np.float64(2) * kernel must call __rmul__
 
     # -- values and derivatives ----------------------------------------------------------------------------------------

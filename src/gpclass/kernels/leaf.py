@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -37,6 +38,11 @@ class Leaf(MatrixKernel):
             name: Parameter.make(name, value, bounds.get(name), getattr(type(self), name).may_be_vector)
             for name, value in values.items()
         }
+
+    def declared(self) -> dict[str, Any]:
+        """What the constructor takes to make this kernel anew, bounds and what is fixed included."""
+        names = [name for name in inspect.signature(type(self)).parameters if name != "bounds"]
+        return {name: self._parameters[name] if name in self._parameters else getattr(self, name) for name in names}
 
     @property
     def theta(self) -> Array:

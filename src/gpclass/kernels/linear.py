@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from .base import Array
 from .pairwise import Pairwise
+from .parameters import Parameter
 from .similarity import Inner
 
 
@@ -34,6 +35,8 @@ class Linear(Pairwise):
         self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+        if isinstance(lengthscale, Parameter) or isinstance(variance, Parameter):
+            return  # it says itself what is fixed
         redundant = "variance" if self._parameters["lengthscale"].is_vector else "lengthscale"
         self._parameters[redundant] = self._parameters[redundant].marked(None, False)
 

@@ -24,13 +24,29 @@ class Parameter:
 
     @classmethod
     def make(cls, name: str, value: Any, bounds: Any, may_be_vector: bool) -> Parameter:
-        """Return a free parameter, or raise ValueError if the value or its bounds are not positive and finite."""
+        """Return a free parameter, or raise ValueError if the value or its bounds are not positive and finite.
+
+        A value that is a Parameter brings its bounds along, and what is fixed.
+        """
+        if isinstance(value, Parameter):
+            return value._checked(name, bounds, may_be_vector)
         array = _positive(name, value, may_be_vector)
         values = np.atleast_1d(array)
         default = np.log(values)[:, None] + [-DEFAULT_LOG_WIDTH, DEFAULT_LOG_WIDTH]
         log_bounds = default if bounds is None else _log_bounds(name, bounds, len(values))
         pairs = tuple((float(low), float(high)) for low, high in log_bounds)
         return cls(tuple(values.tolist()), pairs, (True,) * len(values), array.ndim == 1)
+
+    def _checked(self, name: str, bounds: Any, may_be_vector: bool) -> Parameter:
+        values = _positive(name, self.values, True)
+        pairs = np.array(self.log_bounds, dtype=np.float64)
+        fits = pairs.shape == (len(values), 2) and np.isfinite(pairs).all() and (pairs[:, 0] <= pairs[:, 1]).all()
+        flags = len(self.free) == len(values) and all(type(free) is bool for free in self.free)
+        if not (fits and flags) or bounds is not None or (self.is_vector and not may_be_vector):
+            raise ValueError(f"{name} needs a pair of bounds and a mark, free or fixed, for each value; got {self!r}.")
+        if len(values) > 1 and not self.is_vector:
+            raise ValueError(f"{name} has {len(values)} values, but is said to be one number.")
+        return self
 
     @property
     def value(self) -> Any:

@@ -28,7 +28,7 @@ from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
-from .learn import Learned, learn, trained
+from .learn import Learned, learn, prior_covariances, trained
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
@@ -85,6 +85,7 @@ __all__ = [
     "maximise_low_rank",
     "paper_priors",
     "parquet_file",
+    "prior_covariances",
     "random_start",
     "resolve_priors",
     "start_inputs",

@@ -17,7 +17,7 @@ import numpy as np
 from ..sparse import TrainedFit
 from .active_set import fit_active, maximise_active
 from .augment import fit_augmented
-from .inducing import InducingInputs, maximise_low_rank, start_inputs
+from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
 from .optimise import Search, maximise
@@ -67,6 +67,13 @@ def learn(
     if design == "inducing pairs":
         return _inducing_mnl(objective, starts, max_iter, verbose)
     return _full(objective, starts, max_iter, verbose)
+
+
+def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
+    """Covariances among the inputs that a posterior rests on, as learning has computed them."""
+    if engine.design == "inducing inputs":
+        return InducingKernel(kernel, inputs if inputs.ndim == 3 else inputs[None]).gram()
+    return kernel(inputs)
 
 
 def _full(objective, starts, max_iter, verbose):

@@ -1,8 +1,8 @@
 """The zip around a document and its arrays: manifest, checksums, version.
 
-    manifest.json     {"format": "gpclass model", "version": 1, "written_by": {...}, "members": {name: sha256}}
+    manifest.json     {"format": "gpclass model", "version": 2, "written_by": {...}, "members": {name: sha256}}
     model.json        the document, see `tree`
-    arrays/<i>.npy    array i of the document, where it is not in the document itself
+    arrays/<i>.npy    its larger arrays
 
 Checksums tell of accidents. Against somebody who wants you to load another model, and makes new checksums, they do not
 help; but a file can hold data only.
@@ -26,22 +26,21 @@ from ..zips import DAMAGE, DamagedFile, check_sizes, inflates_too_much, read_arr
 from .errors import ModelFileError
 
 FORMAT = "gpclass model"
-VERSION = 1  # of the format; raise it when older readers would misread, and teach `_UPGRADES` to read what was before
+VERSION = 2  # of the format; 1 was never released. Raise it when older readers would misread
 MANIFEST, DOCUMENT = "manifest.json", "model.json"
-_UPGRADES: dict[int, Any] = {}  # version -> function of its document that gives the next version's
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
 LARGEST_JSON = 1 << 25  # bytes; documents hold no large arrays
 MOST_NODES = 1_000_000  # values in a document, at most: they take some 100 bytes of memory each
 DEEPEST = 100  # levels of a document
 
 
-def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[np.ndarray | None]) -> None:
+def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """A new file, in the place of `path` when it is whole."""
     check_writable(path)  # before the work
     members = {DOCUMENT: _json(document)}
     if problem := _excess(members[DOCUMENT]):
         raise ValueError(f"this model cannot be saved: its structure {problem}")
-    members |= {f"arrays/{i}.npy": _npy(array) for i, array in enumerate(arrays) if array is not None}
+    members |= {f"arrays/{i}.npy": _npy(array) for i, array in enumerate(arrays)}
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -66,7 +65,7 @@ def _pack(stream: IO[bytes], members: dict[str, bytes], method: int) -> bool:
         return not inflates_too_much(archive, stream.tell())
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray | None]]:
+def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
     """Document and arrays of a file, after all its checksums agree."""
     with open(path, "rb") as stream:  # what is no trouble of the file's content stays an OSError
         return _read_from(stream, os.fspath(path))
@@ -82,7 +81,7 @@ def is_model(path: str | os.PathLike[str]) -> bool:
     return True
 
 
-def _read_from(stream: Any, shown: str) -> tuple[Any, list[np.ndarray | None]]:
+def _read_from(stream: Any, shown: str) -> tuple[Any, list[np.ndarray]]:
     try:
         with zipfile.ZipFile(stream) as archive:
             check_sizes(archive, os.fstat(stream.fileno()).st_size)
@@ -104,38 +103,25 @@ def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     return manifest
 
 
-def _read(archive: zipfile.ZipFile) -> tuple[Any, list[np.ndarray | None]]:
+def _read(archive: zipfile.ZipFile) -> tuple[Any, list[np.ndarray]]:
     manifest = _manifest(archive)
     version = manifest.get("version")
-    if type(version) is not int or version < 1:
-        raise ModelFileError(f"the manifest has no version number, but {version!r}")
-    if version > VERSION:
+    if version != VERSION or type(version) is not int:
         raise ModelFileError(
-            f"it has format version {version}, but gpclass {__version__} reads versions up to {VERSION}; it was written by "
-            f"gpclass {_writer(manifest)}: install that or a later one"
+            f"it has format version {str(version)[:20]}, but gpclass {__version__} reads version {VERSION}; it was written "
+            f"by gpclass {_writer(manifest)}: install that one, or fit the model again"
         )
     listed = manifest.get("members")
     if not isinstance(listed, dict) or sorted([MANIFEST, *listed]) != sorted(archive.namelist()):
         raise ModelFileError("its members are not those that the manifest lists")
     if DOCUMENT not in listed:
         raise ModelFileError(f"it has no {DOCUMENT}")
+    names = [f"arrays/{i}.npy" for i in range(len(listed) - 1)]
+    if set(names) != set(listed) - {DOCUMENT}:
+        raise ModelFileError("its members are not a document and numbered arrays")
     data = read_bytes(archive, DOCUMENT, LARGEST_JSON)
     _verify(DOCUMENT, hashlib.sha256(data).hexdigest(), listed)
-    document = _parsed(data, DOCUMENT)
-    for older in range(version, VERSION):
-        document = _UPGRADES[older](document)
-    return document, _arrays(archive, document, listed)
-
-
-def _arrays(archive: zipfile.ZipFile, document: Any, listed: dict[str, Any]) -> list[np.ndarray | None]:
-    headers = document.get("arrays") if isinstance(document, dict) else None
-    if not isinstance(headers, list):
-        raise ModelFileError("the document has no list of arrays")
-    wanted = {f"arrays/{i}.npy" for i, header in enumerate(headers) if not (isinstance(header, dict) and "shape" in header)}
-    if wanted != set(listed) - {DOCUMENT}:
-        raise ModelFileError("its arrays are not those that the document names")
-    names = [f"arrays/{i}.npy" for i in range(len(headers))]
-    return [_array(archive, name, listed) if name in wanted else None for name in names]
+    return _parsed(data, DOCUMENT), [_array(archive, name, listed) for name in names]
 
 
 def _array(archive: zipfile.ZipFile, name: str, listed: dict[str, Any]) -> np.ndarray:

@@ -1,70 +1,136 @@
-"""Which classes a model file may name: those of gpclass that make up models, and a few of scikit-learn's.
+"""Which classes a model file may name, each by its kind and public name: {"kernel": "RBF"}, {"engine": "ep"}.
 
-Names are module paths without the package: "kernels.rbf.RBF". A class that moves keeps its old name in `RENAMED`.
+Kernels, likelihoods and engines have the names under which they are registered (`gpclass.register`); what else models are
+made of is listed here. An object is stored as what its constructor takes (`declared`) and made anew by calling it, so that
+it checks itself.
 """
 
 from __future__ import annotations
 
-import importlib
+import dataclasses
 import inspect
-import pkgutil
 from functools import lru_cache
+from typing import Any
 
-AREAS = ("numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse", "learning", "sampling")
-MODULES = ("estimator", "regressor", "tables")
-SOURCES = ("learning.streams", "learning.files", "learning.checkpoint")  # of rows and runs: models hold none of these
-SKLEARN = {
-    "sklearn.pipeline": ("Pipeline",),
-    "sklearn.compose": ("ColumnTransformer",),
-    "sklearn.impute": ("SimpleImputer",),
-    "sklearn.preprocessing": ("StandardScaler", "MinMaxScaler", "OneHotEncoder", "FunctionTransformer"),
-    "sklearn.gaussian_process.kernels": (
-        "RBF",
-        "Matern",
-        "RationalQuadratic",
-        "ConstantKernel",
-        "WhiteKernel",
-        "DotProduct",
-        "ExpSineSquared",
-        "Sum",
-        "Product",
-        "Exponentiation",
+import sklearn.gaussian_process.kernels as sk
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+
+from .. import registry
+from ..estimator import GPClassifier
+from ..kernels import ClassCovariance
+from ..kernels.parameters import Parameter
+from ..learning import Flat, Gamma, HalfStudentT, Normal, Pass, Step
+from ..regressor import GPRegressor
+from ..sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
+from ..tables import Column, TableEncoder
+from .errors import ModelFileError
+
+FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are those of the classes
+    "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
+    "prior": (Flat, HalfStudentT, Normal, Gamma),
+    "record": (Step, Pass, Column, Parameter, ClassCovariance),
+    "estimator": (
+        GPClassifier, GPRegressor, TableEncoder, Pipeline, ColumnTransformer, SimpleImputer, StandardScaler, MinMaxScaler,
+        OneHotEncoder, FunctionTransformer,
     ),
+    "sklearn_kernel": (
+        sk.RBF, sk.Matern, sk.RationalQuadratic, sk.ConstantKernel, sk.WhiteKernel, sk.DotProduct, sk.ExpSineSquared, sk.Sum,
+        sk.Product, sk.Exponentiation,
+    ),
+}  # fmt: skip
+KINDS = (*registry.KINDS, *FURTHER)
+LOCAL: dict[type, tuple[str, ...]] = {Pipeline: ("memory",)}  # of others' classes, see `local_settings`
+NOT_STORED: dict[type, tuple[str, ...]] = {  # posteriors are in a part of their own (`models`); a run needs its rows
+    GPClassifier: ("posterior_", "_trainer"),
+    GPRegressor: ("posterior_",),
 }
-RENAMED: dict[str, str] = {}  # name in older files -> name now
 
 
-@lru_cache(maxsize=1)
-def classes() -> dict[str, type]:
-    """All classes that a file may name, by name."""
-    return {**_ours(), **_theirs()}
+def name_of(cls: type) -> tuple[str, str] | None:
+    """Kind and name, if files can hold objects of this class."""
+    for kind, some in FURTHER.items():
+        if cls in some:
+            return kind, cls.__name__
+    name = registry.name_of(cls)
+    return None if name is None else (cls.kind, name)  # type: ignore[attr-defined]
 
 
-@lru_cache(maxsize=1)
-def names() -> dict[type, str]:
-    return {cls: name for name, cls in classes().items()}
+def class_of(kind: str, name: Any) -> type:
+    """The class that a file asks for."""
+    known = {cls.__name__: cls for cls in FURTHER[kind]} if kind in FURTHER else registry.registered(kind)
+    if not isinstance(name, str) or name not in known:
+        raise ModelFileError(
+            f"it needs the {kind} {repr(name)[:60]}, which is not known here: if it is not of gpclass, import the module "
+            "that registers it (gpclass.register) before loading"
+        )
+    return known[name]
 
 
-def _ours() -> dict[str, type]:
-    root = __name__.split(".")[0]
-    modules = [f"{root}.{name}" for name in MODULES]
-    for area in AREAS:
-        package = importlib.import_module(f"{root}.{area}")
-        modules += [info.name for info in pkgutil.walk_packages(package.__path__, f"{root}.{area}.")]
-    found = {}
-    for name in modules:
-        if name.removeprefix(root + ".") in SOURCES:
-            continue
-        module = importlib.import_module(name)
-        for cls in vars(module).values():
-            if inspect.isclass(cls) and cls.__module__ == name and not issubclass(cls, BaseException):
-                found[f"{name.removeprefix(root + '.')}.{cls.__qualname__}"] = cls
-    return found
+def classes() -> list[type]:
+    """All that files can hold objects of."""
+    ours = [cls for kind in registry.KINDS for cls in registry.registered(kind).values()]
+    return [*ours, *(cls for some in FURTHER.values() for cls in some)]
 
 
-def _theirs() -> dict[str, type]:
-    return {
-        f"{module}.{name}": getattr(importlib.import_module(module), name)
-        for module, members in SKLEARN.items()
-        for name in members
-    }
+# constructors ---------------------------------------------------------------------------------------------------------
+
+
+def declared(value: Any) -> dict[str, Any]:
+    """What the constructor of an object takes to make it anew, but for settings of this machine."""
+    cls: Any = type(value)
+    if hasattr(value, "declared"):
+        return dict(value.declared())
+    local = local_settings(cls)
+    if missing := [name for name in _parameters(cls) if not hasattr(value, name)]:
+        raise TypeError(
+            f"this model cannot be saved: {cls.__name__} takes {', '.join(missing)}, but has no such attributes; a method "
+            "declared() can say what its constructor takes"
+        )
+    return {name: getattr(value, name) for name in _parameters(cls) if name not in local}
+
+
+def made(cls: Any, given: dict[str, Any]) -> Any:
+    """An object of the class, by its constructor; parameters that are not given have their defaults."""
+    parameters = _parameters(cls)
+    if strange := given.keys() - parameters.keys():
+        raise ModelFileError(f"{cls.__name__} takes no {', '.join(sorted(strange))[:60]}")
+    local, several = local_settings(cls), [name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
+    named = {name: part for name, part in given.items() if name not in local and name not in several}
+    return cls(*(part for name in several for part in given[name]), **named)
+
+
+@lru_cache(maxsize=1024)
+def _parameters(cls: type) -> dict[str, inspect.Parameter]:
+    return {name: p for name, p in inspect.signature(cls).parameters.items() if p.kind is not p.VAR_KEYWORD}
+
+
+@lru_cache(maxsize=1024)
+def local_settings(cls: type) -> tuple[str, ...]:
+    """Settings that belong to the machine a model was fitted on: files do not keep them, and cannot set them.
+
+    Dataclasses mark such fields with `metadata={"local": True}`.
+    """
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    return (*LOCAL.get(cls, ()), *(f.name for f in fields if f.metadata.get("local")))
+
+
+def learned(value: BaseEstimator) -> dict[str, Any]:
+    """What `fit` has added to an estimator."""
+    cls: Any = type(value)
+    skipped = {*_parameters(cls), *NOT_STORED.get(cls, ())}
+    return {name: part for name, part in vars(value).items() if name not in skipped}
+
+
+def set_learned(value: BaseEstimator, attributes: dict[str, Any]) -> None:
+    """Give an estimator what another one of its class has learned; nothing takes the place of a method or a setting."""
+    cls: Any = type(value)
+    for name, part in attributes.items():
+        standing = inspect.getattr_static(cls, name, None)
+        taken = inspect.isroutine(standing) or hasattr(standing, "__get__") or name in _parameters(cls)
+        if taken or name.startswith("__") or name in NOT_STORED.get(cls, ()):
+            raise ModelFileError(f"{cls.__name__} has no attribute {name[:60]!r} that could be stored")
+        setattr(value, name, part)

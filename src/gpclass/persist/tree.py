@@ -1,63 +1,58 @@
 """Objects to JSON and arrays, and back.
 
-A document is {"root": node, "objects": [{"class": name, "state": {attribute: node}}], "arrays": [small array or null]}.
-A node is null, true, false, a number, a string, a list of nodes, or a dict with one key that tells its kind:
+A node is null, true, false, a number, a string, a list of nodes, or a dict whose one key (but for "with" and what follows)
+tells its kind:
 
     {"float": "nan"}                    also "inf", "-inf": numbers that JSON lacks
     {"tuple": [nodes]}                  {"set": [nodes]}    {"slice": [start, stop, step]}
     {"dict": [[key, value], ...]}       keys are nodes as well
-    {"named": [class, [nodes]]}         a NamedTuple
-    {"object": i}, {"array": i}         entry i of the tables: what is shared is stored once
+    {"array": i}                        member arrays/<i>.npy
+    {"array": {"dtype": "<f8", "shape": [2], "values": [1, 2]}}    a small one, or one of text; "nan", "inf" as text
     {"dtype": "<f8"}, {"scalar_type": "<f8"}    numpy.dtype("float64"), numpy.float64
     {"generator": [bit generator, state]}, {"random_state": state}   where a sampler would go on drawing
-
-Objects are made without calling their constructors, and get the attributes that were stored; values of cached properties
-are left out. Fields and settings that a file lacks get their defaults, so that older files stay readable. Settings that name
-places on this machine (`local_settings`) get their defaults on both ways, whatever a file has: a path in a file from
-elsewhere must not decide what is read or written here.
+    {"kernel": "RBF", "with": {parameter: node}}     an object, see `registry`; likewise likelihood, engine, prior, record
+    {"estimator": name, "with": {...}, "learned": {attribute: node}, "posterior": {name: node}}    the last see `models`
 """
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
-from functools import cache, cached_property, lru_cache
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from . import registry
 from .errors import ModelFileError
-from .registry import RENAMED, classes, names
+from .models import posterior_state, restore_posterior
 
 INLINE = 64  # numbers up to which an array is written in the document itself
 INLINE_BYTES = 4096  # of such an array at most, in memory: short text can be of a type that has room for long text
 ALL_INLINE_BYTES = 1 << 24  # of all such arrays
-MOST_COPIES = 1000  # that an array stands for where an axis is stored once
 MOST_GENERATORS = 1000  # of random numbers
-SKIPPED = {  # large, and predictions do without
-    "sampling.hyper.HyperDraws": ("walk",),  # the chains' own state
-    "estimator.GPClassifier": ("_trainer",),  # a place in training on minibatches, with the rows
-}
-LOCAL = {"sklearn.pipeline.Pipeline": ("memory",)}  # of classes that are not ours; see `local_settings`
-LOWER = {"numerics.linalg.Factor": ("_lower",)}  # triangles whose other half is whatever memory held
+MOST_CLASSES = 1000  # that an object may be told of: some make lists of all pairs
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+PLAIN = (bool, int, float, str)
+PARTS = ("with", "learned", "posterior")  # of an object's node, beside its kind
 
 
-def encode(parts: dict[str, Any]) -> tuple[dict[str, Any], list[np.ndarray | None]]:
-    """A document, and the arrays that are too large for it (None where an array is in it)."""
+def encode(parts: dict[str, Any]) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """A document, and the arrays that are too large for it."""
     encoder = _Encoder()
     try:
-        node = {"dict": [[name, encoder.node(part, name)] for name, part in parts.items()]}
+        return {name: encoder.node(part, name) for name, part in parts.items()}, encoder.arrays
     except RecursionError as error:
         raise TypeError("this model cannot be saved: a list in it contains itself") from error
-    return {"root": node, "objects": encoder.objects, "arrays": encoder.headers}, encoder.data
 
 
-def decode(document: Any, arrays: list[np.ndarray | None]) -> Any:
+def decode(document: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
     """What `encode` was given."""
-    return _Decoder(document, arrays).root()
+    if not isinstance(document, dict):
+        raise ModelFileError("the document is no JSON object")
+    decoder = _Decoder(arrays)
+    return {name: decoder.value(node) for name, node in document.items()}
 
 
 # writing --------------------------------------------------------------------------------------------------------------
@@ -65,21 +60,17 @@ def decode(document: Any, arrays: list[np.ndarray | None]) -> Any:
 
 class _Encoder:
     def __init__(self) -> None:
-        self.objects: list[Any] = []
-        self.headers: list[Any] = []
-        self.data: list[np.ndarray | None] = []
-        self._numbers: dict[int, dict[str, int]] = {}  # of objects and arrays seen, by identity
-        self._kept_alive: list[Any] = []  # so that identities stay taken
+        self.arrays: list[np.ndarray] = []
 
     def node(self, value: Any, where: str) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
-        if isinstance(value, (np.ndarray, np.generic)):
-            return self._shared(value, where, self._array)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return {"named": [self._name(value, where), self._nodes(value, where)]}
+        if isinstance(value, np.ndarray):
+            return {"array": self._array(value, where)}
         if type(value) in (list, tuple, set, frozenset):
             nodes = self._nodes(sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value, where)
             return nodes if isinstance(value, list) else {"tuple" if isinstance(value, tuple) else "set": nodes}
@@ -102,76 +93,52 @@ class _Encoder:
             return {"generator": [state.pop("bit_generator"), self.node(state, where)]}
         if isinstance(value, np.random.RandomState):
             return {"random_state": self.node(value.get_state(legacy=False), where)}
-        return self._shared(value, where, self._object)
+        return self._object(value, where)
 
     def _nodes(self, values: Any, where: str) -> list[Any]:
         return [self.node(value, f"{where}[{i}]") for i, value in enumerate(values)]
 
-    def _shared(self, value, where, write):
-        if id(value) not in self._numbers:
-            self._kept_alive.append(value)
-            write(value, where)
-        return self._numbers[id(value)]
+    def _named(self, parts: dict[str, Any], where: str) -> dict[str, Any]:
+        return {name: self.node(part, f"{where}.{name}") for name, part in parts.items()}
 
-    def _name(self, value: Any, where: str) -> str:
-        name = names().get(type(value))
-        if name is None:
-            kind = type(value).__name__
-            function = inspect.isroutine(value) or isinstance(value, type)
-            what = f"the function {value.__name__}" if function else f"an object of type {kind}"
-            raise TypeError(
-                f"this model cannot be saved: {where} is {what}, and a model file holds data of gpclass's own classes only "
-                "(and of scikit-learn's scalers, imputers and encoders)"
-            )
-        return name
+    def _object(self, value: Any, where: str) -> dict[str, Any]:
+        known = registry.name_of(type(value))
+        if known is None:
+            raise TypeError(f"this model cannot be saved: {where} is {_strange(value)}")
+        kind, name = known
+        node = {kind: name, "with": self._named(registry.declared(value), where)}
+        if isinstance(value, BaseEstimator):
+            node["learned"] = self._named(registry.learned(value), where)
+            if type(value) in registry.NOT_STORED:
+                node["posterior"] = self._named(posterior_state(value), f"{where}.posterior_")
+        return node
 
-    def _object(self, value: Any, where: str) -> None:
-        name = self._name(value, where)
-        entry: dict[str, Any] = {"class": name}
-        self._numbers[id(value)] = {"object": len(self.objects)}
-        self.objects.append(entry)
-        state = {key: part for key, part in vars(value).items() if not _is_cached(type(value), key)}
-        state.update(dict.fromkeys(SKIPPED.get(name, ())))
-        cls: Any = type(value)
-        state.update(local_settings(cls))
-        state.update({key: np.tril(state[key]) for key in LOWER.get(name, ())})
-        entry["state"] = {key: self.node(part, f"{where}.{key}") for key, part in state.items()}
-
-    def _array(self, value: Any, where: str) -> None:
-        self._numbers[id(value)] = {"array": len(self.headers)}
-        header, data = _described(value, where)
-        self.headers.append(header)
-        self.data.append(data)
+    def _array(self, array: np.ndarray, where: str) -> Any:
+        kind = _plain_dtype(array.dtype, where).kind
+        if kind != "O" and (array.size > INLINE or array.nbytes > INLINE_BYTES or kind in "cS"):
+            self.arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+            return len(self.arrays) - 1
+        values = array.ravel().tolist()
+        if kind == "f":
+            values = [v if math.isfinite(v) else repr(v) for v in values]
+        if strange := [v for v in values if not _is_plain(v)]:
+            told = f"{where} holds {strange[0]!r}; labels and names must be text or numbers"
+            raise TypeError(f"this model cannot be saved: {told}")
+        return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
 
 
-def _described(value: np.ndarray | np.generic, where: str) -> tuple[dict[str, Any], np.ndarray | None]:
-    """How to make an array from one that lies in memory in the order of C, and that one if it is no part of the former."""
-    array = np.asarray(value)
-    header: dict[str, Any] = {} if isinstance(value, np.ndarray) else {"scalar": True}
-    if array.dtype == object:
-        return {**header, "shape": list(array.shape), "strings": _strings(array, where)}, None
-    _plain_dtype(array.dtype, where)
-    once = array[tuple(slice(1) if stride == 0 else slice(None) for stride in array.strides)]
-    if once.size < array.size <= MOST_COPIES * once.size:
-        header["copies"] = list(array.shape)
-        array = once
-    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))  # matrix products may round by layout
-    if order != list(range(array.ndim)) and not array.flags.c_contiguous:
-        header["axes"] = order
-        array = array.transpose(order)
-    array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.size > INLINE or array.nbytes > INLINE_BYTES or array.dtype.kind not in "biufU":
-        return header, array
-    values = [v if not isinstance(v, float) or math.isfinite(v) else repr(v) for v in array.ravel().tolist()]
-    return {**header, "dtype": array.dtype.str, "shape": list(array.shape), "values": values}, None
+def _strange(value: Any) -> str:
+    if inspect.isroutine(value) or isinstance(value, type):
+        return f"the function {value.__name__}, and a model file holds data only"
+    name = type(value).__name__
+    if hasattr(value, "kind"):
+        how = f"gpclass.register({name}) lets files hold it, here and wherever they are read"
+        return f"an object of type {name}, which is not registered; {how}"
+    return f"an object of type {name}, and files hold those of gpclass and of scikit-learn's scalers, imputers and encoders"
 
 
-def _strings(array: np.ndarray, where: str) -> list[Any]:
-    values = array.ravel().tolist()
-    for value in values:
-        if not (value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))):
-            raise TypeError(f"this model cannot be saved: {where} holds {value!r}; labels and names must be text or numbers")
-    return values
+def _is_plain(value: Any) -> bool:
+    return value is None or (isinstance(value, PLAIN) and not (isinstance(value, float) and not math.isfinite(value)))
 
 
 def _plain_dtype(dtype: np.dtype, where: str) -> np.dtype:
@@ -180,94 +147,72 @@ def _plain_dtype(dtype: np.dtype, where: str) -> np.dtype:
     return dtype
 
 
-def _is_cached(cls: type, key: str) -> bool:
-    return isinstance(inspect.getattr_static(cls, key, None), cached_property)
-
-
 # reading --------------------------------------------------------------------------------------------------------------
 
 
 class _Decoder:
-    def __init__(self, document: Any, arrays: list[np.ndarray | None]) -> None:
-        if not isinstance(document, dict) or set(document) != {"root", "objects", "arrays"}:
-            raise ModelFileError("the document must have root, objects and arrays")
-        if not isinstance(document["objects"], list) or not isinstance(document["arrays"], list):
-            raise ModelFileError("objects and arrays must be lists")
-        if len(document["arrays"]) != len(arrays):
-            raise ModelFileError(f"the document describes {len(document['arrays'])} arrays, not {len(arrays)}")
-        self._document = document
+    def __init__(self, arrays: list[np.ndarray]) -> None:
+        self._arrays = arrays
         self._inline_bytes = self._generators = 0
-        self._arrays = [self._made(header, data) for header, data in zip(document["arrays"], arrays, strict=True)]
-        self._objects = [_blank(entry) for entry in document["objects"]]
-
-    def root(self) -> Any:
-        for value, entry in zip(self._objects, self._document["objects"], strict=True):
-            self._fill(value, entry["state"])
-        return self.value(self._document["root"])
-
-    def _made(self, header: Any, data: np.ndarray | None) -> Any:
-        array = _made(header, data)
-        self._inline_bytes += getattr(array, "nbytes", 0) if data is None else 0
-        if self._inline_bytes > ALL_INLINE_BYTES:
-            raise ModelFileError(f"its small arrays take more than {ALL_INLINE_BYTES} bytes")
-        return array
-
-    def _fill(self, value: Any, state: dict[str, Any]) -> None:
-        cls: Any = type(value)
-        for key in state:
-            if not _can_be_stored(cls, key):
-                raise ModelFileError(f"{cls.__name__} has no attribute {key!r} that could be stored")
-        local = local_settings(cls)
-        value.__dict__.update(_defaults(cls, state))
-        value.__dict__.update({key: self.value(node) for key, node in state.items() if key not in local})
-        value.__dict__.update(local)
 
     def value(self, node: Any) -> Any:
-        if node is None or isinstance(node, (bool, int, str, float)):
+        if node is None or isinstance(node, PLAIN):
             return node
         if isinstance(node, list):
             return [self.value(part) for part in node]
-        if not isinstance(node, dict) or len(node) != 1:
-            raise ModelFileError(f"a value is neither plain nor of one kind: {_shown(node)}")
-        ((kind, content),) = node.items()
-        read = getattr(self, f"_read_{kind}", None) if isinstance(kind, str) else None
-        if read is None:
-            raise ModelFileError(f"unknown kind of value: {_shown(kind)}")
+        kind = next((key for key in node if key not in PARTS), "")
+        if kind in registry.KINDS and node.keys() <= {kind, *PARTS}:
+            return self._object(kind, node)
+        read = getattr(self, f"_read_{kind}", None)
+        if read is None or len(node) != 1:
+            raise ModelFileError(f"a value is neither plain nor of one known kind: {_shown(node)}")
+        return read(node[kind])
+
+    def _object(self, kind: str, node: dict[str, Any]) -> Any:
+        cls = registry.class_of(kind, node[kind])
+        given, found, posterior = (self._named(node.get(part, {})) for part in PARTS)
+        classes = given.get("n_classes", 0)
+        if not isinstance(classes, int) or classes > MOST_CLASSES:
+            raise ModelFileError(f"{cls.__name__} is said to be of {_shown(classes)} classes; {MOST_CLASSES} is the most")
         try:
-            return read(content)
-        except ModelFileError:
-            raise
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError) as error:
-            raise ModelFileError(f"a value of kind {kind} cannot be read: {_shown(error)}") from error
+            made = registry.made(cls, given)
+        except (TypeError, ValueError, KeyError) as error:
+            raise ModelFileError(f"{cls.__name__} cannot be made: {_shown(error)}") from error
+        if issubclass(cls, BaseEstimator):
+            registry.set_learned(made, found)
+        if cls in registry.NOT_STORED:
+            restore_posterior(made, posterior)
+        return made
+
+    def _named(self, nodes: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.value(part) for name, part in nodes.items()}
 
     def _read_float(self, text):
-        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[text]
+        return float(text)
 
     def _read_tuple(self, parts):
-        return tuple(self._list(parts))
+        return tuple(self.value(part) for part in parts)
 
     def _read_set(self, parts):
-        return set(self._list(parts))
+        return {self.value(part) for part in parts}
 
     def _read_slice(self, parts):
-        start, stop, step = self._list(parts)
-        return slice(start, stop, step)
+        return slice(*(self.value(part) for part in parts))
 
     def _read_dict(self, pairs):
-        return {self.value(key): self.value(part) for key, part in _list(pairs)}
+        return {self.value(key): self.value(part) for key, part in pairs}
 
-    def _read_named(self, content):
-        name, parts = content
-        cls = _class(name)
-        if not (issubclass(cls, tuple) and hasattr(cls, "_fields")):
-            raise ModelFileError(f"{name} is no NamedTuple")
-        return cls(*self._list(parts))
-
-    def _read_object(self, number):
-        return self._objects[_index(number)]
-
-    def _read_array(self, number):
-        return self._arrays[_index(number)]
+    def _read_array(self, content):
+        if not isinstance(content, dict):
+            return self._arrays[content]
+        dtype, values = _dtype(content["dtype"]), content["values"]
+        size = len(values) * dtype.itemsize
+        self._inline_bytes += size
+        if (size > INLINE_BYTES and dtype.kind != "O") or self._inline_bytes > ALL_INLINE_BYTES:
+            raise ModelFileError(f"its small arrays take more than {INLINE_BYTES} bytes, or {ALL_INLINE_BYTES} together")
+        if not all(map(_is_plain, values)):
+            raise ModelFileError("an array in the document has values that are neither text nor numbers")
+        return np.array(values, dtype=dtype).reshape(content["shape"])
 
     def _read_dtype(self, text):
         return _dtype(text)
@@ -295,113 +240,6 @@ class _Decoder:
         if self._generators > MOST_GENERATORS:
             raise ModelFileError(f"it has more than {MOST_GENERATORS} generators of random numbers")
 
-    def _list(self, parts):
-        return [self.value(part) for part in _list(parts)]
-
-
-def _class(name: Any) -> type:
-    known = classes()
-    found = known.get(RENAMED.get(name, name)) if isinstance(name, str) else None
-    if found is None:
-        raise ModelFileError(f"it asks for an object of class {_shown(name)}, which is no part of a model")
-    return found
-
-
-def _blank(entry: Any) -> Any:
-    if not isinstance(entry, dict) or set(entry) != {"class", "state"} or not isinstance(entry["state"], dict):
-        raise ModelFileError("an object must have a class and a state")
-    cls = _class(entry["class"])
-    if issubclass(cls, tuple) or inspect.isabstract(cls):
-        raise ModelFileError(f"{entry['class']} is not stored as an object")
-    return cls.__new__(cls)
-
-
-def _defaults(cls: type, state: dict[str, Any]) -> dict[str, Any]:
-    """Values of dataclass fields and estimators' settings that were unknown when the file was written."""
-    fields = _fields(cls)
-    if fields is None:
-        return {key: value for key, value in _settings(cls).items() if key not in state}
-    if strange := state.keys() - fields.keys():
-        raise ModelFileError(f"{cls.__name__} has no {', '.join(sorted(strange))}")
-    absent = [f for name, f in fields.items() if name not in state]
-    if needed := [f.name for f in absent if f.default is f.default_factory is dataclasses.MISSING]:
-        raise ModelFileError(f"{cls.__name__} lacks {', '.join(needed)}")
-    return {f.name: _default(f) for f in absent}
-
-
-def _default(field: dataclasses.Field) -> Any:
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-
-
-@cache
-def _fields(cls: type) -> dict[str, dataclasses.Field] | None:
-    return {f.name: f for f in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else None
-
-
-@cache
-def _settings(cls: type) -> dict[str, Any]:
-    """Default settings of an estimator; empty for other classes."""
-    if not (hasattr(cls, "get_params") and hasattr(cls, "_get_param_names")):
-        return {}
-    return {p.name: p.default for p in inspect.signature(cls).parameters.values() if p.default is not p.empty}
-
-
-@cache
-def local_settings(cls: type) -> dict[str, Any]:
-    """Settings that belong to the machine a model was fitted on, with their defaults, which is what model files keep.
-
-    Dataclasses mark such fields with `metadata={"local": True}`.
-    """
-    fields = (_fields(cls) or {}).values()
-    named = dict.fromkeys(LOCAL.get(names().get(cls, ""), ()))
-    return {**named, **{f.name: _default(f) for f in fields if f.metadata.get("local")}}
-
-
-@lru_cache(maxsize=4096)
-def _can_be_stored(cls: type, key: str) -> bool:
-    standing = inspect.getattr_static(cls, key, None)
-    return not (key.startswith("__") or inspect.isroutine(standing) or isinstance(standing, (property, cached_property)))
-
-
-def _made(header: Any, data: np.ndarray | None) -> Any:
-    """The array that `_described` took apart."""
-    try:
-        array = _inline(header) if data is None else data
-        if "axes" in header:
-            array = array.transpose(np.argsort(_permutation(header["axes"], array.ndim)).tolist())
-        if "copies" in header:
-            shape = tuple(_index(length) for length in header["copies"])
-            if math.prod(shape) > MOST_COPIES * array.size:
-                raise ModelFileError(f"an array of {array.shape} cannot stand for one of {shape}")
-            array = np.broadcast_to(array, shape)
-        return array[()] if header.get("scalar") else array
-    except ModelFileError:
-        raise
-    except (TypeError, ValueError, KeyError, OverflowError, AttributeError) as error:
-        raise ModelFileError(f"an array cannot be read: {_shown(error)}") from error
-
-
-def _inline(header: Any) -> np.ndarray:
-    shape = tuple(_index(length) for length in header["shape"])
-    if "strings" in header:
-        values = header["strings"]
-        if not all(v is None or isinstance(v, (str, bool, int, float)) for v in values) or len(values) != math.prod(shape):
-            raise ModelFileError("an array of names has other things, or too few or many")
-        array = np.empty(len(values), dtype=object)
-        array[:] = values
-        return array.reshape(shape)
-    dtype = _dtype(header["dtype"])
-    if dtype.kind not in "biufU":
-        raise ModelFileError(f"an array of {dtype} cannot be in the document")
-    if len(_list(header["values"])) * dtype.itemsize > INLINE_BYTES:
-        raise ModelFileError(f"an array in the document takes more than {INLINE_BYTES} bytes")
-    named = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf} if dtype.kind == "f" else {}
-    values = [named.get(v, v) if isinstance(v, str) else v for v in _list(header["values"])]
-    wanted: tuple[type, ...] = {"b": (bool,), "f": (int, float), "U": (str,)}.get(dtype.kind, (int,))
-    if not all(isinstance(v, wanted) and isinstance(v, bool) == (dtype.kind == "b") for v in values):
-        raise ModelFileError(f"an array of {dtype} has values of another kind")
-    return np.array(values, dtype=dtype).reshape(shape)
-
 
 def _dtype(text: Any) -> np.dtype:
     dtype = np.dtype(text) if isinstance(text, str) else np.dtype("V")
@@ -410,24 +248,6 @@ def _dtype(text: Any) -> np.dtype:
     return dtype
 
 
-def _permutation(axes: Any, ndim: int) -> list[int]:
-    if sorted(_list(axes)) != list(range(ndim)):
-        raise ModelFileError(f"{_shown(axes)} is no order of {ndim} axes")
-    return axes
-
-
-def _list(parts: Any) -> list[Any]:
-    if not isinstance(parts, list):
-        raise ModelFileError(f"a list was expected, not {_shown(parts)}")
-    return parts
-
-
-def _index(number: Any) -> int:
-    if type(number) is not int or number < 0:
-        raise ModelFileError(f"a whole number was expected, not {_shown(number)}")
-    return number
-
-
 def _shown(thing: Any) -> str:
-    text = str(thing) if isinstance(thing, BaseException) else repr(thing)
-    return text if len(text) <= 80 else text[:77] + "..."
+    text = " ".join((str(thing) if isinstance(thing, BaseException) else repr(thing)).split())
+    return text if len(text) <= 160 else text[:157] + "..."

@@ -9,6 +9,7 @@ import copy
 import sys
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -105,6 +106,16 @@ class Sampler(Engine, ABC):
 
         self.check_settings()
         return draw_with_hyper(self, objective, start)
+
+    def restore(self, K: np.ndarray, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Draws:
+        """The draws that `Draws.state` was taken of: they predict, but cannot be continued."""
+        return Draws.restored(self, y, likelihood, state, whitening=self.target(K, y, likelihood).problem.prior)
+
+    def restore_hyper(self, objective: Any, state: Mapping[str, Any]) -> Draws:
+        """The same for draws of hyperparameters, whose kernels are those of `objective`."""
+        from .hyper import HyperDraws  # which needs this class
+
+        return HyperDraws.restored(self, objective.y, objective.likelihood, state, objective=objective)
 
     def check_settings(self) -> None:
         for name, least in (("n_draws", 1), ("n_warmup", 0), ("n_chains", 1), ("thin", 1)):

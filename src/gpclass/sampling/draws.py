@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..gaussian import Prior
 from .diagnostics import FEWEST, HIGH_K, effective_size, r_hat, smooth_weights
 from .ensemble import Ensemble
 
@@ -31,6 +33,7 @@ class Draws(Ensemble):
     walk: Any = None  # the state to go on from
     theta: Any = None  # (chains, draws, p) hyperparameters, where they were sampled
     objective: Any = None  # what theta belongs to
+    whitening: Prior | None = None  # N(0, K) at the points; None where each draw has a kernel of its own
     weights: None = None
 
     @classmethod
@@ -50,7 +53,20 @@ class Draws(Ensemble):
             latent = np.concatenate([earlier.latent, latent], axis=1)
             log_likelihood = np.concatenate([earlier.log_likelihood, log_likelihood], axis=1)
         problem = walk.target.problem
-        return cls(sampler, latent, log_likelihood, walk.moved / max(walk.tried, 1), problem.y, problem.likelihood, walk)
+        accepted = walk.moved / max(walk.tried, 1)
+        own = {"walk": walk, "whitening": problem.prior}
+        return cls(sampler, latent, log_likelihood, accepted, problem.y, problem.likelihood, **own)
+
+    def state(self) -> dict[str, Any]:
+        """What a model file keeps: the draws, but not where the chains are and how they are tuned."""
+        kept = {name: getattr(self, name) for name in ("latent", "log_likelihood", "acceptance")}
+        return kept if self.theta is None else {**kept, "theta": self.theta}
+
+    @classmethod
+    def restored(cls, sampler: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any], **more: Any) -> Draws:
+        """The draws that a `state` was taken of; `more` is the `whitening`, or the `objective`."""
+        kept = {name: state[name] for name in ("latent", "log_likelihood", "acceptance", "theta") if name in state}
+        return cls(sampler=sampler, y=likelihood.check_targets(y), likelihood=likelihood, **kept, **more)
 
     # shape and moments --------------------------------------------------------------------------------------------
 
@@ -70,7 +86,7 @@ class Draws(Ensemble):
 
     @property
     def prior(self):  # type: ignore[override]
-        return self.walk.target.problem.prior
+        return self.whitening
 
     @property
     def mean_error(self) -> np.ndarray:

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ..engines import Engine
-from ..gaussian.inducing import LowRankPosterior, Marginals
+from ..gaussian.inducing import LowRankPosterior, LowRankPrior, Marginals
 from .step import Broadcast, RowSites, State, Sums
 from .sweep import InducingFit, sweep_to_convergence
+from .trained import TrainedFit
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class LowRankEngine(Engine):
         K_uu (M, M), K_fu (n, M) and k_diag (n,) are shared by all classes, or have an axis of classes before these.
         """
         return sweep_to_convergence(self, K_uu, K_fu, k_diag, y, likelihood, start)
+
+    def restore(self, K_uu, y, likelihood, state) -> TrainedFit:
+        """From the covariances (1 or C, M, M) among the inducing inputs; rows, and so y, are not kept."""
+        q = LowRankPosterior.restored(LowRankPrior(K_uu, likelihood.n_latents, self.jitter), state)
+        return TrainedFit(self, q, likelihood, float(state["log_evidence"]), int(state["n_rows"]))
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
         """`loose` where rows' sites were made under earlier hyperparameters."""

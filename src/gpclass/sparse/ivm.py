@@ -121,6 +121,13 @@ class IVM(Engine):
         """No: rows outside the active set do not count in it."""
         return False
 
+    def restore(self, K, y, likelihood, state) -> ActiveFit:
+        """From K (u, u), or (C, u, u), of the rows that predictions need."""
+        pairs = {name: (state[f"{name}_mean"], state[f"{name}_var"]) for name in ("cavities", "marginals")}
+        q = ActivePosterior.restored(K, len(y), likelihood.n_latents, state)
+        more = {**pairs, "scores": state["scores"], "candidates": state["candidates"]}
+        return ActiveFit.restored(self, q, y, likelihood, state, **more)
+
     def evidence_gradient(self, fit: ActiveFit) -> np.ndarray:
         raise AttributeError(
             "an active set's evidence has derivatives in few of the covariances: see gpclass.sparse.log_evidence"
@@ -137,6 +144,11 @@ class ActiveFit(Fit):
     candidates: np.ndarray  # rows that could have been included to the end; all, unless memory was bounded
 
     posterior: ActivePosterior
+
+    def state(self) -> dict[str, Any]:
+        pairs = {"cavities": self.cavities, "marginals": self.marginals}
+        parts = {f"{name}_{what}": x for name, pair in pairs.items() for what, x in zip(("mean", "var"), pair, strict=True)}
+        return {**super().state(), **parts, "scores": self.scores, "candidates": self.candidates}
 
     @property
     def several(self) -> bool:

@@ -14,7 +14,7 @@ covariance alone, or both move by less. A sweep costs O(n C³ + n C s² + s³), 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -115,6 +115,15 @@ class SparseVariationalMNL(Engine):
         at = climb.at
         return SparseFit(self, at.q, y, likelihood, status, at.value, at.bound, tuple(climb.history), at.wanted, chosen)
 
+    def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> SparseFit:
+        """From the covariances among the inducing inputs alone."""
+        q = InducingPosterior.restored(K, likelihood.n_classes, self.jitter, state)
+        bound = likelihood.expected_log_prob_bound(q.mean, q.cov, state["log_b"])
+        rows = state["chosen"]
+        chosen = None if rows is None else InducingSet(rows, state["inputs"], state["classes"])
+        more = {"bound": bound, "history": tuple(state["history"]), "wanted": q.M, "chosen": chosen}
+        return SparseFit.restored(self, q, y, likelihood, state, **more)
+
     def evidence_gradient(self, fit: SparseFit) -> InducingGradient:
         """In the covariances of the inducing inputs, of data with these, and in the data's variances. [C] C.4"""
         slope = np.eye(fit.likelihood.n_classes)[fit.y] - fit.bound.b
@@ -135,6 +144,9 @@ class SparseFit(VariationalFit):
     posterior: InducingPosterior
     wanted: np.ndarray  # (s, s) ΦᵀWΦ with the W that the bound asks for; M at the top
     chosen: InducingSet | None  # which rows the inducing inputs are, where the engine or learning chose rows
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "chosen": None if self.chosen is None else self.chosen.rows}
 
     @property
     def rows(self) -> np.ndarray:

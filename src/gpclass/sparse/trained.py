@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,12 @@ class TrainedFit:
     likelihood: Any
     log_evidence: float  # of settled sites; or as the minibatches of the last pass estimate it
     n_rows: int  # that it was trained on
+
+    y: ClassVar[None] = None  # labels are not kept, nor rows
+
+    def state(self) -> dict[str, Any]:
+        """What a model file keeps of it, for `LowRankEngine.restore`."""
+        return {**self.posterior.state(), "log_evidence": self.log_evidence, "n_rows": self.n_rows}
 
     def members(self, kernel: Any) -> list[tuple[Any, Any]]:
         """(kernel, posterior) pairs that predictions average over."""
