@@ -220,7 +220,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
 def check_settings(engine) -> None:
     """The settings of the loop, where an engine has them."""
     tol, damping, max_iter = (getattr(engine, name, 1) for name in ("tol", "damping", "max_iter"))
-    if not tol > 0:
+    if tol is not None and not tol > 0:
         raise ValueError(f"tol must be positive, but is {tol}")
     if not 0 < damping <= 1:
         raise ValueError(f"damping must be in (0, 1], 1 is undamped, but is {damping}")
