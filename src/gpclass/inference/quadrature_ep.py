@@ -20,7 +20,7 @@ from scipy.special import ndtri_exp
 from ..engines import Engine
 from ..gaussian import ContrastPosterior, Sites, too_large
 from ..likelihoods.multiclass import own_first, restore_order
-from ..numerics import NotPositiveDefinite, hazard, hazard_curvature, log_ndtr
+from ..numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, log_ndtr
 from .fit import CoupledFit, prepare, start_sites
 from .independent_ep import Tilted, fit_independent
 from .iterate import Target, iterate, warn_if_unfinished
@@ -28,7 +28,6 @@ from .iterate import Target, iterate, warn_if_unfinished
 TINY = 1e-12  # least site precision that a direction is derived from
 NO_NOISE = 0.01  # for the same purpose
 MOST_NODES = 20_000  # of a product rule, per datum: six classes with the default
-BLOCK = 1 << 21  # numbers in an array of nodes
 
 
 @dataclass(frozen=True)
@@ -152,8 +151,8 @@ class _Contrasts:
 
         The tilted mean is mean + S s, the tilted covariance S - S D S.
         """
-        rows = max(1, BLOCK // (len(self.points) * mean.shape[1]))
-        parts = [self._tilted(mean[i : i + rows], cov[i : i + rows]) for i in range(0, len(mean), rows)]
+        width = len(self.points) * mean.shape[1]
+        parts = [self._tilted(mean[some], cov[some]) for some in blocks(len(mean), width)]
         log_mass, slope, lost = (np.concatenate(p) for p in zip(*parts, strict=True))
         return log_mass, slope, lost
 

@@ -15,12 +15,11 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-from ..numerics import covariance_roots, log_largest, winner_probabilities
+from ..numerics import CACHE, blocks, covariance_roots, log_largest, winner_probabilities
 from .base import Likelihood
 
 STD_NODES = 512  # points of the quasi-random rule for standard deviations: good to 0.02
 SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as none
-BLOCK = 1 << 16  # numbers in an array of them: stays in a core's cache
 
 
 @dataclass(frozen=True)
@@ -153,10 +152,9 @@ def latent_values(mean, cov, count):
     mean = np.asarray(mean, float)
     roots = covariance_roots(mean, full_covariances(cov))
     nodes = np.ascontiguousarray(normal_nodes(count, mean.shape[1]).T)
-    block = max(1, BLOCK // (count * mean.shape[1]))
-    for i in range(0, len(mean), block):
-        f = np.matmul(roots[i : i + block], nodes)
-        f += mean[i : i + block, :, None]
+    for some in blocks(len(mean), count * mean.shape[1], CACHE):
+        f = np.matmul(roots[some], nodes)
+        f += mean[some, :, None]
         yield f
 
 

@@ -5,6 +5,7 @@ normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the log
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 truncated   exact draws from truncated and tilted Gaussians
+blocks      rows taken block by block, so that temporary arrays stay small
 mixing      Anderson mixing of the last steps of a fixed-point iteration
 conjugate_gradients  with a preconditioner
 refinement  iterative refinement of a linear solve
@@ -12,6 +13,7 @@ quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features
 fingerprint hashes of rows and of whole data sets
 """
 
+from .blocks import CACHE, MEMORY, blocks
 from .conjugate_gradients import conjugate_gradients
 from .linalg import (
     Factor,
@@ -39,12 +41,15 @@ from .truncated import draw_log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
 
 __all__ = [
+    "CACHE",
     "LOGISTIC_SCALES2",
     "LOGISTIC_WEIGHTS",
     "LOG_SQRT_2PI",
+    "MEMORY",
     "Factor",
     "NotPositiveDefinite",
     "anderson",
+    "blocks",
     "conjugate_gradients",
     "covariance_roots",
     "draw_log_concave",

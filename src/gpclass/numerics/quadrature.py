@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
-NEAR = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
+COVERED = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
 PLAIN_STEP = 0.5  # in standard deviations; log-sigmoids are analytic within 2.8: off by exp(-2π·2.8/(0.5·1.2)) = 2e-13
 # A Gaussian k standard deviations off the centre grows like exp(½ k² sin²b / cos 2b) on the line Im u = b < π/4; the
 # rule is off by the least over b of that times exp(-2π b / step): 1e-14 with this step, made smaller by 1 + 0.15 k
@@ -29,7 +29,7 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
     sd = np.sqrt(var)
     offset = mean - centre
-    wide = (sd > WIDE) & (np.abs(offset) < NEAR * sd)
+    wide = (sd > WIDE) & (np.abs(offset) < COVERED * sd)
     with np.errstate(over="ignore"):
         low, high = offset - REACH * sd, offset + REACH * sd
         u_low = np.where(wide, np.arcsinh(low / SINH_SCALE), -REACH)

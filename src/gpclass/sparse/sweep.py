@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,10 +24,8 @@ from ..gaussian.inducing import (
 )
 from ..inference.fit import check_settings
 from ..inference.iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
-from ..numerics import NotPositiveDefinite, anderson, within_reach
+from ..numerics import NotPositiveDefinite, anderson, blocks, within_reach
 from .step import RowSites, State
-
-NUMBERS = 1 << 21  # in a block's array: rows are taken block by block
 
 MIXED_SWEEPS = 8  # past sweeps that are mixed
 WORSE = 1.5  # growth of a move that counts as astray
@@ -92,7 +89,7 @@ class InducingFit:
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
@@ -126,7 +123,7 @@ class InducingFit:
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
@@ -157,11 +154,6 @@ def predict(q: LowRankPosterior, likelihood, K_us, k_diag) -> tuple[np.ndarray, 
     K_fu = np.broadcast_to(np.swapaxes(K_us, -1, -2), (groups, m, M))
     mean, var = q.predict(q.prior.rows(np.ascontiguousarray(K_fu), np.broadcast_to(k_diag, (groups, m))))
     return squeezed(likelihood, mean), squeezed(likelihood, var)
-
-
-def blocks(n: int, width: int) -> Iterator[slice]:
-    size = max(64, NUMBERS // max(1, width))
-    return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
@@ -311,7 +303,7 @@ class Sweeps:
     def posterior(self, tau: np.ndarray, nu: np.ndarray) -> LowRankPosterior:
         C, M = self.likelihood.n_latents, self.prior.M
         S, pull = np.zeros((C, M, M)), np.zeros((C, M))
-        for some in blocks(len(self.y), M):
+        for some in blocks(len(self.y), M, least=64):
             more, pulled = site_sums(self.rows.phi[:, some], tau[some], nu[some])
             S += more
             pull += pulled
@@ -322,7 +314,7 @@ class Sweeps:
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
         messages, change, var = [], 0.0, np.empty(tau.shape)
-        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M):
+        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M, least=64):
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
             messages.append(message)
