@@ -36,7 +36,7 @@ HOPELESS = 0.1  # rounding that may outweigh the identity in B = I + √τ K √
 NOISIER = "Some site precisions are negative: allow more label noise (raise epsilon), lower damping or raise max_iter."
 
 
-class Target(NamedTuple):
+class SiteTarget(NamedTuple):
     """What the log of each site should look like: `slope` and `curvature` at `point`, each (n,).
 
     A rule whose site precisions are not minus the curvature of what it maximises gives them apart.
@@ -68,7 +68,7 @@ class Status:
 
 
 Posterior = Any  # FullPosterior, or another structure with what the loop asks of it
-Rule = Callable[[Posterior], Target]
+Rule = Callable[[Posterior], SiteTarget]
 
 
 def iterate(
@@ -91,7 +91,7 @@ def iterate(
     if start is None or not np.any(start.tau):
         start = rule(prior).sites  # the prior's marginals need no factorisation
     q = prior.renewed(start)
-    path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
+    path = _SitePath(engine.damping, memory, np.inf if value is None else 1.0)
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
         q, target, gap = settle_mean(q, rule, scale, engine.tol, PATIENCE if memory else 0.0)
@@ -143,7 +143,7 @@ def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
     return q.renewed(newton_sites(q.mean, q.alpha, -tau), moments=(q.alpha, q.mean))
 
 
-def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, Target, float]:
+def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, SiteTarget, float]:
     """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is.
 
     The mean need not be closer than `patience` times the move that τ wants to make.
@@ -193,7 +193,7 @@ def _line_search(q, rule, missing, step, tol):
     return uphill(look, along, negligible=tol**2, growth=2.0 if np.all(q.sites.tau >= 0) else 1.0)[1]
 
 
-class _Path:
+class _SitePath:
     """Chooses the next τ, in logarithms where all are positive.
 
     Far from the end the rule's own step is taken, no longer than `reach` where there is an objective to watch. Near the

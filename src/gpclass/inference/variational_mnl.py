@@ -58,7 +58,7 @@ class VariationalMNL(Engine):
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""
         K, y = _prepared(self, K, y, likelihood)
-        climb = Climb(y, likelihood, min(1e-5, 0.1 * np.sqrt(self.tol)), *_first(K, y, likelihood.n_classes, start))
+        climb = BoundClimb(y, likelihood, min(1e-5, 0.1 * np.sqrt(self.tol)), *_first(K, y, likelihood.n_classes, start))
         status, history = climb.to_the_top(self)
         warn_if_unfinished(self, status)
         return VariationalFit(self, climb.at.q, y, likelihood, status, climb.at.value, climb.at.bound, history)
@@ -160,7 +160,7 @@ def _prior_covariances(K, n_classes):
 
 
 @dataclass(frozen=True)
-class Point:
+class BoundPoint:
     """A Gaussian with the bound there."""
 
     q: DenseCoupledPosterior
@@ -168,7 +168,7 @@ class Point:
     value: float  # log Z_h
 
 
-class Climb:
+class BoundClimb:
     """From a Gaussian to the top of log Z_h."""
 
     def __init__(self, y, likelihood, tol: float, q: DenseCoupledPosterior, log_b: np.ndarray | None):
@@ -176,12 +176,12 @@ class Climb:
         self.own = np.eye(likelihood.n_classes)[y]
         self.at = self.point(q, log_b)
 
-    def point(self, q, log_b) -> Point:
+    def point(self, q, log_b) -> BoundPoint:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.contrast_cov, log_b, self.tol)
-        return Point(q, bound, float(bound.of_class(self.y).sum()) - q.divergence)  # [C] (21)
+        return BoundPoint(q, bound, float(bound.of_class(self.y).sum()) - q.divergence)  # [C] (21)
 
     def to_the_top(self, engine) -> tuple[Status, tuple[float, ...]]:
-        path, history, change = _Path(engine.damping), [], np.inf
+        path, history, change = _PrecisionPath(engine.damping), [], np.inf
         for sweep in range(1, engine.max_iter + 1):
             gap, move = self.settle_mean(engine.tol)
             if not path.accepts(self.at):
@@ -199,7 +199,7 @@ class Climb:
                 self.at = self.moved(*path.advance(self.at, change))
         return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
 
-    def moved(self, last: Point, precision: np.ndarray) -> Point:
+    def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
         """The same mean with other precisions."""
         q = DenseCoupledPosterior(last.q.K, precision_root(precision), last.q.alpha, mean=last.q.mean)
         return self.point(q, last.bound.log_b)
@@ -231,7 +231,7 @@ class Climb:
             self.at = trial
         return length > 0
 
-    def slope(self, at: Point) -> np.ndarray:
+    def slope(self, at: BoundPoint) -> np.ndarray:
         """(n, C) of log Z_h in the mean. [C] (26), with b = ḡ"""
         return self.own - at.bound.b - at.q.alpha
 
@@ -261,7 +261,7 @@ class Climb:
         return float(np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0))))
 
 
-class _Path:
+class _PrecisionPath:
     """Chooses the next W. Far from the end a part of the step to what the bound asks for; near it a mix of past sweeps."""
 
     def __init__(self, damping: float):
@@ -272,13 +272,13 @@ class _Path:
         self.last: Any = None
         self.best = -np.inf  # log Z_h so far
 
-    def accepts(self, at: Point) -> bool:
+    def accepts(self, at: BoundPoint) -> bool:
         if at.value < self.best - 1e-11 * (1 + abs(at.value)) - at.q.rounding:
             return False
         self.best = max(self.best, at.value)
         return True
 
-    def step_back(self) -> tuple[Point, np.ndarray]:
+    def step_back(self) -> tuple[BoundPoint, np.ndarray]:
         """A shorter step from the last point, straight towards what it asked for: uphill, if short enough."""
         mixed = len(self.seen) > 1
         self.seen = self.seen[-1:]
@@ -288,7 +288,7 @@ class _Path:
         W, wanted = self.seen[0]
         return self.last, W + self.part * (wanted - W)
 
-    def advance(self, at: Point, change: float) -> tuple[Point, np.ndarray]:
+    def advance(self, at: BoundPoint, change: float) -> tuple[BoundPoint, np.ndarray]:
         if change > 1.5 * self.change:
             self.part = max(0.5 * self.part, 0.05)
         elif not self.rejected:

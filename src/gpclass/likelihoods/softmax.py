@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..numerics import CACHE, blocks, expected_softmax, independent_softmax
+from ..numerics import CACHE, blocks, expected_softmax, independent_softmax, quasi_random_normal
 from ..numerics.product import softmax_moments
 from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
-from .multiclass import Multiclass, by_structure, latent_values, normal_nodes, own_first, restore_order
+from .multiclass import Multiclass, by_structure, latent_values, own_first, restore_order
 
 MEAN_NODES = 8192  # of the rule for E[log p] under any covariance
 EXPECTED_NODES = 256  # of the rule under independent latent values
@@ -81,7 +81,7 @@ class Softmax(Multiclass):
         By a quasi-random rule on all but the linear part, the same for every row.
         """
         C = self.n_classes
-        nodes = np.ascontiguousarray(normal_nodes(EXPECTED_NODES, C).T)[:, None]  # (C, 1, nodes)
+        nodes = np.ascontiguousarray(quasi_random_normal(EXPECTED_NODES, C).T)[:, None]  # (C, 1, nodes)
         # for E[p] and E[p times node]
         rule = np.stack([np.full((C, EXPECTED_NODES), 1 / EXPECTED_NODES), nodes[:, 0] / EXPECTED_NODES], axis=2)
         value, slope, curvature = np.empty(len(y)), np.empty(mean.shape), np.empty(mean.shape)

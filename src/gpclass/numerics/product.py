@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .blocks import blocks
+from .quadrature import hermite_nodes
 
 GRID_NODES = {2: 40, 3: 16, 4: 8, 5: 6, 6: 4, 7: 3}  # in each dimension: some thousand points at most
 FIRST_NODES = {2: 20, 3: 8}  # the same while the rule is moved; 3 where there are more classes
@@ -34,8 +35,8 @@ def _moments(mean, var):
     C = mean.shape[1]
     shift, spread = np.zeros_like(mean), var.copy()  # of the rule from the Gaussian's mean, and its variance
     for move in range(MOVES + 1):
-        x, w = np.polynomial.hermite_e.hermegauss(GRID_NODES[C] if move == MOVES else FIRST_NODES.get(C, 3))
-        log_w = np.log(w / w.sum())
+        nodes, log_w = hermite_nodes(GRID_NODES[C] if move == MOVES else FIRST_NODES.get(C, 3))
+        x = nodes[:, 0]
         step = shift[..., None] + np.sqrt(spread)[..., None] * x  # (n, C, q) of f from the mean
         # Gaussian over the rule's own density; where a variance is zero they agree
         share = np.divide(spread, var, out=np.ones_like(var), where=var > 0)

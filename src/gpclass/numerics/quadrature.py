@@ -1,13 +1,21 @@
-"""Gaussian expectations of functions with features of unit width near a known point.
+"""Nodes and weights for expectations under Gaussians.
 
-Fixed Gauss–Hermite rules fail where the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). Here
-the trapezoid rule, exponentially accurate for analytic functions, is used in a variable adapted to both scales:
-u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
+gaussian_nodes        one dimension, a function with a feature of unit width near a known point
+hermite_nodes         several dimensions, a smooth function: the product of Gauss–Hermite rules
+quasi_random_normal   several dimensions, many of them or a rough function
+
+Fixed Gauss–Hermite rules fail where the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). So
+`gaussian_nodes` uses the trapezoid rule, exponentially accurate for analytic functions, in a variable adapted to both
+scales: u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+import scipy
+from scipy.special import ndtri
 
 REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
 COVERED = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
@@ -47,3 +55,17 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     weights = np.exp(-0.5 * z * z) * slope
     weights /= weights.sum(-1, keepdims=True)  # also removes the mass beyond REACH
     return mean[..., None] + sd[..., None] * z, weights
+
+
+def hermite_nodes(count: int, dimension: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes (q, dimension) and log weights (q,) for expectations under N(0, I); `count` nodes in each dimension."""
+    x, w = np.polynomial.hermite_e.hermegauss(count)
+    index = np.indices((count,) * dimension).reshape(dimension, count**dimension).T
+    return x[index], np.log(w / w.sum())[index].sum(1)
+
+
+@lru_cache(maxsize=16)
+def quasi_random_normal(count: int, dimension: int) -> np.ndarray:
+    """(count, dimension) standard normal points of equal weight, in pairs ±x: the same in every call and every run."""
+    half = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(count // 2))
+    return np.concatenate([half, -half])

@@ -34,7 +34,7 @@ class Message:
     sites: RowSites = field(default_factory=dict)  # new sites of these rows, as the engine keeps them
 
 
-class Rule(Protocol):
+class RowRule(Protocol):
     """From marginals of some rows to a message."""
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message: ...
@@ -64,7 +64,7 @@ class LowRankEngine(Engine):
         """
         return sweep_to_convergence(self, K_uu, K_fu, k_diag, y, likelihood, start)
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         """`loose` where rows' sites were made under earlier hyperparameters."""
         raise NotImplementedError
 

@@ -109,7 +109,7 @@ class SparseVariationalMNL(Engine):
     def _fit(self, K: InducingCovariance, y, likelihood, start, chosen: InducingSet | None) -> SparseFit:
         prior = InducingPrior(K, likelihood.n_classes, self.jitter)
         q, log_b = _first(prior, y, likelihood, start)
-        climb = Climb(y, likelihood, q, log_b)
+        climb = SparseBoundClimb(y, likelihood, q, log_b)
         status = climb.to_the_top(self)
         warn_if_unfinished(self, status)
         at = climb.at
@@ -231,7 +231,7 @@ def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Point:
+class SparseBoundPoint:
     """A Gaussian, the bound there, and where it wants to go."""
 
     q: InducingPosterior
@@ -267,7 +267,7 @@ class Point:
         return 8 * EPS * (1 + float(np.trace(self.q.M)))
 
 
-class Climb:
+class SparseBoundClimb:
     """From a Gaussian to the top of log Z̃_h."""
 
     def __init__(self, y: np.ndarray, likelihood: Any, q: InducingPosterior, log_b: np.ndarray | None):
@@ -281,14 +281,14 @@ class Climb:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.cov, log_b)
         return bound, float(bound.of_class(self.y).sum()) - q.divergence  # [C] (32)
 
-    def point(self, q: InducingPosterior, bound: BoundOptimum, value: float) -> Point:
-        return Point(q, bound, value, self.slope(q, bound), q.prior.gram(bound.precision, bound.root))
+    def point(self, q: InducingPosterior, bound: BoundOptimum, value: float) -> SparseBoundPoint:
+        return SparseBoundPoint(q, bound, value, self.slope(q, bound), q.prior.gram(bound.precision, bound.root))
 
     def slope(self, q: InducingPosterior, bound: BoundOptimum) -> np.ndarray:
         return q.prior.transposed(self.own - bound.b) - q.a  # [C] section 4.2, with b = ḡ
 
     def to_the_top(self, engine: SparseVariationalMNL) -> Status:
-        path = _Path(engine.damping)
+        path = _Proposals(engine.damping)
         for sweep in range(1, engine.max_iter + 1):
             change = self.at.change
             require_finite(engine, change, self.at.q.prior.prior_cov)
@@ -298,7 +298,7 @@ class Climb:
                 return _stuck(sweep, change)
         return Status(False, sweep, change)
 
-    def advance(self, path: _Path) -> bool:
+    def advance(self, path: _Proposals) -> bool:
         """Move to the first proposal that does not lower the bound; False if there is none."""
         for q, promise in path.proposals(self.at):
             needed = self.at.value + promise - self.at.noise
@@ -331,7 +331,7 @@ def _stuck(sweep: int, change: float) -> Status:
     return Status(change < COARSE, sweep, change, message="no step uphill is left", advice=advice)
 
 
-class _Path:
+class _Proposals:
     """Proposes where to go from a point, boldest first.
 
     Mean and covariance move together, near the end mixed with past sweeps. Where the mean then lags behind, as it does under
@@ -344,7 +344,7 @@ class _Path:
         self.gap = np.inf  # before the last step
         self.lagging = False
 
-    def proposals(self, at: Point) -> Iterator[tuple[InducingPosterior, float]]:
+    def proposals(self, at: SparseBoundPoint) -> Iterator[tuple[InducingPosterior, float]]:
         """Gaussians, and what the bound must gain there."""
         step = mean_step(at.q, at.bound.curvature, at.slope)
         self.lagging = at.gap > (PATIENCE * at.move if self.lagging else max(at.move, 0.5 * self.gap))
