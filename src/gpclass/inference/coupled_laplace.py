@@ -104,7 +104,8 @@ class ModeClimb:
 
         def look(length):
             found = self._look(self.alpha + length * d_alpha, self.f + length * d_f)
-            return float(np.sum((found[3] - found[0]) * d_f)), found
+            # what is missing is small beside α: taken from α before the step is, it keeps its digits
+            return float(np.sum((found[3] - self.alpha - length * d_alpha) * d_f)), found
 
         length, found = uphill(look, along, negligible=tol**2)
         if length:
