@@ -19,7 +19,7 @@ import numpy as np
 
 RATIO = 100  # how many times its length on disc a file may inflate to; deflate itself reaches 1000
 FLOOR = 1 << 20  # bytes that any file may inflate to
-BLOCK = 1 << 20  # bytes read at a time
+CHUNK = 1 << 20  # bytes read at a time
 LONGEST_HEADER = 4096  # of an array, bytes
 LONGEST_TEXT = 1 << 16  # bytes of one entry of an array of text
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -89,8 +89,8 @@ def read_array(
             raise DamagedFile(f"{name} has {info.file_size - len(header)} bytes, which does not fit its shape {shape}")
         content = np.empty(size, np.uint8)
         view = content.data
-        for start in range(0, size, BLOCK):
-            part = view[start : start + BLOCK]
+        for start in range(0, size, CHUNK):
+            part = view[start : start + CHUNK]
             _fill(stream, part, name)
             digest.update(part)
         _ended(stream, name)

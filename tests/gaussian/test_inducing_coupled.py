@@ -114,12 +114,11 @@ def test_products(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_blocks_of_rows_do_not_matter(kind, monkeypatch):
+def test_blocks_of_rows_do_not_matter(kind, rows_at_a_time):
     *_, _K, prior, W, root, q = problem(kind)
     slope = np.random.default_rng(4).normal(size=(n, C))
     G = q.gradient(slope, W, prior.gram(W, root))
-    monkeypatch.setattr("gpclass.gaussian.inducing_coupled.NUMBERS", 1)
-    monkeypatch.setattr(InducingPrior, "blocks", lambda self: (slice(i, min(i + 2, n)) for i in range(0, n, 2)))
+    rows_at_a_time("gpclass.gaussian.inducing_coupled", 2)
     assert_allclose(prior.gram(W, root), q.M, atol=1e-12)
     again = InducingPosterior(prior, q.a, q.M)
     assert_allclose(again.cov, q.cov, atol=1e-12)

@@ -6,7 +6,6 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp, ndtri
 from scipy.stats import qmc
 
-from gpclass.likelihoods import mnl_bound
 from gpclass.likelihoods.mnl_bound import (
     expected_bound,
     isotropic_bound,
@@ -255,10 +254,10 @@ def test_root_of_a_multinomial_covariance():
         assert np.all(np.abs(R.sum(0)) <= 1e-15 * np.abs(R).max(0))
 
 
-def test_rows_in_blocks(monkeypatch):
+def test_rows_in_blocks(rows_at_a_time):
     mean, cov, _ = gaussians(50, 3, 2.0, 1.0, seed=13)
     whole = maximise_bound(mean, cov)
-    monkeypatch.setattr(mnl_bound, "BLOCK", 200)
+    rows_at_a_time("gpclass.likelihoods.mnl_bound", 7)
     parts = maximise_bound(mean, cov, whole.log_b)
     assert parts.value == pytest.approx(whole.value, abs=1e-13)
     assert parts.precision == pytest.approx(whole.precision, abs=1e-9)

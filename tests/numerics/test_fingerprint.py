@@ -28,10 +28,10 @@ def test_labels_of_text_and_zeros_of_both_signs():
     assert row_fingerprints(a) == row_fingerprints(b)
 
 
-def test_blocks_do_not_show(monkeypatch):
+def test_blocks_do_not_show(rows_at_a_time):
     X = np.random.default_rng(1).standard_normal((10, 2))
     whole = fingerprint(X), row_fingerprints(X)
-    monkeypatch.setattr("gpclass.numerics.fingerprint.BLOCK", 3)
+    rows_at_a_time("gpclass.numerics.fingerprint", 3)
     assert fingerprint(X) == whole[0]
     np.testing.assert_array_equal(row_fingerprints(X), whole[1])
 

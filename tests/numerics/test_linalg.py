@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import LinAlgError
 
 from gpclass.numerics import Factor, NotPositiveDefinite, mirror_lower, scale_lower, scaled_plus_identity
-from gpclass.numerics.linalg import BLOCK, HALVED
+from gpclass.numerics.linalg import HALVED, TRIANGLE_ROWS
 
-SIZES = [1, 5, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 16]
+SIZES = [1, 5, TRIANGLE_ROWS - 1, TRIANGLE_ROWS, TRIANGLE_ROWS + 1, 2 * TRIANGLE_ROWS + 16]
 HALF_SIZES = [HALVED[0], HALVED[0] + 1, 2 * HALVED[0] + 3]  # the last one is halved twice
 TOL = 1e-12  # rounding: eps × condition (below 100 here) × √n, with room
 
@@ -97,7 +97,7 @@ def test_factor_works_in_place():
     assert np.shares_memory(factor._lower, lower)
 
 
-@pytest.mark.parametrize("n", [1, 5, BLOCK + 1])
+@pytest.mark.parametrize("n", [1, 5, TRIANGLE_ROWS + 1])
 def test_not_positive_definite(n):
     assert issubclass(NotPositiveDefinite, LinAlgError)
     indefinite = spd(n)

@@ -24,9 +24,10 @@ def test_linear_iterations_end_after_dimension_plus_one_steps(d, part):
     A = np.eye(d) - rng.normal(size=(d, d)) / np.sqrt(d)  # far from a contraction: plain steps do not converge
     b = rng.normal(size=d)
     points, sizes = run(lambda x: b - A @ x, np.zeros(d), d + 1, d, part)
-    # the least squares problem has a condition of some 1e3 at most here
-    assert_allclose(points[-1], np.linalg.solve(A, b), rtol=1e-8, atol=1e-9)
-    assert sizes[-1] < 1e-9 * sizes[0]
+    # the least squares problem has a condition of some 1e4 at most here, and normal equations square it
+    assert_allclose(points[-1], np.linalg.solve(A, b), rtol=1e-6, atol=1e-7)
+    assert sizes[-1] < 1e-7 * sizes[0]
+    assert sizes[d - 1] > 1e-3 * sizes[0]  # not before
 
 
 def test_residuals_cancel_in_the_units_given():

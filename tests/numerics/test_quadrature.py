@@ -1,11 +1,11 @@
-"""gaussian_nodes: moments, sigmoids with closed forms, tiny and huge variances."""
+"""Gaussian quadrature: moments, sigmoids with closed forms, tiny and huge variances; several dimensions."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
-from gpclass.numerics import gaussian_nodes
+from gpclass.numerics import gaussian_nodes, hermite_nodes, quasi_random_normal
 
 VARS = [0.0, 1e-300, 1e-12, 1e-4, 0.3, 1.0, 1.43, 1.45, 4.0, 100.0, 1e4, 1e8, 1e12]
 OFFSETS = [0.0, 0.5, -0.5, 2.0, -2.0, 4.0, -4.9, 4.99, -5.01, 6.0, -7.0, 7.9, 9.0, 20.0]  # of the mean, in sd
@@ -79,3 +79,29 @@ def test_number_of_nodes_stays_moderate():
     mean, var = np.zeros(2), np.array([1.0, 1e12])
     assert gaussian_nodes(mean[:1], var[:1])[0].shape[1] < 40
     assert gaussian_nodes(mean, var)[0].shape[1] < 260
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_product_rule_is_exact_for_polynomials(dimension):
+    x, log_w = hermite_nodes(4, dimension)
+    assert x.shape == (4**dimension, dimension)
+    w = np.exp(log_w)
+    assert_allclose(w.sum(), 1.0, rtol=1e-14)
+    for power, moment in enumerate([1, 0, 1, 0, 3, 0, 15, 0]):  # of N(0, 1); four nodes are exact up to the seventh
+        assert_allclose(w @ x[:, -1] ** power, moment, rtol=1e-13, atol=1e-12)
+    assert_allclose(w @ np.prod(x**2, axis=1), 1.0, rtol=1e-13)
+
+
+def test_product_rule_of_no_dimension_is_one_point():
+    x, log_w = hermite_nodes(5, 0)
+    assert x.shape == (1, 0)
+    assert_allclose(log_w, 0.0)
+
+
+def test_quasi_random_points_are_standard_normal():
+    x = quasi_random_normal(1024, 4)
+    assert_allclose(x.mean(0), 0.0, atol=1e-14)  # pairs ±x
+    # a plain Monte Carlo estimate of E[x xᵀ] would be off by 1/√1024 = 0.03 and more
+    assert_allclose(x.T @ x / len(x), np.eye(4), atol=0.02)
+    assert_allclose(np.mean(ndtr(x - 0.7), axis=0), ndtr(-0.7 / np.sqrt(2)), atol=2e-3)
+    assert quasi_random_normal(1024, 4) is x

@@ -679,3 +679,15 @@ def test_rows_of_the_first_pass_count_alike():
     W = np.linalg.solve(KERNEL(Z) * (1 + 1e-6 * np.eye(6)), KERNEL(Z, X))
     assert_allclose(state.P[0], W @ W.T / 0.3, rtol=1e-6)
     assert_allclose(state.h[0], W @ y / 0.3, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), GFITC()])
+def test_answers_that_are_not_finite_are_an_error(engine):
+    """Product rules lose all digits under cavities this wide; a sweep that moves by NaN has not converged."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    K = RBF(1.0, 1e6)(X)
+    y = np.digitize(X[:, 0], [-0.8, 0.5])
+    with pytest.raises(FloatingPointError, match=r"1e\+06.*scale the kernel's variance down"):
+        engine.fit(K[:15, :15], K[:, :15], np.diagonal(K), y, Softmax(3))

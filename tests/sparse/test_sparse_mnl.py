@@ -128,7 +128,7 @@ def test_fewer_variables_give_a_lower_bound(kind):
 def test_the_bound_never_falls(kind, scale):
     X, y, Z = data()
     fit = SparseVariationalMNL(tol=1e-6).fit(covariance(kind, X, Z, scale=scale), y, Softmax(C))
-    rounding = 1e-12 * np.max(np.abs(fit.history)) * np.sqrt(1 + scale)  # see Point.noise
+    rounding = 1e-12 * np.max(np.abs(fit.history)) * np.sqrt(1 + scale)  # see SparseBoundPoint.noise
     assert np.min(np.diff(fit.history), initial=0.0) >= -rounding
     assert fit.converged
 

@@ -21,7 +21,7 @@ from ..likelihoods.multiclass import latent_values
 from .models import as_fitted, classifier, to_inputs
 
 CRITERIA = ("bald", "entropy", "margin", "variance")
-NODES = 1024  # points of the quasi-random rule over the latent values of several classes
+LATENT_NODES = 1024  # points of the quasi-random rule over the latent values of several classes
 
 
 def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np.ndarray:
@@ -84,7 +84,7 @@ def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np
     if np.ndim(mean) == 1:
         return _binary_information(likelihood, np.asarray(mean, float), np.asarray(cov, float))
     parts = []
-    for f in latent_values(mean, cov, NODES):
+    for f in latent_values(mean, cov, LATENT_NODES):
         p = likelihood.class_probabilities(np.moveaxis(f, 1, 2))
         parts.append(entr(p.mean(axis=1)).sum(axis=1) - entr(p).sum(axis=2).mean(axis=1))
     return np.maximum(np.concatenate(parts), 0.0)

@@ -14,7 +14,7 @@ import numpy as np
 from ..numerics.separable import inputs_of
 from .models import classifier, to_inputs
 
-NEAR = 0.9  # correlation from which on a row is near, whatever else: half a lengthscale off with RBF
+NEAR_CORRELATION = 0.9  # correlation from which on a row is near, whatever else: half a lengthscale off with RBF
 USUAL = 0.01  # part of the training rows that may be as lonely
 MOST = 2000  # training rows that are looked at to learn what is usual
 
@@ -30,7 +30,7 @@ def far_rows(model: Any, X: Any) -> np.ndarray:
     kernel, inputs = _kernel_and_inputs(model)
     step = max(1, len(inputs) // MOST)
     usual = _largest(kernel, inputs[::step], inputs, themselves=np.arange(0, len(inputs), step))
-    return _largest(kernel, to_inputs(model, X), inputs) < min(NEAR, float(np.quantile(usual, USUAL)))
+    return _largest(kernel, to_inputs(model, X), inputs) < min(NEAR_CORRELATION, float(np.quantile(usual, USUAL)))
 
 
 def _kernel_and_inputs(model):

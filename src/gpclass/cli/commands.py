@@ -40,7 +40,7 @@ class Impute(str, Enum):
 
 Data = Annotated[Path, typer.Argument(help="Table with a header: .csv, .tsv (also .gz) or .parquet.")]
 ModelFile = Annotated[Path, typer.Argument(help="A model that `gpclass fit` wrote.")]
-Target = Annotated[str, typer.Option("--target", "-t", help="Name of the column of labels.")]
+TargetColumn = Annotated[str, typer.Option("--target", "-t", help="Name of the column of labels.")]
 OtherTarget = Annotated[
     str | None, typer.Option("--target", "-t", help="Name of the column of labels, if it is not that of the training data.")
 ]
@@ -87,7 +87,7 @@ def _options(
 @command
 def fit(
     data: Data,
-    target: Target,
+    target: TargetColumn,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path("model.gpclass"),
     engine: Engine = "auto",
     likelihood: Likelihood = "auto",
@@ -235,7 +235,7 @@ def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarra
 @command
 def compare(
     data: Data,
-    target: Target,
+    target: TargetColumn,
     engines: Engines = None,
     likelihood: Likelihood = "auto",
     kernel: KernelText = None,

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 
-from ..numerics import Factor, mirror_lower, refined, row_blocks, scaled_plus_identity
+from ..numerics import CACHE, Factor, blocks, mirror_lower, refined, row_blocks, scaled_plus_identity
 from .full import factor_of_B
 from .sites import Sites
 
 EPS = np.finfo(float).eps
 WEAKEST = 1e-10  # π times prior variance below which it is raised to that: a site too weak to be seen, but safe to divide by
 STRONG = 1e-3  # the same product above which variances are read off A⁻¹
-CACHED = 1 << 17  # numbers of an array that stays in a core's cache
 PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: they are good to 1e-6 then
 PREDICTION_REFINEMENTS = 2  # otherwise
 OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
@@ -159,10 +158,9 @@ class CoupledSystem:
         """(n, C, C) marginal covariances at each datum. [RJV] (27)"""
         n, C = self.pi.shape
         out = np.empty((n, C, C))
-        rows = max(1, CACHED // (C * n))
-        for i in range(0, n, rows):
-            by_datum = np.stack([half[i : i + rows] for half in self._white], axis=1)
-            np.matmul(by_datum, np.swapaxes(by_datum, 1, 2), out=out[i : i + rows])
+        for some in blocks(n, C * n, CACHE):
+            by_datum = np.stack([half[some] for half in self._white], axis=1)
+            np.matmul(by_datum, np.swapaxes(by_datum, 1, 2), out=out[some])
         for c in range(C):
             out[:, c, c] += self._own_var(c)
         return out

@@ -24,13 +24,12 @@ from scipy.linalg.blas import dgemm, dgemv
 from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.sparse.csgraph import connected_components
 
-from ..numerics import NotPositiveDefinite, mirror_lower
+from ..numerics import CACHE, NotPositiveDefinite, blocks, mirror_lower
 from ..numerics.separable import Separable, inputs_of
 from .dense_coupled import Covariance, class_factor
 from .full import factor_of_B
 
 LEAST = 1e-13  # part of a variable's variance that must not be known from the others
-NUMBERS = 1 << 18  # in a temporary array: rows are taken block by block
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,7 @@ class InducingPrior:
     # products -----------------------------------------------------------------------------------------------------
 
     def blocks(self) -> Iterator[slice]:
-        rows = max(16, NUMBERS // max(1, len(self)))
-        return (slice(i, min(i + rows, self.n_data)) for i in range(0, self.n_data, rows))
+        return blocks(self.n_data, len(self), CACHE, least=64)
 
     def times(self, a: np.ndarray) -> np.ndarray:
         """(n, C) Φ a."""
@@ -329,10 +327,9 @@ class InducingPosterior:
         m = len(features[0])
         out = np.empty((m, len(features), len(features)))
         halves = [np.asfortranarray(self._half[:, columns]) for columns in self.prior.columns]
-        rows = max(16, NUMBERS // len(self.a))
-        for i in range(0, m, rows):
+        for some in blocks(m, len(self.a), CACHE, least=64):
             parts = zip(halves, features, strict=True)
-            out[i : i + rows] = _inner([dgemm(1.0, half, part[i : i + rows].T).T for half, part in parts])
+            out[some] = _inner([dgemm(1.0, half, part[some].T).T for half, part in parts])
         return out
 
     # in whitened coordinates --------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import CoupledPosterior, CoupledSystem, too_large
+from .climb import uphill
 from .fit import CoupledFit
-from .iterate import Status, ending, step_length
+from .iterate import Status, ending
 
 CHORDS = 8  # steps per factorisation
 PAYING = 0.5  # a step that leaves more than this part of the gap asks for new curvature
@@ -24,7 +25,7 @@ PAYING = 0.5  # a step that leaves more than this part of the gap asks for new c
 
 def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> CoupledFit:
     """The mode, and the Gaussian there."""
-    path = Climb(K, y, likelihood, start)
+    path = ModeClimb(K, y, likelihood, start)
     system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
     pi = likelihood.curvature_weights(path.f)
     moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
@@ -36,7 +37,7 @@ def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, sta
     return CoupledFit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
 
 
-class Climb:
+class ModeClimb:
     """f = Kα on its way to the mode of log p(y | f) - ½ αᵀf."""
 
     def __init__(self, K, y, likelihood, start):
@@ -61,7 +62,7 @@ class Climb:
             From latent values (n, C) to the π (n, C) of the precisions that Newton's steps use.
         """
         kernels = np.broadcast_to(self.K, (self.alpha.shape[1], *self.K.shape[-2:]))
-        self._accept(self.alpha, np.stack([k @ self.alpha[:, c] for c, k in enumerate(kernels)], axis=1))
+        self._accept(self._look(self.alpha, np.stack([k @ self.alpha[:, c] for c, k in enumerate(kernels)], axis=1)))
         gap, sweep = np.inf, 0
         while sweep < engine.max_iter and gap >= engine.tol and not self.stuck:
             sweep += 1
@@ -69,15 +70,18 @@ class Climb:
             gap = self.settle(system, engine.tol)
         return system, gap, sweep
 
-    def _accept(self, alpha, f):
-        self.alpha, self.f = alpha, f
-        log_p, self.slope = self.likelihood.log_prob_slope(self.y, f)
-        self.value = float(log_p.sum() - 0.5 * np.sum(alpha * f))
+    def _look(self, alpha, f):
+        """(α, f), the objective there, and the slope of log p(y | f)."""
+        log_p, slope = self.likelihood.log_prob_slope(self.y, f)
+        return alpha, f, float(log_p.sum() - 0.5 * np.sum(alpha * f)), slope
+
+    def _accept(self, found):
+        self.alpha, self.f, self.value, self.slope = found
 
     def settle(self, system: CoupledSystem, tol: float) -> float:
         """Newton steps with a given curvature, while they pay; how far the mode still is, in standard deviations."""
         # sums of steps carry the rounding of the largest of them: f and α must agree, since predictions rest on α
-        self._accept(self.alpha, system.times_K(self.alpha))
+        self._accept(self._look(self.alpha, system.times_K(self.alpha)))
         before = np.inf
         for _ in range(CHORDS):
             missing = self.slope - self.alpha  # the gradient in f
@@ -96,19 +100,17 @@ class Climb:
         return gap
 
     def _step(self, d_alpha, d_f, along, tol) -> bool:
-        """Take a step that leads uphill, shortened while it overshoots; False if there is none."""
-        length = 1.0
-        if along > tol**2:
-            length, _ = step_length(lambda t: (self._slope_at(t, d_alpha, d_f), None), along)
-        elif not -along <= tol**2:
-            return False  # rounding has turned the step downhill
-        self._accept(self.alpha + length * d_alpha, self.f + length * d_f)
-        return length > 0
+        """Take a step that leads uphill, shortened while it overshoots; return False if there is none."""
 
-    def _slope_at(self, length, d_alpha, d_f):
-        """Of the objective along a step."""
-        slope = self.likelihood.log_prob_slope(self.y, self.f + length * d_f)[1]
-        return float(np.sum((slope - self.alpha - length * d_alpha) * d_f))
+        def look(length):
+            found = self._look(self.alpha + length * d_alpha, self.f + length * d_f)
+            # what is missing is small beside α: taken from α before the step is, it keeps its digits
+            return float(np.sum((found[3] - self.alpha - length * d_alpha) * d_f)), found
+
+        length, found = uphill(look, along, negligible=tol**2)
+        if length:
+            self._accept(found)
+        return length > 0
 
     def ending(self, q: Any, n_iter: int, gap: float, tol: float) -> Status:
         status = ending(q, n_iter, gap, tol)

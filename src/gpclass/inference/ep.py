@@ -17,7 +17,7 @@ from ..engines import Engine
 from ..gaussian import FullPosterior, Sites, log_partition_1d, matched_sites
 from ..numerics import NotPositiveDefinite
 from .fit import Fit, prepare, start_sites
-from .iterate import Status, Target, ending, iterate, stands_still, warn_if_unfinished
+from .iterate import SiteTarget, Status, ending, iterate, stands_still, warn_if_unfinished
 
 
 @dataclass(frozen=True)
@@ -78,18 +78,18 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
     variance (cavities wider than 1e9 that a label narrows to one), nothing is known.
     """
 
-    def rule(q: FullPosterior) -> Target:
+    def rule(q: FullPosterior) -> SiteTarget:
         mean, var = cavity(q)
         proper = var >= 0
         if not np.all(proper):
             mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
         _, d1, d2 = likelihood.tilted_moments(y, mean, var)
         left = 1 + var * d2  # tilted variance over the cavity's
-        matched = Target(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
+        matched = SiteTarget(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
         if np.all(proper):
             return matched
-        kept = Target(q.mean, q.alpha, -q.sites.tau)
-        return Target(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
+        kept = SiteTarget(q.mean, q.alpha, -q.sites.tau)
+        return SiteTarget(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
 
     return rule
 

@@ -19,7 +19,7 @@ from ..engines import Engine
 from ..gaussian import Sites, StackedPosterior, log_partition_1d, matched_sites
 from ..likelihoods.multiclass import own_first, restore_order
 from .fit import CoupledFit, prepare, start_sites
-from .iterate import Target, iterate, warn_if_unfinished
+from .iterate import SiteTarget, iterate, warn_if_unfinished
 
 INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, site by site: some ten suffice
 
@@ -85,7 +85,7 @@ class _Data:
 
     moments: Moments
 
-    def rule(self, q: StackedPosterior) -> Target:
+    def rule(self, q: StackedPosterior) -> SiteTarget:
         """Sites that give each class its tilted mean and variance.
 
         The cavity moves along when the mean is moved towards the tilted one, in all classes of a datum: what ν lacks is
@@ -96,7 +96,7 @@ class _Data:
         lacking = tilted.slope - q.table(q.alpha)
         pulled = tilted.pi * var * lacking
         lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
-        return Target(q.mean, q.alpha + _flat(lacking), -_flat(tilted.tau))
+        return SiteTarget(q.mean, q.alpha + _flat(lacking), -_flat(tilted.tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
         """Matched to the prior as the cavity."""

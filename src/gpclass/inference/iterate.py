@@ -17,18 +17,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import SMALLER, Sites, newton_sites, too_large
-from ..numerics import NotPositiveDefinite
+from ..numerics import NotPositiveDefinite, anderson, within_reach
+from .climb import uphill
 
 SETTLE_STEPS = 8  # chord steps on the mean per factorisation, each a few matrix-vector products
-NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
+LINEAR_REGIME = 0.5  # a move below which sweeps are taken to be nearly linear, and are mixed
 LAGGING = 0.1  # part of the mean's move; when τ moves by less the mean is what lags behind
 PATIENCE = 0.02  # see settle_mean; Newton's rules, whose τ depends on the mean alone, settle it all the way
-SHORTEST = 1e-12  # part of a step; a shorter one is lost in rounding
-MEMORY = 4  # sweeps that the extrapolation looks back on
+MIXED_SWEEPS = 4  # past sweeps that are mixed
 SLOW = 15  # sweeps; ordinary problems take fewer
 STALE = 8  # sweeps without progress, near the end, that bring damping
 SMALLEST_STEP = 0.05  # damping does not go below this part of a step
@@ -37,7 +36,7 @@ HOPELESS = 0.1  # rounding that may outweigh the identity in B = I + √τ K √
 NOISIER = "Some site precisions are negative: allow more label noise (raise epsilon), lower damping or raise max_iter."
 
 
-class Target(NamedTuple):
+class SiteTarget(NamedTuple):
     """What the log of each site should look like: `slope` and `curvature` at `point`, each (n,).
 
     A rule whose site precisions are not minus the curvature of what it maximises gives them apart.
@@ -69,7 +68,7 @@ class Status:
 
 
 Posterior = Any  # FullPosterior, or another structure with what the loop asks of it
-Rule = Callable[[Posterior], Target]
+Rule = Callable[[Posterior], SiteTarget]
 
 
 def iterate(
@@ -79,7 +78,7 @@ def iterate(
     start: Sites | None = None,
     value: Callable[[Posterior], float] | None = None,
     scale: Callable[[Posterior], np.ndarray] = lambda q: q.var,
-    memory: int = MEMORY,
+    memory: int = MIXED_SWEEPS,
 ) -> tuple[Posterior, Status]:
     """Repeat `rule` until the posterior stands still to `engine.tol`, at most `engine.max_iter` sweeps.
 
@@ -92,7 +91,7 @@ def iterate(
     if start is None or not np.any(start.tau):
         start = rule(prior).sites  # the prior's marginals need no factorisation
     q = prior.renewed(start)
-    path = _Path(engine.damping, memory, np.inf if value is None else 1.0)
+    path = _SitePath(engine.damping, memory, np.inf if value is None else 1.0)
     change = np.inf
     for sweep in range(1, engine.max_iter + 1):
         q, target, gap = settle_mean(q, rule, scale, engine.tol, PATIENCE if memory else 0.0)
@@ -101,11 +100,7 @@ def iterate(
             continue
         wanted = target.tau
         change = float(np.maximum(gap, np.max(np.abs(wanted - q.sites.tau) * scale(q), initial=0.0)))
-        if not np.isfinite(change):
-            raise FloatingPointError(
-                f"{type(engine).__name__}: what the likelihood says is not finite, or lost in rounding, under prior "
-                f"variances of {np.max(q.prior_var):.0e}: {SMALLER}."
-            )
+        require_finite(engine, change, q.prior_var)
         if stands_still(q, change, engine.tol):
             return q, ending(q, sweep, change, engine.tol)
         q = path.advance(q, wanted, change, scale(q))
@@ -115,20 +110,32 @@ def iterate(
 
 def stands_still(q: Posterior, change: float, tol: float) -> bool:
     """Whether a move is below the tolerance, or lost in the rounding of K."""
-    return change < tol or change <= q.rounding
+    return bool(change < tol or change <= q.rounding)
+
+
+def require_finite(engine, change: float, prior_var: np.ndarray) -> None:
+    if not np.isfinite(change):
+        raise FloatingPointError(
+            f"{type(engine).__name__}: the likelihood's answers are not finite, or lost in rounding, under prior variances "
+            f"of {np.max(prior_var):.0e}: {SMALLER}."
+        )
 
 
 def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
-    """How a run ended; an error where rounding of K leaves no digits."""
+    """Return how a run with scalar sites ended; raise where rounding of K leaves no digits."""
+    return judged(q, q.K, n_iter, change, tol, NOISIER if np.any(q.sites.tau < 0) else "")
+
+
+def judged(q: Posterior, K: np.ndarray, n_iter: int, change: float, tol: float, advice: str = "") -> Status:
+    """Return how a run ended; raise where rounding of K leaves no digits. `advice` is for runs that did not converge."""
     rounding = q.rounding
     if rounding > HOPELESS:
-        raise NotPositiveDefinite(too_large(q.K))
+        raise NotPositiveDefinite(too_large(K))
     if rounding > COARSE:
-        return Status(False, n_iter, max(change, rounding), advice=too_large(q.K))
+        return Status(False, n_iter, max(change, rounding), advice=too_large(K))
     if stands_still(q, change, tol):
         return Status(True, n_iter, change)
-    negative = np.any(q.sites.tau < 0)
-    return Status(False, n_iter, change, advice=NOISIER if negative else "")
+    return Status(False, n_iter, change, advice=advice)
 
 
 def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
@@ -136,7 +143,7 @@ def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
     return q.renewed(newton_sites(q.mean, q.alpha, -tau), moments=(q.alpha, q.mean))
 
 
-def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, Target, float]:
+def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, SiteTarget, float]:
     """Move ν, with τ held, until the mean agrees with the rule, or better τ would help more; also how far it still is.
 
     The mean need not be closer than `patience` times the move that τ wants to make.
@@ -175,53 +182,18 @@ def _mean_step(q, target, metric, scale):
 
 def _line_search(q, rule, missing, step, tol):
     """Take the step, shortened while it overshoots."""
-    along = missing @ step[1]
-    if along <= tol**2:  # the mean stands still: nothing to overshoot, and `along` is rounding
-        trial = q.shifted(*step)
-        return trial, rule(trial)
 
     def look(length):
         trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
         return _missing(trial, target) @ step[1], (trial, target)
 
+    along = max(missing @ step[1], 0.0)  # negative only by rounding
     # under sites of negative precision a slope that grows may lead to infinity
-    return step_length(look, along, growth=2.0 if np.all(q.sites.tau >= 0) else 1.0)[1]
+    return uphill(look, along, negligible=tol**2, growth=2.0 if np.all(q.sites.tau >= 0) else 1.0)[1]
 
 
-def step_length(look: Callable[[float], tuple[float, Any]], along: float, growth: float = 1.0) -> tuple[float, Any]:
-    """How much of an uphill step to take: the slope along it may turn, but to no more than half its size.
-
-    Slopes are compared, not values of the objective: near the top a value changes by the square of the move, and under
-    priors of large scale its rounding hides that long before the slope loses its sign.
-
-    Parameters
-    ----------
-    look : callable
-        From a length to the slope along the step at its end, and anything else that was found there.
-    along : float
-        The slope where the step begins; positive.
-    growth : float
-        How much larger the slope may be at the end of the step. More than 1 where the step is not of a concave function,
-        as in class-independent EP: there the slope may grow at first however short the step is.
-
-    Returns
-    -------
-    length : float
-        0 if no length would do.
-    found : object
-        What `look` found at the last length it was asked for.
-    """
-    length = 1.0
-    while length > SHORTEST:
-        left, found = look(length)
-        if -0.5 * along <= left <= growth * along:
-            return length, found
-        length *= np.clip(along / (along - left), 0.1, 0.7) if np.isfinite(left) else 0.1
-    return 0.0, found
-
-
-class _Path:
+class _SitePath:
     """Chooses the next τ, in logarithms where all are positive.
 
     Far from the end the rule's own step is taken, no longer than `reach` where there is an objective to watch. Near the
@@ -243,7 +215,7 @@ class _Path:
 
     def accepts(self, value: float, rounding: float) -> bool:
         # near the end a mixed sweep may cost what is second order in the move
-        slack = 1e-9 * max(1.0, abs(value)) + rounding + (0.5 * self.change**2 if self.change < NEAR else 0.0)
+        slack = 1e-9 * max(1.0, abs(value)) + rounding + (0.5 * self.change**2 if self.change < LINEAR_REGIME else 0.0)
         if value < self.value - slack:
             return False
         self.value = value
@@ -257,7 +229,7 @@ class _Path:
         self.part = max(0.5 * self.part, SMALLEST_STEP)
         self.growth = 1.25
         tau = self.last.sites.tau
-        if self.change > NEAR and self.rejected <= 2:
+        if self.change > LINEAR_REGIME and self.rejected <= 2:
             (point,), (goal,), back = self._coordinates([(tau, self.wanted)])
             self.reach = 0.5 * min(self.reach, np.max(np.abs(goal - point)))
             return with_tau(self.last, back(point + np.clip(goal - point, -self.reach, self.reach)))
@@ -269,7 +241,7 @@ class _Path:
         self._adapt(change)
         self.reach *= self.growth
         self.change = change
-        if change > NEAR:
+        if change > LINEAR_REGIME:
             self.seen.clear()
         self.seen = [*self.seen, (q.sites.tau, wanted)][-self._depth() - 1 :]
         points, goals, back = self._coordinates(self.seen)
@@ -289,7 +261,7 @@ class _Path:
         self.stale = 0 if change < self.least else self.stale + 1
         self.least = min(self.least, change)
         grown = change > 1.5 * self.change and self.memory > 0  # a Newton step has its own line search
-        if grown and (change > NEAR or self.stale >= STALE):
+        if grown and (change > LINEAR_REGIME or self.stale >= STALE):
             self.part = max(0.5 * self.part, SMALLEST_STEP)
             self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # so that cycles do not go on for ever
         else:
@@ -309,31 +281,10 @@ class _Path:
     def _mix(self, points, residuals, weight):
         residual = residuals[-1]
         if len(points) < 2:
-            reach = self.reach if self.change > NEAR else np.inf
+            reach = self.reach if self.change > LINEAR_REGIME else np.inf
             return points[-1] + np.clip(self.part * residual, -reach, reach)
-        mixed = anderson(points, residuals, weight, self.part)
-        # no further than a few of the rule's own steps: an extrapolation is a guess
-        own = np.abs(residual)
-        limit = np.minimum(4 * own, own + 1) + 1e-3 * np.max(weight * own) / np.maximum(weight, 1e-3)
-        return np.clip(mixed, points[-1] - limit, points[-1] + limit)
-
-
-def anderson(points: np.ndarray, residuals: np.ndarray, weight: np.ndarray, part: float) -> np.ndarray:
-    """Mix past sweeps: the combination of points whose residuals cancel best, and a part of the residual left.
-
-    Parameters
-    ----------
-    points, residuals : ndarray of shape (k, n)
-        Where the last k ≥ 2 sweeps were, and how far each wanted to move.
-    weight : ndarray of shape (n,)
-        What a unit of each residual counts.
-    part : float
-        Part of the residual that is taken.
-    """
-    differences = np.diff(residuals, axis=0)
-    mix = lstsq((differences * weight).T, residuals[-1] * weight, cond=1e-8, lapack_driver="gelsy")[0]
-    moves = np.diff(points, axis=0) + part * differences
-    return points[-1] + part * residuals[-1] - np.einsum("k,ki->i", mix, moves)
+        mixed = anderson(points, residuals, self.part, residuals * weight)
+        return within_reach(mixed, points[-1], residual, np.maximum(weight, 1e-3), slack=1e-3, most=1.0)
 
 
 def warn_if_unfinished(engine, status: Status, stacklevel: int = 3) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from ..engines import Engine
 from ..gaussian import FullPosterior, Sites, newton_sites
 from .fit import Fit, jensen_bound, prepare, start_sites
-from .iterate import Target, iterate, warn_if_unfinished
+from .iterate import SiteTarget, iterate, warn_if_unfinished
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class KL(Engine):
 def expectation_rule(y: np.ndarray, likelihood):
     """Sites with the expected slope and curvature of the log likelihood under the marginals."""
 
-    def rule(q: FullPosterior) -> Target:
+    def rule(q: FullPosterior) -> SiteTarget:
         _, slope, curvature = likelihood.expected_log_prob(y, q.mean, q.var)
-        return Target(q.mean, slope, curvature)
+        return SiteTarget(q.mean, slope, curvature)
 
     return rule
 

@@ -16,7 +16,7 @@ from ..gaussian import CoupledPosterior, FullPosterior
 from ..numerics import symmetric_product
 from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
 from .fit import CoupledFit, Fit, prepare, start_sites
-from .iterate import Target, iterate, warn_if_unfinished
+from .iterate import SiteTarget, iterate, warn_if_unfinished
 from .tierney_kadane import corrected
 
 
@@ -92,9 +92,9 @@ def scalar_mode(engine: Laplace, K: np.ndarray, y: np.ndarray, likelihood: Any, 
 
 
 def mode_rule(y: np.ndarray, likelihood):
-    def rule(q: FullPosterior) -> Target:
+    def rule(q: FullPosterior) -> SiteTarget:
         _, slope, curvature = likelihood.log_prob(y, q.mean)
-        return Target(q.mean, slope, curvature)
+        return SiteTarget(q.mean, slope, curvature)
 
     return rule
 

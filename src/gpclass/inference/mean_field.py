@@ -17,7 +17,7 @@ import numpy as np
 
 from ..engines import Engine
 from ..gaussian import FullPosterior, Sites, StackedPosterior
-from .coupled_laplace import Climb
+from .coupled_laplace import ModeClimb
 from .fit import CoupledFit, prepare
 from .iterate import warn_if_unfinished
 
@@ -34,7 +34,7 @@ class MeanFieldProbit(Engine):
 
     def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
         K, y = prepare(self, K, y, likelihood)
-        path = Climb(K, y, likelihood, start)
+        path = ModeClimb(K, y, likelihood, start)
         _, gap, sweep = path.to_the_top(self, partial(star_curvature, y, likelihood))
         q = unit_posterior(K, path.alpha, path.f)
         status = path.ending(q, sweep, gap, self.tol)

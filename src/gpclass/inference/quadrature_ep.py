@@ -20,15 +20,14 @@ from scipy.special import ndtri_exp
 from ..engines import Engine
 from ..gaussian import ContrastPosterior, Sites, StackedPosterior, too_large
 from ..likelihoods.multiclass import own_first, restore_order
-from ..numerics import NotPositiveDefinite, hazard, hazard_curvature, log_ndtr
+from ..numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, hermite_nodes, log_ndtr
 from .fit import CoupledFit, prepare, start_sites
 from .independent_ep import Tilted, fit_independent
-from .iterate import Target, iterate, warn_if_unfinished
+from .iterate import SiteTarget, iterate, warn_if_unfinished
 
 TINY = 1e-12  # least site precision that a direction is derived from
 NO_NOISE = 0.01  # for the same purpose
 MOST_NODES = 20_000  # of a product rule, per datum: six classes with the default
-BLOCK = 1 << 21  # numbers in an array of nodes
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarra
 
 
 def product_rule(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points (q, d) and log weights (q,) for expectations under N(0, I)."""
+    """Return points (q, d) and log weights (q,) for expectations under N(0, I), if they are not too many."""
     if nodes < 2:
         raise ValueError(f"nodes must be at least 2, but is {nodes}")
     if nodes**dimension > MOST_NODES:
@@ -118,9 +117,7 @@ def product_rule(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
             f"{nodes} nodes in each of {dimension} dimensions are {nodes}**{dimension} evaluations for every datum, more "
             f"than {MOST_NODES}. Use fewer nodes, QuadratureEP(coupled=False), or NestedEP, which needs no quadrature."
         )
-    x, w = np.polynomial.hermite_e.hermegauss(nodes)
-    index = np.indices((nodes,) * dimension).reshape(dimension, nodes**dimension).T
-    return x[index], np.log(w / w.sum())[index].sum(1)
+    return hermite_nodes(nodes, dimension)
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ class _Contrasts:
     log_weights: np.ndarray
     offset: np.ndarray | float = 0.0  # (n, C - 1) bias of the own class less that of each other
 
-    def target(self, q: ContrastPosterior) -> Target:
+    def target(self, q: ContrastPosterior) -> SiteTarget:
         """[RJV] (18)-(21), with Σ_g for the Σ_w that (19) has in print."""
         mean, cov = contrast_cavity(q)
         _, slope, lost = self.tilted(mean + self.offset, cov)
@@ -141,7 +138,7 @@ class _Contrasts:
         except np.linalg.LinAlgError:  # rounding has left no tilted covariance: nothing is known, as the loop will say
             tau = np.full_like(mean, np.nan)
         point = mean + np.einsum("ijk,ik->ij", cov, slope)
-        return Target(point.ravel(), slope.ravel(), -np.maximum(tau, 0.0).ravel())  # slope is ξ - Λ̃ ĝ of (21)
+        return SiteTarget(point.ravel(), slope.ravel(), -np.maximum(tau, 0.0).ravel())  # slope is ξ - Λ̃ ĝ of (21)
 
     def evidence(self, q: ContrastPosterior) -> float:
         """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28)"""
@@ -157,8 +154,8 @@ class _Contrasts:
 
         The tilted mean is mean + S s, the tilted covariance S - S D S.
         """
-        rows = max(1, BLOCK // (len(self.points) * mean.shape[1]))
-        parts = [self._tilted(mean[i : i + rows], cov[i : i + rows]) for i in range(0, len(mean), rows)]
+        width = len(self.points) * mean.shape[1]
+        parts = [self._tilted(mean[some], cov[some]) for some in blocks(len(mean), width)]
         log_mass, slope, lost = (np.concatenate(p) for p in zip(*parts, strict=True))
         return log_mass, slope, lost
 

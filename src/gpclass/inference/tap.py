@@ -15,10 +15,10 @@ import numpy as np
 
 from ..engines import Engine
 from ..gaussian import FullPosterior, Sites
-from ..numerics import NotPositiveDefinite
+from ..numerics import NotPositiveDefinite, anderson, within_reach
 from .ep import ep_evidence, moment_rule
 from .fit import Fit, prepare, start_sites
-from .iterate import MEMORY, NEAR, anderson, ending, iterate, stands_still, warn_if_unfinished
+from .iterate import LINEAR_REGIME, MIXED_SWEEPS, ending, iterate, stands_still, warn_if_unfinished
 from .laplace import variance_bound
 
 WIDEST = 1e6  # cavity variance to start from
@@ -134,17 +134,13 @@ class _Renewals:
     def advance(self, wanted: np.ndarray, change: float) -> None:
         self.part = max(0.6 * self.part, 0.05) if change > self.change else min(1.2 * self.part, self.largest)
         self.change, self.last, self.tries = change, self.var, 0
-        if change > NEAR:
+        if change > LINEAR_REGIME:
             self.seen.clear()
         step = np.log(np.maximum(self._ratio(wanted), SMALLEST_RATIO))
-        self.seen = [*self.seen, (np.log(np.maximum(self.var, TINY)), step)][-MEMORY - 1 :]
-        move = self.part * step
-        if len(self.seen) > 1:
-            points, steps = (np.array(x) for x in zip(*self.seen, strict=True))
-            own = np.abs(step)
-            limit = np.minimum(4 * own, own + 1) + 0.1 * np.max(own)  # an extrapolation is a guess
-            move = np.clip(anderson(points, steps, np.ones_like(step), self.part) - points[-1], -limit, limit)
-        self.var = self.var * np.exp(move)
+        self.seen = [*self.seen, (np.log(np.maximum(self.var, TINY)), step)][-MIXED_SWEEPS - 1 :]
+        points, steps = (np.array(x) for x in zip(*self.seen, strict=True))
+        mixed = within_reach(anderson(points, steps, self.part), points[-1], step, unit=1.0, slack=0.1, most=1.0)
+        self.var = self.var * np.exp(mixed - points[-1])
 
     def step_back(self, error: Exception) -> None:
         """Half the step, after one that left no proper posterior or cavity; `error` again if that has not helped."""

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import newton_sites
+from ..numerics import blocks
 from .fit import CoupledFit, Fit
 
 STEPS = 30  # with the training system, each a few matrix products
 HALVINGS = 10  # of a line search
-BLOCK = 1 << 20  # latent values at a time
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,14 @@ def evidence_ratios(fit: Fit, view: _OneLatent | _Several, Ks: np.ndarray, kd: n
     """(m, labels) log Z(data and new point) for each label, normalised; Ks (C, n, m), kd (C, m). [RJV] (23)"""
     labels = view.labels
     out = np.empty((Ks.shape[2], len(labels)))
-    size = max(1, BLOCK // (len(fit.y) * len(kd) * len(labels)))
-    for i in range(0, len(out), size):
-        some = slice(i, min(i + size, len(out)))
-        path = _Climb(view, fit.y, Ks[:, :, some].transpose(2, 1, 0), kd[:, some].T, labels)
+    for some in blocks(len(out), len(fit.y) * len(kd) * len(labels)):
+        path = _ExtendedModes(view, fit.y, Ks[:, :, some].transpose(2, 1, 0), kd[:, some].T, labels)
         path.climb(fit.engine.tol)
         out[some] = np.array([view.evidence(*point) for point in path.extended()]).reshape(-1, len(labels))
     return out - np.logaddexp.reduce(out, axis=1, keepdims=True)
 
 
-class _Climb:
+class _ExtendedModes:
     """(f, f*) = K (α, α*) on its way to the extended mode; a row for each (new point, label).
 
     A state, or a step, is [α, f, α*, f*]: (rows, n, C) twice and (rows, C) twice. k (rows, n, C) are cross covariances,

@@ -19,24 +19,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy
-from scipy.linalg import lstsq
 
 from ..engines import Engine
-from ..gaussian import SMALLER, DenseCoupledPosterior, Sites, precision_root, too_large
+from ..gaussian import DenseCoupledPosterior, Sites, precision_root
 from ..gaussian.dense_coupled import products
 from ..likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
-from ..numerics import Factor, NotPositiveDefinite
+from ..numerics import Factor, anderson, conjugate_gradients
 from ..numerics.separable import Separable, contrasts, inputs_of
+from .climb import uphill
 from .fit import CoupledFit, prepare
-from .iterate import COARSE, HOPELESS, Status, step_length, warn_if_unfinished
+from .iterate import (
+    LINEAR_REGIME,
+    MIXED_SWEEPS,
+    Status,
+    judged,
+    require_finite,
+    stands_still,
+    warn_if_unfinished,
+)
 
 START = 1.0  # γ of [C] E.3; larger ones put b off the simplex
 SETTLE_STEPS = 8  # Newton steps on the mean per factorisation
 PATIENCE = 0.3  # the mean need not be closer than this part of the move that W wants to make
-MOST_CONJUGATE = 30  # conjugate gradient steps for one Newton step
+CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-4  # of conjugate gradients for one Newton step
 MOST_REJECTED = 20  # steps, each half of the one before, after which there is no way up that float64 can see
-NEAR = 0.5  # a move below which sweeps are taken to be in the linear regime
-MEMORY = 4  # sweeps that the extrapolation looks back on
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class VariationalMNL(Engine):
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""
         K, y = _prepared(self, K, y, likelihood)
-        climb = Climb(y, likelihood, _bound_tol(self), *_first(K, y, likelihood.n_classes, start))
+        climb = BoundClimb(y, likelihood, _bound_tol(self), *_first(K, y, likelihood.n_classes, start))
         status, history = climb.to_the_top(self)
         warn_if_unfinished(self, status)
         return VariationalFit(self, climb.at.q, y, likelihood, status, climb.at.value, climb.at.bound, history)
@@ -163,7 +169,7 @@ def _prior_covariances(K, n_classes):
 
 
 @dataclass(frozen=True)
-class Point:
+class BoundPoint:
     """A Gaussian with the bound there."""
 
     q: DenseCoupledPosterior
@@ -171,7 +177,7 @@ class Point:
     value: float  # log Z_h
 
 
-class Climb:
+class BoundClimb:
     """From a Gaussian to the top of log Z_h."""
 
     def __init__(self, y, likelihood, tol: float, q: DenseCoupledPosterior, log_b: np.ndarray | None):
@@ -179,16 +185,15 @@ class Climb:
         self.own = np.eye(likelihood.n_classes)[y]
         self.at = self.point(q, log_b)
 
-    def point(self, q, log_b) -> Point:
+    def point(self, q, log_b) -> BoundPoint:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.contrast_cov, log_b, self.tol)
-        return Point(q, bound, float(bound.of_class(self.y).sum()) - q.divergence)  # [C] (21)
+        return BoundPoint(q, bound, float(bound.of_class(self.y).sum()) - q.divergence)  # [C] (21)
 
     def to_the_top(self, engine) -> tuple[Status, tuple[float, ...]]:
-        path, history, change = _Path(engine.damping), [], np.inf
+        path, history, change = _PrecisionPath(engine.damping), [], np.inf
         for sweep in range(1, engine.max_iter + 1):
             gap, move = self.settle_mean(engine.tol)
-            rounding = self.at.q.rounding
-            if not path.accepts(self.at, rounding):
+            if not path.accepts(self.at):
                 if sweep == engine.max_iter or path.rejected == MOST_REJECTED:
                     self.at = path.last
                     break
@@ -196,18 +201,14 @@ class Climb:
                 continue
             history.append(self.at.value)
             change = max(gap, move)
-            if not np.isfinite(change):
-                raise FloatingPointError(
-                    f"{type(engine).__name__}: the bound is not finite under prior variances of "
-                    f"{np.max(self.at.q.prior_cov):.0e}: {SMALLER}."
-                )
-            if change < engine.tol or change <= rounding:
+            require_finite(engine, change, self.at.q.prior_cov)
+            if stands_still(self.at.q, change, engine.tol):
                 break
             if sweep < engine.max_iter:
                 self.at = self.moved(*path.advance(self.at, change))
-        return _ending(self.at.q, sweep, change, engine.tol), tuple(history)
+        return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
 
-    def moved(self, last: Point, precision: np.ndarray) -> Point:
+    def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
         """The same mean with other precisions."""
         q = DenseCoupledPosterior(last.q.K, precision_root(precision), last.q.alpha, mean=last.q.mean)
         return self.point(q, last.bound.log_b)
@@ -226,9 +227,7 @@ class Climb:
 
     def take(self, alpha: np.ndarray, mean: np.ndarray, slope: np.ndarray) -> bool:
         """Take a step of the mean, shortened while it overshoots; False if it does not lead uphill."""
-        bound, along = self.at.bound, float(np.sum(slope * mean))
-        if not along > 0:
-            return False
+        bound = self.at.bound
         turn = np.einsum("icd,id->ic", bound.curvature, mean) / np.maximum(bound.b, 1e-300)  # of log b, to first order
 
         def look(length):
@@ -236,12 +235,12 @@ class Climb:
             trial = self.point(self.at.q.shifted(length * alpha, length * mean), start)
             return float(np.sum(self.slope(trial) * mean)), trial
 
-        length, trial = step_length(look, along)
+        length, trial = uphill(look, float(np.sum(slope * mean)))
         if length:
             self.at = trial
         return length > 0
 
-    def slope(self, at: Point) -> np.ndarray:
+    def slope(self, at: BoundPoint) -> np.ndarray:
         """(n, C) of log Z_h in the mean. [C] (26), with b = ḡ"""
         return self.own - at.bound.b - at.q.alpha
 
@@ -251,20 +250,18 @@ class Climb:
         N is the bound's curvature; V = (K⁻¹ + W)⁻¹, W ⪰ N, whose answer `chord` is, makes them fast.
         """
         q, N = self.at.q, self.at.bound.curvature
-        alpha, mean, left, direction = np.zeros_like(slope), np.zeros_like(slope), slope, chord
-        size = first = float(np.sum(slope * chord[1]))
-        for _ in range(MOST_CONJUGATE):
-            curved = direction[0] + np.einsum("icd,id->ic", N, direction[1])
-            share = size / float(np.sum(direction[1] * curved))
-            alpha, mean, left = alpha + share * direction[0], mean + share * direction[1], left - share * curved
-            z, before = q.system.solve(left), size
-            size = float(np.sum(left * z[1]))
-            if not size > 1e-4 * first:
-                break
-            direction = (z[0] + size / before * direction[0], z[1] + size / before * direction[1])
-        # α of rows that are equal can grow against each other without the mean, or this iteration, noticing: a last step of
-        # length one, as V has it, takes out what is left of `slope` in such directions
-        return alpha + z[0], mean + z[1]
+        step, left = conjugate_gradients(
+            slope,
+            lambda pair: pair[0] + np.einsum("icd,id->ic", N, pair[1]),
+            lambda missing: np.stack(q.system.solve(missing)),
+            CONJUGATE_TOL,
+            CONJUGATE_STEPS,
+            np.stack(chord),
+            lambda missing, pair: float(np.sum(missing * pair[1])),
+        )
+        # α of equal rows can grow against each other while the mean, and so this iteration, stays as it is: a last chord
+        # step of length one removes what is left of `slope` in such directions
+        return step[0] + left[0], step[1] + left[1]
 
     def precision_move(self) -> float:
         """Largest relative change of a marginal covariance that the new W ask for."""
@@ -273,7 +270,7 @@ class Climb:
         return float(np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0))))
 
 
-class _Path:
+class _PrecisionPath:
     """Chooses the next W. Far from the end a part of the step to what the bound asks for; near it a mix of past sweeps."""
 
     def __init__(self, damping: float):
@@ -284,13 +281,13 @@ class _Path:
         self.last: Any = None
         self.best = -np.inf  # log Z_h so far
 
-    def accepts(self, at: Point, rounding: float) -> bool:
-        if at.value < self.best - 1e-11 * (1 + abs(at.value)) - rounding:
+    def accepts(self, at: BoundPoint) -> bool:
+        if at.value < self.best - 1e-11 * (1 + abs(at.value)) - at.q.rounding:
             return False
         self.best = max(self.best, at.value)
         return True
 
-    def step_back(self) -> tuple[Point, np.ndarray]:
+    def step_back(self) -> tuple[BoundPoint, np.ndarray]:
         """A shorter step from the last point, straight towards what it asked for: uphill, if short enough."""
         mixed = len(self.seen) > 1
         self.seen = self.seen[-1:]
@@ -300,44 +297,31 @@ class _Path:
         W, wanted = self.seen[0]
         return self.last, W + self.part * (wanted - W)
 
-    def advance(self, at: Point, change: float) -> tuple[Point, np.ndarray]:
+    def advance(self, at: BoundPoint, change: float) -> tuple[BoundPoint, np.ndarray]:
         if change > 1.5 * self.change:
             self.part = max(0.5 * self.part, 0.05)
         elif not self.rejected:
             self.part = min(1.3 * self.part, self.largest)
         self.last, self.change, self.rejected = at, change, 0
-        if change > NEAR:
+        if change > LINEAR_REGIME:
             self.seen.clear()
-        self.seen = [*self.seen, (at.q.precision, at.bound.precision)][-MEMORY - 1 :]
+        self.seen = [*self.seen, (at.q.precision, at.bound.precision)][-MIXED_SWEEPS - 1 :]
         return at, self._mixed(at)
 
     def _mixed(self, at):
-        W, wanted = self.seen[-1]
-        plain = W + self.part * (wanted - W)
-        if len(self.seen) < 2:
-            return plain
         points, goals = (np.stack(part) for part in zip(*self.seen, strict=True))
         residuals = goals - points
+        plain = points[-1] + self.part * residuals[-1]
+        if len(self.seen) < 2:
+            return plain
         # in units of the posterior, roughly: changes of W by standard deviations
         width = np.sqrt(np.einsum("icc->ic", at.q.contrast_cov))
-        scaled = (residuals * width[:, :, None] * width[:, None, :]).reshape(len(residuals), -1)
-        mix = lstsq(np.diff(scaled, axis=0).T, scaled[-1], cond=1e-8, lapack_driver="gelsy")[0]
-        moves = np.diff(points, axis=0) + self.part * np.diff(residuals, axis=0)
-        mixed = plain - np.tensordot(mix, moves, axes=1)
+        mixed = anderson(points, residuals, self.part, residuals * width[:, :, None] * width[:, None, :])
         # an extrapolation is a guess: a datum whose precision it would change by a large factor keeps its plain step
-        H = contrasts(W.shape[1])
+        H = contrasts(plain.shape[1])
         tame = np.linalg.eigvalsh(H.T @ (mixed - 0.3 * plain) @ H)[:, 0] >= 0
         tame &= np.trace(mixed, axis1=1, axis2=2) <= 3 * np.trace(plain, axis1=1, axis2=2)
         return np.where(tame[:, None, None], mixed, plain)
-
-
-def _ending(q, n_iter, change, tol):
-    rounding, inputs = q.rounding, inputs_of(q.K)
-    if rounding > HOPELESS:
-        raise NotPositiveDefinite(too_large(inputs))
-    if rounding > COARSE:
-        return Status(False, n_iter, max(change, rounding), advice=too_large(inputs))
-    return Status(bool(change < tol or change <= rounding), n_iter, change)
 
 
 # beginnings ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from ..engines import Engine
 from ..gaussian import FullPosterior
 from .fit import Fit, prepare, start_sites
-from .iterate import Target, iterate, warn_if_unfinished
+from .iterate import SiteTarget, iterate, warn_if_unfinished
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def bound_rule(y: np.ndarray, likelihood):
     As a function of the mean the best bound is less curved than the bound itself; Newton's method wants its curvature.
     """
 
-    def rule(q: FullPosterior) -> Target:
+    def rule(q: FullPosterior) -> SiteTarget:
         touch = likelihood.bound_point(y, q.mean, q.var)
         _, nu, tau = likelihood.bound(y, touch)
-        return Target(q.mean, nu - tau * q.mean, likelihood.bound_curvature(y, q.mean, q.var), precision=tau)
+        return SiteTarget(q.mean, nu - tau * q.mean, likelihood.bound_curvature(y, q.mean, q.var), precision=tau)
 
     return rule
 

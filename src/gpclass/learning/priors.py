@@ -23,7 +23,7 @@ POWERS = {"value": 1.0, "sqrt": 0.5}  # the prior is on u = exp(power · theta)
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-class Prior(Protocol):
+class HyperPrior(Protocol):
     """What a prior must offer; both arrays have the shape of theta."""
 
     def log_density(self, theta: np.ndarray) -> Pair: ...
@@ -149,7 +149,7 @@ WEAK_ON_SQRT = HalfStudentT(of="sqrt")
 FLAT = Flat()
 
 
-def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None = None) -> list[Prior]:
+def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None = None) -> list[HyperPrior]:
     """One prior per entry of theta.
 
     `priors` is "weak" (half-t on every lengthscale and on the root of every variance, Flat on the rest), None or "none"
@@ -168,7 +168,7 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
     return [_from_dict(priors, name, spread) for name in names]
 
 
-def log_prior(theta: np.ndarray, priors: Sequence[Prior]) -> tuple[float, np.ndarray]:
+def log_prior(theta: np.ndarray, priors: Sequence[HyperPrior]) -> tuple[float, np.ndarray]:
     """Summed log density of theta (p,) and its gradient (p,); `priors` as `resolve_priors` gives them."""
     theta = np.asarray(theta, dtype=float)
     if theta.shape != (len(priors),):
@@ -183,7 +183,7 @@ def log_prior(theta: np.ndarray, priors: Sequence[Prior]) -> tuple[float, np.nda
     return total, gradient
 
 
-def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Prior:
+def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> HyperPrior:
     if prior is None:
         return FLAT
     if isinstance(prior, str):
@@ -197,7 +197,7 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Prior
     raise TypeError(f"{prior!r} is no prior: it has no log_density(theta) and is not a function. Is an instance meant?")
 
 
-def _weak(name: str, spread: np.ndarray | None) -> Prior:
+def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:
     path, index = _split(name)
     parameter = path[-1]
     if parameter.startswith("lengthscale"):
@@ -213,7 +213,7 @@ def _root_mean_square(x: np.ndarray) -> float:
     return largest * float(np.sqrt(np.mean(np.square(x / largest))))
 
 
-def _from_dict(priors: Mapping[str, Any], name: str, spread: np.ndarray | None) -> Prior:
+def _from_dict(priors: Mapping[str, Any], name: str, spread: np.ndarray | None) -> HyperPrior:
     fitting = [key for key in priors if _matches(key, name)]
     return _one_prior(priors[max(fitting, key=_specificity)], name, spread) if fitting else FLAT
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics import blocks
 from ..numerics.separable import contrasts
 
 MAX_STEPS = 200
@@ -29,7 +30,6 @@ STILL = 1e-9  # a Newton step in log p below which the next one would be lost in
 FAINT = -30.0  # log p of a class that has no say; no step jumps past it, since the way back is hard to find
 SHORTEST = 2.0**-40  # of a line search
 WIDE = 30.0  # s - 1 above which digits of W would be lost
-BLOCK = 1 << 21  # numbers in a temporary array
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,8 @@ def maximise_bound(
     """
     mean, cov = np.asarray(mean, float), np.asarray(cov, float)
     n, C = mean.shape
-    rows = max(1, BLOCK // C**3)
-    if n > rows:
-        parts = [slice(i, i + rows) for i in range(0, n, rows)]
+    parts = list(blocks(n, C**3))
+    if len(parts) > 1:
         starts = [None if start is None else start[k] for k in parts]
         return _joined([maximise_bound(mean[k], cov[k], s, tol=tol, tied=tied) for k, s in zip(parts, starts, strict=True)])
     search = _Search(mean, cov, tol, tied)

@@ -9,18 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
-import scipy
-from scipy.special import ndtri
 
-from ..numerics import covariance_roots, log_largest, winner_probabilities
+from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
 from .base import Likelihood
 
 STD_NODES = 512  # points of the quasi-random rule for standard deviations: good to 0.02
 SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as none
-BLOCK = 1 << 16  # numbers in an array of them: stays in a core's cache
 
 
 @dataclass(frozen=True)
@@ -138,13 +134,6 @@ class Multiclass(Likelihood):
         return np.broadcast_to(np.asarray(y)[..., None] == np.arange(self.n_classes), np.shape(f))
 
 
-@lru_cache(maxsize=16)
-def normal_nodes(count: int, n_latents: int) -> np.ndarray:
-    """(count, C) standard normal points, quasi-random and in pairs ±x: the same for every row, and from run to run."""
-    half = ndtri(scipy.stats.qmc.Sobol(n_latents, rng=np.random.default_rng(0)).random(count // 2))
-    return np.concatenate([half, -half])
-
-
 def latent_values(mean, cov, count):
     """(rows, C, count) points of N(mean, cov), for a block of rows at a time.
 
@@ -152,11 +141,10 @@ def latent_values(mean, cov, count):
     """
     mean = np.asarray(mean, float)
     roots = covariance_roots(mean, full_covariances(cov))
-    nodes = np.ascontiguousarray(normal_nodes(count, mean.shape[1]).T)
-    block = max(1, BLOCK // (count * mean.shape[1]))
-    for i in range(0, len(mean), block):
-        f = np.matmul(roots[i : i + block], nodes)
-        f += mean[i : i + block, :, None]
+    nodes = np.ascontiguousarray(quasi_random_normal(count, mean.shape[1]).T)
+    for some in blocks(len(mean), count * mean.shape[1], CACHE):
+        f = np.matmul(roots[some], nodes)
+        f += mean[some, :, None]
         yield f
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..numerics import (
+    CACHE,
+    blocks,
     draw_log_concave,
     gaussian_nodes,
     hazard,
@@ -30,15 +32,13 @@ from .multiclass import Multiclass, class_order, own_first, restore_order, winne
 from .probit import Probit
 
 FEW = 5  # classes up to which the rule of fewer nodes is as good
-NODES, MORE_NODES = 18, 32  # log p good to 2e-7, see tests
-# how far the nodes go: standard deviations of the narrow side left of the mode, of N(0, 1) right of it
-REACH, FURTHER = 5.8, 7.0
+# number of nodes, and how far they go: standard deviations of the narrow side left of the mode, of N(0, 1) right of it.
+# log p is good to 2e-7, see tests
+FEW_CLASSES_RULE, MANY_CLASSES_RULE = (18, 5.8), (32, 7.0)
 # class probabilities: range of the rule about the largest latent value, and its step, half of that with many classes.
 # Good to 3e-10 up to 300 classes; those below 1e-30 come out too small
 BELOW, ABOVE, STEP, MANY = -10.0, 8.0, 0.4, 12
-NUMBERS = 1 << 16  # in an array of its nodes: stays in a core's cache
 HULL = np.array([-2.5, -1.5, -0.8, -0.25, 0.25, 0.8, 1.5, 2.5, 4.0])  # nodes of the envelope, in widths from the mode
-BLOCK = 4096  # rows integrated at a time: arrays of nodes stay within the cache
 FACTOR = Probit()  # of a contrast
 SATURATED = 50.0  # log Φ and its hazard vanish here: the place of a factor that is not there
 
@@ -61,8 +61,7 @@ class MultinomialProbit(Multiclass):
         lead = self.lead(y, f)
         rows = lead.reshape(-1, self.n_classes)
         value, pulls = np.empty(len(rows)), np.empty(rows.shape)
-        for i in range(0, len(rows), BLOCK):
-            some = slice(i, i + BLOCK)
+        for some in blocks(len(rows), self.n_classes * self._rule[0], CACHE):
             value[some], ratio, weights = self._integral(rows[some])
             pulls[some] = np.einsum("iq,iqc->ic", weights, ratio)
         pull = pulls.reshape(lead.shape)
@@ -90,14 +89,14 @@ class MultinomialProbit(Multiclass):
         rows, C = f.reshape(-1, self.n_classes), self.n_classes
         behind = np.minimum(rows.max(1, keepdims=True) - rows, 1e100).T
         x = np.arange(BELOW, ABOVE, STEP if C <= MANY else 0.5 * STEP)[:, None]
-        p, block = np.empty(rows.shape), max(1, NUMBERS // (C * len(x)))
-        for i in range(0, len(rows), block):
-            z = x + behind[:, None, i : i + block]
+        p = np.empty(rows.shape)
+        for some in blocks(len(rows), C * len(x), CACHE):
+            z = x + behind[:, None, some]
             cdf = ndtr(z)
             z *= z
             density = np.exp(np.multiply(z, -0.5, out=z), out=z)
             density /= cdf
-            np.einsum("qi,cqi->ic", cdf.prod(0), density, out=p[i : i + block])
+            np.einsum("qi,cqi->ic", cdf.prod(0), density, out=p[some])
         return (p / p.sum(1, keepdims=True)).reshape(f.shape)
 
     def contrast_factor(self) -> Probit:
@@ -187,10 +186,14 @@ class MultinomialProbit(Multiclass):
         value = top[..., 0] + np.log(total * step / np.sqrt(2 * np.pi))
         return np.minimum(value, 0.0), ratio, mass / total[..., None]
 
+    @property
+    def _rule(self) -> tuple[int, float]:
+        """Number of nodes, and how far they go."""
+        return FEW_CLASSES_RULE if self.n_classes <= FEW else MANY_CLASSES_RULE
+
     def _nodes(self, lead):
         mode, width = tilted_mode(lead)
-        few = self.n_classes <= FEW
-        nodes, reach = (NODES, REACH) if few else (MORE_NODES, FURTHER)
+        nodes, reach = self._rule
         left, right = mode - reach * width, mode + reach
         u = left[..., None] + (right - left)[..., None] * np.linspace(0, 1, nodes)
         return u, (right - left) / (nodes - 1)

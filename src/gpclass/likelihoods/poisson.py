@@ -13,14 +13,13 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from ..numerics import LOG_SQRT_2PI
+from ..numerics import LOG_SQRT_2PI, blocks
 from .base import Triple, WithBias
 from .ordinal import check_whole
 
-NODES = 160
+SINH_NODES = 160  # of the trapezoid rule in u
 FALLEN = 38.0  # nats: e⁻³⁸ is 3e-17
 HIGHEST = 700.0  # exponent that floats can hold
-BLOCK = 1 << 20  # numbers in an array of nodes
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,8 @@ class Poisson(WithBias):
         """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
         y, mean, var = np.broadcast_arrays(np.asarray(y, float), np.asarray(mean, float), np.asarray(var, float))
         value, d1, d2 = (np.empty(y.shape) for _ in range(3))
-        flat = [x.reshape(-1) for x in (y, mean, var)]
-        rows = BLOCK // NODES
-        blocks = (slice(i, i + rows) for i in range(0, y.size, rows))
-        parts = [_tilted(flat[0][some], flat[1][some], flat[2][some], self.bias) for some in blocks]
+        y, mean, var = (x.reshape(-1) for x in (y, mean, var))
+        parts = [_tilted(y[some], mean[some], var[some], self.bias) for some in blocks(y.size, SINH_NODES)]
         for out, part in zip((value, d1, d2), zip(*parts, strict=True), strict=True):
             out.reshape(-1)[:] = np.concatenate(part)
         return value, d1, d2
@@ -94,7 +91,7 @@ def _tilted(y, mean, var, bias):
     unit = np.minimum(width, 1.0)
     unit = np.where(unit > 0, unit, 1.0)
     u_left, u_right = np.arcsinh((left - centre) / unit), np.arcsinh((right - centre) / unit)
-    u = u_left[:, None] + (u_right - u_left)[:, None] * np.linspace(0, 1, NODES)
+    u = u_left[:, None] + (u_right - u_left)[:, None] * np.linspace(0, 1, SINH_NODES)
     from_mode = (centre - mode)[:, None] + unit[:, None] * np.sinh(u)
     # log integrand relative to the mode, in terms that do not cancel there
     g = mode[:, None] + from_mode
@@ -105,7 +102,7 @@ def _tilted(y, mean, var, bias):
     top = log_weights.max(1, keepdims=True)
     weights = np.exp(log_weights - top)
     total = weights.sum(1)
-    step = unit * (u_right - u_left) / (NODES - 1)
+    step = unit * (u_right - u_left) / (SINH_NODES - 1)
     known = sd > 0
     safe = np.where(known, sd, 1.0)
     at_mode = y * mode - rate - gammaln(y + 1) - 0.5 * ((mode - mean - bias) / safe) ** 2

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..numerics import expected_softmax, independent_softmax
+from ..numerics import CACHE, blocks, expected_softmax, independent_softmax, quasi_random_normal
 from ..numerics.product import softmax_moments
 from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
-from .multiclass import Multiclass, by_structure, latent_values, normal_nodes, own_first, restore_order
+from .multiclass import Multiclass, by_structure, latent_values, own_first, restore_order
 
 MEAN_NODES = 8192  # of the rule for E[log p] under any covariance
-# of the rule under independent latent values, and the numbers in an array of them, which stays in a core's cache
-EXPECTED_NODES, EXPECTED_NUMBERS = 256, 1 << 16
+EXPECTED_NODES = 256  # of the rule under independent latent values
 # classes up to which each has its own integral, whose cost grows like their square; points of the common rule beyond
 SEVERAL, COMMON_NODES = 20, 4096
 
@@ -82,13 +81,11 @@ class Softmax(Multiclass):
         By a quasi-random rule on all but the linear part, the same for every row.
         """
         C = self.n_classes
-        nodes = np.ascontiguousarray(normal_nodes(EXPECTED_NODES, C).T)[:, None]  # (C, 1, nodes)
+        nodes = np.ascontiguousarray(quasi_random_normal(EXPECTED_NODES, C).T)[:, None]  # (C, 1, nodes)
         # for E[p] and E[p times node]
         rule = np.stack([np.full((C, EXPECTED_NODES), 1 / EXPECTED_NODES), nodes[:, 0] / EXPECTED_NODES], axis=2)
         value, slope, curvature = np.empty(len(y)), np.empty(mean.shape), np.empty(mean.shape)
-        size = max(1, EXPECTED_NUMBERS // (EXPECTED_NODES * C))
-        for i in range(0, len(y), size):
-            some = slice(i, i + size)
+        for some in blocks(len(y), EXPECTED_NODES * C, CACHE):
             sd = np.sqrt(np.maximum(var[some], 1e-200))
             p = sd.T[:, :, None] * nodes  # (C, rows, nodes), and in place from f to probabilities
             p += (mean[some] + self.offset).T[:, :, None]

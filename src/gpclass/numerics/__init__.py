@@ -5,13 +5,15 @@ normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the log
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 truncated   exact draws from truncated and tilted Gaussians
+blocks      rows taken block by block, so that temporary arrays stay small
 mixing      Anderson mixing of the last steps of a fixed-point iteration
 conjugate_gradients  with a preconditioner
 refinement  iterative refinement of a linear solve
-quadrature  nodes and weights for E[g(f)], f ~ N(mean, var), when g has features of unit width near a known point
+quadrature  nodes and weights for expectations under Gaussians: of functions with a feature, of smooth ones, quasi-random
 fingerprint hashes of rows and of whole data sets
 """
 
+from .blocks import CACHE, MEMORY, blocks
 from .conjugate_gradients import conjugate_gradients
 from .linalg import (
     Factor,
@@ -32,19 +34,22 @@ from .normal import (
     log_ndtr,
     log_ndtr_and_hazard,
 )
-from .quadrature import gaussian_nodes
+from .quadrature import gaussian_nodes, hermite_nodes, quasi_random_normal
 from .refinement import refined
 from .shares import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
 from .truncated import draw_log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
 
 __all__ = [
+    "CACHE",
     "LOGISTIC_SCALES2",
     "LOGISTIC_WEIGHTS",
     "LOG_SQRT_2PI",
+    "MEMORY",
     "Factor",
     "NotPositiveDefinite",
     "anderson",
+    "blocks",
     "conjugate_gradients",
     "covariance_roots",
     "draw_log_concave",
@@ -52,6 +57,7 @@ __all__ = [
     "gaussian_nodes",
     "hazard",
     "hazard_curvature",
+    "hermite_nodes",
     "hub_integral",
     "independent_softmax",
     "largest",
@@ -60,6 +66,7 @@ __all__ = [
     "log_ndtr_and_hazard",
     "mirror_lower",
     "normal_below",
+    "quasi_random_normal",
     "refined",
     "row_blocks",
     "scale_lower",

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-BLOCK, ENTRIES = 1 << 16, 1 << 19  # rows hashed at a time, and numbers
+from .blocks import blocks
+
 SINGLE = 24  # binary digits of single precision
 
 
@@ -37,11 +38,10 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
     """
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
-    step = max(1, min(BLOCK, ENTRIES // max(1, X[:1].size)))
-    for start in range(0, len(X), step):
-        block = _canonical(_rounded(X[start : start + step], bits))
-        digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in block]
-        codes[start : start + step] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
+    for some in blocks(len(X), X[:1].size):
+        rows = _canonical(_rounded(X[some], bits))
+        digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
+        codes[some] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
     return codes
 
 
@@ -63,8 +63,8 @@ def _bytes(part: Any) -> Iterable[bytes]:
         yield json.dumps(part, sort_keys=True).encode()
     elif part.dtype.kind in "biuf":
         rows = np.atleast_1d(part)
-        for start in range(0, len(rows), BLOCK):
-            yield _canonical(rows[start : start + BLOCK]).tobytes()
+        for some in blocks(len(rows), rows[:1].size):
+            yield _canonical(rows[some]).tobytes()
     else:
         yield json.dumps([str(entry) for entry in part.ravel()]).encode()
 

@@ -14,9 +14,9 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dsymv, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
-BLOCK = 96  # rows handled at a time: small, so that little is wasted on the corners of the triangle
+TRIANGLE_ROWS = 96  # rows handled at a time: small, so that little is wasted on the corners of the triangle
 HALVED = range(150, 450)  # sizes of triangles that are inverted by halves
-ABOVE = np.triu(np.ones((BLOCK, BLOCK), bool), 1)  # the part of a corner that is above the diagonal
+ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a corner that is above the diagonal
 
 
 class NotPositiveDefinite(LinAlgError):
@@ -25,7 +25,7 @@ class NotPositiveDefinite(LinAlgError):
 
 def row_blocks(n: int):
     """(i, j) of rows handled at a time. All who touch a triangle by blocks use these: what is outside of them is garbage."""
-    return ((i, min(i + BLOCK, n)) for i in range(0, n, BLOCK))
+    return ((i, min(i + TRIANGLE_ROWS, n)) for i in range(0, n, TRIANGLE_ROWS))
 
 
 def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lstsq
 
-DEPENDENT = 1e-8  # steps whose residuals depend on each other to this relative accuracy count as one
+DEPENDENT = 1e-13  # eigenvalues of the normalised Gram matrix below which changes of residuals count as dependent
 
 
 def anderson(
@@ -31,9 +31,21 @@ def anderson(
     if len(points) < 2:
         return plain
     measured = np.reshape(residuals if measured is None else measured, (len(points), -1))
-    mix = lstsq(np.diff(measured, axis=0).T, measured[-1], cond=DEPENDENT, lapack_driver="gelsy")[0]  # [WN] (2.2)
+    mix = least_squares(np.diff(measured, axis=0), measured[-1])  # [WN] (2.2)
     moves = np.diff(points, axis=0) + part * np.diff(residuals, axis=0)
     return plain - np.tensordot(mix, moves, axes=1)
+
+
+def least_squares(rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Return the weights (k,) of the rows (k, n) whose sum is nearest to `goal`.
+
+    By normal equations, since n may be millions. Rows are normalised first: near the end each change of residuals is smaller
+    than the one before by orders of magnitude, and the last ones count.
+    """
+    sizes = np.sqrt(np.einsum("ki,ki->k", rows, rows))
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    gram = scale[:, None] * (rows @ rows.T) * scale
+    return scale * lstsq(gram, scale * (rows @ goal), cond=DEPENDENT)[0]
 
 
 def within_reach(

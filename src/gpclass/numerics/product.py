@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import numpy as np
 
-BLOCK = 1 << 20  # numbers in an array of the grid
-NODES = {2: 40, 3: 16, 4: 8, 5: 6, 6: 4, 7: 3}  # in each dimension: some thousand points at most
-FEWER = {2: 20, 3: 8}  # for finding the place; else 3
+from .blocks import blocks
+from .quadrature import hermite_nodes
+
+GRID_NODES = {2: 40, 3: 16, 4: 8, 5: 6, 6: 4, 7: 3}  # in each dimension: some thousand points at most
+FIRST_NODES = {2: 20, 3: 8}  # the same while the rule is moved; 3 where there are more classes
 MOVES = 2
 
 
 def softmax_moments(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """log E[softmax_0(f)] (n,), f ~ N(mean, diag(var)), and its first two derivatives (n, C) in each mean."""
     C = mean.shape[1]
-    if C not in NODES:
+    if C not in GRID_NODES:
         raise ValueError(
-            f"softmax under independent Gaussians is integrated by product rules, for at most {max(NODES)} classes, "
+            f"softmax under independent Gaussians is integrated by product rules, for at most {max(GRID_NODES)} classes, "
             f"but there are {C}. Use MultinomialProbit, whose integral is one-dimensional whatever the number of classes."
         )
-    rows = max(1, BLOCK // NODES[C] ** C)
-    parts = [_moments(mean[i : i + rows], var[i : i + rows]) for i in range(0, max(len(mean), 1), rows)]
+    parts = [_moments(mean[some], var[some]) for some in blocks(max(len(mean), 1), GRID_NODES[C] ** C)]
     log_mass, slope, curvature = (np.concatenate(p) for p in zip(*parts, strict=True))
     return log_mass, slope, curvature
 
@@ -34,8 +35,8 @@ def _moments(mean, var):
     C = mean.shape[1]
     shift, spread = np.zeros_like(mean), var.copy()  # of the rule from the Gaussian's mean, and its variance
     for move in range(MOVES + 1):
-        x, w = np.polynomial.hermite_e.hermegauss(NODES[C] if move == MOVES else FEWER.get(C, 3))
-        log_w = np.log(w / w.sum())
+        nodes, log_w = hermite_nodes(GRID_NODES[C] if move == MOVES else FIRST_NODES.get(C, 3))
+        x = nodes[:, 0]
         step = shift[..., None] + np.sqrt(spread)[..., None] * x  # (n, C, q) of f from the mean
         # Gaussian over the rule's own density; where a variance is zero they agree
         share = np.divide(spread, var, out=np.ones_like(var), where=var > 0)

@@ -1,16 +1,24 @@
-"""Gaussian expectations of functions with features of unit width near a known point.
+"""Nodes and weights for expectations under Gaussians.
 
-Fixed Gauss–Hermite rules fail where the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). Here
-the trapezoid rule, exponentially accurate for analytic functions, is used in a variable adapted to both scales:
-u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
+gaussian_nodes        one dimension, a function with a feature of unit width near a known point
+hermite_nodes         several dimensions, a smooth function: the product of Gauss–Hermite rules
+quasi_random_normal   several dimensions, many of them or a rough function
+
+Fixed Gauss–Hermite rules fail where the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). So
+`gaussian_nodes` uses the trapezoid rule, exponentially accurate for analytic functions, in a variable adapted to both
+scales: u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+import scipy
+from scipy.special import ndtri
 
 REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
-NEAR = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
+COVERED = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
 PLAIN_STEP = 0.5  # in standard deviations; log-sigmoids are analytic within 2.8: off by exp(-2π·2.8/(0.5·1.2)) = 2e-13
 # A Gaussian k standard deviations off the centre grows like exp(½ k² sin²b / cos 2b) on the line Im u = b < π/4; the
 # rule is off by the least over b of that times exp(-2π b / step): 1e-14 with this step, made smaller by 1 + 0.15 k
@@ -29,7 +37,7 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
     sd = np.sqrt(var)
     offset = mean - centre
-    wide = (sd > WIDE) & (np.abs(offset) < NEAR * sd)
+    wide = (sd > WIDE) & (np.abs(offset) < COVERED * sd)
     with np.errstate(over="ignore"):
         low, high = offset - REACH * sd, offset + REACH * sd
         u_low = np.where(wide, np.arcsinh(low / SINH_SCALE), -REACH)
@@ -47,3 +55,17 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     weights = np.exp(-0.5 * z * z) * slope
     weights /= weights.sum(-1, keepdims=True)  # also removes the mass beyond REACH
     return mean[..., None] + sd[..., None] * z, weights
+
+
+def hermite_nodes(count: int, dimension: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes (q, dimension) and log weights (q,) for expectations under N(0, I); `count` nodes in each dimension."""
+    x, w = np.polynomial.hermite_e.hermegauss(count)
+    index = np.indices((count,) * dimension).reshape(dimension, count**dimension).T
+    return x[index], np.log(w / w.sum())[index].sum(1)
+
+
+@lru_cache(maxsize=16)
+def quasi_random_normal(count: int, dimension: int) -> np.ndarray:
+    """(count, dimension) standard normal points of equal weight, in pairs ±x: the same in every call and every run."""
+    half = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(count // 2))
+    return np.concatenate([half, -half])

@@ -78,7 +78,7 @@ def annealed_importance(
     require(likelihood, ("log_prob",), "annealed_importance")
     K, y = check_problem(K, y, likelihood, "annealed_importance")
     rng, target = generator(random_state), smooth_target(K, y, likelihood)
-    path = _Path(Reference.of(target, start), rng)
+    path = _TemperaturePath(Reference.of(target, start), rng)
     schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)
     log_weights, F, acceptance = _anneal(path, schedule, n_runs, verbose)
     return _summary(log_weights, schedule.temperatures, acceptance, F)
@@ -109,7 +109,7 @@ def _summary(log_weights, temperatures, acceptance, F):
     return result
 
 
-class _Path:
+class _TemperaturePath:
     """Moves that leave a temperature's distribution invariant, in coordinates x with f = mean + root x."""
 
     def __init__(self, reference: Reference, rng: np.random.Generator):

@@ -16,7 +16,7 @@ from .target import Target
 AHEAD = 128  # columns of the prior drawn by one matrix product
 HALVINGS = 200  # of the bracket; 2⁻²⁰⁰ of a turn is no move at all
 WIDER = 5.0  # the first bracket over the usual turn; a slice of which that is the mean distance is 4 long
-MEMORY = 100  # turns over which the usual one is averaged
+AVERAGED_TURNS = 100  # turns over which the usual one is averaged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class _EllipticalWalk(Walk):
 
     def warm_up(self, done, accepted):
         self._seen += 1
-        self._usual += (self._turned - self._usual) / min(self._seen, MEMORY)
+        self._usual += (self._turned - self._usual) / min(self._seen, AVERAGED_TURNS)
         if self._seen >= 10:
             self._bracket = np.minimum(WIDER * self._usual, 2 * np.pi)
 

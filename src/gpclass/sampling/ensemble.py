@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import Prior
+from ..numerics import blocks
 from .target import by_datum
 
-BLOCK = 1 << 22  # numbers in an array of per-draw predictions
 NOISES = 1000  # draws of several latent values at a new point, for one prediction: some of each latent vector
 
 
@@ -87,9 +87,8 @@ class Ensemble:
         C, S = self.likelihood.n_latents, len(self.pooled)
         number, ensembles = self.place
         repeats = 1 if C == 1 else -(-NOISES // (S * ensembles))
-        block = max(1, BLOCK // (S * C * repeats))
-        for i in range(0, Ks.shape[-1], block):
-            means, var = self._conditional(Ks[..., i : i + block], kd[..., i : i + block])
+        for some in blocks(Ks.shape[-1], S * C * repeats):
+            means, var = self._conditional(Ks[..., some], kd[..., some])
             if C > 1 and len(var) == 1 and not spread and self.likelihood.offers("noisy_probabilities"):
                 p = self.likelihood.noisy_probabilities(by_datum(means), var[0][:, None])
                 within = None

@@ -24,7 +24,7 @@ from .target import Target
 
 LENGTH = np.pi / 2  # of a trajectory: a quarter turn makes a Gaussian with the right scales forget where it was
 REFRESH = 20  # states after which it is used anew
-MEMORY = 200  # states over which the likelihood's curvature is averaged while the prior moves
+AVERAGED_STATES = 200  # states over which the likelihood's curvature is averaged while the prior moves
 WINDOWS = (0.1, 0.25, 0.5, 0.85)  # of the warm-up, after which the scales are set anew; the last stretch is the step's
 
 
@@ -116,7 +116,7 @@ class _HamiltonianWalk(Walk):
         self.step_size.update(float(np.mean(accepted)))
         if self.prior_moves:  # only what does not depend on the prior can be learned: the likelihood's curvature
             self.seen += 1
-            self.typical += (self.target.curvature(self.F) - self.typical) / min(self.seen, MEMORY)
+            self.typical += (self.target.curvature(self.F) - self.typical) / min(self.seen, AVERAGED_STATES)
             if self.seen % REFRESH == 0:
                 self.metric = self._new_metric()
         else:

@@ -36,7 +36,7 @@ from .target import Target, generator
 WIDTH = 3.0  # of the first bracket, in standard deviations of θ
 SHRINKS = 100
 SPREAD = 0.5  # of the chains' first θ, in log parameters
-MEMORY = 200  # draws over which the likelihood's curvature is averaged
+AVERAGED_DRAWS = 200  # draws over which the likelihood's curvature is averaged
 ANCHOR_TOL = 1e-3  # of EP where all other fits of it start from
 GUIDE_TOL = 1e-2  # of EP: a choice of coordinates need not be exact
 FIRST_SD = 1.0  # of θ, before the warm-up knows better
@@ -327,7 +327,7 @@ class _LearnedGuide:
 
     def learn(self, target, F) -> bool:
         self.seen += 1
-        share = 1 / min(self.seen + 1, MEMORY)
+        share = 1 / min(self.seen + 1, AVERAGED_DRAWS)
         curvature, slope = target.curvature(F), target.slope(F)[1][:, :, 0]
         self.tau = self.tau + share * (curvature - self.tau)
         self.nu = self.nu + share * (slope + curvature * F[:, :, 0] - self.nu)

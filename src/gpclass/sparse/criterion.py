@@ -21,9 +21,8 @@ import numpy as np
 
 from ..gaussian import ActivePosterior, ActiveSites, Columns, EvidenceGradient, Sites, log_partition_1d
 from ..gaussian.active import Block, block
+from ..numerics import MEMORY, blocks
 from .selection import tilted
-
-NUMBERS = 1 << 20  # in a block's array
 
 
 class Sink(Protocol):
@@ -113,13 +112,13 @@ def walk(
     covariances: Sequence[Columns],
     prior_var: np.ndarray,
     rows: np.ndarray | None = None,
-    numbers: int = NUMBERS,
+    numbers: int = MEMORY,
 ) -> Iterator[Seen]:
     """First the rows with sites, then those of `rows` (all by default) that have none, block by block."""
     yield with_sites(q, covariances, prior_var)
     rest = np.setdiff1d(np.arange(len(prior_var)) if rows is None else rows, q.rows)
-    size = max(16, numbers // max(1, *(len(active) for active in q.active)))
-    for some in (rest[i : i + size] for i in range(0, len(rest), size)):
+    for part in blocks(len(rest), max(1, *(len(active) for active in q.active)), numbers, least=16):
+        some = rest[part]
         parts = [block(q.parts[c], k, q.active[c], some, prior_var[some, c]) for c, k in enumerate(covariances)]
         bare = np.arange(len(some))
         mean, var = (np.stack([getattr(p, name) for p in parts], axis=1) for name in ("mean", "var"))
@@ -129,14 +128,14 @@ def walk(
 def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray) -> Seen:
     """The rows with sites: cavities for the functions that have one there, marginals for the others."""
     mean, var = np.empty((2, len(q.rows), q.n_latents))
-    blocks = []
+    bare_blocks = []
     for c, part in enumerate(q.parts):
         bare = np.setdiff1d(np.arange(len(q.rows)), q.places[c])
         others = block(part, covariances[c], q.active[c], q.rows[bare], prior_var[q.rows[bare], c])
         mean[q.places[c], c], var[q.places[c], c] = part.cavity()
         mean[bare, c], var[bare, c] = others.mean, others.var
-        blocks.append((bare, others))
-    return Seen(q.rows, mean, var, blocks)
+        bare_blocks.append((bare, others))
+    return Seen(q.rows, mean, var, bare_blocks)
 
 
 def _at_sites(

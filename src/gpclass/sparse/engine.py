@@ -35,7 +35,7 @@ class Message:
     sites: RowSites = field(default_factory=dict)  # new sites of these rows, as the engine keeps them
 
 
-class Rule(Protocol):
+class RowRule(Protocol):
     """From marginals of some rows to a message."""
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message: ...
@@ -70,7 +70,7 @@ class LowRankEngine(Engine):
         q = LowRankPosterior.restored(LowRankPrior(K_uu, likelihood.n_latents, self.jitter), state)
         return TrainedFit(self, q, likelihood, float(state["log_evidence"]), int(state["n_rows"]))
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         """`loose` where rows' sites were made under earlier hyperparameters."""
         raise NotImplementedError
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..gaussian.inducing import Marginals
 from ..gaussian.sites import Sites, log_partition_1d
-from .engine import LowRankEngine, Message, Rule
+from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import (
     JOINT_SITES,
     LEAST_KEPT,
@@ -56,7 +56,7 @@ class GFITC(LowRankEngine, Inducing):
         names = PAIRWISE_SITES if self._contrasts(likelihood) else JOINT_SITES
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         return LatentRule(likelihood) if self._contrasts(likelihood) else JointRule(likelihood)
 
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

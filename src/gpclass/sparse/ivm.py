@@ -22,9 +22,9 @@ from ..gaussian.columns import gram
 from ..inference.ep import EP, moment_rule
 from ..inference.fit import Fit, check_problem, check_settings
 from ..inference.iterate import Status, iterate, warn_if_unfinished
-from ..numerics import NotPositiveDefinite
-from .criterion import NUMBERS, walk, with_sites
-from .selection import ROWS, SCORES, Selection, concave_sites, repeat, select, tilted
+from ..numerics import MEMORY, NotPositiveDefinite
+from .criterion import walk, with_sites
+from .selection import SCORES, Selection, concave_sites, repeat, scoring_blocks, select, tilted
 from .stream import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
@@ -254,7 +254,7 @@ def finished(engine, covariances, at, y, likelihood, status: Status, selection: 
         known = selection.rows
         mean[known], var[known] = selection.mean, selection.var
     # a block lives in some five arrays for each function
-    numbers = NUMBERS if engine.memory is None else min(NUMBERS, int(engine.memory * 2**17 / (8 * len(covariances))))
+    numbers = MEMORY if engine.memory is None else min(MEMORY, int(engine.memory * 2**17 / (8 * len(covariances))))
     for seen in walk(q, covariances, prior_var, np.setdiff1d(np.arange(len(y)), known), numbers):
         mean[seen.rows], var[seen.rows] = seen.mean, seen.var
     value = _summed(likelihood, y, mean, var) + q.log_partition
@@ -270,8 +270,8 @@ def finished(engine, covariances, at, y, likelihood, status: Status, selection: 
 
 def _summed(likelihood, y, mean, var) -> float:
     """Σ log Z_i."""
-    blocks = (slice(i, i + ROWS) for i in range(0, len(y), ROWS))
-    return sum(float(np.sum(tilted(likelihood, y[some], mean[some], var[some])[0])) for some in blocks)
+    parts = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
+    return sum(float(np.sum(part)) for part in parts)
 
 
 def _earlier(start, n: int, n_latents: int) -> ActiveSites:

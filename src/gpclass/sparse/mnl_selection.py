@@ -21,10 +21,10 @@ import numpy as np
 
 from ..gaussian import Columns, MatrixColumns
 from ..gaussian.inducing_coupled import InducingCovariance
+from ..numerics import blocks
 from ..numerics.separable import Separable, inputs_of
 
 SELECTIONS = ("active", "random", "k-means")
-NUMBERS = 1 << 21  # in an array of data × candidates
 SHORTLIST = 4  # candidates scored by all data for each that is chosen
 KNOWN = 1e-6  # a candidate's variance given the set, relative to its own, below which it has nothing to tell
 ROUNDS = 60  # of each one-dimensional search
@@ -169,10 +169,9 @@ def group_scores(
 
 def _batches(classes, numbers):
     """Candidates of a class, as many as fit if each needs an array of so many numbers; and the class."""
-    size = max(1, NUMBERS // numbers)
     for c in np.unique(classes):
         mine = np.flatnonzero(classes == c)
-        yield from ((mine[i : i + size], int(c)) for i in range(0, len(mine), size))
+        yield from ((mine[some], int(c)) for some in blocks(len(mine), numbers))
 
 
 class _View:

@@ -21,7 +21,7 @@ import numpy as np
 from ..gaussian.inducing import Marginals
 from ..gaussian.sites import Sites, log_partition_1d, matched_sites
 from ..numerics import hazard, hazard_curvature, log_ndtr
-from .engine import LowRankEngine, Message, Rule, sites_on_f
+from .engine import LowRankEngine, Message, RowRule, sites_on_f
 from .step import Broadcast, RowSites, State, Sums
 from .sweep import several, squeezed
 from .training import Training
@@ -66,7 +66,7 @@ class ScalableEP(LowRankEngine, Training):
         names = PAIRWISE_SITES if self.pairwise(likelihood) else JOINT_SITES
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
         return PairwiseRule(likelihood, least) if self.pairwise(likelihood) else JointRule(likelihood, least)
 

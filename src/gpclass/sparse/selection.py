@@ -13,7 +13,7 @@ and of the others a random part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +23,10 @@ from ..gaussian.active import PIECE
 from ..gaussian.columns import take
 from ..inference.independent_ep import inner_sites
 from ..likelihoods.multiclass import own_first, restore_order
+from ..numerics import CACHE, blocks
 
 LARGE_PIECE = 64  # stubs that memory is taken for at a time, where there is enough
-ROWS = 8192  # scored at a time: temporary arrays stay in the cache
+SCORING_WIDTH = 8  # numbers that scoring holds for each row
 FINAL = 16  # rows that are scored exactly where screening is rough
 MODE_STEPS = 2  # of Newton's method in a rough score
 TIE = 1e-10  # scores that differ by less, relatively, are equal
@@ -91,6 +92,10 @@ def _at_mode(likelihood, y, mean, var):
     return slope, -weight / (1 + var * weight)
 
 
+def scoring_blocks(n: int) -> Iterator[slice]:
+    return blocks(n, SCORING_WIDTH, CACHE)
+
+
 def concave_sites(mean, var, slope, curvature) -> Sites:
     """Return the sites that give N(mean, var) the tilted moments. B.1; only the mean if the curvature is positive: (7)"""
     return matched_sites(mean, var, slope, np.minimum(curvature, 0.0))
@@ -139,12 +144,12 @@ class Candidates:
 
     def refresh(self) -> None:
         """Score all rows; with several classes roughly, and those only whose marginals have drifted."""
-        stale: list = [slice(i, i + ROWS) for i in range(0, len(self.y), ROWS)]
+        stale: list = list(scoring_blocks(len(self.y)))
         if self.drift:
             (mean, var), (old_mean, old_var) = self.marginals(), self.scored
             moved = (np.abs(mean - old_mean) > self.drift * np.sqrt(var)) | (np.abs(var - old_var) > self.drift * var)
             which = np.flatnonzero(moved.any(1))
-            stale = [which[i : i + ROWS] for i in range(0, len(which), ROWS)]
+            stale = [which[some] for some in scoring_blocks(len(which))]
         for some in stale:
             mean, var = self.marginals(some)
             moments = rough_moments if self.drift else exact_moments

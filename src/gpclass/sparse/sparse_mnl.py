@@ -21,30 +21,30 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lstsq
 from sklearn.exceptions import ConvergenceWarning
 
 from ..engines import Engine
 from ..gaussian import SMALLER, Sites
 from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
 from ..inference.fit import check_settings
-from ..inference.iterate import COARSE, Status, warn_if_unfinished
+from ..inference.iterate import COARSE, Status, require_finite, warn_if_unfinished
 from ..inference.variational_mnl import VariationalFit
 from ..likelihoods.mnl_bound import BoundOptimum, multinomial_root
-from ..numerics import NotPositiveDefinite
+from ..numerics import NotPositiveDefinite, anderson, conjugate_gradients
 from ..numerics.separable import Separable, inputs_of
 from .mnl_selection import SELECTIONS, InducingSet, RowCovariance, choose
 
 START = 1.0  # γ of [C] E.3
-NEAR = 2.0  # a move below which sweeps are taken to be in the linear regime
+LINEAR_REGIME = 2.0  # a move below which sweeps are taken to be nearly linear, and are mixed
 PATIENCE = 0.2  # a mean that settles alone need not be closer than this part of the covariance's move
 SETTLE = 4  # such steps before a new covariance is given up
-MEMORY = 6  # sweeps that the extrapolation looks back on
+MIXED_SWEEPS = 6  # past sweeps that are mixed
 DEFAULT = 100  # inducing variables
 BATCHES = 8  # in which an inducing set is chosen
 ROUGH = 1e-2  # tolerance while the inducing set grows: 1e-4 nats
 SHORTEST = 2.0**-40  # of a line search
 ARMIJO = 1e-4  # part of what a step promises that it must keep
+CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-6  # of conjugate gradients for one Newton step
 EPS = np.finfo(float).eps
 
 
@@ -109,7 +109,7 @@ class SparseVariationalMNL(Engine):
     def _fit(self, K: InducingCovariance, y, likelihood, start, chosen: InducingSet | None) -> SparseFit:
         prior = InducingPrior(K, likelihood.n_classes, self.jitter)
         q, log_b = _first(prior, y, likelihood, start)
-        climb = Climb(y, likelihood, q, log_b)
+        climb = SparseBoundClimb(y, likelihood, q, log_b)
         status = climb.to_the_top(self)
         warn_if_unfinished(self, status)
         at = climb.at
@@ -243,7 +243,7 @@ def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Point:
+class SparseBoundPoint:
     """A Gaussian, the bound there, and where it wants to go."""
 
     q: InducingPosterior
@@ -279,7 +279,7 @@ class Point:
         return 8 * EPS * (1 + float(np.trace(self.q.M)))
 
 
-class Climb:
+class SparseBoundClimb:
     """From a Gaussian to the top of log Z̃_h."""
 
     def __init__(self, y: np.ndarray, likelihood: Any, q: InducingPosterior, log_b: np.ndarray | None):
@@ -293,28 +293,24 @@ class Climb:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.cov, log_b)
         return bound, float(bound.of_class(self.y).sum()) - q.divergence  # [C] (32)
 
-    def point(self, q: InducingPosterior, bound: BoundOptimum, value: float) -> Point:
-        return Point(q, bound, value, self.slope(q, bound), q.prior.gram(bound.precision, bound.root))
+    def point(self, q: InducingPosterior, bound: BoundOptimum, value: float) -> SparseBoundPoint:
+        return SparseBoundPoint(q, bound, value, self.slope(q, bound), q.prior.gram(bound.precision, bound.root))
 
     def slope(self, q: InducingPosterior, bound: BoundOptimum) -> np.ndarray:
         return q.prior.transposed(self.own - bound.b) - q.a  # [C] section 4.2, with b = ḡ
 
     def to_the_top(self, engine: SparseVariationalMNL) -> Status:
-        path = _Path(engine.damping)
+        path = _Proposals(engine.damping)
         for sweep in range(1, engine.max_iter + 1):
             change = self.at.change
-            if not np.isfinite(change):
-                raise FloatingPointError(
-                    f"{type(engine).__name__}: the bound is not finite under prior variances of "
-                    f"{np.max(self.at.q.prior.prior_cov):.0e}: {SMALLER}."
-                )
+            require_finite(engine, change, self.at.q.prior.prior_cov)
             if change < engine.tol or change <= self.at.rounding:
                 return Status(True, sweep, change)
             if sweep < engine.max_iter and not self.advance(path):
                 return _stuck(sweep, change)
         return Status(False, sweep, change)
 
-    def advance(self, path: _Path) -> bool:
+    def advance(self, path: _Proposals) -> bool:
         """Move to the first proposal that does not lower the bound; False if there is none."""
         for q, promise in path.proposals(self.at):
             needed = self.at.value + promise - self.at.noise
@@ -347,7 +343,7 @@ def _stuck(sweep: int, change: float) -> Status:
     return Status(change < COARSE, sweep, change, message="no step uphill is left", advice=advice)
 
 
-class _Path:
+class _Proposals:
     """Proposes where to go from a point, boldest first.
 
     Mean and covariance move together, near the end mixed with past sweeps. Where the mean then lags behind, as it does under
@@ -360,7 +356,7 @@ class _Path:
         self.gap = np.inf  # before the last step
         self.lagging = False
 
-    def proposals(self, at: Point) -> Iterator[tuple[InducingPosterior, float]]:
+    def proposals(self, at: SparseBoundPoint) -> Iterator[tuple[InducingPosterior, float]]:
         """Gaussians, and what the bound must gain there."""
         step = mean_step(at.q, at.bound.curvature, at.slope)
         self.lagging = at.gap > (PATIENCE * at.move if self.lagging else max(at.move, 0.5 * self.gap))
@@ -371,9 +367,9 @@ class _Path:
 
     def _together(self, at, step):
         q, dM = at.q, at.wanted - at.q.M
-        if at.change > NEAR:
+        if at.change > LINEAR_REGIME:
             self.seen.clear()
-        self.seen = [*self.seen, (q.a, q.M, step, dM)][-MEMORY - 1 :]
+        self.seen = [*self.seen, (q.a, q.M, step, dM)][-MIXED_SWEEPS - 1 :]
         if len(self.seen) > 1:
             with suppress(NotPositiveDefinite):  # an extrapolation that went too far
                 yield InducingPosterior(q.prior, *self._mixed(q)), 0.0
@@ -386,29 +382,25 @@ class _Path:
             share *= 0.5
 
     def _mixed(self, q):
-        a, M, step, dM = (np.stack(part) for part in zip(*self.seen, strict=True))
-        ends = [x + self.part * r for x, r in ((a, step), (M, dM))]
-        moves = [np.concatenate([q.length(x), q.in_units(X).ravel() / np.sqrt(2)]) for x, X in zip(step, dM, strict=True)]
-        mix = lstsq(np.diff(moves, axis=0).T, moves[-1], cond=1e-8, lapack_driver="gelsy")[0]
-        return [end[-1] - np.tensordot(mix, np.diff(end, axis=0), axes=1) for end in ends]
+        """a and M after mixing; moves are measured in standard deviations."""
+        points = np.stack([_joined(a, M) for a, M, _, _ in self.seen])
+        residuals = np.stack([_joined(step, dM) for _, _, step, dM in self.seen])
+        moves = np.stack([_joined(q.length(step), q.in_units(dM) / np.sqrt(2)) for _, _, step, dM in self.seen])
+        mixed = anderson(points, residuals, self.part, moves)
+        return mixed[: len(q.a)], mixed[len(q.a) :].reshape(q.M.shape)
+
+
+def _joined(vector: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    return np.concatenate([vector, matrix.ravel()])
 
 
 def mean_step(q: InducingPosterior, curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Newton's step of a. Conjugate gradients, preconditioned by A: ΦᵀWΦ is above the curvature ΦᵀNΦ."""
-    prior, left, step = q.prior, slope, np.zeros_like(slope)
-    z = direction = q.times_A(left)
-    size = first = float(left @ z)
-    for _ in range(30):
-        if size <= 1e-6 * first or not size > 0:
-            break
-        curved = direction + prior.transposed(np.einsum("icd,id->ic", curvature, prior.times(direction)))
-        share = size / float(direction @ curved)
-        step = step + share * direction
-        left = left - share * curved
-        z, before = q.times_A(left), size
-        size = float(left @ z)
-        direction = z + size / before * direction
-    return step
+    """Return Newton's step of a, by conjugate gradients. A is the preconditioner: ΦᵀWΦ is above the curvature ΦᵀNΦ."""
+
+    def product(x):
+        return x + q.prior.transposed(np.einsum("icd,id->ic", curvature, q.prior.times(x)))
+
+    return conjugate_gradients(slope, product, q.times_A, CONJUGATE_TOL, CONJUGATE_STEPS)[0]
 
 
 # beginnings ---------------------------------------------------------------------------------------------------------------

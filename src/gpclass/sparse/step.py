@@ -128,7 +128,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Step:
+class MinibatchStep:
     """One minibatch: estimates with the sites as they were, and the state after it."""
 
     log_evidence: float  # unbiased for that of all rows, sites held; NaN while some rows that should have sites have none
@@ -158,7 +158,7 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
     return Contribution(Sums(len(y), value, message.theta, gradient.inner, P, h, *old), fu, diag, new)
 
 
-def apply(broadcast: Broadcast, sums: Sums) -> Step:
+def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
     """The step that the sums of all rows of a minibatch make. [VC] (5.22)"""
     engine, q, state = broadcast.stage, broadcast.posterior, broadcast.state
     constant = engine.constant(q, broadcast.source, broadcast.n_total, broadcast.likelihood)
@@ -167,12 +167,12 @@ def apply(broadcast: Broadcast, sums: Sums) -> Step:
     if unknown or engine is not broadcast.engine:  # rows without sites; or the evidence of another engine
         value = np.nan
     new = replace(engine.absorb(broadcast, sums), steps=state.steps + 1)
-    return Step(value, GradientSum(broadcast.prior, sums.inner).uu(q), broadcast.share * sums.theta, new)
+    return MinibatchStep(value, GradientSum(broadcast.prior, sums.inner).uu(q), broadcast.share * sums.theta, new)
 
 
 def take_step(
     engine: Any, state: State, K: LowRankMatrices, y: np.ndarray, sites: RowSites, n_total: int, likelihood, size=None
-) -> tuple[Step, Contribution]:
+) -> tuple[MinibatchStep, Contribution]:
     """A step on rows that are all in one process; `size` as in `Broadcast`, by default the number of these rows."""
     if not engine.minibatches:
         raise TypeError(f"{type(engine).__name__} takes all rows at once. ScalableEP can do with minibatches.")

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..gaussian.inducing import LowRankPosterior, Marginals
-from .engine import LowRankEngine, Message, Rule
+from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import FACTORS, ScalableEP, step_part
 from .step import Broadcast, RowSites, State, Sums
 from .training import Training
@@ -50,7 +50,7 @@ class StochasticEP(LowRankEngine, Training):
     def n_factors(self, n_total: int, likelihood) -> int:
         return n_total * (likelihood.n_latents - 1 if self._untied.pairwise(likelihood) else 1)
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.row_sites(1, likelihood))
 
     def latent_marginals(
@@ -88,7 +88,7 @@ def averaged(broadcast: Broadcast, sums: Sums, rate: float) -> State:
 class TiedRule:
     """A rule whose rows have no sites of their own: marginals are cavities."""
 
-    rule: Rule
+    rule: RowRule
     none: RowSites  # of one row
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import newton_sites
 from ..gaussian.inducing import LowRankPosterior, Marginals, times
-from .engine import LowRankEngine, Message, Rule
+from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import ScalableEP
 from .step import Broadcast, RowSites, State, Sums
 from .stochastic_ep import StochasticEP, averaged
@@ -55,7 +55,7 @@ class SVGP(LowRankEngine, Training):
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate must be in (0, 1], but is {self.rate}")
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> Rule:
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         return ExpectationRule(likelihood)
 
     def latent_marginals(

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,13 +23,12 @@ from ..gaussian.inducing import (
     site_sums,
 )
 from ..inference.fit import check_settings
-from ..inference.iterate import Status, warn_if_unfinished
-from ..numerics import NotPositiveDefinite
+from ..inference.iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
+from ..numerics import NotPositiveDefinite, anderson, blocks, within_reach
 from .step import RowSites, State
 
-NUMBERS = 1 << 21  # in a block's array: rows are taken block by block
-
-DEPTH, NEAR, WORSE = 8, 0.5, 1.5  # sweeps that are mixed, once sites move by less, unless the last one moved by so much more
+MIXED_SWEEPS = 8  # past sweeps that are mixed
+WORSE = 1.5  # growth of a move that counts as astray
 LEAST_PART = 1e-3  # of a step
 IDLE = 12  # sweeps without a smaller move than before that count as astray
 SETTLED = 1000  # passes (and steps) that a fit stands for: it is not forgotten for the next minibatch
@@ -91,7 +89,7 @@ class InducingFit:
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
@@ -125,7 +123,7 @@ class InducingFit:
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M):
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
@@ -158,11 +156,6 @@ def predict(q: LowRankPosterior, likelihood, K_us, k_diag) -> tuple[np.ndarray, 
     return squeezed(likelihood, mean), squeezed(likelihood, var)
 
 
-def blocks(n: int, width: int) -> Iterator[slice]:
-    size = max(64, NUMBERS // max(1, width))
-    return (slice(i, min(i + size, n)) for i in range(0, n, size))
-
-
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
     """Matrices and labels as the sweeps take them, and whether the latent functions share the matrices."""
     check_settings(engine)
@@ -187,6 +180,7 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
     mixer, status, value = Mixer(engine.damping, engine.ascends), Status(False, 0, np.inf), np.nan
     for sweep in range(1, engine.max_iter + 1):
         new, value, change, var = data.sweep(q, sites, tau, nu)
+        require_finite(engine, change, matrices.k_diag)
         status = Status(change <= engine.tol, sweep, change)
         if status.converged or sweep == engine.max_iter:
             break
@@ -232,7 +226,7 @@ class Mixer:
                 self.part = min(self.most, 1.1 * self.part)
             self.least = min(self.least, change)
             self.last, self.objective = change, objective
-            self.points, self.residuals = [*self.points[-DEPTH:], x], [*self.residuals[-DEPTH:], goal - x]
+            self.points, self.residuals = [*self.points[-MIXED_SWEEPS:], x], [*self.residuals[-MIXED_SWEEPS:], goal - x]
         return self._made(x, self.residuals[-1], self._target(units), sites, data)
 
     def _astray(self):
@@ -257,17 +251,13 @@ class Mixer:
 
     def _target(self, units):
         x, residual = self.points[-1], self.residuals[-1]
-        plain = x + self.part * residual
         self.wait = max(0, self.wait - 1)
-        self.mixed = len(self.points) >= 3 and self.last < NEAR and not self.wait
+        self.mixed = len(self.points) >= 3 and self.last < LINEAR_REGIME and not self.wait
         if not self.mixed:
-            return plain
-        d_residual, d_points = np.diff(self.residuals, axis=0), np.diff(self.points, axis=0)
-        seen = d_residual * units
-        mix = np.linalg.lstsq(seen @ seen.T, seen @ (residual * units), rcond=1e-13)[0]
-        mixed = plain - mix @ (d_points + self.part * d_residual)
-        reach = 4 * np.abs(residual) + 1e-2 * np.max(np.abs(residual * units)) / units  # an extrapolation is a guess
-        return np.clip(mixed, x - reach, x + reach)
+            return x + self.part * residual
+        residuals = np.stack(self.residuals)
+        mixed = anderson(np.stack(self.points), residuals, self.part, residuals * units)
+        return within_reach(mixed, x, residual, units, slack=1e-2)
 
 
 def units(sites: RowSites, var: np.ndarray) -> np.ndarray:
@@ -313,7 +303,7 @@ class Sweeps:
     def posterior(self, tau: np.ndarray, nu: np.ndarray) -> LowRankPosterior:
         C, M = self.likelihood.n_latents, self.prior.M
         S, pull = np.zeros((C, M, M)), np.zeros((C, M))
-        for some in blocks(len(self.y), M):
+        for some in blocks(len(self.y), M, least=64):
             more, pulled = site_sums(self.rows.phi[:, some], tau[some], nu[some])
             S += more
             pull += pulled
@@ -324,12 +314,12 @@ class Sweeps:
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
         messages, change, var = [], 0.0, np.empty(tau.shape)
-        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M):
+        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M, least=64):
             at = source.marginals(self.rows.some(some))
             message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
             messages.append(message)
             var[some] = at.var
-            change = max(change, moved(at, message.tau - tau[some], message.nu - nu[some]))
+            change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
         new = {name: np.concatenate([m.sites[name] for m in messages]) for name in sites}
         value = float(sum(np.sum(m.value) for m in messages)) + self.engine.constant(q, source, len(self.y), self.likelihood)
         return new, value, change, var
@@ -338,4 +328,4 @@ class Sweeps:
 def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
     """Largest move of a site, in the units of its row's posterior."""
     shift = np.abs(d_nu - d_tau * at.mean) * np.sqrt(at.var)
-    return float(max(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))
+    return float(np.maximum(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))

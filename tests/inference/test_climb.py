@@ -1,9 +1,8 @@
-"""The pieces of the one loop by themselves: lengths of steps, and mixing."""
+"""The line search by itself."""
 
 import numpy as np
-from numpy.testing import assert_allclose
 
-from gpclass.inference.iterate import anderson, step_length
+from gpclass.inference.climb import step_length, uphill
 
 
 def search(slope, **settings):
@@ -37,10 +36,11 @@ def test_a_step_that_leads_nowhere_says_so():
     assert search(lambda t: 1.0 if t == 0 else -1.0)[0] == 0.0
 
 
-def test_mixing_solves_a_linear_iteration():
-    """n + 1 sweeps of x ← A x + b know all of A: the mixed point is the fixed point."""
-    rng = np.random.default_rng(0)
-    A, b = rng.normal(size=(3, 3)), rng.normal(size=3)
-    points = rng.normal(size=(4, 3))
-    mixed = anderson(points, points @ A.T + b - points, np.ones(3), 0.5)
-    assert_allclose(mixed, np.linalg.solve(np.eye(3) - A, b), rtol=1e-8)  # 1e8 is the condition that lstsq cuts at
+def test_uphill_takes_what_cannot_overshoot_and_refuses_what_leads_down():
+    def look(t):
+        return -1.0, t
+
+    assert uphill(look, 1e-20, negligible=1e-16) == (1.0, 1.0)
+    assert uphill(look, -1e-20, negligible=1e-16) == (1.0, 1.0)
+    assert uphill(look, -1e-3, negligible=1e-16) == (0.0, None)
+    assert uphill(lambda t: (1 - 4 * t, t), 1.0) == (0.25, 0.25)  # the secant's root
