@@ -169,7 +169,8 @@ class Objective:
         (kernel, likelihood), design = self.at(theta), self.design.with_theta(theta[self.n_hyper :])
         K = design.matrices(kernel, self.X)
         fit = design.fit(self.engine.loosened(tol), K, self.y, likelihood, self.first if start is None else start)
-        value = fit.log_evidence + log_prior(theta[: self.n_hyper], self.priors)[0]
+        evidence = np.nan if self.engine.draws else fit.log_evidence
+        value = evidence + log_prior(theta[: self.n_hyper], self.priors)[0]
         return Evaluation(np.array(theta, float), value, np.full(len(theta), np.nan), fit, kernel, likelihood, design, K)
 
     def loose_fit(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
