@@ -406,7 +406,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds (m, C) of the class probabilities under the latent posterior (variational MNL engines)."""
         check_is_fitted(self)
-        if not hasattr(self.posterior_, "predictive_bounds"):
+        if not self.inference_.bounds:
             raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; VariationalMNL and its sparse kin do")
         return next(self._by_member(X, "predictive_bounds"))
 

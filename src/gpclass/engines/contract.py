@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..registry import registered
 
 DESIGNS = ("all rows", "active rows", "inducing inputs", "inducing pairs")
@@ -38,6 +40,8 @@ class Engine:
         Whether it can be trained on some rows at a time.
     takes_more : bool
         Whether a fitted model can take in further rows (`partial_fit`).
+    bounds : bool
+        Whether fits have `predictive_bounds(Ks, kd)`, lower and upper bounds of the class probabilities.
     draws : bool
         Whether `fit` returns draws from the posterior in place of a Gaussian approximation with an evidence.
     likelihood_names : tuple of str
@@ -51,6 +55,7 @@ class Engine:
     correlated: ClassVar[bool] = False
     minibatches: ClassVar[bool] = False
     takes_more: ClassVar[bool] = False
+    bounds: ClassVar[bool] = False
     draws: ClassVar[bool] = False
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
@@ -78,6 +83,10 @@ class Engine:
     def takes_several(self) -> bool:
         """Whether the engine takes more than two classes."""
         return self.latents != "one"
+
+    def log_class_probabilities(self, fit: Any, Ks: Any, kd: Any) -> np.ndarray:
+        """(m, C) log class probabilities at new points, of one of this engine's fits."""
+        return fit.likelihood.log_class_probabilities(*fit.moments(Ks, kd))
 
     def serves(self, likelihood: Any) -> bool:
         """Whether the engine can use a likelihood."""

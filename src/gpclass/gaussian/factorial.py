@@ -43,6 +43,15 @@ class FactorialPosterior:
         return cls(K, factor, conditional_var=1 / factor.diag_inverse(), **parts)
 
     @property
+    def latent(self) -> FactorialPosterior:
+        """The posterior of the latent values."""
+        return self
+
+    @property
+    def sites(self) -> None:
+        raise AttributeError("a factorial posterior is not made of scalar sites")
+
+    @property
     def log_det(self) -> float:
         """log|K V⁻¹|."""
         return self._factor.log_det - float(np.sum(np.log(self.var)))

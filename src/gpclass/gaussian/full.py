@@ -70,6 +70,11 @@ class FullPosterior:
         return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
 
     @property
+    def latent(self) -> FullPosterior:
+        """The posterior of the latent values: sites are on these."""
+        return self
+
+    @property
     def prior_var(self) -> np.ndarray:
         """(n,) marginal variances of the prior."""
         return np.diagonal(self.K)

@@ -16,14 +16,14 @@ import numpy as np
 
 from ..gaussian import CoupledPosterior, CoupledSystem, too_large
 from .climb import uphill
-from .fit import CoupledFit
+from .fit import Fit
 from .iterate import Status, ending
 
 CHORDS = 8  # steps per factorisation
 PAYING = 0.5  # a step that leaves more than this part of the gap asks for new curvature
 
 
-def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> CoupledFit:
+def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
     """The mode, and the Gaussian there."""
     path = ModeClimb(K, y, likelihood, start)
     system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
@@ -34,7 +34,7 @@ def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, sta
     nu = path.slope + system.times_Pi(path.f)
     q = CoupledPosterior(K, pi, nu, system, (path.alpha, path.f))
     status = path.ending(q, sweep, gap, engine.tol)
-    return CoupledFit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
+    return Fit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
 
 
 class ModeClimb:
@@ -120,12 +120,12 @@ class ModeClimb:
         return replace(status, message="no step uphill is left", advice=advice)
 
 
-def coupled_gradient(fit: CoupledFit) -> np.ndarray:
+def coupled_gradient(fit: Fit) -> np.ndarray:
     """d log Z / dK with the implicit terms. [RW] (5.23), with third derivatives of softmax"""
     return fit.posterior.gradient((_implicit(fit), fit.alpha))
 
 
-def coupled_theta_gradient(fit: CoupledFit) -> np.ndarray:
+def coupled_theta_gradient(fit: Fit) -> np.ndarray:
     """d log Z / dθ: a bias shifts the latent values of its class, and the mode gives way by (I + KW)⁻¹."""
     return fit.likelihood.theta_gradient((fit.alpha + _implicit(fit)).sum(0))
 

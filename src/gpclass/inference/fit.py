@@ -4,29 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from ..engines import Engine
 from ..engines.contract import require
 from ..gaussian import FullPosterior, Sites
-from ..numerics.separable import Separable
+from ..numerics.separable import Separable, inputs_of
 from .iterate import Status
 
 Some = TypeVar("Some", bound="Fit")
 
 
+class NotAvailable(AttributeError):
+    """A question that a fit of this engine cannot answer."""
+
+
 @dataclass(frozen=True)
 class Fit:
-    """A Gaussian approximation to the posterior, with its evidence."""
+    """A Gaussian approximation to the posterior, with its evidence: what every engine returns.
+
+    A subclass adds fields that an engine needs for its own questions; the answers are here, each once.
+    """
 
     engine: Any
-    posterior: Any  # of the prior's structure: FullPosterior, FactorialPosterior, CoupledPosterior, ContrastPosterior
+    posterior: Any  # of the prior's structure, see gaussian/
     y: np.ndarray  # (n,) targets as the likelihood takes them
     likelihood: Any
     status: Status
     log_evidence: float  # by the engine's own formula
+
+    inputs_are: ClassVar[str] = "training points"  # what `predict` needs covariances with
 
     def state(self) -> dict[str, Any]:
         """What a model file keeps of it: arrays, numbers and words with which `restored` makes it anew."""
@@ -49,25 +58,30 @@ class Fit:
         """Sweeps, one factorisation each."""
         return self.status.n_iter
 
+    # at the training points: (n,) with one latent function, (n, C) with one for each class --------------------------
+
     @property
     def mean(self) -> np.ndarray:
-        """(n,) marginal means at the training points."""
-        return self.posterior.mean
+        """(n,) or (n, C) marginal means."""
+        return self.posterior.latent.mean
 
     @property
     def var(self) -> np.ndarray:
-        """(n,) marginal variances at the training points."""
-        return self.posterior.var
+        """(n,) or (n, C) marginal variances."""
+        return self.posterior.latent.var
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances of the classes' latent values."""
+        return self.posterior.latent.cov
 
     @property
     def alpha(self) -> np.ndarray:
-        """(n,) K⁻¹ mean."""
-        return self.posterior.alpha
+        """(n,) or (n, C) K⁻¹ mean."""
+        return self.posterior.latent.alpha
 
     @property
     def sites(self) -> Sites:
-        if not hasattr(self.posterior, "sites"):
-            raise AttributeError(f"the posterior of {type(self.engine).__name__} is not made of scalar sites")
         return self.posterior.sites
 
     @property
@@ -75,8 +89,22 @@ class Fit:
         """(n,) precisions of the effective likelihood. [NR] (7)"""
         return self.sites.tau
 
-    def evidence_gradient(self) -> np.ndarray:
-        """(n, n) symmetric G with d log_evidence = Σ G_ij dK_ij."""
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and (co)variances of each point's latent values given all other points."""
+        return self.posterior.latent.cavity()
+
+    def loo(self) -> np.ndarray:
+        """(n,) log probability of each label given all others, from the cavities; no refits."""
+        return self.likelihood.log_predictive(self.y, *self.cavity())
+
+    def loo_class_probabilities(self) -> np.ndarray:
+        """(n, C) class probabilities given all other data, from the cavities."""
+        return np.exp(self.likelihood.log_class_probabilities(*self.cavity()))
+
+    # the evidence ---------------------------------------------------------------------------------------------------
+
+    def evidence_gradient(self) -> Any:
+        """Derivative of log_evidence in the covariances, in their form: (n, n) symmetric G with d log Z = Σ G_ij dK_ij."""
         return self.engine.evidence_gradient(self)
 
     def likelihood_gradient(self) -> np.ndarray:
@@ -85,87 +113,90 @@ class Fit:
             return np.zeros(0)
         return np.asarray(self.engine.likelihood_gradient(self))
 
-    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent mean and variance, each (m,), from cross covariances Ks (n, m) and prior variances kd (m,)."""
-        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
-        if Ks.ndim != 2 or len(Ks) != len(self.y) or kd.shape != (Ks.shape[1],):
-            raise ValueError(
-                f"Ks must be ({len(self.y)}, m) and kd (m,), but they are {Ks.shape} and {kd.shape}; "
-                "rows of Ks are training points"
-            )
-        return self.posterior.predict(Ks, kd)
+    def jensen_bound(self) -> float:
+        """Lower bound of the log evidence by Jensen's inequality. [NR] (9)"""
+        if self.likelihood.n_latents > 1:
+            raise NotAvailable(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
+        require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
+        return jensen_bound(self.posterior, self.y, self.likelihood)
 
-    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+    # at new points --------------------------------------------------------------------------------------------------
+
+    @property
+    def n_inputs(self) -> int:
+        """Points that predictions need covariances with."""
+        return len(self.y)
+
+    def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values at m new points.
+
+        Parameters
+        ----------
+        Ks : ndarray of shape (n_inputs, m)
+            Covariances of the points that the posterior rests on with the new ones; with several classes (C, n_inputs, m)
+            will do, and a `Separable` pair where the prior has one.
+        kd : ndarray of shape (m,)
+            Prior variances of the new points; (C, m) will do.
+
+        Returns
+        -------
+        mean, spread : ndarray
+            Mean and variance, each (m,), with one latent function; mean (m, C) and covariance (m, C, C) with several.
+        """
+        mean, spread = self.moments(Ks, kd)
+        return mean, independent(spread) if spread.ndim == 2 else spread
+
+    def moments(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The same as `predict`, but variances (m, C) where classes are independent."""
+        return self.posterior.predict(*self._checked(Ks, kd))
+
+    def log_class_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
         """(m, C) log class probabilities at new points; with one latent function exact far into the tails."""
-        return self.likelihood.log_class_probabilities(*self.predict(Ks, kd))
+        return self.engine.log_class_probabilities(self, Ks, kd)
 
-    def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+    def class_probability_std(self, Ks: Any, kd: Any) -> np.ndarray:
         """(m, C) standard deviations of the class probabilities under the latent posterior."""
-        return self.likelihood.class_probability_std(*self.predict(Ks, kd))
+        return self.likelihood.class_probability_std(*self.moments(Ks, kd))
 
     def members(self, kernel: Any) -> list[tuple[Any, Any]]:
         """(kernel, posterior) pairs that predictions average over."""
         return [(kernel, self)]
 
-    def jensen_bound(self) -> float:
-        """Lower bound of the log evidence by Jensen's inequality. [NR] (9)"""
-        require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
-        return jensen_bound(self.posterior, self.y, self.likelihood)
-
-    def loo(self) -> np.ndarray:
-        """(n,) log probability of each label given all others, from the cavities; no refits."""
-        return self.likelihood.log_predictive(self.y, *self.posterior.cavity())
-
-    def loo_class_probabilities(self) -> np.ndarray:
-        """(n, C) class probabilities given all other data, from the cavities."""
-        return np.exp(self.likelihood.log_class_probabilities(*self.posterior.cavity()))
-
-
-@dataclass(frozen=True)
-class CoupledFit(Fit):
-    """A Gaussian approximation with one latent function per class. Means are (n, C), covariances (n, C, C)."""
-
     @property
-    def mean(self) -> np.ndarray:
-        return self.posterior.latent.mean
+    def separable(self) -> bool:
+        """Whether covariances come as pairs (`Separable`): of inputs, and of classes."""
+        return False
 
-    @property
-    def cov(self) -> np.ndarray:
-        """(n, C, C) marginal covariances at the training points."""
-        return self.posterior.latent.cov
+    def _checked(self, Ks: Any, kd: Any) -> tuple[Any, Any]:
+        for name, given in (("Ks", Ks), ("kd", kd)):
+            if isinstance(given, Separable) != self.separable:
+                wanted = "Separable" if self.separable else "an array"
+                raise TypeError(f"{name} is of type {type(given).__name__}, but the prior's covariance was {wanted}")
+        if not self.separable:
+            Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
+        cross, own, several = inputs_of(Ks), inputs_of(kd), self.likelihood.n_latents > 1 and not self.separable
+        if cross.ndim - 2 not in (0, several) or cross.shape[-2] != self.n_inputs or own.shape[-1:] != cross.shape[-1:]:
+            each = ", or one per class" if several else ""
+            raise ValueError(
+                f"Ks must be ({self.n_inputs}, m) and kd (m,){each}, but they are {cross.shape} and {own.shape}; "
+                f"rows of Ks are {self.inputs_are}"
+            )
+        return Ks, kd
 
-    @property
-    def var(self) -> np.ndarray:
-        """(n, C) their diagonals."""
-        return self.posterior.latent.var
 
-    @property
-    def alpha(self) -> np.ndarray:
-        return self.posterior.latent.alpha
+def squeezed(x: np.ndarray) -> np.ndarray:
+    """(m,) of an array (m, 1) of one latent function; other arrays as they are."""
+    return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x
 
-    @property
-    def sites(self) -> Sites:
-        return self.posterior.sites
 
-    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) from Ks (n, m) or (C, n, m), and kd (m,) or (C, m)."""
-        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
-        n = len(self.y)
-        if Ks.ndim not in (2, 3) or Ks.shape[-2] != n or kd.shape[-1] != Ks.shape[-1]:
-            raise ValueError(f"Ks must be ({n}, m) and kd (m,), or one per class, but they are {Ks.shape} and {kd.shape}")
-        return self.posterior.predict(Ks, kd)
+def independent(var: np.ndarray) -> np.ndarray:
+    """(m, C, C) diagonal covariances of variances (m, C)."""
+    return var[:, :, None] * np.eye(var.shape[1])
 
-    def jensen_bound(self) -> float:
-        raise AttributeError(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
 
-    def loo(self) -> np.ndarray:
-        """(n,) log probability of each label given all others, from the cavities; no refits."""
-        p = self.loo_class_probabilities()
-        return np.log(np.maximum(p[np.arange(len(self.y)), self.y], np.finfo(float).tiny))
-
-    def loo_class_probabilities(self) -> np.ndarray:
-        """(n, C) class probabilities given all other data, from the cavities."""
-        return self.likelihood.predictive(*self.posterior.latent.cavity())
+def several(x: np.ndarray) -> np.ndarray:
+    """(m, 1) of an array (m,) of one latent function; other arrays as they are."""
+    return x[:, None] if x.ndim == 1 else x
 
 
 def restored(engine: Any, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from ..engines import Engine
 from ..gaussian import Sites, StackedPosterior, log_partition_1d, matched_sites
 from ..likelihoods.multiclass import own_first, restore_order
-from .fit import CoupledFit, prepare, start_sites
+from .fit import Fit, prepare, start_sites
 from .iterate import SiteTarget, iterate, warn_if_unfinished
 
 INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, site by site: some ten suffice
@@ -47,7 +47,7 @@ class IndependentEP(Engine):
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
 
-    def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         factor, offset = likelihood.contrast_factor(), likelihood.offset
 
@@ -57,18 +57,18 @@ class IndependentEP(Engine):
 
         return fit_independent(self, K, y, likelihood, start, moments)
 
-    def restore(self, K, y, likelihood, state) -> CoupledFit:
-        return CoupledFit.restored(self, StackedPosterior.restored(K, likelihood.n_classes, state), y, likelihood, state)
+    def restore(self, K, y, likelihood, state) -> Fit:
+        return Fit.restored(self, StackedPosterior.restored(K, likelihood.n_classes, state), y, likelihood, state)
 
-    def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
         return fit.posterior.gradient()
 
-    def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 
-def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> CoupledFit:
+def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Fit:
     """What class-independent EP does, whatever the tilted moments come from."""
     data = _Data(moments)
     prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
@@ -76,7 +76,7 @@ def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Couple
     q, status = iterate(engine, prior, data.rule, sites)
     warn_if_unfinished(engine, status)
     q = StackedPosterior(K, q.parts)  # the coupling was for the loop, and functions cannot be pickled
-    return CoupledFit(engine, q, y, likelihood, status, data.evidence(q))
+    return Fit(engine, q, y, likelihood, status, data.evidence(q))
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from ..engines import Engine
 from ..gaussian import CoupledPosterior, FullPosterior
 from ..numerics import symmetric_product
 from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
-from .fit import CoupledFit, Fit, prepare, start_sites
+from .fit import Fit, prepare, start_sites
 from .iterate import SiteTarget, iterate, warn_if_unfinished
-from .tierney_kadane import corrected
+from .tierney_kadane import corrected_log_probabilities
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,25 @@ class Laplace(Engine):
         find = coupled_mode if likelihood.n_latents > 1 else scalar_mode
         fit = find(self, K, y, likelihood, start)
         warn_if_unfinished(self, fit.status)
-        return corrected(fit) if self.correction else fit
+        return fit
+
+    def log_class_probabilities(self, fit: Fit, Ks, kd) -> np.ndarray:
+        if self.correction is None:
+            return super().log_class_probabilities(fit, Ks, kd)
+        return corrected_log_probabilities(fit, Ks, kd)
 
     def restore(self, K, y, likelihood, state) -> Fit:
-        several = likelihood.n_latents > 1
-        kind, structure = (CoupledFit, CoupledPosterior) if several else (Fit, FullPosterior)
-        fit = kind.restored(self, structure.restored(K, state), y, likelihood, state)
-        return corrected(fit) if self.correction else fit
+        structure = CoupledPosterior if likelihood.n_latents > 1 else FullPosterior
+        return Fit.restored(self, structure.restored(K, state), y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         if fit.likelihood.n_latents > 1:
-            return coupled_gradient(fit)  # type: ignore[arg-type]
+            return coupled_gradient(fit)
         return fit.posterior.gradient((self._implicit(fit), fit.alpha))
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         if fit.likelihood.n_latents > 1:
-            return coupled_theta_gradient(fit)  # type: ignore[arg-type]
+            return coupled_theta_gradient(fit)
         q = fit.posterior
         value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
         explicit = value.sum(1) + 0.5 * curvature @ q.var

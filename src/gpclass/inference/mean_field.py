@@ -18,7 +18,7 @@ import numpy as np
 from ..engines import Engine
 from ..gaussian import FullPosterior, Sites, StackedPosterior
 from .coupled_laplace import ModeClimb
-from .fit import CoupledFit, prepare
+from .fit import Fit, prepare
 from .iterate import warn_if_unfinished
 
 
@@ -32,7 +32,7 @@ class MeanFieldProbit(Engine):
     needs: ClassVar = ("contrast_factor", "log_prob", "log_prob_slope")  # the first: what E[v] = f + slope rests on
     latents: ClassVar = "several"
 
-    def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         path = ModeClimb(K, y, likelihood, start)
         _, gap, sweep = path.to_the_top(self, partial(star_curvature, y, likelihood))
@@ -42,17 +42,17 @@ class MeanFieldProbit(Engine):
             status = replace(status, advice=f"Raise max_iter (tol={self.tol:g}).")
         warn_if_unfinished(self, status)
         # E_q[log p(y, v, f)/q]: the traces tr K⁻¹Σ + tr Σ cancel against n, what is left is the climbed value and |Σ K⁻¹|
-        return CoupledFit(self, q, y, likelihood, status, path.value - 0.5 * q.log_det)
+        return Fit(self, q, y, likelihood, status, path.value - 0.5 * q.log_det)
 
-    def restore(self, K, y, likelihood, state) -> CoupledFit:
+    def restore(self, K, y, likelihood, state) -> Fit:
         alpha, mean = (np.reshape(state[name], (likelihood.n_classes, -1)).T for name in ("alpha", "mean"))
-        return CoupledFit.restored(self, unit_posterior(K, alpha, mean), y, likelihood, state)
+        return Fit.restored(self, unit_posterior(K, alpha, mean), y, likelihood, state)
 
-    def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. q is stationary: only K itself counts."""
         return fit.posterior.gradient()
 
-    def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 

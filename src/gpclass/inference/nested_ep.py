@@ -17,7 +17,7 @@ import numpy as np
 from ..engines import Engine
 from ..gaussian import ContrastPosterior, Sites
 from .ep import ep_evidence, moment_rule
-from .fit import CoupledFit, prepare, start_sites
+from .fit import Fit, prepare, start_sites
 from .iterate import iterate, warn_if_unfinished
 
 
@@ -32,7 +32,7 @@ class NestedEP(Engine):
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
 
-    def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         size = len(y) * (likelihood.n_classes - 1)
         prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
@@ -40,16 +40,16 @@ class NestedEP(Engine):
         rule = moment_rule(right, factor, ContrastPosterior.cavity)
         q, status = iterate(self, prior, rule, start_sites(start, size))
         warn_if_unfinished(self, status)
-        return CoupledFit(self, q, y, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
+        return Fit(self, q, y, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
 
-    def restore(self, K, y, likelihood, state) -> CoupledFit:
-        return CoupledFit.restored(self, ContrastPosterior.restored(K, y, likelihood.n_classes, state), y, likelihood, state)
+    def restore(self, K, y, likelihood, state) -> Fit:
+        return Fit.restored(self, ContrastPosterior.restored(K, y, likelihood.n_classes, state), y, likelihood, state)
 
-    def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
         return fit.posterior.gradient()
 
-    def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 

@@ -21,7 +21,7 @@ from ..engines import Engine
 from ..gaussian import ContrastPosterior, Sites, StackedPosterior, too_large
 from ..likelihoods.multiclass import own_first, restore_order
 from ..numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, hermite_nodes, log_ndtr
-from .fit import CoupledFit, prepare, start_sites
+from .fit import Fit, prepare, start_sites
 from .independent_ep import Tilted, fit_independent
 from .iterate import SiteTarget, iterate, warn_if_unfinished
 
@@ -45,7 +45,7 @@ class QuadratureEP(Engine):
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
 
-    def fit(self, K, y, likelihood, start: Any = None) -> CoupledFit:
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
         if not self.coupled:
             return fit_independent(self, K, y, likelihood, start, partial(quadrature_moments, y, likelihood))
@@ -54,14 +54,14 @@ class QuadratureEP(Engine):
         prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
         q, status = iterate(self, prior, rule.target, start_sites(start, size))
         warn_if_unfinished(self, status)
-        return CoupledFit(self, q, y, likelihood, status, rule.evidence(q))
+        return Fit(self, q, y, likelihood, status, rule.evidence(q))
 
-    def restore(self, K, y, likelihood, state) -> CoupledFit:
+    def restore(self, K, y, likelihood, state) -> Fit:
         C = likelihood.n_classes
         q = ContrastPosterior.restored(K, y, C, state) if self.coupled else StackedPosterior.restored(K, C, state)
-        return CoupledFit.restored(self, q, y, likelihood, state)
+        return Fit.restored(self, q, y, likelihood, state)
 
-    def evidence_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. The sites are held.
 
         Where they are stationary that is all: they are if independent. If coupled only nearly so, for more than two
@@ -69,7 +69,7 @@ class QuadratureEP(Engine):
         """
         return fit.posterior.gradient()
 
-    def likelihood_gradient(self, fit: CoupledFit) -> np.ndarray:
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         if self.coupled:
             return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
         mean, var = (fit.posterior.table(x) for x in fit.posterior.cavity())

@@ -13,7 +13,7 @@ point costs one set of factorisations, and more only where a label upsets its ne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,39 +21,18 @@ import numpy as np
 
 from ..gaussian import newton_sites
 from ..numerics import blocks
-from .fit import CoupledFit, Fit
+from .fit import Fit
 
 STEPS = 30  # with the training system, each a few matrix products
 HALVINGS = 10  # of a line search
 
 
-@dataclass(frozen=True)
-class CorrectedFit(Fit):
-    """Laplace's Gaussian, one latent function per datum, with corrected class probabilities."""
-
-    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, 2) log probabilities of the labels -1 and +1 at new points, as ratios of evidences."""
-        self.predict(Ks, kd)  # for its checks
-        return evidence_ratios(self, _OneLatent(self), np.asarray(Ks, float)[None], np.asarray(kd, float)[None])
-
-
-@dataclass(frozen=True)
-class CorrectedCoupledFit(CoupledFit):
-    """Laplace's Gaussian, one latent function per class, with corrected class probabilities."""
-
-    def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C) log class probabilities at new points, as ratios of evidences."""
-        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
-        self.predict(Ks, kd)  # for its checks
-        C = self.likelihood.n_latents
-        Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, kd.shape[-1]))
-        return evidence_ratios(self, _Several(self), Ks, kd)
-
-
-def corrected(fit: Fit) -> Fit:
-    """The same fit, with corrected class probabilities."""
-    kind = CorrectedCoupledFit if isinstance(fit, CoupledFit) else CorrectedFit
-    return kind(fit.engine, fit.posterior, fit.y, fit.likelihood, fit.status, fit.log_evidence)
+def corrected_log_probabilities(fit: Fit, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+    """(m, C) log class probabilities at new points, as ratios of evidences."""
+    fit.moments(Ks, kd)  # for its checks
+    Ks, kd, C = np.asarray(Ks, float), np.asarray(kd, float), fit.likelihood.n_latents
+    Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, kd.shape[-1]))
+    return evidence_ratios(fit, _OneLatent(fit) if C == 1 else _Several(fit), Ks, kd)
 
 
 def evidence_ratios(fit: Fit, view: _OneLatent | _Several, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
@@ -159,7 +138,7 @@ def _conjugate(missing, step, size, last_size, last_missing, last_step):
 class _Several:
     """A coupled fit as the climb wants to see it: rows first, classes last."""
 
-    def __init__(self, fit: CoupledFit):
+    def __init__(self, fit: Fit):
         self.fit, self.likelihood, self.system = fit, fit.likelihood, fit.posterior.system
         self.alpha, self.f = fit.alpha, fit.mean
         self.labels = np.arange(fit.likelihood.n_latents)

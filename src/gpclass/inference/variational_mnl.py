@@ -27,7 +27,7 @@ from ..likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_boun
 from ..numerics import Factor, anderson, conjugate_gradients
 from ..numerics.separable import Separable, contrasts, inputs_of
 from .climb import uphill
-from .fit import CoupledFit, prepare
+from .fit import Fit, prepare
 from .iterate import (
     LINEAR_REGIME,
     MIXED_SWEEPS,
@@ -55,6 +55,7 @@ class VariationalMNL(Engine):
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
     correlated: ClassVar[bool] = True
+    bounds: ClassVar[bool] = True
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""
@@ -78,7 +79,7 @@ class VariationalMNL(Engine):
 
 
 @dataclass(frozen=True)
-class VariationalFit(CoupledFit):
+class VariationalFit(Fit):
     """The best Gaussian under the bound; `log_evidence` is log Z_h. [C] (21)"""
 
     bound: BoundOptimum  # b_i, S_i and W_i at the training points
@@ -87,17 +88,9 @@ class VariationalFit(CoupledFit):
     def state(self) -> dict[str, Any]:
         return {**super().state(), "log_b": self.bound.log_b, "history": list(self.history)}
 
-    def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C); Ks (n, m) and kd (m,) of the structure of K."""
-        separable = isinstance(self.posterior.K, Separable)
-        for name, given in (("Ks", Ks), ("kd", kd)):
-            if isinstance(given, Separable) != separable:
-                raise TypeError(f"{name} is of type {type(given).__name__}, but K was {type(self.posterior.K).__name__}")
-        if not separable:
-            return super().predict(Ks, kd)
-        if Ks.inputs.ndim != 2 or len(Ks.inputs) != len(self.y) or kd.inputs.shape != (Ks.inputs.shape[1],):
-            raise ValueError(f"Ks must be ({len(self.y)}, m) and kd (m,), but are {Ks.inputs.shape} and {kd.inputs.shape}")
-        return self.posterior.predict(Ks, kd)
+    @property
+    def separable(self) -> bool:
+        return isinstance(self.posterior.K, Separable)
 
     def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""

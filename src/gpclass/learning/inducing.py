@@ -19,8 +19,9 @@ import sklearn
 from threadpoolctl import threadpool_limits
 
 from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior
+from ..inference.fit import squeezed
 from ..kernels import Kernel
-from ..sparse.sweep import InducingFit, squeezed
+from ..sparse.sweep import InducingFit
 from ..sparse.training import Inducing
 from .objective import Objective
 from .optimise import Search, maximise
@@ -111,7 +112,7 @@ class InducingModel:
         """Means and variances of the latent functions, (m,) or (m, C)."""
         parts = [self._moments(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return squeezed(self.likelihood, mean), squeezed(self.likelihood, var)
+        return squeezed(mean), squeezed(var)
 
     def _moments(self, X):
         cross, diag = InducingKernel(self.kernel, self.Z).cross(np.asarray(X, float))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..sparse import TrainedFit
+from ..sparse import InducingFit
 from .active_set import fit_active, maximise_active
 from .augment import fit_augmented
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
@@ -198,8 +198,9 @@ def _numbered(engine, number):
 def trained(trainer: Trainer) -> Learned:
     """What a run on minibatches has come to so far."""
     model = trainer.model()
-    fit = TrainedFit(trainer.engine, model.posterior, model.likelihood, trainer.log_evidence, trainer.n_rows)
     passes = max(1, trainer.epoch)
+    of_run = trainer.log_evidence, trainer.n_rows, passes
+    fit = InducingFit.trained(trainer.engine, model.posterior, model.likelihood, *of_run)
     return Learned(fit, model.kernel, model.likelihood, _shared(model.Z), trainer.history, passes, trainer=trainer)
 
 
@@ -209,13 +210,13 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
     low_rank = _low_rank(objective, source, seed, engine.learn_inputs and bool(starts))
     if not starts:
         found, Z = low_rank.fit(objective.theta), low_rank.design.Z
-        kept = TrainedFit(engine, found.fit.posterior, likelihood, found.fit.log_evidence, len(objective.y))
+        kept = found.fit.without_rows()
         run = _to_go_on(objective, source, found.fit, Z, seed, HELD)
         return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run)
     model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
     found = search.best
     assert found is not None, "a search that could not begin has raised"
-    kept = TrainedFit(engine, model.posterior, model.likelihood, found.fit.log_evidence, len(objective.y))
+    kept = replace(found.fit.without_rows(), engine=engine, posterior=model.posterior)
     there = replace(objective, kernel=model.kernel, likelihood=model.likelihood)
     return Learned(
         kept,
@@ -237,7 +238,7 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     labels = objective.likelihood.class_targets
     settings = {"random_state": seed, "Z": Z, "labels": labels}
     trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)
-    trainer.state = fit.state
+    trainer.state = fit.minibatch_state
     if trainer.sites:
         trainer.sites = {name: part.copy() for name, part in fit.row_sites.items()}
     return trainer

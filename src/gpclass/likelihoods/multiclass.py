@@ -54,6 +54,10 @@ class Multiclass(Likelihood):
     def log_class_probabilities(self, mean, spread) -> np.ndarray:
         return np.log(np.maximum(self.predictive(mean, spread), np.finfo(float).tiny))
 
+    def log_predictive(self, y, mean, spread) -> np.ndarray:
+        """(n,) log p(y) when the latent values are N(mean, spread)."""
+        return np.take_along_axis(self.log_class_probabilities(mean, spread), np.asarray(y)[:, None], 1)[:, 0]
+
     def class_probability_std(self, mean, spread) -> np.ndarray:
         return self.predictive_std(mean, spread)
 

@@ -157,7 +157,7 @@ def audit(
         likelihood=type(fit.likelihood).__name__,
         n_points=len(fit.y),
         log_evidence=float(fit.log_evidence),
-        bound=fit.jensen_bound() if hasattr(fit.likelihood, "expected_log_prob") else None,
+        bound=fit.jensen_bound() if fit.likelihood.n_latents == 1 and fit.likelihood.offers("expected_log_prob") else None,
         sampled_log_evidence=log_z,
         sampled_error=error,
         evidence_method=method,
@@ -179,11 +179,11 @@ def _subject(posterior):
     """Fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
-        n = fit.n_rows if hasattr(fit, "n_rows") else len(fit.y)
-        if hasattr(posterior, "active_indices_") or hasattr(fit, "n_rows") or len(inputs) != n:
+        n, engine = len(posterior.row_fingerprints_), posterior.inference_
+        if engine.design != "all rows":
             raise TypeError(
                 "audit compares posteriors of all latent values, but that of "
-                f"{type(posterior.inference_).__name__} rests on {inputs.shape[-2]} inputs for {n} training rows"
+                f"{type(engine).__name__} rests on {inputs.shape[-2]} inputs for {n} training rows"
             )
     else:
         fit, kernel, inputs = posterior, None, None

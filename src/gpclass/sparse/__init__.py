@@ -15,7 +15,6 @@ stochastic_ep  StochasticEP: the same with tied sites, memory independent of the
 svgp           SVGP: variational, natural gradients
 gfitc          GFITC: EP with FITC's prior, all data at once
 training       settings of learning that these engines have
-trained        what is left of a fit when its rows are gone
 """
 
 from ..registry import register
@@ -30,7 +29,6 @@ from .step import State
 from .stochastic_ep import StochasticEP
 from .svgp import SVGP
 from .sweep import InducingFit
-from .trained import TrainedFit
 from .training import Inducing, Training
 
 for _name, _cls in (
@@ -58,7 +56,6 @@ __all__ = [
     "SparseVariationalMNL",
     "State",
     "StochasticEP",
-    "TrainedFit",
     "Training",
     "log_evidence",
     "scores",

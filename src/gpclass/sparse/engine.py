@@ -16,9 +16,9 @@ import numpy as np
 
 from ..engines import Engine
 from ..gaussian.inducing import LowRankPosterior, LowRankPrior, Marginals
+from ..inference.iterate import Status
 from .step import Broadcast, RowSites, State, Sums
 from .sweep import InducingFit, sweep_to_convergence
-from .trained import TrainedFit
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,11 @@ class LowRankEngine(Engine):
         """
         return sweep_to_convergence(self, K_uu, K_fu, k_diag, y, likelihood, start)
 
-    def restore(self, K_uu, y, likelihood, state) -> TrainedFit:
+    def restore(self, K_uu, y, likelihood, state) -> InducingFit:
         """From the covariances (1 or C, M, M) among the inducing inputs; rows, and so y, are not kept."""
         q = LowRankPosterior.restored(LowRankPrior(K_uu, likelihood.n_latents, self.jitter), state)
-        return TrainedFit(self, q, likelihood, float(state["log_evidence"]), int(state["n_rows"]))
+        status = Status(**state["status"])
+        return InducingFit(self, q, np.zeros(0), likelihood, status, float(state["log_evidence"]), int(state["n_rows"]))
 
     def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         """`loose` where rows' sites were made under earlier hyperparameters."""

@@ -20,7 +20,7 @@ from ..engines.contract import require
 from ..gaussian import ActivePosterior, ActiveSites, Columns, FullPosterior, MatrixColumns, Sites, log_partition_1d
 from ..gaussian.columns import gram
 from ..inference.ep import EP, moment_rule
-from ..inference.fit import Fit, check_problem, check_settings
+from ..inference.fit import Fit, NotAvailable, check_problem, check_settings, independent, squeezed
 from ..inference.iterate import Status, iterate, warn_if_unfinished
 from ..numerics import MEMORY, NotPositiveDefinite
 from .criterion import walk, with_sites
@@ -129,7 +129,7 @@ class IVM(Engine):
         return ActiveFit.restored(self, q, y, likelihood, state, **more)
 
     def evidence_gradient(self, fit: ActiveFit) -> np.ndarray:
-        raise AttributeError(
+        raise NotAvailable(
             "an active set's evidence has derivatives in few of the covariances: see gpclass.sparse.log_evidence"
         )
 
@@ -177,51 +177,44 @@ class ActiveFit(Fit):
     @property
     def mean(self) -> np.ndarray:
         """(n,) or (n, C) marginal means at all training rows."""
-        return self.marginals[0] if self.several else self.marginals[0][:, 0]
+        return squeezed(self.marginals[0])
 
     @property
     def var(self) -> np.ndarray:
         """(n,) or (n, C) marginal variances at all training rows."""
-        return self.marginals[1] if self.several else self.marginals[1][:, 0]
+        return squeezed(self.marginals[1])
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances at all training rows, diagonal."""
+        return independent(self.marginals[1])
 
     @property
     def alpha(self) -> Any:
         """(d,) weights of the active rows' covariances in the mean; with several classes a list of such."""
         return [p.alpha for p in self.posterior.parts] if self.several else self.posterior.parts[0].alpha
 
-    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent mean and variance (m,), or with several classes mean (m, C) and diagonal covariance (m, C, C).
+    inputs_are: ClassVar[str] = "the training rows that `rows` names"
 
-        Ks (u, m) are covariances with `rows`, kd (m,) prior variances; with several classes (C, u, m) and (C, m) will do.
-        """
-        Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
-        u = len(self.rows)
-        if Ks.ndim not in (2, 3) or Ks.shape[-2] != u or kd.shape[-1:] != Ks.shape[-1:]:
-            raise ValueError(
-                f"Ks must be ({u}, m) and kd (m,), but they are {Ks.shape} and {kd.shape}; rows of Ks are the training rows "
-                "that `rows` names"
-            )
-        mean, var = self.posterior.predict(Ks, kd)
-        if not self.several:
-            return mean[:, 0], var[:, 0]
-        return mean, var[:, :, None] * np.eye(var.shape[1])
+    @property
+    def n_inputs(self) -> int:
+        return len(self.rows)
+
+    def moments(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean, var = self.posterior.predict(*self._checked(Ks, kd))
+        return squeezed(mean), squeezed(var)
 
     def jensen_bound(self) -> float:
         """Lower bound of the log evidence by Jensen's inequality, all rows in it. [NR] (9)"""
         if self.several:
-            raise AttributeError("IVM with several classes has no Jensen bound")
+            raise NotAvailable("IVM with several classes has no Jensen bound")
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
         expected = self.likelihood.expected_log_prob(self.y, self.mean, self.var)[0]
         return float(np.sum(expected)) - self.posterior.divergence
 
-    def loo(self) -> np.ndarray:
-        """(n,) log probability of each label given the active rows but itself; no refits, the active set is held."""
-        return tilted(self.likelihood, self.y, *self.cavities)[0]
-
-    def loo_class_probabilities(self) -> np.ndarray:
-        mean, var = self.cavities
-        moments = (mean, var) if self.several else (mean[:, 0], var[:, 0])
-        return np.exp(self.likelihood.log_class_probabilities(*moments))
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of all rows given the active rows but themselves; the active set is held."""
+        return squeezed(self.cavities[0]), squeezed(self.cavities[1])
 
 
 def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], np.ndarray]:

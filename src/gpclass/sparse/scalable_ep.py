@@ -20,10 +20,10 @@ import numpy as np
 
 from ..gaussian.inducing import Marginals
 from ..gaussian.sites import Sites, log_partition_1d, matched_sites
+from ..inference.fit import several, squeezed
 from ..numerics import hazard, hazard_curvature, log_ndtr
 from .engine import LowRankEngine, Message, RowRule, sites_on_f
 from .step import Broadcast, RowSites, State, Sums
-from .sweep import several, squeezed
 from .training import Training
 
 FACTORS = ("auto", "pairwise", "joint")
@@ -171,7 +171,7 @@ class JointRule:
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         without = cavity(at.mean, at.var, sites["tau"], sites["nu"], self.least)
-        f_mean, f_var = (squeezed(self.likelihood, x) for x in (without.mean, without.var + at.rows.residual))
+        f_mean, f_var = (squeezed(x) for x in (without.mean, without.var + at.rows.residual))
         value, d1, d2 = self.likelihood.tilted_moments(y, f_mean, f_var)
         d1, d2 = several(d1), several(d2)
         new = matched_sites(without.mean, without.var, d1, d2)  # (B.7)-(B.10)

@@ -71,6 +71,7 @@ class SparseVariationalMNL(Engine):
     latents: ClassVar[str] = "several"
     design: ClassVar[str] = "inducing pairs"
     correlated: ClassVar[bool] = True
+    bounds: ClassVar[bool] = True
 
     def __post_init__(self):
         check_settings(self)
@@ -162,19 +163,15 @@ class SparseFit(VariationalFit):
         nu = np.eye(W.shape[1])[self.y] - self.bound.b + np.einsum("icd,id->ic", W, self.mean)
         return Sites(W, nu)
 
-    def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C)."""
-        K = self.posterior.prior.K
-        Ks, kd = (part if isinstance(part, Separable) else np.asarray(part, float) for part in (Ks, kd))
-        if isinstance(Ks, Separable) != isinstance(K.uu, Separable):
-            raise TypeError(f"Ks is of type {type(Ks).__name__}, but the covariance was of type {type(K.uu).__name__}")
-        cross, own, t = (inputs_of(Ks), inputs_of(kd), inputs_of(K.uu).shape[-1])
-        if cross.ndim not in (2, 3) or cross.shape[-2] != t or own.shape[-1:] != cross.shape[-1:]:
-            raise ValueError(
-                f"Ks must be ({t}, m) and kd (m,), or one per class, but they are {cross.shape} and {own.shape}; "
-                "rows of Ks are inducing inputs"
-            )
-        return self.posterior.predict(Ks, kd)
+    inputs_are: ClassVar[str] = "inducing inputs"
+
+    @property
+    def separable(self) -> bool:
+        return isinstance(self.posterior.prior.K.uu, Separable)
+
+    @property
+    def n_inputs(self) -> int:
+        return inputs_of(self.posterior.prior.K.uu).shape[-1]
 
     def sum_to_zero_error(self) -> tuple[float, float]:
         """Largest sum of α over the classes of an inducing input, and of a datum's means: zero at the top where all classes'
@@ -182,10 +179,11 @@ class SparseFit(VariationalFit):
         sums = np.bincount(self.posterior.prior.K.inputs, self.alpha)
         return float(np.max(np.abs(sums))), float(np.max(np.abs(self.mean.sum(1))))
 
-    def loo_class_probabilities(self) -> np.ndarray:
-        """(n, C) class probabilities given all other data, from the cavities; the inducing set is held."""
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """As in every fit; the inducing set is held."""
         slope = np.eye(self.likelihood.n_classes)[self.y] - self.bound.b
-        return self.likelihood.predictive(*self.posterior.cavity(slope, self.bound.precision))
+        return self.posterior.cavity(slope, self.bound.precision)
+
 
 
 def _prepared(engine, y, likelihood):

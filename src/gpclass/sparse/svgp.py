@@ -24,11 +24,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import newton_sites
 from ..gaussian.inducing import LowRankPosterior, Marginals, times
+from ..inference.fit import several, squeezed
 from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import ScalableEP
 from .step import Broadcast, RowSites, State, Sums
 from .stochastic_ep import StochasticEP, averaged
-from .sweep import InducingFit, several, squeezed
+from .sweep import InducingFit
 from .training import Training
 
 # where the likelihood is not log-concave
@@ -126,7 +127,7 @@ class ExpectationRule:
 
     def __call__(self, at: Marginals, y, sites: RowSites) -> Message:
         likelihood = self.likelihood
-        marginal = squeezed(likelihood, at.mean), squeezed(likelihood, at.var + at.rows.residual)
+        marginal = squeezed(at.mean), squeezed(at.var + at.rows.residual)
         value, slope, curvature = likelihood.expected_log_prob(y, *marginal)
         theta = likelihood.expected_log_prob_theta(y, *marginal).sum(1) if len(likelihood.theta) else np.zeros(0)
         slope, curvature = several(slope), several(curvature)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..gaussian.inducing import (
     Rows,
     site_sums,
 )
-from ..inference.fit import check_settings
+from ..inference.fit import Fit, NotAvailable, check_settings, independent, squeezed
 from ..inference.iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
 from ..numerics import NotPositiveDefinite, anderson, blocks, within_reach
 from .step import RowSites, State
@@ -35,52 +35,102 @@ SETTLED = 1000  # passes (and steps) that a fit stands for: it is not forgotten 
 PAUSE = 8  # plain steps after a mixed one that went astray
 
 
-def several(x: np.ndarray) -> np.ndarray:
-    """(m,) as (m, 1)."""
-    return x[:, None] if x.ndim == 1 else x
+@dataclass(frozen=True)
+class RowData:
+    """The rows that a fit was made from, and their sites."""
 
-
-def squeezed(likelihood, x: np.ndarray) -> np.ndarray:
-    """(m, 1) as (m,) where there is one latent function."""
-    return x[:, 0] if likelihood.n_latents == 1 else x
+    rows: Rows
+    sites: RowSites  # of each row, as the engine keeps them
+    tau: np.ndarray  # (n, C) sites on g
+    nu: np.ndarray
+    shared: bool  # whether covariances came as one for all latent functions
 
 
 @dataclass(frozen=True)
-class InducingFit:
-    """A posterior of inducing variables, with its evidence."""
+class InducingFit(Fit):
+    """A posterior of inducing variables, with its evidence; `predict` needs covariances with the inducing inputs.
 
-    engine: Any
-    posterior: LowRankPosterior
-    rows: Rows
-    y: np.ndarray
-    likelihood: Any
-    row_sites: RowSites  # of each row, as the engine keeps them
-    tau: np.ndarray  # (n, C) sites on g
-    nu: np.ndarray
-    status: Status
-    log_evidence: float
-    shared: bool  # whether covariances came as one for all latent functions
+    `log_evidence` is that of settled sites, or as the minibatches of the last pass estimate it.
+    """
+
+    n_rows: int  # that it was made from
+    data: RowData | None = None  # None: they are not kept, and questions about them raise an error
+
+    inputs_are: ClassVar[str] = "inducing inputs"
+
+    @classmethod
+    def trained(cls, engine: Any, posterior: LowRankPosterior, likelihood: Any, log_evidence: float, n_rows: int, n_iter=1):
+        """A fit without rows, as training on minibatches ends with it."""
+        return cls(engine, posterior, np.zeros(0), likelihood, Status(True, n_iter, 0.0), log_evidence, n_rows)
+
+    def without_rows(self) -> InducingFit:
+        """What a trained model predicts with: the same size whatever the number of rows."""
+        return replace(self, y=np.zeros(0), data=None)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "n_rows": self.n_rows}
 
     @property
-    def converged(self) -> bool:
-        return self.status.converged
+    def n_inputs(self) -> int:
+        return self.posterior.prior.M
+
+    def moments(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Ks, kd = self._checked(Ks, kd)
+        prior, m = self.posterior.prior, Ks.shape[-1]
+        K_fu = np.broadcast_to(np.swapaxes(Ks, -1, -2), (prior.n_groups, m, prior.M))
+        rows = prior.rows(np.ascontiguousarray(K_fu), np.broadcast_to(kd, (prior.n_groups, m)))
+        mean, var = self.posterior.predict(rows)
+        return squeezed(mean), squeezed(var)
 
     @property
-    def n_iter(self) -> int:
-        return self.status.n_iter
-
-    @property
-    def state(self) -> State:
+    def minibatch_state(self) -> State:
         """To go on from, with other hyperparameters or with minibatches."""
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
-        return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * len(self.y), steps=SETTLED)
+        return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * self.n_rows, steps=SETTLED)
+
+    # of the rows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _kept(self) -> RowData:
+        if self.data is None:
+            raise NotAvailable(f"{type(self.engine).__name__} keeps no training rows once it is trained")
+        return self.data
+
+    @property
+    def rows(self) -> Rows:
+        return self._kept.rows
+
+    @property
+    def row_sites(self) -> RowSites:
+        return self._kept.sites
+
+    @property
+    def tau(self) -> np.ndarray:
+        """(n, C) precisions of the sites on g."""
+        return self._kept.tau
+
+    @property
+    def nu(self) -> np.ndarray:
+        """(n, C) precisions times means of the sites on g."""
+        return self._kept.nu
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotAvailable(
+            f"{type(self.engine).__name__} keeps no training rows to leave out one by one; use scikit-learn's "
+            "cross_val_predict(..., method='predict_proba')"
+        )
+
+    def jensen_bound(self) -> float:
+        raise NotAvailable(
+            f"{type(self.engine).__name__} keeps no training rows to bound the evidence of; SVGP's log_evidence_ estimates "
+            "such a bound"
+        )
 
     def evidence_gradient(self) -> LowRankGradient:
         """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
         return self._derivatives[0]
 
     def likelihood_gradient(self) -> np.ndarray:
-        """(p,) d log_evidence / d likelihood.theta."""
         return self._derivatives[1]
 
     @cached_property
@@ -96,7 +146,7 @@ class InducingFit:
             diag.append(g)
             theta += message.theta
         parts = total.uu(self.posterior), fu, np.concatenate(diag, axis=1)
-        return LowRankGradient(*(part[0] if self.shared else part for part in parts)), theta
+        return LowRankGradient(*(part[0] if self._kept.shared else part for part in parts)), theta
 
     @property
     def mean(self) -> np.ndarray:
@@ -110,12 +160,17 @@ class InducingFit:
         of the row's factors ∏_c P(x_y > x_c | f_i). EP on the dense prior ends elsewhere if there are more than two classes:
         its q(u) knows that a row's factors share e_i, while scalable EP integrates e_i out of each factor.
         """
-        return squeezed(self.likelihood, self._marginals[0])
+        return squeezed(self._marginals[0])
 
     @property
     def var(self) -> np.ndarray:
         """(n,) or (n, C) marginal variances of f at the training points; see `mean`."""
-        return squeezed(self.likelihood, self._marginals[1])
+        return squeezed(self._marginals[1])
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances of f at the training points, diagonal; see `mean`."""
+        return independent(self._marginals[1])
 
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -129,31 +184,6 @@ class InducingFit:
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
             mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
         return mean, var
-
-    def predict(self, K_us: np.ndarray, k_diag: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means and variances, (m,) or with several classes (m, C), from covariances K_us (M, m) of inducing and new
-        points, or (C, M, m), and prior variances k_diag (m,), or (C, m)."""
-        return predict(self.posterior, self.likelihood, K_us, k_diag)
-
-    def log_class_probabilities(self, K_us: np.ndarray, k_diag: np.ndarray) -> np.ndarray:
-        """(m, C) log class probabilities at new points."""
-        return self.likelihood.log_class_probabilities(*self.predict(K_us, k_diag))
-
-    def class_probability_std(self, K_us: np.ndarray, k_diag: np.ndarray) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities under the latent posterior."""
-        return self.likelihood.class_probability_std(*self.predict(K_us, k_diag))
-
-
-def predict(q: LowRankPosterior, likelihood, K_us, k_diag) -> tuple[np.ndarray, np.ndarray]:
-    K_us, k_diag = np.asarray(K_us, float), np.asarray(k_diag, float)
-    M, m = q.prior.M, K_us.shape[-1]
-    if K_us.ndim not in (2, 3) or K_us.shape[-2] != M or k_diag.shape[-1:] != (m,):
-        shapes = f"{K_us.shape} and {k_diag.shape}"
-        raise ValueError(f"K_us must be ({M}, m) and k_diag (m,), or one per class, but they are {shapes}")
-    groups = q.prior.n_groups
-    K_fu = np.broadcast_to(np.swapaxes(K_us, -1, -2), (groups, m, M))
-    mean, var = q.predict(q.prior.rows(np.ascontiguousarray(K_fu), np.broadcast_to(k_diag, (groups, m))))
-    return squeezed(likelihood, mean), squeezed(likelihood, var)
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
@@ -174,19 +204,20 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
     C = likelihood.n_latents
     prior = LowRankPrior(matrices.K_uu, C, engine.jitter)
     rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
-    data = Sweeps(engine, prior, rows, y, likelihood)
-    sites = data.start(start)
-    tau, nu, q = data.at(sites)
+    sweeps = Sweeps(engine, prior, rows, y, likelihood)
+    sites = sweeps.start(start)
+    tau, nu, q = sweeps.at(sites)
     mixer, status, value = Mixer(engine.damping, engine.ascends), Status(False, 0, np.inf), np.nan
     for sweep in range(1, engine.max_iter + 1):
-        new, value, change, var = data.sweep(q, sites, tau, nu)
+        new, value, change, var = sweeps.sweep(q, sites, tau, nu)
         require_finite(engine, change, matrices.k_diag)
         status = Status(change <= engine.tol, sweep, change)
         if status.converged or sweep == engine.max_iter:
             break
-        sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, data)
+        sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, sweeps)
     warn_if_unfinished(engine, replace(status, advice=advice(matrices.k_diag, tau)), stacklevel=4)
-    return InducingFit(engine, q, rows, y, likelihood, sites, tau, nu, status, q.log_partition + value, shared)
+    data = RowData(rows, sites, tau, nu, shared)
+    return InducingFit(engine, q, y, likelihood, status, q.log_partition + value, len(y), data)
 
 
 def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:

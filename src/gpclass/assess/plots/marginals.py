@@ -89,7 +89,7 @@ def _of_fit(fit, quantity):
         return np.asarray(fit.mean)
     if quantity == "std":
         return np.sqrt(np.asarray(fit.var))
-    spread = fit.cov if hasattr(fit, "cov") else fit.var
+    spread = fit.var if fit.likelihood.n_latents == 1 else fit.cov
     return np.asarray(fit.likelihood.predictive(fit.mean, spread))
 
 
