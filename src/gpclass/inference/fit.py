@@ -82,6 +82,8 @@ class Fit:
 
     @property
     def sites(self) -> Sites:
+        if self.posterior.sites is None:
+            raise NotAvailable(f"the posterior of {type(self.engine).__name__} is not made of scalar sites")
         return self.posterior.sites
 
     @property
