@@ -173,7 +173,7 @@ def _load(name: str, entry: Entry) -> Dataset:
     if folder and (folder / f"{name}.npz").exists():
         return _read_npz(name, folder / f"{name}.npz")
     if entry.openml is None:
-        raise _not_found(name, entry, "no twin on OpenML is known")
+        raise _not_found(name, entry, "no similar set on OpenML is known")
     return _from_openml(name, entry.openml, _fetch(name, entry, entry.openml))
 
 
