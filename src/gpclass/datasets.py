@@ -32,10 +32,7 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Inputs and labels as in their source: not scaled, rows in the original order.
-
-    `X_train`, `y_train`, `X_test` and `y_test` are the parts of a fixed split; use `split` if there is none.
-    """
+    """Inputs and labels as in their source: not scaled, rows in the original order."""
 
     name: str
     X: np.ndarray  # (n, D) float64; the training rows of a fixed split come first
@@ -48,18 +45,22 @@ class Dataset:
 
     @property
     def X_train(self) -> np.ndarray:
+        """Training inputs of the fixed split."""
         return self.X[: self._fixed("X_train")]
 
     @property
     def y_train(self) -> np.ndarray:
+        """Training labels of the fixed split."""
         return self.y[: self._fixed("y_train")]
 
     @property
     def X_test(self) -> np.ndarray:
+        """Test inputs of the fixed split."""
         return self.X[self._fixed("X_test") :]
 
     @property
     def y_test(self) -> np.ndarray:
+        """Test labels of the fixed split."""
         return self.y[self._fixed("y_test") :]
 
     def split(self, seed: int = 0) -> Split:
@@ -92,6 +93,7 @@ class Twin:
 
     @property
     def source(self) -> str:
+        """Description for `Dataset.source`."""
         return f"OpenML data id {self.data_id}, not the paper's own file: {self.note}"
 
 

@@ -97,6 +97,8 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
+    """A recursive-descent parser with one method per rule of the grammar above."""
+
     def __init__(self, tokens: list[str], n_columns: int, distance: float) -> None:
         self.rest, self.n_columns, self.distance = tokens, n_columns, distance
 

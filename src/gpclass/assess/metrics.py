@@ -19,13 +19,39 @@ Classes = Sequence[Any] | np.ndarray | None
 
 
 def error_rate(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
-    """Return the share of points whose most probable class is wrong. Ties go to the earlier class."""
+    """Return the share of points whose most probable class is wrong. Ties go to the earlier class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        True labels.
+    p : array-like of shape (n, C), or (n,) for two classes
+        Predicted class probabilities, or those of the second class.
+    classes : sequence, optional
+        The class of each column of p. By default the sorted labels.
+
+    Returns
+    -------
+    float
+        The error rate, from 0 to 1.
+    """
     codes, P, _ = _checked(y, p, classes)
     return float(np.mean(P.argmax(axis=1) != codes))
 
 
 def nlpd(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
-    """Return the mean negative log predictive density -mean log p(y_i), in nats; inf if a true class has probability 0."""
+    """Return the mean negative log predictive density, -mean log p(y_i).
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+
+    Returns
+    -------
+    float
+        The NLPD in nats; inf if a true class has probability 0.
+    """
     codes, P, _ = _checked(y, p, classes)
     return float(-np.mean(_log_true(P, codes)))
 
@@ -34,6 +60,16 @@ def brier(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
     """Return the Brier score, the mean over points of Σ_c (p_c - [y = c])², from 0 to 2.
 
     The sum is over all classes. For two classes this is twice the value of scikit-learn's `brier_score_loss`.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+
+    Returns
+    -------
+    float
+        The Brier score.
     """
     codes, P, _ = _checked(y, p, classes)
     residual = P.copy()
@@ -44,7 +80,19 @@ def brier(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
 def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10, classes: Classes = None) -> float:
     """Return the expected calibration error Σ_b n_b/n |accuracy_b - confidence_b|.
 
-    Confidence is the probability of the most probable class. The `n_bins` bins (a, b] of [0, 1] have equal width.
+    Confidence is the probability of the most probable class. The bins (a, b] of [0, 1] have equal width.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    float
+        The expected calibration error, from 0 to 1.
     """
     codes, P, _ = _checked(y, p, classes)
     if n_bins < 1:
@@ -59,10 +107,20 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10, cla
 def information_score(y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = None, classes: Classes = None) -> float:
     """Return the bits per point gained over always predicting the class frequencies of `y_train`. [NR] section 12.2.2.
 
-    The definition of [NR] is extended to any number C of classes.
-    0 is no better than those frequencies; perfect prediction of C balanced classes gives log2 C. Without `y_train` the
-    frequencies of y are used. The score is -inf if a true class has probability 0, else +inf if `y_train` lacks a class
-    of y.
+    The definition of [NR] is extended to any number C of classes. 0 is no better than those frequencies; perfect
+    prediction of C balanced classes gives log2 C.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+    y_train : array-like, optional
+        Training labels. By default the frequencies of y are used.
+
+    Returns
+    -------
+    float
+        The information in bits; -inf if a true class has probability 0, else +inf if `y_train` lacks a class of y.
     """
     codes, P, classes = _checked(y, p, classes, y_train)
     log_p = _log_true(P, codes)
@@ -79,7 +137,18 @@ def information_score(y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = No
 def scores(
     y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = None, classes: Classes = None, n_bins: int = 10
 ) -> dict[str, float]:
-    """Return all scores of this module as a dict; the keys are the names of the functions."""
+    """Return all scores of this module.
+
+    Parameters
+    ----------
+    y, p, y_train, classes, n_bins
+        As for the functions of this module.
+
+    Returns
+    -------
+    dict of str to float
+        The scores by the names of the functions.
+    """
     classes = _checked(y, p, classes, y_train)[2]
     return {
         "error_rate": error_rate(y, p, classes),

@@ -35,6 +35,8 @@ app = typer.Typer(
 
 
 class Impute(str, Enum):
+    """Values of the option --impute."""
+
     median = "median"
 
 

@@ -125,10 +125,12 @@ class Facts:
 
     @property
     def n_train(self) -> int | None:
+        """Number of training rows, or None if it is not known."""
         return None if self.train_counts is None else sum(self.train_counts)
 
     @property
     def n_test(self) -> int:
+        """Number of rows that the model is judged by."""
         return sum(self.test_counts)
 
 
