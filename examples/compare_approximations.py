@@ -1,7 +1,8 @@
-"""All binary approximations side by side, on one data set at one setting of the hyperparameters: `make demo`.
+"""Compare all binary approximations on one data set with the same hyperparameters: `make demo`.
 
-scikit-learn's breast cancer data, RBF kernel, logistic likelihood; lengthscale and latent scale are chosen once, by EP's
-evidence on a coarse grid. Prints a table and how to read it; draws out/compare_approximations.png.
+The data are scikit-learn's breast cancer data; the kernel is RBF and the likelihood logistic. Lengthscale and latent scale
+are chosen once, by EP's evidence on a coarse grid. The script prints a table with an explanation and draws
+out/compare_approximations.png.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ENGINES = {
 
 @dataclass(frozen=True)
 class Row:
-    """What one approximation made of the data."""
+    """Results of one approximation."""
 
     fit: Fit
     p: np.ndarray  # (m,) test probabilities of the second class
@@ -44,7 +45,7 @@ class Row:
 
 
 def split(rows: int, seed: int = 0):
-    """Standardised training inputs and signs, test inputs and signs; +1 is benign."""
+    """Return standardised training inputs and labels, and test inputs and labels; +1 is benign."""
     data = datasets.load("wdbc")
     order = np.random.default_rng(seed).permutation(len(data.y))
     train, test = order[:rows], order[rows:]
@@ -54,13 +55,14 @@ def split(rows: int, seed: int = 0):
 
 
 def choose(X, y, likelihood) -> RBF:
-    """The kernel that EP's evidence prefers on a coarse grid."""
+    """Return the kernel with the largest EP evidence on a coarse grid."""
     surface = evidence_surface(X, y, RBF, likelihood, EP(), np.linspace(0.5, 4.0, 8), np.linspace(-1.0, 4.0, 6))
     lengthscale, scale = surface.best()
     return RBF(lengthscale, scale**2)
 
 
 def compare(X, y, X_test, y_test, kernel, likelihood) -> dict[str, Row]:
+    """Fit every engine and return its results."""
     K, Ks, kd = kernel(X), kernel(X, X_test), kernel.diag(X_test)
     rows = {}
     for name, engine in ENGINES.items():
@@ -73,6 +75,7 @@ def compare(X, y, X_test, y_test, kernel, likelihood) -> dict[str, Row]:
 
 
 def table(rows: dict[str, Row]) -> str:
+    """Return the results as a table."""
     columns = ("log evidence", "Jensen bound", "error %", "NLPD", "bits", "ECE", "sweeps", "ms")
     lines = [f"{'':<16}" + "".join(f"{c:>14}" for c in columns[:2]) + "".join(f"{c:>9}" for c in columns[2:])]
     for name, row in rows.items():
@@ -86,7 +89,7 @@ def table(rows: dict[str, Row]) -> str:
 
 
 def reading(rows: dict[str, Row]) -> str:
-    """A paragraph on the table, made from its numbers."""
+    """Return a paragraph that explains the table, made from its numbers."""
     ep = rows["EP"]
     gap = {name: float(np.max(np.abs(row.p - ep.p))) for name, row in rows.items() if name != "EP"}
     nlpd = {name: row.scores["nlpd"] for name, row in rows.items()}
@@ -95,16 +98,16 @@ def reading(rows: dict[str, Row]) -> str:
     bound = {name: row.fit.jensen_bound() for name, row in rows.items()}
     farthest = sorted(gap, key=gap.__getitem__, reverse=True)[:3]
     text = (
-        f"EP's evidence is {ep.fit.log_evidence:.2f}; TAP solves the same equations and agrees with its probabilities "
-        f"to {gap['TAP']:.0e}. KL has the best Jensen bound that a Gaussian can have, {bound['KL']:.2f}, so the truth lies "
-        f"above that; VB's own bound is looser by {bound['KL'] - rows['VB'].fit.log_evidence:.2f} nats and FV's, which "
-        f"knows no correlations, by {bound['KL'] - rows['FV'].fit.log_evidence:.2f}. LabelRegression's evidence is a "
+        f"EP's log evidence is {ep.fit.log_evidence:.2f}. TAP solves the same equations, and its probabilities agree with "
+        f"EP's to {gap['TAP']:.0e}. KL has the best Jensen bound of all Gaussians, {bound['KL']:.2f}, so the true log "
+        f"evidence is larger. VB's own bound is lower by {bound['KL'] - rows['VB'].fit.log_evidence:.2f} nats, and FV's, "
+        f"which ignores correlations, by {bound['KL'] - rows['FV'].fit.log_evidence:.2f}. LabelRegression's evidence is a "
         f"density of real numbers and cannot be compared with the others. Errors range from {min(errors.values()):.1f} to "
-        f"{max(errors.values()):.1f} %, for LabelRegression {regression:.1f} %. Probabilities differ more: the largest "
-        f"distances from EP's are {', '.join(f'{gap[name]:.2f} ({name})' for name in farthest)}. Laplace puts its Gaussian "
-        f"at the mode, and its probabilities are {_timidity(rows['Laplace'].p, ep.p)} than EP's. By NLPD the order here is "
-        f"{', '.join(sorted(nlpd, key=nlpd.__getitem__))}; one split of one data set decides little between neighbours in "
-        "that list."
+        f"{max(errors.values()):.1f} %; LabelRegression has {regression:.1f} %. Probabilities differ more: the largest "
+        f"differences from EP are {', '.join(f'{gap[name]:.2f} ({name})' for name in farthest)}. Laplace centres its "
+        f"Gaussian at the mode; its probabilities are {_timidity(rows['Laplace'].p, ep.p)} than EP's. The order by NLPD is "
+        f"{', '.join(sorted(nlpd, key=nlpd.__getitem__))}. One split of one data set cannot separate neighbours in this "
+        "list."
     )
     return textwrap.fill(text, 100)
 
@@ -115,6 +118,7 @@ def _timidity(p, reference) -> str:
 
 
 def draw(rows: dict[str, Row], file: Path) -> None:
+    """Draw probabilities against those of EP, and evidence with Jensen bound, to a file."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -133,12 +137,12 @@ def draw(rows: dict[str, Row], file: Path) -> None:
     left.supxlabel("p(benign) by EP", fontsize="medium")
     left.supylabel("p(benign) by the other methods", fontsize="medium")
     ax = right.subplots()
-    shown = [name for name in rows if name != "LabelRegression"]  # its evidence is one of regression
+    shown = [name for name in rows if name != "LabelRegression"]  # its evidence is that of regression
     places = np.arange(len(rows))[::-1]
     bounds = [row.fit.jensen_bound() for row in rows.values()]
     own = [row.fit.log_evidence if name in shown else np.nan for name, row in rows.items()]
     ax.hlines(places, own, bounds, color="0.7", lw=2, zorder=0)
-    ax.plot(own, places, "o", ms=8, color=COLOURS[0], label="log evidence, the method's own")
+    ax.plot(own, places, "o", ms=8, color=COLOURS[0], label="log evidence of the method")
     ax.plot(bounds, places, "D", ms=7, mfc="none", mew=1.6, color=COLOURS[1], label="Jensen bound of its Gaussian")
     ax.axvline(rows["EP"].fit.log_evidence, color=COLOURS[0], lw=0.8, ls=":")
     ax.set(yticks=places, yticklabels=rows, xlabel="nats", title="Evidence and Jensen bound")
@@ -150,18 +154,19 @@ def draw(rows: dict[str, Row], file: Path) -> None:
 
 
 def main(arguments=None) -> dict[str, Row]:
+    """Run the comparison and return the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the figure (default: out)")
-    parser.add_argument("--rows", type=int, default=200, help="training rows, the rest is for testing (default 200)")
+    parser.add_argument("--rows", type=int, default=200, help="training rows; all other rows are test rows (default: 200)")
     args = parser.parse_args(arguments)
     if not 20 <= args.rows <= 500:
-        parser.error(f"--rows must be from 20 to 500, so that something is left for testing; got {args.rows}")
+        parser.error(f"--rows must be from 20 to 500, so that enough test rows remain; got {args.rows}")
 
     likelihood = Logit()
     X, y, X_test, y_test = split(args.rows)
     kernel = choose(X, y, likelihood)
     print(f"breast cancer: {len(y)} training rows, {len(y_test)} test rows, {X.shape[1]} inputs")
-    print(f"{kernel!r} by EP's evidence, logistic likelihood\n")
+    print(f"{kernel!r}, chosen by EP's evidence; logistic likelihood\n")
     rows = compare(X, y, X_test, y_test, kernel, likelihood)
     print(table(rows))
     print(f"\n{reading(rows)}\n")
@@ -171,7 +176,7 @@ def main(arguments=None) -> dict[str, Row]:
         draw(rows, file)
         print(f"figure: {file}")
     except ImportError as error:
-        print(f"no figure, since matplotlib is missing ({error}): pip install gpclass[plot]")
+        print(f"no figure, because matplotlib is missing ({error}): pip install gpclass[plot]")
     return rows
 
 

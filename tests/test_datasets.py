@@ -216,7 +216,7 @@ def test_offline_error_names_all_that_was_tried(monkeypatch, no_folder, error):
 
 
 def test_set_without_twin_names_the_folder(folder):
-    with pytest.raises(FileNotFoundError, match=r"no crabs\.npz in .*no twin on OpenML.*Set GPCLASS_DATA"):
+    with pytest.raises(FileNotFoundError, match=r"no crabs\.npz in .*no similar set on OpenML.*Set GPCLASS_DATA"):
         load("crabs")
 
 

@@ -38,7 +38,7 @@ def test_compare_approximations(tmp_path, capsys):
 def test_compare_approximations_without_matplotlib(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     script("examples/compare_approximations.py").main(["--rows", "30", "--out", str(tmp_path)])
-    assert "no figure, since matplotlib is missing" in capsys.readouterr().out
+    assert "no figure, because matplotlib is missing" in capsys.readouterr().out
 
 
 def test_compare_approximations_says_what_rows_it_takes(capsys):

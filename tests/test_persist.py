@@ -568,7 +568,7 @@ def test_pickles_are_not_read(whole, tmp_path):
     np.lib.format.write_array(stream, np.array([Bomb()], dtype=object), allow_pickle=True)
     array = next(name for name in members if name.endswith(".npy"))
     members[array] = stream.getvalue()
-    with pytest.raises(ModelFileError, match="no data of a model"):
+    with pytest.raises(ModelFileError, match="which models and checkpoints do not contain"):
         gpclass.load(packed(members, tmp_path / "a"))
     assert not Bomb.exploded
 

@@ -175,7 +175,7 @@ def test_kernels_without_lengthscales(tmp_path):
     facts = gather(clf, X, y, engines=[])
     assert facts.evidence is None
     assert "no free lengthscale" in facts.evidence_words
-    assert "ranks no inputs" in facts.relevance.words
+    assert "does not rank the inputs" in facts.relevance.words
     one = GPClassifier(kernel=RBF(0.7), optimizer=None).fit(X[:, :1], y)
     assert "There is no map" in write_report(one, X[:, :1], y, tmp_path / "b.html", engines=[]).read_text(encoding="utf-8")
     assert "one lengthscale for all inputs (0.7," in gather(one, X[:, :1], y, engines=[]).relevance.words
@@ -232,9 +232,9 @@ def test_overconfidence_is_called_by_its_name():
     p, codes = honest(500, rng, 1.0)
     sharp = p**4 / (p**4).sum(1, keepdims=True)
     remark = next(r.text for r in verdict_of(sharp, codes).remarks if "calibration" in r.text)
-    assert "too sure of itself" in remark
+    assert "overconfident" in remark
     dull = p**0.3 / (p**0.3).sum(1, keepdims=True)
-    assert any("not sure enough" in r.text for r in verdict_of(dull, codes).remarks)
+    assert any("underconfident" in r.text for r in verdict_of(dull, codes).remarks)
 
 
 def test_chance_shrinks_with_rows():
@@ -364,7 +364,7 @@ def test_test_rows_that_do_not_fit_are_refused(iris):
         gather(model, X_test, y_test[:-1])
     with pytest.raises(ValueError, match="no test rows"):
         gather(model, X_test[:0], y_test[:0])
-    with pytest.raises(ValueError, match="not the rows that the model was fitted to"):
+    with pytest.raises(ValueError, match="data holds other rows than the model was fitted to"):
         gather(model, X_test, y_test, data=(X, y[::-1]))
     with pytest.raises(TypeError, match="needs a GPClassifier"):
         gather(StandardScaler().fit(X), X_test, y_test)

@@ -70,9 +70,9 @@ def test_what_spreadsheets_write(tmp_path):
         ("\n\n", "is empty"),
         ("a,b\n", "a header but no rows"),
         ("a,b,a\n1,2,3\n", "more than one column called 'a'"),
-        ("a,b\n1,2,3\n4,5,6\n", "row 1 has 3 cells, but the header 2"),
-        ("a,b\n1,2\n4,5,6\n", "row 2 has 3 cells, but the header 2; put quotes around text that contains ','"),
-        ("\na,b\n\n1,'2\n\n4,5,6\n", "row 4 has 3 cells, but the header 2"),
+        ("a,b\n1,2,3\n4,5,6\n", "row 1 has 3 cells, but the header has 2"),
+        ("a,b\n1,2\n4,5,6\n", "row 2 has 3 cells, but the header has 2; put quotes around text that contains ','"),
+        ("\na,b\n\n1,'2\n\n4,5,6\n", "row 4 has 3 cells, but the header has 2"),
         ('a,b\n1,2\n"4', "cannot be read"),
         (",a,\n1,2,3\n", "columns 1, 3 have no name"),
         (",a\n7,2\n1,3\n", "column 1 has no name"),
@@ -215,7 +215,7 @@ def test_labels_keep_their_kind(values, kind):
     [
         (["a", None, "b", None], "'y' is empty in row b, and 1 more cell"),
         ([0.5, 1.5, 1.0, 2.0], "measurements, not labels: row a has 0.5"),
-        (pd.to_datetime(["2020-01-01"] * 4), "holds Timestamp values"),
+        (pd.to_datetime(["2020-01-01"] * 4), "has Timestamp values"),
     ],
 )
 def test_bad_labels_are_refused(values, told):
@@ -300,16 +300,16 @@ def test_empty_cells_get_what_training_data_had():
     ("column", "told"),
     [
         (pd.to_datetime(["2020-01-01"] * 6), "dates or times, such as '2020-01-01"),
-        (["2020-01-01", "2020-02-01"] * 3, "holds dates or times, such as '2020-01-01'.*--drop x"),
-        (["1.2.2020", "30.11.2021"] * 3, "holds dates"),
-        (["12:30", "13:00"] * 3, "holds dates or times"),
+        (["2020-01-01", "2020-02-01"] * 3, "contains dates or times, such as '2020-01-01'.*--drop x"),
+        (["1.2.2020", "30.11.2021"] * 3, "contains dates"),
+        (["12:30", "13:00"] * 3, "contains dates or times"),
         (["1", "2", "?", "4", "5", "6"], r"mostly numbers, but row 2 has '\?'; if that means a missing value"),
         (["1,5", "2,5", "3,5"] * 2, "decimal commas"),
         ([np.nan] * 6, "'x' is empty in every row"),
         ([1.0, 2.0, np.inf, 4.0, 5.0, 6.0], "row 2, column 'x' is inf"),
         ([1.0, 2.0, 1e200, 4.0, 5.0, 6.0], r"row 2, column 'x' is 1e\+200"),
-        ([[1], [2], [3], [4], [5], [6]], "row 0, column 'x' holds a list"),
-        ([1j] * 6, "row 0, column 'x' holds a complex"),
+        ([[1], [2], [3], [4], [5], [6]], "row 0, column 'x' is a list"),
+        ([1j] * 6, "row 0, column 'x' is a complex"),
     ],
 )
 def test_columns_that_are_no_inputs_are_refused(column, told):
@@ -332,7 +332,7 @@ def test_tables_of_other_columns_are_refused():
         encoder.transform(FRAME.assign(age=["1", "old", "2", "3", "4", "5"]))
     with pytest.raises(TableError, match="'smoker' had true and false in the training data, but row 0 has 'often'"):
         encoder.transform(FRAME.assign(smoker="often"))
-    with pytest.raises(TypeError, match="a pandas DataFrame is needed"):
+    with pytest.raises(TypeError, match="X must be a pandas DataFrame"):
         encoder.transform(np.zeros((2, 4)))
     with pytest.raises(TableError, match="more than one column called 'age'"):
         encoder.transform(pd.concat([FRAME, FRAME[["age"]]], axis=1))
@@ -376,9 +376,9 @@ def test_a_product_has_one_free_variance():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "its end where a kernel should be"),
-        ("rbf +", "its end where a kernel should be"),
-        ("rbf + * linear", r"has '\*' where a kernel should be"),
+        ("", "ends where a kernel is expected"),
+        ("rbf +", "ends where a kernel is expected"),
+        ("rbf + * linear", r"has '\*' where a kernel is expected"),
         ("rbf linear", "should end before 'linear'"),
         ("(rbf", "is not closed"),
         ("rbf)", r"should end before '\)'"),
@@ -386,7 +386,7 @@ def test_a_product_has_one_free_variance():
         ("constant-ard", "no kernel 'constant-ard'"),
         ("2 * rbf", "is none of these"),
         ("__import__('os').system('true')", "is none of these"),
-        ("(" * 40 + "rbf" + ")" * 40, "30 parentheses"),
+        ("(" * 40 + "rbf" + ")" * 40, "30 nested parentheses"),
         ("rbf+" * 1000, "2000 characters"),
     ],
 )

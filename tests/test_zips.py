@@ -57,7 +57,7 @@ def test_arrays_are_read_as_numpy_does(name, version):
 def test_other_types_are_refused(array):
     stream = io.BytesIO()
     np.lib.format.write_array(stream, array, allow_pickle=True)
-    with pytest.raises(DamagedFile, match=r"no data|not one that NumPy"):
+    with pytest.raises(DamagedFile, match=r"do not contain|not one that NumPy"):
         read_array(zipped({"a": stream.getvalue()}), "a")
 
 
@@ -89,5 +89,5 @@ def test_what_inflates_out_of_proportion_is_refused():
     check_sizes(many, 200_000)  # a hundredth, and what is always allowed
     with pytest.raises(DamagedFile, match="method 12"):
         check_sizes(zipped({"a": b"1"}, zipfile.ZIP_BZIP2), 1000)
-    with pytest.raises(DamagedFile, match="has 1048576 bytes, where 1000 is the most"):
+    with pytest.raises(DamagedFile, match="has 1048576 bytes; at most 1000 are allowed"):
         read_bytes(many, "0", 1000)

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used (PEP 562)."""
+"""Lazy imports of the public names of a package (PEP 562)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def lazy_names(
     package : str
         Name of the package, `__name__`.
     homes : mapping of str to str
-        For each public name the module of the package that defines it.
+        The module of the package that defines each public name.
     modules : sequence of str
         Modules that are attributes of the package without an import statement, as in `gpclass.kernels.RBF()`.
 
     Returns
     -------
     tuple of two functions
-        The package assigns them to `__getattr__` and `__dir__`.
+        Functions to assign to `__getattr__` and `__dir__`.
     """
     namespace = vars(sys.modules[package])
 
     def find(name: str) -> Any:
         if name in modules:
-            return import_module(f"{package}.{name}")  # which also makes it an attribute of the package
+            return import_module(f"{package}.{name}")  # also sets the attribute of the package
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        namespace[name] = getattr(import_module(f"{package}.{homes[name]}"), name)  # so that `find` is asked once
+        namespace[name] = getattr(import_module(f"{package}.{homes[name]}"), name)  # so that `find` is called once
         return namespace[name]
 
     def known() -> list[str]:

@@ -1,11 +1,11 @@
-"""Data sets of the papers, and those that come with scikit-learn: `load("sonar")`.
+"""Data sets of the papers and of scikit-learn: `load("sonar")`.
 
-wdbc, digits, iris, iris_fisher and wine are always made from scikit-learn's copies and work at once. The others are
-read from the folder that the environment variable GPCLASS_DATA names (one `.npz` per set, see `_read_npz`), or else,
-where OpenML has a twin, fetched from there; `Dataset.source` says which, and how a twin differs from the paper's file.
+wdbc, digits, iris, iris_fisher and wine come from scikit-learn and are always available. The others are read from the
+folder in the environment variable GPCLASS_DATA (one `.npz` file per set, see `_read_npz`), or fetched from OpenML if it has
+a similar set (a `Twin`). `Dataset.source` says where the data come from, and how a twin differs from the paper's file.
 
-Names that may mislead: "breast" is the papers' older set of 9 inputs, "wdbc" (or "breast_cancer") scikit-learn's of 30.
-"iris" is the UCI table that the papers used, "iris_fisher" scikit-learn's, where three entries follow Fisher's article.
+Note that "breast" is the papers' older set with 9 inputs, while "wdbc" (or "breast_cancer") is scikit-learn's with 30.
+"iris" is the UCI table that the papers used; "iris_fisher" is scikit-learn's, where three entries follow Fisher's article.
 
 [NR] Nickisch & Rasmussen 2008.  [C] Chai 2012.  [RJV] Riihimäki, Jylänki & Vehtari 2013.
 [SLH] Seeger, Lawrence & Herbrich.  [V] Villacampa-Calvo 2017.
@@ -25,44 +25,49 @@ from scipy.sparse import issparse
 from sklearn import datasets as shipped
 
 VARIABLE = "GPCLASS_DATA"
-NO_PAPER = 0.75  # training share where no paper names one
+NO_PAPER = 0.75  # share of training rows if no paper gives one
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Inputs and labels as their source has them: not scaled, rows in the source's order."""
+    """Inputs and labels as in their source: not scaled, rows in the original order."""
 
     name: str
-    X: np.ndarray  # (n, D) float64; a fixed training part comes first
+    X: np.ndarray  # (n, D) float64; the training rows of a fixed split come first
     y: np.ndarray  # (n,) class names (strings); floats for a regression set
     feature_names: tuple[str, ...]
     class_names: tuple[str, ...]  # in the source's order; empty for a regression set
-    source: str  # where these numbers came from
-    n_train: int | None = None  # size of the fixed training part, None if there is no fixed split
-    train_share: float = NO_PAPER  # of a random split
+    source: str  # origin of the data
+    n_train: int | None = None  # training rows of the fixed split, None if there is none
+    train_share: float = NO_PAPER  # share of training rows of a random split
 
     @property
     def X_train(self) -> np.ndarray:
+        """Training inputs of the fixed split."""
         return self.X[: self._fixed("X_train")]
 
     @property
     def y_train(self) -> np.ndarray:
+        """Training labels of the fixed split."""
         return self.y[: self._fixed("y_train")]
 
     @property
     def X_test(self) -> np.ndarray:
+        """Test inputs of the fixed split."""
         return self.X[self._fixed("X_test") :]
 
     @property
     def y_test(self) -> np.ndarray:
+        """Test labels of the fixed split."""
         return self.y[self._fixed("y_test") :]
 
     def split(self, seed: int = 0) -> Split:
-        """X_train, y_train, X_test, y_test: the fixed split whatever the seed, else a random one of a paper's sizes.
+        """Return X_train, y_train, X_test and y_test.
 
-        Random splits are not stratified; the papers' own were not published.
+        A fixed split does not depend on the seed. Random splits have the sizes of a paper and are not stratified; the
+        papers' own random splits were not published.
         """
         if self.n_train is not None:
             return self.X_train, self.y_train, self.X_test, self.y_test
@@ -78,29 +83,52 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Twin:
-    """The OpenML set that stands in when the paper's file is not there."""
+    """The OpenML set that replaces the paper's file if this is missing."""
 
     data_id: int
     note: str = "rows may be in another order"  # how it differs from the paper's file
     labels: dict[str, str] = field(default_factory=dict)  # OpenML's label -> ours, in the order of our classes
     keep: Callable[[str], bool] = lambda feature: True
-    n_train: int | None = None  # where the fixed training part is known to come first
+    n_train: int | None = None  # size of the training part, if it comes first
 
     @property
     def source(self) -> str:
+        """Description for `Dataset.source`."""
         return f"OpenML data id {self.data_id}, not the paper's own file: {self.note}"
 
 
 @dataclass(frozen=True)
 class Entry:
+    """A data set of the catalogue."""
+
     about: str
-    sizes: tuple[int, int] | None = None  # a paper's training and test sizes, where the split is random
+    sizes: tuple[int, int] | None = None  # training and test sizes in a paper, if the split is random
     openml: Twin | None = None
     sklearn: Callable[[], Any] | None = None
 
 
 def load(name: str, classes: Sequence[Any] | None = None) -> Dataset:
-    """The data set called `name` (see `names`), or only the given classes of it: `load("usps", classes=("3", "5"))`."""
+    """Load a data set.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+    classes : sequence, optional
+        Keep only the rows of these classes: `load("usps", classes=("3", "5"))`.
+
+    Returns
+    -------
+    Dataset
+        Inputs, labels and their description.
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set or no such class.
+    FileNotFoundError
+        If the data set is neither in the GPCLASS_DATA folder nor available from OpenML.
+    """
     name = ALIASES.get(name, name)
     if name not in names():
         close = difflib.get_close_matches(name, [*names(), *ALIASES], n=1)
@@ -114,15 +142,15 @@ def load(name: str, classes: Sequence[Any] | None = None) -> Dataset:
 
 
 def names() -> list[str]:
-    """All names that `load` knows, files in the GPCLASS_DATA folder included; `describe` tells where they come from."""
+    """Return all names that `load` accepts, including files in the GPCLASS_DATA folder; `describe` says their origin."""
     folder = _folder()
     found = {file.stem for file in folder.glob("*.npz")} if folder else set()
     return sorted(found | set(CATALOGUE))
 
 
 def describe() -> str:
-    """A table for people: name, where `load` would find it here, what it is."""
-    rows = [(name, _origin(name), CATALOGUE[name].about if name in CATALOGUE else "(yours)") for name in names()]
+    """Return a table as text: name, where `load` finds the data set, description."""
+    rows = [(name, _origin(name), CATALOGUE[name].about if name in CATALOGUE else "(your file)") for name in names()]
     rows += [(alias, "", f"another name of {name}") for alias, name in ALIASES.items()]
     return "\n".join(f"{name:<15} {origin:<13} {about}".rstrip() for name, origin, about in rows)
 
@@ -147,16 +175,16 @@ def _load(name: str, entry: Entry) -> Dataset:
     if folder and (folder / f"{name}.npz").exists():
         return _read_npz(name, folder / f"{name}.npz")
     if entry.openml is None:
-        raise _not_found(name, entry, "no twin on OpenML is known")
+        raise _not_found(name, entry, "no similar set on OpenML is known")
     return _from_openml(name, entry.openml, _fetch(name, entry, entry.openml))
 
 
 def _fetch(name: str, entry: Entry, twin: Twin) -> Any:
     print(f"gpclass: fetching {name} from {twin.source}", file=sys.stderr)
     try:
-        # liac-arff needs no pandas and gives numbers for nominal inputs
+        # liac-arff does not need pandas and returns nominal inputs as numbers
         return shipped.fetch_openml(data_id=twin.data_id, as_frame=False, parser="liac-arff")
-    except (OSError, HTTPException, ValueError) as error:  # OpenML's own complaints are ValueErrors
+    except (OSError, HTTPException, ValueError) as error:  # errors of OpenML are ValueErrors
         reason = f"OpenML data id {twin.data_id} ({type(error).__name__}: {error})"
         raise _not_found(name, entry, reason) from error
 
@@ -166,8 +194,8 @@ def _not_found(name: str, entry: Entry, openml: str) -> FileNotFoundError:
     local = f"{VARIABLE} ({f'no {name}.npz in {folder}' if folder else 'not set'})"
     online = ", or try again online" if entry.openml else ""
     return FileNotFoundError(
-        f"Data set {name!r} ({entry.about}) is not here. Tried: {local}; {openml}. "
-        f"Set {VARIABLE} to a folder that holds {name}.npz{online}."
+        f"Data set {name!r} ({entry.about}) was not found. Tried: {local}; {openml}. "
+        f"Set {VARIABLE} to a folder that contains {name}.npz{online}."
     )
 
 
@@ -179,7 +207,7 @@ def _from_sklearn(name: str, bunch: Any) -> Dataset:
 
 
 def _uci_iris() -> Any:
-    """scikit-learn's iris with rows 35 and 38 as in the UCI table."""
+    """Return scikit-learn's iris data with rows 35 and 38 as in the UCI table."""
     bunch = shipped.load_iris()
     bunch.data = bunch.data.copy()
     bunch.data[34, 3], bunch.data[37, 1], bunch.data[37, 2] = 0.1, 3.1, 1.5
@@ -187,8 +215,12 @@ def _uci_iris() -> Any:
 
 
 def _read_npz(name: str, file: Path) -> Dataset:
-    """Arrays X (n, D), y (n,) and perhaps is_test (n,), or X_train, y_train, X_test, y_test; class_names (C,) if y
-    holds codes 0 .. C-1; feature_names (D,). Without class_names, floats are regression targets, all else is labels."""
+    """Read a data set from an .npz file.
+
+    The arrays are X (n, D), y (n,) and optionally is_test (n,), or X_train, y_train, X_test, y_test; class_names (C,) if y
+    contains class numbers 0 .. C-1; optionally feature_names (D,). Without class_names, floats are regression targets and
+    all other types are labels.
+    """
     with np.load(file, allow_pickle=False) as stored:
         arrays = {key: stored[key] for key in stored.files}
     parts = ("X", "y") if "X" in arrays else ("X_train", "y_train", "X_test", "y_test")
@@ -220,7 +252,7 @@ def _from_openml(name: str, twin: Twin, bunch: Any) -> Dataset:
     complete = np.isfinite(X).all(axis=1)
     source = twin.source + (f"; {np.sum(~complete)} rows with missing values dropped" if not complete.all() else "")
     class_names = np.unique(y).tolist()
-    if twin.labels and set(class_names) <= set(twin.labels):  # all or none: half a translation would mix two codings
+    if twin.labels and set(class_names) <= set(twin.labels):  # translating only some labels would mix two codings
         y = np.array([twin.labels[label] for label in y])
         class_names = [label for label in twin.labels.values() if label in y]
     features = tuple(bunch.feature_names[j] for j in kept)
@@ -316,7 +348,7 @@ CATALOGUE = {
         "MNIST digits: 60000 + 10000 × 784, 10 classes [SLH, V]",
         openml=Twin(554, "the same images; the first 60000 rows are the training part", n_train=60000),
     ),
-    "nycflights13": Entry("flights from New York, delays: 273853 × 8, 3 classes [stands in for V's]", (263853, 10000)),
+    "nycflights13": Entry("flights from New York, delays: 273853 × 8, 3 classes [replaces V's]", (263853, 10000)),
     "pumadyn32nm": Entry("robot arm, regression: 7168 + 1024 × 32 [SLH]"),
     "ripley": Entry("Ripley's synthetic data: 250 + 1000 × 2, 2 classes"),
     "banana": Entry(

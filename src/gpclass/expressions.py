@@ -1,10 +1,10 @@
-"""Kernels from text: `parse_kernel("rbf-ard + linear", n_columns=4)`.
+"""Kernels written as text: `parse_kernel("rbf-ard + linear", n_columns=4)`.
 
     expression = term + term + …      term = factor * factor * …      factor = name, or ( expression )
 
-Names are short names of kernels, with "-ard" where each column may have its own lengthscale. Nothing is evaluated.
-Starting values suit standardised columns: prior variances near 4, lengthscales of the typical distance between rows. In a
-product only the first factor's variance is free, as only the product of all is seen.
+Names are short names of kernels; "-ard" means one lengthscale per column. The text is parsed, never evaluated as Python.
+Starting values suit standardised columns: prior variances near 4, lengthscales equal to the typical distance between rows.
+In a product only the variance of the first factor is free, since only the product of the variances has an effect.
 """
 
 from __future__ import annotations
@@ -41,20 +41,40 @@ KERNELS: dict[str, Any] = {
     "constant": Constant,
     "white": White,
 }
-LONGEST, DEEPEST = 2000, 30  # characters, and parentheses in each other
-VARIANCE = 4.0  # latent values of ±2 make an ordinary, learnable problem
+LONGEST, DEEPEST = 2000, 30  # largest number of characters, and of nested parentheses
+VARIANCE = 4.0  # latent values of about ±2, a good starting point for learning
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[+*()])")
 
 
 def kernel_names() -> list[str]:
-    """All names that expressions may use."""
+    """Return all kernel names that expressions may use."""
     return [name + suffix for name in KERNELS for suffix in (("", "-ard") if _may_be_ard(name) else ("",))]
 
 
 def parse_kernel(text: str, n_columns: int, distance: float | None = None) -> Kernel:
-    """The kernel that an expression stands for, for inputs of `n_columns` columns that lie `distance` apart."""
+    """Return the kernel that an expression describes.
+
+    Parameters
+    ----------
+    text : str
+        Sums and products of kernel names, such as "rbf-ard + linear".
+    n_columns : int
+        Number of input columns.
+    distance : float, optional
+        Typical distance between rows, the starting value of lengthscales. By default that of standardised columns.
+
+    Returns
+    -------
+    Kernel
+        The kernel with its starting values.
+
+    Raises
+    ------
+    ValueError
+        If the expression is not valid.
+    """
     if len(text) > LONGEST:
-        raise ValueError(f"a kernel expression may have {LONGEST} characters, not {len(text)}")
+        raise ValueError(f"a kernel expression may have at most {LONGEST} characters; got {len(text)}")
     parser = _Parser(_tokens(text), n_columns, distance or float(np.sqrt(2 * n_columns)))
     kernel = parser.sum(0)
     if parser.rest:
@@ -77,6 +97,8 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
+    """A recursive-descent parser with one method per rule of the grammar above."""
+
     def __init__(self, tokens: list[str], n_columns: int, distance: float) -> None:
         self.rest, self.n_columns, self.distance = tokens, n_columns, distance
 
@@ -96,14 +118,14 @@ class _Parser:
     def factor(self, depth: int, variance: float) -> Kernel:
         if self._take("("):
             if depth >= DEEPEST:
-                raise ValueError(f"a kernel expression may have {DEEPEST} parentheses in each other, not more")
+                raise ValueError(f"a kernel expression may have at most {DEEPEST} nested parentheses")
             inside = self.sum(depth + 1)
             if not self._take(")"):
                 raise ValueError("a parenthesis of the kernel expression is not closed")
             return inside
         if not self.rest or self.rest[0] in "+*)":
-            found = f"{self.rest[0]!r}" if self.rest else "its end"
-            raise ValueError(f"the kernel expression has {found} where a kernel should be, such as 'rbf' or 'linear'")
+            found = f"has {self.rest[0]!r}" if self.rest else "ends"
+            raise ValueError(f"the kernel expression {found} where a kernel is expected, such as 'rbf' or 'linear'")
         return self._leaf(self.rest.pop(0).lower(), variance)
 
     def _take(self, symbol: str) -> bool:
@@ -125,7 +147,7 @@ class _Parser:
                 return Constant(variance=min(variance, 1.0))
             case "white":
                 return White(variance=0.1 if variance > 1 else variance)
-            case "linear":  # x·z is near D
+            case "linear":  # x·x is near D
                 scale: Any = float(np.sqrt(D))
                 return Linear([scale] * D, variance) if name != short else Linear(1.0, variance / D)
             case "polynomial":

@@ -1,10 +1,11 @@
-"""Writing files: a reader sees the old file or the new one, never a part.
+"""Atomic writing of files: a reader sees the old file or the new one, never a part.
 
 `replacing(path)` writes to a temporary file in the same folder and renames it to `path` at the end. The temporary name is
-unique, so threads and processes may write to one path at once; the last one to finish wins. Permissions of an existing
-file are kept, symbolic links are followed. An error or a full disc leaves the old file as it was and no temporary file. A
-process that is killed leaves its temporary file behind; the next one that writes to the same path removes it. To tell
-such leftovers from files in use, a writer holds a lock on its temporary file, which the system releases when it dies.
+unique, so several threads and processes may write to one path at the same time; the last one to finish wins. Permissions of
+an existing file are kept, and symbolic links are followed. After an error or on a full disc, the old file is unchanged and
+the temporary file is removed. A process that is killed leaves its temporary file behind; the next process that writes to the
+same path removes it. A writer holds a lock on its temporary file, which the system releases when the process ends: the lock
+distinguishes files in use from leftovers.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-SHOWN = 40  # characters of the file's name in the temporary one: systems limit names to 255 bytes
-TRIES = 100  # temporary files made before giving up
-STALE = 86400  # seconds after which a temporary file counts as left over where there are no locks
+SHOWN = 40  # characters of the file name kept in the temporary name: systems limit names to 255 bytes
+TRIES = 100  # attempts to create a temporary file
+STALE = 86400  # age in seconds at which a temporary file is a leftover, on systems without locks
 NO_ROOM = {
     errno.ENOSPC: "the disc is full",
     errno.EDQUOT: "the quota is used up",
@@ -37,20 +38,26 @@ NO_ROOM = {
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
-    """Open a file that takes the place of `path` when the block ends without an error.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
     Parameters
     ----------
     path : str or path-like
         The file to write. Devices and pipes are written to directly.
-    mode : {"wb", "w"}
+    mode : {"wb", "w"}, default="wb"
+        Whether bytes or text are written.
     **options
         Passed to `open`: encoding, newline, errors.
+
+    Yields
+    ------
+    file object
+        The temporary file, open for writing.
 
     Raises
     ------
     OSError
-        As `check_writable` raises; or if the disc is full, and then the old file is unchanged.
+        If `check_writable` raises it, or if the disc is full; the old file is then unchanged.
     """
     target = check_writable(path)
     if is_special(target):
@@ -80,10 +87,10 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", **options: Any) ->
 
 
 def check_writable(path: str | os.PathLike[str]) -> Path:
-    """Raise an OSError that says why, unless `path` can be written; returns the file that symbolic links lead to."""
+    """Raise an OSError that says why if `path` cannot be written; return the path with symbolic links resolved."""
     shown = os.fspath(path)
     if is_special(path):
-        return Path(path)  # what /dev/stdout leads to need not have a name
+        return Path(path)  # the target of /dev/stdout may have no name
     target = Path(os.path.realpath(path))
     folder = target.parent
     if not folder.exists():
@@ -102,7 +109,7 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is a device, a pipe or a socket."""
+    """Return whether `path` is a device, a pipe or a socket."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -111,12 +118,12 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete temporary files of writers to `target` that have died."""
+    """Delete the temporary files that killed processes left beside `target`."""
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\.part")
     with os.scandir(target.parent) as entries:
         found = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in found:
-        with suppress(OSError):  # another process was faster, or the file is not ours to delete
+        with suppress(OSError):  # another process deleted it first, or permission is missing
             if entry.is_file(follow_symlinks=False) and _abandoned(entry):
                 os.unlink(entry.path)
 
@@ -126,7 +133,7 @@ def _abandoned(entry: os.DirEntry[str]) -> bool:
         return time.time() - entry.stat().st_mtime > STALE
     descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the writer lives, or without locks at all
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the writer runs, or without locks
         return True
     except OSError:
         return False
@@ -139,7 +146,7 @@ def _prefix(target: Path) -> str:
 
 
 def _created(draft: Path, target: Path) -> int:
-    """A new, locked file with the permissions of `target`, open for writing."""
+    """Create and lock a file with the permissions of `target`; return its descriptor, open for writing."""
     before = target.stat() if target.exists() else None
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     for _ in range(TRIES):
@@ -152,9 +159,9 @@ def _created(draft: Path, target: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # between creation and lock another process took it for a leftover
+        os.close(descriptor)  # between creation and lock, another process deleted it as a leftover
         draft.unlink(missing_ok=True)
-    raise OSError(errno.EAGAIN, "Temporary files vanish as soon as they are made", str(target.parent))
+    raise OSError(errno.EAGAIN, "Temporary files are deleted as soon as they are created", str(target.parent))
 
 
 def _locked(descriptor: int) -> bool:
@@ -164,7 +171,7 @@ def _locked(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: then nobody removes leftovers either
+    except OSError:  # a file system without locks: leftovers are not removed there
         return True
     return True
 
@@ -177,7 +184,7 @@ def _is(path: Path, descriptor: int) -> bool:
 
 
 def _keep_permissions(descriptor: int, before: os.stat_result) -> None:
-    """Owner, group and mode as before; where the group cannot be kept it may do only what everybody may."""
+    """Set owner, group and mode as before. If the group cannot be set, it gets the permissions of other users."""
     mode = stat.S_IMODE(before.st_mode) & 0o777
     if not hasattr(os, "fchmod"):
         return
@@ -188,7 +195,7 @@ def _keep_permissions(descriptor: int, before: os.stat_result) -> None:
         except OSError:
             mode = mode & ~0o070 | (mode & 0o007) << 3
     if now.st_uid != before.st_uid:
-        with suppress(OSError):  # only root may give files away
+        with suppress(OSError):  # only root may change the owner
             os.fchown(descriptor, before.st_uid, -1)
     os.fchmod(descriptor, mode)
 
@@ -200,10 +207,10 @@ def _closed(descriptor: int) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power failure."""
+    """Flush the folder to disc, so that a rename survives a power failure."""
     if fcntl is None:
         return
-    with suppress(OSError):  # some file systems do not offer it
+    with suppress(OSError):  # some file systems do not support it
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""The scikit-learn face of regression with Gaussian noise: exact, or on an active set."""
+"""GPRegressor, a scikit-learn estimator for regression with Gaussian noise: exact, or on an active set."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .learning import (
 from .likelihoods import Gaussian
 from .sparse import IVM
 
-ENGINES: dict[str, Any] = {"exact": EP, "ivm": IVM}  # Gaussian sites are right at once, so that EP is exact
-BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
-QUIET = 0.1  # noise variance that learning starts from, of targets with unit variance
+ENGINES: dict[str, Any] = {"exact": EP, "ivm": IVM}  # with Gaussian noise EP is exact
+BATCH = 2048  # rows predicted at a time, to limit memory
+QUIET = 0.1  # starting value of the noise variance, for targets with unit variance
 
 
 def _has_active_set(model: GPRegressor) -> bool:
@@ -42,45 +42,67 @@ def _has_active_set(model: GPRegressor) -> bool:
 
 
 class GPRegressor(RegressorMixin, BaseEstimator):
-    """Gaussian process regression with Gaussian noise, whose variance is learned along with the kernel.
+    """Gaussian process regression with Gaussian noise. The noise variance is learned together with the kernel.
 
     Parameters
     ----------
-    kernel : Kernel, scikit-learn kernel or None
-        Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
-        median distance between rows, and variance 1. Its variance is in units of the targets' (see `normalize_y`).
-    inference : "exact", "ivm" or an engine
-        "ivm" is the informative vector machine, for many rows: exact regression on a few of them that all have a say in
-        choosing; `IVM(active=500)` sets how many.
-    noise_variance : float or None
-        Variance of the noise, also the starting point of learning, in units of the targets' variance; None starts at 0.1.
-    priors : "weak", None, prior object, function or dict
+    kernel : Kernel or scikit-learn kernel, optional
+        Covariance function and starting point of learning. The default is an RBF with variance 1 and one lengthscale,
+        which starts at the median distance between rows. The variance is relative to that of the targets (see
+        `normalize_y`).
+    inference : {"exact", "ivm"} or Engine, default="exact"
+        "ivm" is the informative vector machine, for large data: exact regression on an active set of rows chosen from all
+        rows. `IVM(active=500)` sets the size of the active set.
+    noise_variance : float, optional
+        Variance of the noise, relative to that of the targets, and starting point of learning. The default is 0.1.
+    priors : "weak", None, prior object, function or dict, default="weak"
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
-    optimizer : "lbfgs" or None
-        None keeps kernel and noise as given. (IVM has a search of its own.)
-    n_restarts : int
-        Further runs of the optimiser from random starts; the best of all runs is kept.
-    max_iter : int
-        Iterations of the optimiser, per run; IVM has `major` and `minor` instead.
-    normalize_y : bool
-        Whether targets are centred and scaled to unit variance first; predictions are in the original units all the same.
-    random_state : int, RandomState or None
-        For the restarts (and for the subset that the median distance is taken from, above 1000 rows).
-    verbose : int
+    optimizer : {"lbfgs", None}, default="lbfgs"
+        None keeps kernel and noise fixed. (IVM has its own search.)
+    n_restarts : int, default=0
+        Additional runs of the optimiser from random starts; the best run is kept.
+    max_iter : int, default=100
+        Iterations of the optimiser per run; IVM has `major` and `minor` instead.
+    normalize_y : bool, default=True
+        Whether to centre the targets and scale them to unit variance before fitting. Predictions are in the original
+        units.
+    random_state : int, RandomState or None, default=None
+        Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
+    verbose : int, default=0
         1 shows a progress line on stderr.
 
     Attributes
     ----------
-    kernel_, likelihood_, inference_ : what the fit ended with, in units of the scaled targets
-    posterior_ : the engine's fit
-    noise_variance_ : of the targets, in their own units
-    log_evidence_ : log p(y | X, hyperparameters), of the targets in their own units
-    n_iter_, history_ : iterations of the optimiser, and its evaluations
-    inputs_ : the inputs that predictions rest on: the training rows, or the active ones
-    active_indices_ : which training rows these are, with IVM
-    target_mean_, target_scale_ : centre and unit of the targets that the posterior is of (see `normalize_y`)
-    n_samples_seen_ : rows taken in so far
-    n_features_in_, feature_names_in_ : as in scikit-learn
+    kernel_ : Kernel
+        The learned kernel, in units of the scaled targets.
+    likelihood_ : Gaussian
+        The likelihood with the learned noise variance, in units of the scaled targets.
+    inference_ : Engine
+        The engine.
+    posterior_ : Fit
+        The fit of the engine.
+    noise_variance_ : float
+        The learned noise variance, in units of the targets.
+    log_evidence_ : float
+        log p(y | X, hyperparameters), in units of the targets.
+    n_iter_ : int
+        Number of iterations of the optimiser.
+    history_ : list of Step
+        The evaluations of the optimiser.
+    inputs_ : ndarray of shape (n_inputs, n_features_in_)
+        The inputs used for predictions: the training rows or the active rows.
+    active_indices_ : ndarray of shape (n_active,)
+        Row numbers of the active rows (IVM only).
+    target_mean_ : float
+        Centre of the targets (0 without `normalize_y`).
+    target_scale_ : float
+        Scale of the targets (1 without `normalize_y`).
+    n_samples_seen_ : int
+        Number of training rows so far.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the inputs, if X was a data frame.
 
     Examples
     --------
@@ -117,7 +139,20 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X, y) -> GPRegressor:
-        """Learn hyperparameters and the posterior. X (n, D), y (n,) numbers."""
+        """Learn the hyperparameters and compute the posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            Training inputs.
+        y : array-like of shape (n,)
+            Targets.
+
+        Returns
+        -------
+        GPRegressor
+            The fitted estimator itself.
+        """
         check_search(self)
         X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
         engine = self._engine()
@@ -125,9 +160,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
             warn_if_too_large(len(X), others=("ivm",))
         self._set_scale(y)
         objective, starts = self._objective(X, (y - self.target_mean_) / self.target_scale_, engine)
-        if np.all(y == y[0]):  # noise of no variance explains them, however small it is: there is no maximum
+        if np.all(y == y[0]):  # the evidence grows without bound as the noise variance goes to 0
             warnings.warn(
-                "all targets are equal: kernel and noise variance are kept as given, there is nothing to learn them from",
+                "all targets are equal: kernel and noise variance cannot be learned and are kept as given",
                 UserWarning,
                 stacklevel=2,
             )
@@ -145,9 +180,21 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     @available_if(_has_active_set)
     def partial_fit(self, X, y) -> GPRegressor:
-        """Take in further rows by assumed-density updates of the active set; IVM only. The first call is `fit`.
+        """Update the active set with more rows by assumed-density updates (IVM only). The first call is `fit`.
 
-        Hyperparameters, and the centre and scale of the targets, stay those of the first call.
+        The hyperparameters and the centre and scale of the targets remain those of the first call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            New inputs.
+        y : array-like of shape (n,)
+            Their targets.
+
+        Returns
+        -------
+        GPRegressor
+            The estimator itself.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
@@ -165,7 +212,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     def _engine(self):
         if isinstance(self.inference, str):
             if self.inference not in ENGINES:
-                raise ValueError(f"inference={self.inference!r} is not known. Names are: {', '.join(ENGINES)}.")
+                raise ValueError(f"inference={self.inference!r} is not known. Known names: {', '.join(ENGINES)}.")
             return ENGINES[self.inference]()
         if not isinstance(self.inference, Engine):
             known = ", ".join(map(repr, ENGINES))
@@ -181,7 +228,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         distance, spread = typical_distance(X, rng), column_spread(X)
         kernel = RBF(lengthscale=distance, variance=1.0) if self.kernel is None else as_kernel(self.kernel)
         likelihood = Gaussian(QUIET if self.noise_variance is None else self.noise_variance)
-        kernel(X[:1])  # tells if the kernel was made for another number of columns
+        kernel(X[:1])  # raises if the kernel is for another number of columns
         priors = resolve_priors(self.priors, [*kernel.names, *likelihood.names], spread=spread)
         objective = Objective(X, y, kernel, likelihood, engine, priors)
         if self.optimizer is None:
@@ -194,7 +241,18 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         self.log_evidence_ = self.posterior_.log_evidence - len(self.posterior_.y) * np.log(self.target_scale_)
 
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance, each (m,), of the function without noise at X (m, D)."""
+        """Return the mean and variance of the function without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        mean, var : ndarray of shape (m,)
+            Mean and variance of the latent function.
+        """
         check_is_fitted(self)
         X = validated(self, X, dtype=np.float64, reset=False)
         kernel: Kernel = self.kernel_
@@ -204,6 +262,21 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         return self.target_mean_ + self.target_scale_ * mean, self.target_scale_**2 * var
 
     def predict(self, X, return_std: bool = False) -> Any:
-        """(m,) expected targets; with `return_std` also their standard deviations, noise included."""
+        """Return the predicted targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+        return_std : bool, default=False
+            Whether to return the standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,)
+            Expected targets.
+        std : ndarray of shape (m,)
+            Standard deviations of the targets, including noise; only with `return_std`.
+        """
         mean, var = self.latent(X)
         return (mean, np.sqrt(var + self.noise_variance_)) if return_std else mean

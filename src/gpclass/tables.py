@@ -1,15 +1,16 @@
-"""Tables of mixed columns: reading files, and turning rows into numbers that a Gaussian process can take.
+"""Tables with columns of different types: reading files, and encoding rows as numbers.
 
-`read_table` reads CSV, TSV and Parquet files; `split_target` takes the labels off; `TableEncoder` is a scikit-learn
-transformer from data frames to arrays: numbers as they are, booleans as 0 and 1, text as one column per level. Nothing is
-guessed: what cannot be used (dates, empty cells, text among numbers) is refused with row, column and what to do.
+`read_table` reads CSV, TSV and Parquet files; `split_target` separates inputs and labels; `TableEncoder` is a scikit-learn
+transformer from data frames to arrays: numbers are unchanged, booleans become 0 and 1, text becomes one column per level.
+Nothing is guessed: unusable cells (dates, empty cells, text among numbers) raise an error that names the row, the column and
+the remedy.
 
-A row is named by the index of its frame. In frames of `read_table` that is the line of the file, header not counted: the
-first row after the header is 1. `with_ids` adds the text of an id column: "7 (patient 12)". Other frames keep the index that
-they have, so that `frame.loc` finds the row.
+The name of a row is its entry in the index of the frame. `read_table` uses the line in the file, header not counted: the
+first row after the header is 1. `with_ids` adds the text of an id column: "7 (patient 12)". Other frames keep their index,
+so that `frame.loc` finds the row.
 
-Text that a spreadsheet would run as a formula is written to CSV and TSV files with an apostrophe before it, and read back
-without: see `guarded`.
+Text that a spreadsheet would run as a formula is written to CSV and TSV files with a leading apostrophe, which is removed
+when the file is read: see `guarded`.
 """
 
 from __future__ import annotations
@@ -36,35 +37,50 @@ from sklearn.utils.validation import check_is_fitted
 from .files import replacing
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".tab": "\t", ".txt": "\t,;"}  # candidates, the first is the default
-LARGEST = 1e150  # numbers whose squares are still finite
-MANY_LEVELS = 50  # of a column of text, where they also make up more than half of the rows: names, not categories
-MANY_CLASSES = 50  # of the target, where they also make up more than a quarter of the rows
-# so that all digits count; later versions do so by themselves
+LARGEST = 1e150  # larger numbers may have infinite squares
+MANY_LEVELS = 50  # a text column with more levels, and more than half as many levels as rows, holds names, not categories
+MANY_CLASSES = 50  # a target with more classes, and more than a quarter as many classes as rows, is not a label
+# read all digits exactly; the default of later versions of pandas
 EXACT: Any = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
 DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}:\d{2}(:\d{2}.*)?)\s*")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
-FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what spreadsheets run, and the same with apostrophes before it
+FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what spreadsheets run, also with leading apostrophes
 PLAIN_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 BLANK_LINE = re.compile(r"[\r\n][ \t]*[\r\n](?<!\r\n)|^[ \t]*[\r\n]")
 
 
 class TableError(ValueError):
-    """A table, or a file that should be one, cannot be used; the message says where and what to do."""
+    """A table or a table file cannot be used; the message says where and what to do."""
 
 
 class UnseenLevelWarning(UserWarning):
-    """Rows have a level of a categorical column that training data did not have."""
+    """A categorical column has a level that the training data did not have."""
 
 
 # files ----------------------------------------------------------------------------------------------------------------
 
 
 def read_table(path: str | os.PathLike[str], text: Iterable[str] = (), target: str | None = None) -> pd.DataFrame:
-    """A data frame from a .csv, .tsv or .parquet file; text files also as .gz. Columns named in `text` are not parsed.
+    """Read a data frame from a .csv, .tsv or .parquet file; text files may be compressed (.gz).
 
-    Labels in column `target` that are different texts but one number, such as 01 and 1, are refused.
+    Parameters
+    ----------
+    path : str or path-like
+        The file to read.
+    text : iterable of str, optional
+        Columns to read as text, even if they look like numbers.
+    target : str, optional
+        Column of labels. Labels that are different texts for one number, such as 01 and 1, raise an error.
 
-    The index holds the line of each row in the file, header not counted.
+    Returns
+    -------
+    DataFrame
+        Its index holds the line of each row in the file, header not counted.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read; the message says where and why.
     """
     path = Path(path)
     if not path.exists():
@@ -86,7 +102,15 @@ def read_table(path: str | os.PathLike[str], text: Iterable[str] = (), target: s
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Write a data frame in the format that the name of the file asks for."""
+    """Write a data frame, without its index, in the format given by the extension of the file name.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    path : str or path-like
+        A .csv, .tsv or .parquet file; text files may be compressed (.gz). An existing file is replaced.
+    """
     path = Path(path)
     kind = _kind(path)
     if kind == ".parquet":
@@ -100,33 +124,33 @@ def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def csv_text(frame: pd.DataFrame, separator: str = ",") -> str:
-    """A data frame as the text of a CSV file, without its index."""
+    """Return a data frame as the text of a CSV file, without its index."""
     frame = _guarded_frame(frame)
-    # a carriage return ends a line, but not every version of Python puts quotes around it
+    # a carriage return ends a line, but some versions of Python do not quote it
     returns = any("\r" in cell for name in frame for cell in (name, *_text_cells(frame[name])))
     quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
     return frame.to_csv(index=False, sep=separator, quoting=quoting, lineterminator="\n")
 
 
 def check_table_path(path: str | os.PathLike[str]) -> None:
-    """Raise TableError if the name of the file is not one that `write_table` can write."""
+    """Raise TableError if `write_table` does not support the extension of the file name."""
     if _kind(Path(path)) == ".parquet":
         _needs_pyarrow()
 
 
 def guarded(text: str) -> str:
-    """Text as it is written to CSV: with an apostrophe before it if a spreadsheet could run it as a formula.
+    """Return text as it is written to CSV: with a leading apostrophe if a spreadsheet could run it as a formula.
 
-    That is text which begins with = + - @, a tab or a carriage return, unless it is a plain number such as -1. Text that
-    begins with apostrophes before one of these gets one more, so that `unguarded` can undo all.
+    Such text begins with = + - @, a tab or a carriage return and is not a plain number such as -1. Text with apostrophes
+    before one of these characters gets one more, so that `unguarded` restores the original.
     """
     return f"'{text}" if FORMULA.match(text) and not PLAIN_NUMBER.fullmatch(text) else text
 
 
 def unguarded(texts: Sequence[Any]) -> list[Any]:
-    """The cells of a column as they were before `guarded`; what is not text stays as it is.
+    """Return the cells of a column without the apostrophes of `guarded`; cells that are not text are unchanged.
 
-    A column in which any text begins as a formula was not written by `write_table`, and is left alone.
+    If any text begins like a formula, `write_table` did not write the column, and it is returned unchanged.
     """
     if any(isinstance(text, str) and guarded(text) != text and not _is_guarded(text) for text in texts):
         return list(texts)
@@ -143,7 +167,7 @@ def _guarded_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_texts(frame: pd.DataFrame, change: Any) -> pd.DataFrame:
-    """The frame with `change` applied to the cells of each column that holds text, where it makes a difference."""
+    """Return the frame with `change` applied to the cells of each text column."""
     changed = {}
     for place, dtype in enumerate(frame.dtypes):
         if not _may_hold_text(dtype):
@@ -175,7 +199,7 @@ def _kind(path: Path) -> str:
     if kind in SEPARATORS or (kind == ".parquet" and not packed):
         return kind
     hint = " Save the sheet as CSV." if kind in (".xlsx", ".xls", ".ods") else ""
-    raise TableError(f"{path}: tables are read from and written to .csv, .tsv (also .gz) and .parquet files.{hint}")
+    raise TableError(f"{path}: supported table files are .csv, .tsv (also .gz) and .parquet.{hint}")
 
 
 def _needs_pyarrow() -> None:
@@ -209,7 +233,7 @@ def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.
     _check_names(names, path)
     settings: Any = {"sep": separator, "header": 0, "names": names, "index_col": False, "skipinitialspace": True, **EXACT}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # it is about rows longer than the header
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # raised for rows longer than the header
         as_text = {name: str for name in names if name in text}
         try:
             frame = pd.read_csv(io.StringIO(content, newline=""), low_memory=False, dtype=as_text, **settings)
@@ -224,13 +248,13 @@ def _read_text(path: Path, kind: str, text: set[str], target: str | None) -> pd.
 
 
 def _refuse_merged(labels: pd.Series, texts: pd.Series, path: Path) -> None:
-    """Two texts for one label."""
+    """Raise TableError if two different texts are the same label."""
     different = pd.DataFrame({"label": labels, "text": texts}).drop_duplicates()
     twice = different[different["label"].duplicated(keep=False)].sort_values(["label", "text"])["text"].tolist()
     if twice:
         raise TableError(
-            f"{path}: labels {_cut(twice[0])} and {_cut(twice[1])} of the target {labels.name!r} are the same number; write "
-            "them alike if they mean the same, otherwise with a letter"
+            f"{path}: labels {_cut(twice[0])} and {_cut(twice[1])} of the target {labels.name!r} are the same number. "
+            "If they are the same class, write them identically; otherwise add a letter"
         )
 
 
@@ -239,17 +263,17 @@ def _lines(n: int) -> pd.RangeIndex:
 
 
 def _numbered(content: str, separator: str, n: int, path: Path) -> pd.Index:
-    """(n,) places of the rows in the file as a spreadsheet counts them: blank lines count, the header does not."""
+    """Return the line (n,) of each row in the file as a spreadsheet counts them: with blank lines, without the header."""
     if not BLANK_LINE.search(content):
         return _lines(n)
     places = [place for place, _ in _records(content, separator)]
     if len(places) != n + 1:
-        raise TableError(f"{path} has blank lines between which rows cannot be counted; remove the blank lines")
+        raise TableError(f"{path} has blank lines, and its rows cannot be counted; remove the blank lines")
     return pd.Index(places[1:], dtype=np.int64)
 
 
 def _records(content: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The header, which is at place 0, and the rows, each with its place."""
+    """Yield the line number and the cells of the header, whose number is 0, and of each row."""
     header = None
     for number, cells in enumerate(csv.reader(io.StringIO(content, newline=""), delimiter=separator, skipinitialspace=True)):
         if len(cells) > 1 or (cells and cells[0].strip()):
@@ -261,13 +285,13 @@ def _refuse_long_rows(content: str, separator: str, n_names: int, path: Path) ->
     for place, cells in _records(content, separator):
         if len(cells) > n_names:
             raise TableError(
-                f"{path}: row {place} has {len(cells)} cells, but the header {n_names}; put quotes around text that "
+                f"{path}: row {place} has {len(cells)} cells, but the header has {n_names}; put quotes around text that "
                 f"contains {separator!r}"
             )
 
 
 def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The frame without its id column `name`, whose text joins the names of the rows: "7 (patient 12)"."""
+    """Return the frame without its id column `name`; its text is added to the index: "7 (patient 12)"."""
     if name not in frame.columns:
         raise TableError(f"there is no id column {name!r}{_meant(name, frame.columns)}; there are {_listed(frame.columns)}")
     ids = frame[name]
@@ -281,11 +305,11 @@ def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def _check_names(names: Sequence[str], path: Path) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TableError(f"{path} has more than one column called {', '.join(map(repr, twice))}; give each its own name")
+        raise TableError(f"{path} has more than one column called {', '.join(map(repr, twice))}; give each a different name")
 
 
 def _without_row_numbers(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """A first column without a name is dropped if it counts the rows, as R and pandas write it."""
+    """Drop a column without a name if it contains row numbers, as R and pandas write them; otherwise raise TableError."""
     counts = frame[""].to_numpy()
     if types.is_integer_dtype(frame[""].dtype) and any(np.array_equal(counts, np.arange(len(frame)) + k) for k in (0, 1)):
         return frame.drop(columns="")
@@ -296,22 +320,40 @@ def _without_row_numbers(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def split_target(frame: pd.DataFrame, target: str) -> tuple[pd.DataFrame, np.ndarray]:
-    """The other columns, and the labels in column `target`: text, whole numbers or booleans."""
+    """Return the inputs and the labels of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    target : str
+        Column of labels: text, whole numbers or booleans.
+
+    Returns
+    -------
+    DataFrame, ndarray of shape (n,)
+        The other columns, and the labels.
+
+    Raises
+    ------
+    TableError
+        If there is no such column, or it cannot be used as labels.
+    """
     if target not in frame.columns:
         raise TableError(f"there is no column {target!r}{_meant(target, frame.columns)}; there are {_listed(frame.columns)}")
     labels, rest = frame[target], frame.drop(columns=target)
     if not len(rest.columns):
-        raise TableError(f"{target!r} is the only column: there is nothing to predict it from")
+        raise TableError(f"{target!r} is the only column; there are no inputs to predict it from")
     return rest, checked_labels(labels, target)
 
 
 def checked_labels(labels: pd.Series, target: str) -> np.ndarray:
-    """Labels as an array of text, integers or booleans."""
+    """Return labels as an array of text, integers or booleans; raise TableError if they cannot be used."""
     empty = labels.isna().to_numpy()
     if empty.any():
         raise TableError(
             f"the target {target!r} is empty in row {labels.index[int(np.argmax(empty))]}{_and_more(empty)}; "
-            "rows without a label cannot be learned from: remove them"
+            "remove rows without a label"
         )
     y = _label_array(labels, target)
     n_classes = len(np.unique(y))
@@ -332,18 +374,18 @@ def _label_array(labels: pd.Series, target: str) -> np.ndarray:
         if odd.any():
             first = int(np.argmax(odd))
             raise TableError(
-                f"the target {target!r} holds measurements, not labels: row {labels.index[first]} has {numbers[first]:g}. "
-                "Labels are text, whole numbers or booleans; for measurements there is GPRegressor in Python"
+                f"the target {target!r} has measurements, not labels: row {labels.index[first]} has {numbers[first]:g}. "
+                "Labels are text, whole numbers or booleans; for measurements use GPRegressor in Python"
             )
         return numbers.astype(np.int64)
     values = labels.tolist()
     if types.is_datetime64_any_dtype(labels.dtype) or not all(isinstance(v, (str, bool, int)) for v in values):
-        raise TableError(f"the target {target!r} holds {type(values[0]).__name__} values; labels are text or whole numbers")
+        raise TableError(f"the target {target!r} has {type(values[0]).__name__} values; labels are text or whole numbers")
     return np.array([str(v) for v in values])
 
 
 def labels_as_trained(y: np.ndarray, classes: np.ndarray, target: str) -> np.ndarray:
-    """Labels of another table in the type of a model's classes, compared as text."""
+    """Return labels of another table as classes of a model; they are compared as text."""
     known = {str(label): label for label in classes.tolist()}
     strangers = sorted({str(label) for label in y.tolist()} - set(known))
     if strangers:
@@ -356,41 +398,46 @@ def labels_as_trained(y: np.ndarray, classes: np.ndarray, target: str) -> np.nda
 
 @dataclass(frozen=True)
 class Column:
-    """A column as training data had it."""
+    """Description of a column of the training data."""
 
     name: str
     kind: str  # "number", "boolean" or "category"
     levels: tuple[str, ...] = ()  # of a category, sorted
-    fill: float | str | None = None  # for empty cells: the median, the more frequent value, or the most frequent level
+    fill: float | str | None = None  # for empty cells: the median, or the most frequent boolean or level
     median: float = 0.0  # of numbers and booleans
 
     @property
     def width(self) -> int:
+        """Number of encoded columns."""
         return max(1, len(self.levels))
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Data frames to arrays: numbers, 0 and 1 for booleans, one column of 0 and 1 for each level of text columns.
+    """Encode data frames as arrays: numbers, 0 and 1 for booleans, one column of 0 and 1 per level of text columns.
+
+    A level that the training data did not have is encoded as zeros, with an `UnseenLevelWarning`. Tables to predict may have
+    additional columns, and columns in another order.
 
     Parameters
     ----------
-    impute : None or "median"
-        None refuses empty cells. "median" fills them with the median of the column's training values (booleans and text:
-        the most frequent value).
-    target : str or None
-        Column of labels; if a table has it, it is no input.
-    id : str or None
-        Column that identifies rows; if a table has it, it is no input, and it joins the names of the rows.
-
-    A level that training data did not have becomes zeros in all the columns of its kind, with an `UnseenLevelWarning`.
-    Tables to predict may have further columns, and columns in another order.
+    impute : {None, "median"}, default=None
+        None raises an error for empty cells. "median" fills them with the median of the column in the training data
+        (booleans and text: the most frequent value).
+    target : str, optional
+        Column of labels. It is not an input.
+    id : str, optional
+        Column that identifies rows. It is not an input; its text is added to the names of the rows.
 
     Attributes
     ----------
-    columns_ : a tuple of `Column`, one per input column
+    columns_ : tuple of Column
+        Description of each input column.
     row_names_ : ndarray of shape (n,)
-        The names of the training rows: the index of the frame, with the id column's text if there is one.
-    n_features_in_, feature_names_in_ : as in scikit-learn
+        The names of the training rows: the index of the frame, with the text of the id column if there is one.
+    n_features_in_ : int
+        Number of input columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the input columns.
     """
 
     def __init__(self, impute: str | None = None, target: str | None = None, id: str | None = None):
@@ -399,9 +446,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.id = id
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
-        """Learn names, kinds, levels and medians of the columns."""
+        """Learn names, kinds, levels and medians of the columns of a data frame X; y is ignored."""
         if self.impute not in (None, "median"):
-            raise ValueError(f"impute must be None or 'median', but is {self.impute!r}")
+            raise ValueError(f"impute must be None or 'median'; got {self.impute!r}")
         frame = self._inputs(_frame(X))
         if not len(frame):
             raise TableError("the table has no rows")
@@ -413,24 +460,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """(n, D) numbers."""
+        """Return the encoded rows (n, D) of a data frame X."""
         check_is_fitted(self)
         frame = self._in_order(self._named(_frame(X)))
         self._refuse_empty(frame, [c.name for c in self.columns_])
         return np.concatenate([self._encoded(frame[c.name], c) for c in self.columns_], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """A name for each column of the output: "age", "colour=red"."""
+        """Return the names of the encoded columns, such as "age" and "colour=red"."""
         check_is_fitted(self)
         return np.array([f"{c.name}={v}" if v else c.name for c in self.columns_ for v in (c.levels or ("",))], dtype=object)
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns that are to be read as text, whatever they look like."""
+        """Columns to read as text, even if they look like numbers."""
         return [c.name for c in self.columns_ if c.kind == "category"]
 
     def example(self) -> pd.DataFrame:
-        """A row as training data could have had it."""
+        """Return an example row in the format of the training data."""
         return pd.DataFrame({c.name: [c.levels[0] if c.levels else c.median] for c in self.columns_})
 
     def _named(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -462,8 +509,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             columns = [name for name, some in zip(names, empty.any(axis=0), strict=True) if some]
             raise TableError(
                 f"row {frame.index[row]}, column {names[column]!r} is empty or NA{_and_more(empty)}"
-                f"{f' in columns {_listed(columns)}' if len(columns) > 1 else ''}; fill the cells, remove the rows, or fit "
-                'with medians in their place (--impute median; TableEncoder(impute="median"))'
+                f"{f' in columns {_listed(columns)}' if len(columns) > 1 else ''}; fill the cells, remove the rows, or use "
+                'medians instead (--impute median; TableEncoder(impute="median"))'
             )
 
     def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
@@ -478,7 +525,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def row_names(frame: pd.DataFrame) -> np.ndarray:
-    """(n,) the index of a frame as whole numbers or text."""
+    """Return the index (n,) of a frame as whole numbers or text."""
     if types.is_integer_dtype(frame.index.dtype):
         return np.asarray(frame.index, dtype=np.int64)
     return np.array([str(name) for name in frame.index], dtype=str)
@@ -486,7 +533,7 @@ def row_names(frame: pd.DataFrame) -> np.ndarray:
 
 def _frame(X: Any) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame):
-        raise TypeError(f"a pandas DataFrame is needed, with the columns of the training data; got {type(X).__name__}")
+        raise TypeError(f"X must be a pandas DataFrame with the columns of the training data; got {type(X).__name__}")
     names = [str(name) for name in X.columns]
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -495,7 +542,7 @@ def _frame(X: Any) -> pd.DataFrame:
 
 
 def _learned(values: pd.Series) -> Column:
-    """What a column is."""
+    """Return the description of a training column."""
     name = str(values.name)
     present = values.dropna()
     if types.is_datetime64_any_dtype(values.dtype) or types.is_timedelta64_dtype(values.dtype):
@@ -529,24 +576,24 @@ def _refuse_what_is_no_category(texts: list[str], name: str, rows: pd.Index) -> 
     distinct = len(set(texts))
     if distinct > MANY_LEVELS and distinct > len(texts) / 2:
         raise TableError(
-            f"column {name!r} has {distinct} different texts in {len(texts)} rows, such as {_cut(texts[0])}: a name rather "
-            f"than a category. Leave it out (--drop {name}), or let it name the rows (--id {name})"
+            f"column {name!r} has {distinct} different texts in {len(texts)} rows, such as {_cut(texts[0])}: these are "
+            f"names, not categories. Leave the column out (--drop {name}), or use it as row names (--id {name})"
         )
 
 
 def _dates(name: str, first: Any) -> str:
     return (
-        f"column {name!r} holds dates or times, such as {str(first)!r}; turn them into numbers that mean something here "
+        f"column {name!r} contains dates or times, such as {str(first)!r}; convert them to meaningful numbers "
         f"(days since a start, month, hour) or leave the column out (--drop {name})"
     )
 
 
 def _numbers(values: pd.Series, name: str) -> np.ndarray:
-    """Numbers in a column without empty cells."""
+    """Return the numbers in a column without empty cells."""
     if types.is_datetime64_any_dtype(values.dtype):
         raise TableError(_dates(name, values.iloc[0]))
     if types.is_complex_dtype(values.dtype):
-        raise TableError(f"column {name!r} holds complex numbers")
+        raise TableError(f"column {name!r} contains complex numbers")
     try:
         numbers = values.to_numpy(dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -558,7 +605,7 @@ def _numbers(values: pd.Series, name: str) -> np.ndarray:
     large = ~(np.abs(numbers) <= LARGEST)
     if large.any():
         first = int(np.argmax(large))
-        raise TableError(f"row {values.index[first]}, column {name!r} is {numbers[first]:g}: no number to compute with")
+        raise TableError(f"row {values.index[first]}, column {name!r} is {numbers[first]:g}; the limit is ±{LARGEST:g}")
     return numbers
 
 
@@ -575,14 +622,14 @@ def _booleans(values: pd.Series, name: str) -> np.ndarray:
 
 
 def _texts(values: pd.Series, name: str) -> list[str]:
-    """Levels as text; whole numbers without a decimal point."""
+    """Return levels as text; whole numbers have no decimal point."""
     texts = []
     for row, value in zip(values.index, values.tolist(), strict=True):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, (str, bool, int, float, np.generic)):
             kind = type(value).__name__
-            raise TableError(f"row {row}, column {name!r} holds a {kind}; cells must be numbers, booleans or text")
+            raise TableError(f"row {row}, column {name!r} is a {kind}; cells must be numbers, booleans or text")
         texts.append(str(value))
     return texts
 
@@ -597,7 +644,7 @@ def _one_hot(values: pd.Series, column: Column) -> np.ndarray:
         levels = sorted(set(texts[strange].tolist()))
         warnings.warn(
             f"column {column.name!r} has {_listed(levels)} in {int(strange.sum())} of {len(values)} rows; training data had "
-            f"only {_listed(column.levels)}. They count as none of these",
+            f"only {_listed(column.levels)}. The new levels are encoded as zeros",
             UnseenLevelWarning,
             stacklevel=4,
         )

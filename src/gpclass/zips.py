@@ -1,8 +1,9 @@
-"""Reading zip files of arrays that nobody vouches for: every size is checked before memory is taken.
+"""Reading arrays from untrusted zip files: every size is checked before memory is allocated.
 
-`check_sizes` compares what a file would inflate to with its length on disc. `read_array` reads a member in NumPy's `.npy`
-format, whose shape must fit the member's size. NumPy's own reader evaluates the header as Python; this one matches the text
-that NumPy writes and accepts nothing else. Errors of this module are `DamagedFile`; `DAMAGE` are those of zipfile and zlib.
+`check_sizes` compares the inflated size of a file with its size on disc. `read_array` reads a member in NumPy's `.npy`
+format, whose shape must match the size of the member. NumPy's own reader evaluates the header as Python; this one accepts
+only the exact text that NumPy writes. Functions here raise `DamagedFile`; `DAMAGE` lists all exceptions that a damaged file
+can cause.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
-RATIO = 100  # how many times its length on disc a file may inflate to; deflate itself reaches 1000
-FLOOR = 1 << 20  # bytes that any file may inflate to
+RATIO = 100  # largest ratio of inflated size to size on disc; deflate reaches 1000
+FLOOR = 1 << 20  # inflated size in bytes that is always allowed
 CHUNK = 1 << 20  # bytes read at a time
-LONGEST_HEADER = 4096  # of an array, bytes
-LONGEST_TEXT = 1 << 16  # bytes of one entry of an array of text
+LONGEST_HEADER = 4096  # largest size in bytes of an array header
+LONGEST_TEXT = 1 << 16  # largest size in bytes of one entry of a text array
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MAGIC = b"\x93NUMPY"
 HEADER = re.compile(
@@ -31,7 +32,7 @@ HEADER = re.compile(
 
 
 class DamagedFile(ValueError):
-    """A zip file is not what it should be; the message has no path."""
+    """A zip file is damaged or not valid; the message does not contain the path."""
 
 
 DAMAGE: tuple[type[Exception], ...] = (
@@ -41,17 +42,17 @@ DAMAGE: tuple[type[Exception], ...] = (
 
 
 def inflates_too_much(archive: zipfile.ZipFile, length: int, ratio: int = RATIO, floor: int = FLOOR) -> bool:
-    """Whether the members' sizes together are out of proportion to the file's length on disc."""
+    """Return whether the total size of the members is too large for the size of the file on disc."""
     return _total(archive) > floor + ratio * length
 
 
 def check_sizes(archive: zipfile.ZipFile, length: int, ratio: int = RATIO, floor: int = FLOOR) -> None:
-    """Raise DamagedFile unless all members are stored or deflated, and in proportion to the file's length on disc."""
+    """Raise DamagedFile if a member is neither stored nor deflated, or the inflated size is too large."""
     for info in archive.infolist():
         if info.compress_type not in METHODS:
-            raise DamagedFile(f"{info.filename[:80]!r} is compressed by method {info.compress_type}, which is not read")
+            raise DamagedFile(f"{info.filename[:80]!r} is compressed by method {info.compress_type}, which is not supported")
     if inflates_too_much(archive, length, ratio, floor):
-        raise DamagedFile(f"its {length} bytes would inflate to {_total(archive)}, which no file of gpclass does")
+        raise DamagedFile(f"its {length} bytes would inflate to {_total(archive)}, more than any file of gpclass")
 
 
 def _total(archive: zipfile.ZipFile) -> int:
@@ -59,22 +60,25 @@ def _total(archive: zipfile.ZipFile) -> int:
 
 
 def read_bytes(archive: zipfile.ZipFile, name: str, largest: int) -> bytes:
-    """The content of a member of at most `largest` bytes."""
+    """Return the content of a member; raise DamagedFile if it has more than `largest` bytes."""
     info = archive.getinfo(name)
     if info.file_size > largest:
-        raise DamagedFile(f"{name} has {info.file_size} bytes, where {largest} is the most")
+        raise DamagedFile(f"{name} has {info.file_size} bytes; at most {largest} are allowed")
     with archive.open(info) as stream:
         data = stream.read(info.file_size)
         _ended(stream, name)
     if len(data) != info.file_size:
-        raise DamagedFile(f"{name} has {len(data)} bytes, but {info.file_size} were announced")
+        raise DamagedFile(f"{name} has {len(data)} bytes, but the directory says {info.file_size}")
     return data
 
 
 def read_array(
     archive: zipfile.ZipFile, name: str, kinds: str = "biufcUS", longest: int = LONGEST_TEXT
 ) -> tuple[np.ndarray, str]:
-    """An array and the SHA-256 of its member, read in blocks; entries have at most `longest` bytes."""
+    """Return an array and the SHA-256 of its member.
+
+    `kinds` are the allowed kinds of dtype; an entry may have at most `longest` bytes.
+    """
     info = archive.getinfo(name)
     digest = hashlib.sha256()
     with archive.open(info) as stream:
@@ -83,7 +87,7 @@ def read_array(
         if dtype.itemsize > longest:
             raise DamagedFile(f"{name} is an array of {dtype}, whose entries are too long")
         if dtype.hasobject or dtype.kind not in kinds:
-            raise DamagedFile(f"{name} is an array of {dtype}, which is no data of a model or a checkpoint")
+            raise DamagedFile(f"{name} is an array of {dtype}, which models and checkpoints do not contain")
         size = math.prod(shape) * dtype.itemsize
         if dtype.itemsize == 0 or size + len(header) != info.file_size:
             raise DamagedFile(f"{name} has {info.file_size - len(header)} bytes, which does not fit its shape {shape}")
@@ -98,22 +102,22 @@ def read_array(
 
 
 def _header(stream: IO[bytes], name: str) -> tuple[np.dtype, tuple[int, ...], bool, bytes]:
-    """Type, shape and order of an `.npy` file, and the bytes of its header."""
+    """Return dtype, shape, whether the order is Fortran's, and the bytes of the header of an `.npy` file."""
     start = stream.read(8)
     if len(start) < 8 or start[:6] != MAGIC or start[6] not in (1, 2, 3):
-        raise DamagedFile(f"{name} is no array: it does not begin as an .npy file")
+        raise DamagedFile(f"{name} is not an array: it does not begin like an .npy file")
     count = stream.read(2 if start[6] == 1 else 4)
     length = int.from_bytes(count, "little")
     if length > LONGEST_HEADER:
-        raise DamagedFile(f"{name} is no array: its header has {length} bytes")
+        raise DamagedFile(f"{name} is not an array: its header has {length} bytes")
     text = stream.read(length)
     match = HEADER.fullmatch(text.decode("latin-1"))
     if match is None:
-        raise DamagedFile(f"{name} is no array: its header {text[:60]!r} is not one that NumPy writes")
+        raise DamagedFile(f"{name} is not an array: its header {text[:60]!r} is not one that NumPy writes")
     try:
         dtype = np.dtype(match["descr"])
     except (TypeError, ValueError) as error:
-        raise DamagedFile(f"{name} is no array: there is no type {match['descr']!r}") from error
+        raise DamagedFile(f"{name} is not an array: there is no type {match['descr']!r}") from error
     shape = tuple(int(number) for number in re.findall(r"\d+", match["shape"]))
     return dtype, shape, match["fortran"] == "True", start + count + text
 
@@ -129,4 +133,4 @@ def _fill(stream: Any, part: memoryview, name: str) -> None:
 
 def _ended(stream: IO[bytes], name: str) -> None:
     if stream.read(1):  # reading to the end checks the CRC
-        raise DamagedFile(f"{name} goes on after its end")
+        raise DamagedFile(f"{name} has data after its end")

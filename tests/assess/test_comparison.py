@@ -87,5 +87,5 @@ def test_surface_of_several_classes_is_that_of_single_fits():
             p = MultinomialProbit(3).predictive(*fit.predict(k(X), k.diag(X)))
             assert surface.errors[i, j] == np.sum(p.argmax(1) != codes)
     assert np.isnan(surface.jensen_bound).all()
-    with pytest.raises(ValueError, match="3 kinds of label; it has 2"):
+    with pytest.raises(ValueError, match="3 classes; it has 2"):
         evidence_surface(X[:12], y[:12], likelihood=MultinomialProbit(3))

@@ -113,7 +113,7 @@ def test_planes():
     assert_allclose(plane.directions @ plane.directions.T, np.eye(2), atol=1e-12)
     at = np.array([[1.0, -2.0]])
     assert_allclose(plane.coordinates(plane.points(at)), at)
-    with pytest.raises(ValueError, match="needs two inputs"):
+    with pytest.raises(ValueError, match="needs at least two inputs"):
         plane_of(X[:, :1], ["a"])
     with pytest.raises(ValueError, match="two different columns below 4"):
         plane_of(X, list("abcd"), (1, 1))
@@ -157,7 +157,7 @@ def test_active_rows():
 
 
 def test_no_inducing_points(moons):
-    with pytest.raises(ValueError, match="EP rests on all training rows"):
+    with pytest.raises(ValueError, match="EP uses all training rows"):
         plot_inducing(moons[0])
 
 

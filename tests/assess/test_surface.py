@@ -143,8 +143,8 @@ def test_unfinished_fits_are_kept_and_marked():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": np.arange(24) % 3, "likelihood": Probit()}, r"two kinds of label; it has 3: \[0, 1, 2\]"),
-        ({"y": np.ones(24)}, "two kinds of label; it has 1"),
+        ({"y": np.arange(24) % 3, "likelihood": Probit()}, r"two classes; it has 3: \[0, 1, 2\]"),
+        ({"y": np.ones(24)}, "two classes; it has 1"),
         ({"y": Y[:, None]}, "must be a vector of labels"),
         ({"X_test": X_TEST}, "both X_test and y_test"),
         ({"X_test": X_TEST, "y_test": np.zeros(15)}, r"y_test has labels \[0.0\] that are not in y"),

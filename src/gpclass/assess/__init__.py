@@ -1,16 +1,16 @@
-"""How good is it: scores of class probabilities, evidence over hyperparameters, plots, a report; and what to label next.
+"""Model assessment: scores, evidence surfaces, plots, a report, label checks and active learning.
 
 metrics  error rate, NLPD, Brier score, expected calibration error, information in bits; any number of classes
 surface  evidence, Jensen bound, information and errors over a grid of (lengthscale, scale)
-labels   rows whose own label looks wrong
-compare  engines side by side
+labels   training rows whose label may be wrong
+compare  comparison of engines on the same data
 novelty  rows far from the training data
-seen     rows that are training rows, and their leave-one-out probabilities
-active   rows of a pool that are worth a label
-report   one HTML file with all of it
+seen     test rows that are training rows, and their leave-one-out probabilities
+active   rows of a pool to label next
+report   one HTML file with all results
 plots    decision maps, reliability, surfaces, marginals, learning curves, relevances (with matplotlib)
 
-Leave-one-out probabilities come from a fit itself: `Fit.loo()`, `GPClassifier.loo()`.
+Leave-one-out probabilities are methods of a fit: `Fit.loo()`, `GPClassifier.loo()`.
 """
 
 from .active import acquisition, suggest

@@ -1,10 +1,10 @@
-"""Which rows of a pool should be labelled next?
+"""Active learning: choose the rows of a pool to label next. The criteria are:
 
-    bald      what a label would tell about the latent function: H[E p] - E[H p], the mutual information of label and latent
-              values. High where the model does not know; low where it knows that the label is a toss-up
-    entropy   how uncertain the label is, for whatever reason
-    margin    how close the two most probable classes are
-    variance  how uncertain the latent function is; with several classes, the differences between its values
+    bald      mutual information of the label and the latent values, H[E p] - E[H p]. It is high where the latent function
+              is uncertain, and low where the classes overlap and another label would not help
+    entropy   entropy of the predicted label
+    margin    difference between the two largest class probabilities, with a minus sign
+    variance  variance of the latent function; with several classes, of the differences between latent functions
 
 [H] Houlsby, Huszár, Ghahramani & Lengyel 2011, Bayesian active learning for classification and preference learning.
 """
@@ -25,10 +25,28 @@ LATENT_NODES = 1024  # points of the quasi-random rule over the latent values of
 
 
 def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np.ndarray:
-    """(n,) numbers of the pool rows to label next, the best first.
+    """Return the row numbers of the pool rows to label next, best first.
 
-    `model` is a fitted GPClassifier or a pipeline that ends in one, `X_pool` rows like those it was fitted to. Of rows that
-    score alike the earlier comes first, but a copy of a row that is already on the list comes after all that are not.
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X_pool : array-like or DataFrame of shape (n_rows, n_features)
+        Unlabelled rows in the format that the model was fitted to.
+    n : int, default=10
+        Number of rows to return.
+    criterion : {"bald", "entropy", "margin", "variance"}, default="bald"
+        The score to rank by; see the module docstring.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Row numbers. Rows with equal scores are in the order of the pool. Copies of a row come after all distinct rows.
+
+    Raises
+    ------
+    ValueError
+        If `criterion` is unknown, the pool is empty, or `n` is not between 1 and the number of pool rows.
 
     Examples
     --------
@@ -51,13 +69,24 @@ def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np
 
 
 def _rounded(scores):
-    """Scores without their last digits, which depend on where in a table a row stands: copies score alike."""
+    """Round scores to 10 digits, so that copies of a row have equal scores wherever they are in the table."""
     largest = np.abs(scores).max()
     return np.round(scores / largest, 10) if largest > 0 else scores
 
 
 def acquisition(model: Any, X_pool: Any, criterion: str = "bald") -> np.ndarray:
-    """(m,) scores of the pool rows, large where a label is wanted: nats for "bald" and "entropy"."""
+    """Return the score of each pool row; a larger score means that a label is more useful.
+
+    Parameters
+    ----------
+    model, X_pool, criterion
+        As for `suggest`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Scores, in nats for "bald" and "entropy".
+    """
     last = classifier(model)
     if criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(map(repr, CRITERIA))}; got {criterion!r}")
@@ -76,10 +105,11 @@ def acquisition(model: Any, X_pool: Any, criterion: str = "bald") -> np.ndarray:
 
 
 def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """(m,) nats that a label tells about latent values N(mean, cov): mean (m,) and variance (m,), or (m, C) and (m, C, C).
+    """Return the mutual information (m,), in nats, of the label and latent values N(mean, cov).
 
-    With one latent function by quadrature; with several by a quasi-random rule of fixed points, the same for both entropies,
-    so that the difference is never negative. Draws of a sampler count by their mean and covariance.
+    The shapes are mean (m,) and variance (m,), or mean (m, C) and covariance (m, C, C). One latent function uses
+    quadrature. Several use a quasi-random rule whose points are the same for both entropies, so the difference is never
+    negative. For a sampler, `mean` and `cov` are those of the draws.
     """
     if np.ndim(mean) == 1:
         return _binary_information(likelihood, np.asarray(mean, float), np.asarray(cov, float))
@@ -97,7 +127,10 @@ def _binary_information(likelihood, mean, var):
 
 
 def _contrast_variance(cov):
-    """(m,) variance of the latent values around their mean over classes, summed: what all classes share is no matter."""
+    """Return the (m,) summed variance of the latent values about their mean over classes.
+
+    A shift common to all classes does not change the class probabilities, so its variance is excluded.
+    """
     if cov.ndim == 2:  # variances of independent latent values
         return cov.sum(axis=1) * (1 - 1 / cov.shape[1])
     return np.trace(cov, axis1=1, axis2=2) - cov.sum(axis=(1, 2)) / cov.shape[1]

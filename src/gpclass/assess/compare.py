@@ -1,4 +1,4 @@
-"""Engines side by side on the same rows: what evidence they see, how well they predict, how long they take."""
+"""Comparison of engines on the same data: evidence, test scores and fitting time."""
 
 from __future__ import annotations
 
@@ -16,40 +16,56 @@ from .metrics import error_rate, expected_calibration_error, nlpd
 from .models import classifier, codes_of, leave_one_out, training_labels
 from .seen import FairProbabilities, fair_probabilities
 
-REFIT = 3000  # rows times latent functions above which a model is not fitted again to see how long it takes
+REFIT = 3000  # rows times latent functions above which a model is not fitted again to measure its time
 FAILURES = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError, AttributeError, NotImplementedError)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One engine's figures; NaN where there are none."""
+    """Results of one engine. Missing values are NaN."""
 
     name: str
     log_evidence: float = np.nan
-    loo_nlpd: float = np.nan  # by leaving one training row out
-    nlpd: float = np.nan  # on the test rows, as all below
-    error: float = np.nan
+    loo_nlpd: float = np.nan  # leave-one-out NLPD of the training rows
+    nlpd: float = np.nan  # of the test rows, as are `error` and `calibration`
+    error: float = np.nan  # error rate
     calibration: float = np.nan  # expected calibration error
-    seconds: float = np.nan  # of the fit
-    own: bool = False  # whether it is the engine of the model that was given
-    note: str = ""  # what went wrong
+    seconds: float = np.nan  # time of the fit
+    own: bool = False  # whether this is the engine of the given model
+    note: str = ""  # warnings and errors
     judged: FairProbabilities | None = None  # probabilities of the test rows
 
     @property
     def probabilities(self) -> np.ndarray | None:
-        """(m, C) class probabilities of the test rows, leave-one-out where these were trained on."""
+        """Class probabilities (m, C) of the test rows; leave-one-out for those that are training rows."""
         return None if self.judged is None else self.judged.p
 
 
 def compare_engines(
     model: Any, X: Any, y: Any, X_test: Any, y_test: Any, engines: Sequence[str] | None = None
 ) -> list[Comparison]:
-    """Fit copies of a fitted model with other engines to X, y and score all on X_test, y_test; best test NLPD first.
+    """Fit copies of a model with other engines and score them all on the test rows.
 
-    Test rows that are among the training rows are judged by leave-one-out probabilities; an engine without these has no
-    figures then. The model's own engine is fitted again (unless there are many rows) for the time it takes and for what
-    it warns of; its figures are those of the model itself. Copies start learning where the model ended. A copy that
-    fails is in the list with the reason as its note.
+    Each copy starts learning at the hyperparameters of the model. Test rows that are also training rows are scored by
+    leave-one-out probabilities; an engine that has none gets no test scores then. The scores of the model's own engine
+    are those of the given model. Unless the data are large, this engine is fitted again to measure its time and to
+    record its warnings.
+
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X, y : array-like or DataFrame of shape (n, n_features), array-like of shape (n,)
+        The training rows and labels.
+    X_test, y_test : array-like or DataFrame of shape (m, n_features), array-like of shape (m,)
+        The test rows and labels.
+    engines : sequence of str, optional
+        Names of engines. By default, those that suit the number of rows and classes.
+
+    Returns
+    -------
+    list of Comparison
+        Sorted by test NLPD, best first. An engine that failed is listed with the error message as its note.
     """
     last = classifier(model)
     names = default_engines(len(y), len(last.classes_)) if engines is None else tuple(engines)
@@ -59,17 +75,17 @@ def compare_engines(
 
 
 def engine_name(engine: Any) -> str:
-    """An engine's class as text."""
+    """Return the name of the engine's class."""
     return type(engine).__name__
 
 
 def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Comparison:
-    """The figures of a fitted model."""
+    """Return the results of a fitted model on the test rows."""
     last, judged = classifier(fitted), fair_probabilities(fitted, X_test, y_test)
     evidence = float(last.log_evidence_) if last.inference_.evidence_is_comparable(last.likelihood_) else np.nan
     row = Comparison(name, evidence, _loo_nlpd(last), judged=judged, **more)
     if not judged.fair.all():
-        unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} rows that it was trained on"
+        unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} test rows that are training rows"
         return replace(row, note=f"{row.note}; {unseen}" if row.note else unseen)
     p, classes = judged.p, last.classes_
     return replace(
@@ -83,7 +99,7 @@ def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Com
 def _own(model, X, y, X_test, y_test):
     last = classifier(model)
     name = engine_name(last.inference_)
-    if len(y) * last.likelihood_.n_latents > REFIT or last.inference_.draws:  # a sampler takes long, too
+    if len(y) * last.likelihood_.n_latents > REFIT or last.inference_.draws:  # samplers are slow
         return scored(model, X_test, y_test, name, own=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -124,12 +140,12 @@ def _loo_nlpd(last) -> float:
     if p is None or labels is None:
         return np.nan
     codes = codes_of(labels, last.classes_)
-    with np.errstate(divide="ignore"):  # log 0 = -inf is meant
+    with np.errstate(divide="ignore"):  # log 0 = -inf is intended
         return float(-np.mean(np.log(p[np.arange(len(p)), codes])))
 
 
 def checked_test(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """y as an array and as codes, or an error that says what is wrong with the test rows."""
+    """Check test rows; return the labels as an array and as class numbers."""
     labels = np.asarray(y)
     codes = codes_of(labels, classifier(model).classes_)
     if not len(labels):

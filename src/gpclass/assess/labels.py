@@ -1,7 +1,7 @@
-"""Which rows look mislabelled? Those whose own label is least probable given all other rows.
+"""Find training rows that may be mislabelled: those whose label is least probable given all other rows.
 
-A model that has seen a wrong label bends towards it, so a row must be judged without itself: by leave-one-out probabilities,
-which a posterior has from its cavities without refits, or by predictions of folds that leave the row out.
+A model that was fitted to a wrong label partly follows it, so each row is predicted without its own label: by leave-one-out
+probabilities, which the cavities of the posterior give without refitting, or by cross-validation.
 """
 
 from __future__ import annotations
@@ -17,38 +17,46 @@ from .models import classifier, codes_of, leave_one_out, posterior_rows, trainin
 
 
 class LabelCheck(NamedTuple):
-    """Rows in the order in which their labels should be checked, the most suspicious first; arrays of one length."""
+    """Training rows sorted by the probability of their label, least probable first. All arrays have the same length."""
 
-    rows: np.ndarray  # places of the rows among those that `fit` was given, from 0: y[rows] are their labels
-    labels: np.ndarray  # the labels that the rows have
-    probability: np.ndarray  # of that label, given all other rows
+    rows: np.ndarray  # row numbers in the data passed to `fit`, counted from 0: y[rows] are their labels
+    labels: np.ndarray  # the given labels
+    probability: np.ndarray  # probability of the given label, given all other rows
     likelier: np.ndarray  # the most probable of the other labels
-    likelier_probability: np.ndarray
-    names: np.ndarray  # of the rows, as text: see `suspicious_labels`
+    likelier_probability: np.ndarray  # probability of `likelier`
+    names: np.ndarray  # names of the rows as text, see `suspicious_labels`
 
     def head(self, n: int) -> LabelCheck:
-        """The first n of them."""
+        """Return the first n rows."""
         return LabelCheck(*(part[:n] for part in self))
 
 
 def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 5, random_state: int = 0) -> LabelCheck:
-    """Rank rows by how improbable their own label is when the model has not seen it.
+    """Rank the training rows by the probability of their label, predicted without that label.
 
     Parameters
     ----------
-    model : fitted GPClassifier, or pipeline that ends in one
-    X, y : the training rows and labels, as `fit` was given them
-        Only needed where the model has no leave-one-out probabilities; then the rows are cut into folds, and each is
-        predicted by a copy of the model that was fitted to the others with the hyperparameters at hand.
-    folds : number of folds
-    random_state : of the cut into folds
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X, y : array-like or DataFrame of shape (n, n_features), array-like of shape (n,), optional
+        The training rows and labels as passed to `fit`. Required only if the model has no leave-one-out probabilities.
+        The rows are then predicted by cross-validation, with the learned hyperparameters kept fixed.
+    folds : int, default=5
+        Number of folds.
+    random_state : int, default=0
+        Seed of the split into folds.
 
     Returns
     -------
     LabelCheck
-        `rows` are places from 0, as Python counts. `names` are for people: the index of the data frame X if that is given;
-        else what the model knows of its training rows, which for a model of `gpclass fit` is the line of the data file
-        (header not counted, the first row is 1) with the text of the id column; else the places.
+        The rows, least probable label first. `rows` counts from 0. `names` holds the index of the data frame X, if X is
+        one; otherwise the row names that the model stored; otherwise the row numbers. A model of `gpclass fit` stores
+        the line in the data file (the first row after the header is 1) and the text of the id column.
+
+    Raises
+    ------
+    ValueError
+        If y differs from the labels of the fit, or X and y are required and missing.
 
     Examples
     --------
@@ -56,7 +64,7 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
     >>> from gpclass import GPClassifier
     >>> from gpclass.assess import suspicious_labels
     >>> X, y = load_iris(return_X_y=True)
-    >>> y[7] = 2                                           # a slip of the pen
+    >>> y[7] = 2                                           # a wrong label
     >>> int(suspicious_labels(GPClassifier().fit(X, y)).rows[0])
     7
     """
@@ -76,14 +84,14 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
 
 
 def names_of(model: Any, X: Any = None) -> list[str] | None:
-    """Names of the training rows: the index of X if it is a frame, else what the model knows; None if that is nothing."""
+    """Return the names of the training rows: the index of a data frame X, or the names the model stored, or None."""
     if hasattr(X, "iloc"):
         return row_names(X)
     return training_names(model)
 
 
 def row_names(X: Any) -> list[str]:
-    """Names of rows as text: the index of a frame, places from 0 otherwise."""
+    """Return row names as text: the index of a data frame, otherwise row numbers from 0."""
     return [str(name) for name in (X.index if hasattr(X, "iloc") else range(len(X)))]
 
 
@@ -94,9 +102,9 @@ def ranked(
     names: Sequence[str] | None = None,
     rows: np.ndarray | None = None,
 ) -> LabelCheck:
-    """Rows by the probability of their own label, from probabilities p (n, C) that were made without it.
+    """Sort rows by the probability of their label, given probabilities p (n, C) that were predicted without it.
 
-    `rows` are the places of these rows (0, 1, … by default), of which `names` has one for each.
+    `rows` are the row numbers (0, 1, … by default); `names[i]` is the name of row i.
     """
     codes = codes_of(labels, classes)
     each = np.arange(len(codes))
@@ -104,7 +112,7 @@ def ranked(
     others = p.copy()
     others[each, codes] = -np.inf
     likelier = others.argmax(axis=1)
-    order = np.argsort(own, kind="stable")  # of two that are alike the earlier row comes first
+    order = np.argsort(own, kind="stable")  # ties keep the order of the rows
     places = each if rows is None else rows
     named = np.array([str(place) if names is None else names[place] for place in places.tolist()], dtype=str)
     found = (places, np.asarray(labels), own, classes[likelier], others[each, likelier], named)
@@ -112,11 +120,11 @@ def ranked(
 
 
 def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
-    """(n, C) class probabilities of each row by a model that has not seen its fold."""
+    """Return cross-validated class probabilities (n, C)."""
     classes = classifier(model).classes_
     smallest = int(np.bincount(codes_of(y, classes), minlength=len(classes)).min())
     if smallest < 2:
-        raise ValueError("every class needs two rows at least, so that one can be judged by the other")
+        raise ValueError("every class needs at least two rows, so that each can be predicted from the others")
     cut = sklearn.model_selection.StratifiedKFold(min(folds, smallest), shuffle=True, random_state=random_state)
     take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: np.asarray(X)[rows])
     p = np.empty((len(y), len(classes)))
@@ -126,7 +134,7 @@ def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
 
 
 def held(model: Any, random_state: int = 0) -> Any:
-    """An unfitted copy of the model with the hyperparameters that it has learned, and none to learn; the same every time."""
+    """Return an unfitted copy of the model with the learned hyperparameters kept fixed and a fixed random state."""
     last, copy = classifier(model), clone(model)
     inner = copy
     while hasattr(inner, "steps"):

@@ -1,8 +1,8 @@
-"""How good are predicted class probabilities? For two classes and for more.
+"""Scores of predicted class probabilities, for two or more classes.
 
 Every function takes labels y (n,) and probabilities p: (n, C) with columns in the order of `classes`, or, for two
 classes, (n,) probabilities of the second one. `classes` defaults to the sorted labels found in the data.
-Entries of p may leave [0, 1], and its rows miss a sum of one, by TOLERANCE at most; what leaves [0, 1] is clipped.
+Entries of p may leave [0, 1], and row sums may differ from 1, by at most TOLERANCE; p is then clipped to [0, 1].
 
 [NR] Nickisch & Rasmussen 2008, Approximations for Binary Gaussian Process Classification.
 """
@@ -13,27 +13,63 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-TOLERANCE = 1e-6  # leaves room for float32 probabilities
+TOLERANCE = 1e-6  # allows float32 probabilities
 
 Classes = Sequence[Any] | np.ndarray | None
 
 
 def error_rate(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
-    """Share of points whose most probable class is not theirs. Ties go to the earlier class."""
+    """Return the share of points whose most probable class is wrong. Ties go to the earlier class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        True labels.
+    p : array-like of shape (n, C), or (n,) for two classes
+        Predicted class probabilities, or those of the second class.
+    classes : sequence, optional
+        The class of each column of p. By default the sorted labels.
+
+    Returns
+    -------
+    float
+        The error rate, from 0 to 1.
+    """
     codes, P, _ = _checked(y, p, classes)
     return float(np.mean(P.argmax(axis=1) != codes))
 
 
 def nlpd(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
-    """Mean negative log predictive density -mean log p(y_i), in nats; inf if a true class got probability 0."""
+    """Return the mean negative log predictive density, -mean log p(y_i).
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+
+    Returns
+    -------
+    float
+        The NLPD in nats; inf if a true class has probability 0.
+    """
     codes, P, _ = _checked(y, p, classes)
     return float(-np.mean(_log_true(P, codes)))
 
 
 def brier(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
-    """Mean over points of Σ_c (p_c - [y = c])², from 0 to 2.
+    """Return the Brier score, the mean over points of Σ_c (p_c - [y = c])², from 0 to 2.
 
-    This is Brier's sum over all classes: for two classes twice the value of scikit-learn's `brier_score_loss`.
+    The sum is over all classes. For two classes this is twice the value of scikit-learn's `brier_score_loss`.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+
+    Returns
+    -------
+    float
+        The Brier score.
     """
     codes, P, _ = _checked(y, p, classes)
     residual = P.copy()
@@ -42,7 +78,22 @@ def brier(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
 
 
 def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10, classes: Classes = None) -> float:
-    """Σ_b n_b/n |accuracy_b - confidence_b|, confidence being the top class's probability, in equal bins (a, b]."""
+    """Return the expected calibration error Σ_b n_b/n |accuracy_b - confidence_b|.
+
+    Confidence is the probability of the most probable class. The bins (a, b] of [0, 1] have equal width.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    float
+        The expected calibration error, from 0 to 1.
+    """
     codes, P, _ = _checked(y, p, classes)
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
@@ -54,10 +105,22 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10, cla
 
 
 def information_score(y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = None, classes: Classes = None) -> float:
-    """Bits per point gained over always predicting the class frequencies of `y_train`. [NR] section 12.2.2, any C.
+    """Return the bits per point gained over always predicting the class frequencies of `y_train`. [NR] section 12.2.2.
 
-    0 is no better than those frequencies; perfect prediction of C balanced classes gives log2 C. Without `y_train` the
-    frequencies of y itself are used. -inf if a true class got probability 0, else +inf if `y_train` lacks a class of y.
+    The definition of [NR] is extended to any number C of classes. 0 is no better than those frequencies; perfect
+    prediction of C balanced classes gives log2 C.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`.
+    y_train : array-like, optional
+        Training labels. By default the frequencies of y are used.
+
+    Returns
+    -------
+    float
+        The information in bits; -inf if a true class has probability 0, else +inf if `y_train` lacks a class of y.
     """
     codes, P, classes = _checked(y, p, classes, y_train)
     log_p = _log_true(P, codes)
@@ -74,7 +137,18 @@ def information_score(y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = No
 def scores(
     y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = None, classes: Classes = None, n_bins: int = 10
 ) -> dict[str, float]:
-    """All of the above, by the names of the functions."""
+    """Return all scores of this module.
+
+    Parameters
+    ----------
+    y, p, y_train, classes, n_bins
+        As for the functions of this module.
+
+    Returns
+    -------
+    dict of str to float
+        The scores by the names of the functions.
+    """
     classes = _checked(y, p, classes, y_train)[2]
     return {
         "error_rate": error_rate(y, p, classes),
@@ -86,12 +160,12 @@ def scores(
 
 
 def _log_true(P: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):  # log 0 = -inf is meant
+    with np.errstate(divide="ignore"):  # log 0 = -inf is intended
         return np.log(P[np.arange(len(codes)), codes])
 
 
 def _checked(y: Any, p: Any, classes: Classes, y_train: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Class codes (n,), probabilities (n, C) and classes (C,)."""
+    """Check the arguments; return class numbers (n,), probabilities (n, C) and classes (C,)."""
     labels, P = _labels(y, "y"), _probabilities(p)
     if len(labels) != len(P):
         raise ValueError(f"y has {len(labels)} labels but p has {len(P)} rows.")
@@ -121,7 +195,7 @@ def _probabilities(p: Any) -> np.ndarray:
         P = np.column_stack([1 - P, P])
     if P.ndim != 2 or P.shape[1] < 2:
         raise ValueError(f"p must be (n, C) with C > 1, or (n,) for two classes; its shape is {np.shape(p)}.")
-    if not (P.min(initial=0) >= -TOLERANCE and P.max(initial=0) <= 1 + TOLERANCE):  # so written that NaN fails
+    if not (P.min(initial=0) >= -TOLERANCE and P.max(initial=0) <= 1 + TOLERANCE):  # written so that NaN fails
         raise ValueError(f"p must lie in [0, 1] (within {TOLERANCE}); it runs from {P.min()} to {P.max()}.")
     off = np.abs(P.sum(axis=1) - 1).max(initial=0)
     if off > TOLERANCE:

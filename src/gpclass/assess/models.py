@@ -1,7 +1,7 @@
-"""What a model is made of: a fitted `GPClassifier`, or a scikit-learn pipeline that ends in one.
+"""Access to the parts of a model: a fitted `GPClassifier`, or a scikit-learn pipeline whose last step is one.
 
-The classifier sees what the steps before it make of a table. Here the two are told apart, and asked for what assessments
-need: the rows that the classifier has seen, their labels, and the names of its inputs.
+In a pipeline the classifier sees the rows after the earlier steps have transformed them. The functions here return what
+assessments need: the classifier, its training rows and labels, and the names of its inputs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 
 def classifier(model: Any) -> Any:
-    """The fitted Gaussian process classifier: the model itself, or the last step of a pipeline."""
+    """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline."""
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(last, Pipeline):
         return classifier(last)
@@ -28,7 +28,7 @@ def classifier(model: Any) -> Any:
 
 
 def to_inputs(model: Any, X: Any) -> np.ndarray:
-    """(m, D) rows as the classifier sees them, after the steps of the pipeline before it."""
+    """Return the rows (m, D) as the classifier sees them, after the earlier steps of the pipeline."""
     if isinstance(model, Pipeline):
         for _, step in model.steps[:-1]:
             X = X if step is None or isinstance(step, str) else step.transform(X)
@@ -37,17 +37,17 @@ def to_inputs(model: Any, X: Any) -> np.ndarray:
 
 
 def as_fitted(last: Any, rows: np.ndarray) -> Any:
-    """Rows for the classifier itself: with the names that it was fitted with, if any, for it asks for them."""
+    """Return the rows with the column names that the classifier was fitted with, if any: it checks them."""
     names = getattr(last, "feature_names_in_", None)
     if names is None:
         return rows
-    import pandas as pd  # which made the names
+    import pandas as pd  # names come from data frames, so pandas is installed
 
     return pd.DataFrame(rows, columns=names)
 
 
 def input_names(model: Any) -> list[str]:
-    """Names of the classifier's inputs: those of the columns where they are known, x0, x1, … otherwise."""
+    """Return the names of the classifier's inputs: the column names if known, otherwise x0, x1, …"""
     last = classifier(model)
     if hasattr(last, "feature_names_in_"):
         return [str(name) for name in last.feature_names_in_]
@@ -60,7 +60,7 @@ def input_names(model: Any) -> list[str]:
 
 
 def training_labels(model: Any) -> np.ndarray | None:
-    """(n,) labels of all training rows in their order, or None where the posterior does not keep them."""
+    """Return the labels (n,) of all training rows in order, or None if the posterior does not keep them."""
     last = classifier(model)
     y = getattr(last.posterior_, "y", None)
     if y is None:
@@ -70,38 +70,38 @@ def training_labels(model: Any) -> np.ndarray | None:
 
 
 def training_inputs(model: Any) -> np.ndarray | None:
-    """(n, D) all training rows as the classifier saw them, or None where it rests on fewer."""
+    """Return all training rows (n, D) as the classifier saw them, or None if it does not keep all of them."""
     last, labels = classifier(model), training_labels(model)
     inputs = np.asarray(last.inputs_)
     return inputs if labels is not None and inputs.ndim == 2 and len(inputs) == len(labels) else None
 
 
 def training_names(model: Any) -> list[str] | None:
-    """Names of the training rows as the table had them, or None where the model was fitted to arrays."""
+    """Return the names of the training rows in their table, or None if the model was fitted to arrays."""
     first = model.steps[0][1] if isinstance(model, Pipeline) else model
     names = getattr(first, "row_names_", None)
     return None if names is None else [str(name) for name in names]
 
 
 def posterior_rows(model: Any) -> np.ndarray | None:
-    """(n,) numbers of the training rows that `training_labels` and `leave_one_out` are of, or None where there are none."""
+    """Return the row numbers (n,) of the rows in `training_labels` and `leave_one_out`, or None if there are none."""
     last, labels = classifier(model), training_labels(model)
     return getattr(last, "rows_", None if labels is None else np.arange(len(labels)))
 
 
 def leave_one_out(model: Any) -> np.ndarray | None:
-    """(n, C) class probabilities of each training row given all others, or None where the posterior has none."""
+    """Return the leave-one-out class probabilities (n, C) of the training rows, or None if the posterior has none."""
     last = classifier(model)
-    if getattr(last.inference_, "augment", None) is not None:  # copies of a row would stay in when it is left out
+    if getattr(last.inference_, "augment", None) is not None:  # leaving a row out would leave its augmented copies in
         return None
     try:
         return last.loo()
-    except AttributeError:  # says that no training rows are kept
+    except AttributeError:  # raised if the training rows are not kept
         return None
 
 
 def codes_of(labels: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
-    """(n,) places of the labels among the classes, or an error that names the strangers."""
+    """Return the class numbers (n,) of the labels; unknown labels raise a ValueError that names them."""
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(f"{name} must be a vector of labels; its shape is {labels.shape}")

@@ -1,8 +1,8 @@
-"""Which rows lie far from all that the model was trained on? There its predictions are mostly prior.
+"""Find rows far from the training data, where predictions follow mostly from the prior.
 
-How near two rows are is their prior correlation, k(x, z) / √(k(x, x) k(z, z)): 1 at the same place, 0.6 a lengthscale apart
-with RBF, and nothing far away. A row is far if no training row is near it, by a plain measure and by that of the training
-rows themselves: in many dimensions all rows are far from each other, and nothing is strange about it.
+The nearness of two rows is their prior correlation, k(x, z) / √(k(x, x) k(z, z)): 1 for equal rows, 0.6 one lengthscale
+apart with RBF, and 0 far away. A row is far if its largest nearness to a training row is below NEAR_CORRELATION and below
+the USUAL quantile of the training rows' own: in many dimensions all rows are far from each other, and that is normal.
 """
 
 from __future__ import annotations
@@ -14,19 +14,43 @@ import numpy as np
 from ..numerics.separable import inputs_of
 from .models import classifier, to_inputs
 
-NEAR_CORRELATION = 0.9  # correlation from which on a row is near, whatever else: half a lengthscale off with RBF
-USUAL = 0.01  # part of the training rows that may be as lonely
-MOST = 2000  # training rows that are looked at to learn what is usual
+NEAR_CORRELATION = 0.9  # a row with a larger correlation is always near: half a lengthscale away with RBF
+USUAL = 0.01  # quantile of the training rows' own nearness below which a row is far
+MOST = 2000  # training rows used to estimate that quantile
 
 
 def nearness(model: Any, X: Any) -> np.ndarray:
-    """(m,) largest prior correlation of each row with a row that the model rests on."""
+    """Return the largest prior correlation of each row with a row of the posterior.
+
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X : array-like or DataFrame of shape (m, n_features)
+        Rows in the format that the model was fitted to.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Correlations. The rows of the posterior are the training rows, the active rows or the inducing points.
+    """
     kernel, inputs = _kernel_and_inputs(model)
     return _largest(kernel, to_inputs(model, X), inputs)
 
 
 def far_rows(model: Any, X: Any) -> np.ndarray:
-    """(m,) whether each row is far from the training data; see above."""
+    """Return whether each row is far from the training data; the module docstring defines "far".
+
+    Parameters
+    ----------
+    model, X
+        As for `nearness`.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Booleans.
+    """
     kernel, inputs = _kernel_and_inputs(model)
     step = max(1, len(inputs) // MOST)
     usual = _largest(kernel, inputs[::step], inputs, themselves=np.arange(0, len(inputs), step))
@@ -40,13 +64,16 @@ def _kernel_and_inputs(model):
 
 
 def _largest(kernel, X, inputs, themselves=None, block: int = 512):
-    """(m,) largest correlation of each row of X with one of `inputs`, but for the one that it is itself."""
+    """Return the largest correlation (m,) of each row of X with a row of `inputs`.
+
+    If `themselves` is given, row i of X is `inputs[themselves[i]]`, and is not compared with itself.
+    """
     own = _variances(kernel, inputs)
     out = np.empty(len(X))
     for i in range(0, len(X), block):
         rows = X[i : i + block]
         c = inputs_of(kernel(rows, inputs)) / np.sqrt(_variances(kernel, rows)[..., :, None] * own[..., None, :])
-        c = c.max(axis=0) if c.ndim == 3 else c  # near for one class is near
+        c = c.max(axis=0) if c.ndim == 3 else c  # one class is enough
         if themselves is not None:
             c[np.arange(len(rows)), themselves[i : i + block]] = -np.inf
         out[i : i + block] = c.max(axis=1)

@@ -1,9 +1,9 @@
-"""Which rows was the model trained on, and what does it say of them without having seen them?
+"""Recognise training rows among test rows, and score them by their leave-one-out probabilities.
 
-A model knows its training rows by their fingerprints (`GPClassifier.row_fingerprints_`): rows whose inputs, as the
-classifier gets them, are equal to those of a training row in single precision count as seen. How well such a row is
-predicted says little about new rows, so it is judged by its leave-one-out probabilities, where the model has them. Those use
-all other training rows, and hyperparameters that were learned with it.
+A model recognises its training rows by their fingerprints (`GPClassifier.row_fingerprints_`): a row is a training row if its
+inputs, as the classifier gets them, are equal to those of a training row in single precision. The prediction of such a row
+says little about new rows, so its leave-one-out probabilities are used where the model has them. These use all other
+training rows, and hyperparameters that were learned from all rows.
 """
 
 from __future__ import annotations
@@ -19,29 +19,52 @@ from .models import classifier, codes_of, leave_one_out, posterior_rows, to_inpu
 
 @dataclass(frozen=True)
 class FairProbabilities:
-    """Class probabilities of rows, and which of them a model may be judged by."""
+    """Class probabilities of rows, and whether each can be used to score the model."""
 
     p: np.ndarray  # (m, C) leave-one-out probabilities where `seen` and `fair`, predictions otherwise
     predicted: np.ndarray  # (m, C) predictions of all rows
-    seen: np.ndarray  # (m,) whether the model was trained on the row
-    fair: np.ndarray  # (m,) whether p was made without the row
-    copies: int  # seen rows with a copy among the training rows, which leave-one-out leaves in
+    seen: np.ndarray  # (m,) whether the row is a training row
+    fair: np.ndarray  # (m,) whether p was computed without the row
+    copies: int  # number of seen rows that occur more than once in the training data; leave-one-out removes one copy only
 
     @property
     def n_seen(self) -> int:
+        """Number of rows that are training rows."""
         return int(np.sum(self.seen))
 
 
 def trained_on(model: Any, X: Any) -> np.ndarray:
-    """(m,) whether the model was trained on each row of X, whatever its label."""
+    """Return whether each row of X is a training row of the model, with any label.
+
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X : array-like or DataFrame of shape (m, n_features)
+        Rows in the format that the model was fitted to.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Booleans.
+    """
     return np.isin(_fingerprints(model, X), _known(classifier(model)))
 
 
 def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
-    """Class probabilities of the rows of X, each made without the row itself where the model can do that.
+    """Return the class probabilities of the rows of X, leave-one-out for training rows if the model has them.
 
-    Labels y choose among training rows of the same inputs but different labels: one with the label of the row is left out
-    if there is one.
+    Parameters
+    ----------
+    model, X
+        As for `trained_on`.
+    y : array-like of shape (m,), optional
+        Labels of the rows. Where several training rows have the same inputs, the one with the same label is left out.
+
+    Returns
+    -------
+    FairProbabilities
+        The probabilities, and which of them were computed without the row.
     """
     last, own = classifier(model), _fingerprints(model, X)
     known = _known(last)
@@ -66,7 +89,7 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
 def _known(last):
     prints = getattr(last, "row_fingerprints_", None)
     if prints is None:
-        raise ValueError("this model does not know which rows it was trained on, as older versions did not; fit it again")
+        raise ValueError("an older version stored this model without fingerprints of its training rows; fit it again")
     return prints
 
 
@@ -75,12 +98,12 @@ def _fingerprints(model, X):
 
 
 def _with_label(prints, codes):
-    """Fingerprints of rows together with their labels."""
+    """Return fingerprints of rows together with their labels."""
     return prints ^ row_fingerprints(np.asarray(codes, float)[:, None])
 
 
 def _places(wanted, among):
-    """(m,) a place of each of `wanted` in `among`, -1 where there is none."""
+    """Return the index (m,) of each entry of `wanted` in `among`, or -1 if it is absent."""
     order = np.argsort(among, kind="stable")
     at = order[np.minimum(np.searchsorted(among[order], wanted), len(among) - 1)]
     return np.where(among[at] == wanted, at, -1)

@@ -1,4 +1,4 @@
-"""How evidence and predictions depend on the two hyperparameters that matter most: lengthscale ℓ and latent scale σ_f.
+"""Evidence and test scores over a grid of the two main hyperparameters, lengthscale ℓ and latent scale σ_f.
 
 [NR] Nickisch & Rasmussen 2008, section 12.2, figures 9-11.
 """
@@ -20,25 +20,25 @@ from ..kernels.base import is_kernel
 from ..likelihoods import MultinomialProbit, Probit
 from .metrics import error_rate, information_score
 
-PAPER_GRID = tuple(np.linspace(-1.0, 5.0, 16))  # for ln ℓ and ln σ_f alike
+PAPER_GRID = tuple(np.linspace(-1.0, 5.0, 16))  # of both ln ℓ and ln σ_f
 
 QUANTITIES = ("log_evidence", "jensen_bound", "information", "errors")
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """What an engine makes of each pair (ln ℓ, ln σ_f): rows go with σ_f, columns with ℓ."""
+    """Results of an engine at each (ln ℓ, ln σ_f) of a grid; rows are values of σ_f, columns of ℓ."""
 
     log_lengthscale: np.ndarray  # (p,) ln ℓ
     log_scale: np.ndarray  # (q,) ln σ_f; the kernel's variance is σ_f²
     log_evidence: np.ndarray  # (q, p) by the engine's own formula; NaN where the engine failed
     jensen_bound: np.ndarray  # (q, p); NaN where there is none
-    converged: np.ndarray  # (q, p) bool; False too where the engine failed
+    converged: np.ndarray  # (q, p) bool; also False where the engine failed
     information: np.ndarray | None = None  # (q, p) bits per test point over the training frequencies
-    errors: np.ndarray | None = None  # (q, p) test points on the wrong side; floats, NaN where the engine failed
+    errors: np.ndarray | None = None  # (q, p) number of misclassified test points; floats, NaN where the engine failed
 
     def get(self, quantity: str) -> np.ndarray:
-        """One of QUANTITIES as a (q, p) array, or an error that says what is missing."""
+        """Return one of QUANTITIES as a (q, p) array; raise a ValueError if the surface lacks it."""
         if quantity not in QUANTITIES:
             raise ValueError(f"quantity must be one of {', '.join(QUANTITIES)}; got {quantity!r}.")
         values = getattr(self, quantity)
@@ -47,7 +47,10 @@ class Surface:
         return values
 
     def best(self, quantity: str = "log_evidence") -> tuple[float, float]:
-        """(ℓ, σ_f), not their logs, where `quantity` is largest; for errors, smallest. Unconverged points count too."""
+        """Return (ℓ, σ_f), not their logs, where `quantity` is best: smallest for "errors", otherwise largest.
+
+        Points where the engine did not converge are included.
+        """
         values = self.get(quantity)
         if np.isnan(values).all():
             raise ValueError(f"{quantity} is NaN everywhere on this surface, so there is no best point.")
@@ -72,13 +75,38 @@ def evidence_surface(
     X_test: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
 ) -> Surface:
-    """Fit `engine` with `likelihood` at every (ln ℓ, ln σ_f) of a grid.
+    """Fit an engine at every (ln ℓ, ln σ_f) of a grid.
 
-    X (n, D); y (n,) labels. Of two kinds of label the larger counts as +1, and EP with Probit is the default; for more it is
-    nested EP with MultinomialProbit (Laplace where the likelihood is Softmax). `kernel` is a class, or anything else
-    that makes a kernel from `lengthscale=` and `variance=`, or a kernel whose two parameters of these names are replaced.
-    Each fit starts from its neighbour's, and from nothing where that does not converge; so the result does not depend on
-    the path. Points where the engine fails or stops early are marked in `converged` and told in one warning.
+    Each fit starts from that of a neighbouring grid point. If it does not converge, it is repeated from the default start,
+    so the result does not depend on the order of the points.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, D)
+        Training inputs.
+    y : array-like of shape (n,)
+        Labels. Of two labels the larger one is +1.
+    kernel : Kernel or callable, default=RBF
+        A kernel whose parameters `lengthscale` and `variance` are replaced, or a function of `lengthscale=` and
+        `variance=` that returns a kernel, such as a kernel class.
+    likelihood : Likelihood, optional
+        By default `Probit` for two classes and `MultinomialProbit` for more.
+    engine : Engine, optional
+        By default EP for two classes and nested EP for more (Laplace if the likelihood is Softmax).
+    log_lengthscales, log_scales : array-like
+        Increasing values of ln ℓ and ln σ_f. The default grid is that of [NR].
+    X_test, y_test : array-like of shapes (m, D) and (m,), optional
+        Test rows and labels, for the quantities "information" and "errors".
+
+    Returns
+    -------
+    Surface
+        The results at all grid points.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the engine fails or does not converge at some points, which `Surface.converged` marks.
     """
     classes, codes = _classes(y, likelihood)
     if likelihood is None:
@@ -116,7 +144,10 @@ def evidence_surface(
 
 
 def _fit(engine, K, targets, likelihood, start) -> tuple[Any, str]:
-    """A fit from `start` if that converges, else from nothing; None if there is none; and what is to be complained of."""
+    """Return a fit that begins at `start`, or from the default start if that fails, and a message about failure.
+
+    The fit is None if both fail; the message is empty if the fit converged.
+    """
     if start is not None and start.converged:
         try:
             with warnings.catch_warnings():
@@ -125,7 +156,7 @@ def _fit(engine, K, targets, likelihood, start) -> tuple[Any, str]:
             if fit.converged and np.isfinite(fit.log_evidence):
                 return fit, ""
         except (np.linalg.LinAlgError, ArithmeticError):
-            pass  # what the cold start has to say counts
+            pass  # the fit from the default start decides
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -139,7 +170,7 @@ def _tell(engine, failures: list[str], size: int) -> None:
     if failures:
         warnings.warn(
             f"{type(engine).__name__} failed or did not converge at {len(failures)} of {size} grid points "
-            f"(see Surface.converged); the first, {failures[0]}",
+            f"(see Surface.converged). The first is at {failures[0]}",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -167,40 +198,41 @@ class _Test:
         return cls(X_test, y_test, np.asarray(y_train), classes)
 
     def score(self, X, k: Kernel, fit, likelihood) -> tuple[float, float]:
-        """Information in bits, and the number of errors."""
+        """Return the information in bits and the number of errors."""
         P = _probabilities(likelihood, *fit.predict(k(X, self.X), k.diag(self.X)))
         information = information_score(self.y, P, self.y_train, self.classes)
         return information, float(round(error_rate(self.y, P, self.classes) * len(self.y)))
 
 
 def _probabilities(likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """(m, 2) probabilities of -1 and +1, each to full relative accuracy: 1 - p is 0 for a class of probability 1e-17.
+    """Return class probabilities (m, C).
 
-    (m, C) for several classes."""
+    For two classes, both are computed to full relative accuracy: 1 - p would be 0 for a class of probability 1e-17.
+    """
     if likelihood.n_latents > 1:
         return likelihood.predictive(mean, var)
     P = np.exp([likelihood.log_predictive(np.full(len(mean), sign), mean, var) for sign in (-1.0, 1.0)]).T
     if np.abs(P.sum(axis=1) - 1).max(initial=0) < 1e-6:
         return P
-    p = likelihood.predictive(mean, var)  # Gaussian: its log_predictive is a density on the line
+    p = likelihood.predictive(mean, var)  # Gaussian: its log_predictive is a density of real targets
     return np.column_stack([1 - p, p])
 
 
 def _classes(y: ArrayLike, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The labels in order, and the number of each row's label."""
+    """Return the sorted distinct labels and the class number of each row."""
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y must be a vector of labels; its shape is {labels.shape}.")
     classes, codes = np.unique(labels, return_inverse=True)
     wanted = len(classes) if likelihood is None else len(_class_targets(likelihood))
     if len(classes) != wanted or len(classes) < 2:
-        of = "at least two kinds" if likelihood is None else "two kinds" if wanted == 2 else f"{wanted} kinds"
-        raise ValueError(f"y must have {of} of label; it has {len(classes)}: {classes[:5].tolist()}.")
+        of = "at least two" if likelihood is None else "two" if wanted == 2 else f"{wanted}"
+        raise ValueError(f"y must have {of} classes; it has {len(classes)}: {classes[:5].tolist()}.")
     return classes, codes
 
 
 def _class_targets(likelihood: Any) -> np.ndarray:
-    """What the labels are for the likelihood; -1 and +1 for likelihoods of real numbers."""
+    """Return the target value of each class; -1 and +1 for likelihoods of real numbers."""
     return likelihood.class_targets if likelihood.targets == "class labels" else np.array([-1.0, 1.0])
 
 
@@ -212,7 +244,7 @@ def _axis(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def _maker(kernel: Any) -> Callable[[float, float], Kernel]:
-    """A function of ℓ and σ_f² that gives the kernel."""
+    """Return a function of ℓ and σ_f² that returns the kernel."""
     if not is_kernel(kernel):
         if not callable(kernel):
             raise TypeError(f"kernel must be a kernel class or a kernel, such as RBF or RBF(); got {kernel!r}.")
@@ -223,8 +255,8 @@ def _maker(kernel: Any) -> Callable[[float, float], Kernel]:
         places = [kernel.names.index(name) for name in wanted]
     except ValueError as error:
         raise ValueError(
-            f"the kernel must have one lengthscale and one variance of its own; {kernel!r} has {kernel.names}. "
-            "Pass a function of lengthscale= and variance= that makes the kernel you mean."
+            f"the kernel must have exactly one lengthscale and one variance; {kernel!r} has {kernel.names}. "
+            "Pass a function of lengthscale= and variance= that returns the kernel instead."
         ) from error
 
     def make(lengthscale: float, variance: float) -> Kernel:

@@ -1,6 +1,6 @@
 """The commands and their options.
 
-Modules that need NumPy or more are imported inside the commands: help and version are printed without them.
+Modules that import NumPy or other large packages are imported inside the commands, so that --help and --version are fast.
 """
 
 from __future__ import annotations
@@ -29,40 +29,42 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Gaussian process classification of tables: calibrated class probabilities, and how far to trust them.",
+    help="Gaussian process classification of tables, with calibrated class probabilities and reports on their quality.",
     epilog=EXIT_CODES,
 )
 
 
 class Impute(str, Enum):
+    """Values of the option --impute."""
+
     median = "median"
 
 
 Data = Annotated[Path, typer.Argument(help="Table with a header: .csv, .tsv (also .gz) or .parquet.")]
-ModelFile = Annotated[Path, typer.Argument(help="A model that `gpclass fit` wrote.")]
+ModelFile = Annotated[Path, typer.Argument(help="A model file written by `gpclass fit`.")]
 TargetColumn = Annotated[str, typer.Option("--target", "-t", help="Name of the column of labels.")]
 OtherTarget = Annotated[
-    str | None, typer.Option("--target", "-t", help="Name of the column of labels, if it is not that of the training data.")
+    str | None, typer.Option("--target", "-t", help="Name of the column of labels, if different from the training data.")
 ]
 Engine = Annotated[str, typer.Option("--engine", "-e", help=f"auto, {', '.join(ENGINES)}.")]
-Engines = Annotated[str | None, typer.Option("--engines", help="Names with commas between, such as ep,laplace.")]
+Engines = Annotated[str | None, typer.Option("--engines", help="Names separated by commas, such as ep,laplace.")]
 Likelihood = Annotated[str, typer.Option(help="auto, probit, logit; softmax, multinomial-probit, robust-max.")]
 KernelText = Annotated[
     str | None,
     typer.Option("--kernel", "-k", help=f'Sums and products of kernels, such as "rbf-ard + linear": {", ".join(KERNELS)}.'),
 ]
 ImputeOption = Annotated[
-    Impute | None, typer.Option(help="Fill empty cells with medians of the training data; without it they are refused.")
+    Impute | None, typer.Option(help="Fill empty cells with medians of the training data. By default they are an error.")
 ]
-Drop = Annotated[str, typer.Option(help="Columns to leave out, with commas between.")]
+Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
 Id = Annotated[
     str | None,
-    typer.Option("--id", help="Column that identifies rows: no input, but listed beside the row's line in the file."),
+    typer.Option("--id", help="Column that identifies rows. It is not an input. It is shown with the line of the row."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists and was not written for the same purpose.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="For all that is random.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors (and JSON).")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of another kind.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of all random numbers.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors (and JSON).")]
 
 
 def main() -> None:
@@ -95,16 +97,16 @@ def fit(
     impute: ImputeOption = None,
     drop: Drop = "",
     id: Id = None,
-    restarts: Annotated[int, typer.Option(min=0, help="Further searches for hyperparameters, from random starts.")] = 0,
+    restarts: Annotated[int, typer.Option(min=0, help="Additional searches for hyperparameters from random starts.")] = 0,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn to predict a column of labels from the other columns, and write the model to a file.
+    """Learn to predict a column of labels from the other columns and write the model to a file.
 
-    Text columns become one input per level; all inputs are standardised. Both is part of the model, which also loads in
-    Python: gpclass.load(file).predict_proba(data_frame).
+    Text columns become one input per level; all inputs are standardised. The model file contains both steps. It can also be
+    loaded in Python: gpclass.load(file).predict_proba(data_frame).
     """
     from ..persist import save
     from . import models
@@ -144,7 +146,7 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         ("kernel", kernel),
     ]
     if outcome["log_evidence"] is not None:
-        remark = "" if outcome["evidence_is_comparable"] else " (not comparable with that of other engines)"
+        remark = "" if outcome["evidence_is_comparable"] else " (not comparable with other engines)"
         rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
     if outcome["loo_nlpd"] is not None:
         text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
@@ -157,22 +159,22 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
 def predict(
     model: ModelFile,
     data: Data,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write; without it to stdout.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Write the columns of the input, too.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write. By default stdout.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Also write the columns of the input.")] = False,
     id: Id = None,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict the rows of a table: a row of the output for each.
+    """Predict the rows of a table. The output has one row for each row of the table.
 
-    row: line of the data file, header not counted. prediction: the most probable class. p(<label>): its probability, for
-    each class. latent_variance: of the latent function (with three and more classes, of the differences between
-    classes). variance_left: the same as a share of the prior variance, 0 where the training data tell everything and 1
-    where they tell nothing. far: true where no row that the model rests on is near, by the kernel's correlation and by
-    what is usual between those rows; predictions there say little. in_training: true where the model was trained on a
-    row of the same inputs. Their predictions come from the model that has seen them; if the table has labels, such rows
-    are scored by leave-one-out.
+    row: line in the data file, header not counted. prediction: the most probable class. p(<label>): probability of each
+    class. latent_variance: variance of the latent function (with three or more classes, of the differences between
+    classes). variance_left: latent variance divided by prior variance, from 0 (determined by the training data) to 1
+    (unknown). far: true if the row is far from all training rows, measured by the correlation under the kernel and
+    compared with the distances between training rows; predictions there are unreliable. in_training: true if a training
+    row has the same inputs. Predictions of such rows come from the model that has seen them; if the table has labels,
+    they are scored by leave-one-out.
     """
     from ..tables import csv_text, write_table
     from . import models
@@ -199,7 +201,7 @@ def predict(
             out.remark(f"note: {remark}")
         return
     told = [("rows", str(len(table))), ("predicted", ", ".join(f"{k} {v}" for k, v in counts.items()))]
-    told.append(("far", f"{outcome['far']} rows, to which no training row is near"))
+    told.append(("far", f"{outcome['far']} rows are far from all training rows"))
     if remark:
         told.append((models.IN_TRAINING, remark))
     if "error" in outcome:
@@ -211,7 +213,7 @@ def predict(
 
 
 def _beside(rows: Rows, table: Any) -> Any:
-    """The columns of the input, and those of the predictions after them."""
+    """Return a table with the columns of the input, followed by those of the predictions."""
     known = rows.frame.columns
     return rows.frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in known else c))
 
@@ -221,7 +223,7 @@ def _scores_in_words(outcome: dict[str, Any]) -> str:
 
 
 def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
-    """Labels to score with; a column that cannot serve is no obstacle to predicting."""
+    """Return the name and the labels of the target column; if these cannot be used, print why and return no labels."""
     from .models import known_labels
 
     try:
@@ -239,7 +241,7 @@ def compare(
     engines: Engines = None,
     likelihood: Likelihood = "auto",
     kernel: KernelText = None,
-    folds: Annotated[int, typer.Option(min=2, max=1000, help="Parts of the cross-validation.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")] = 5,
     impute: ImputeOption = None,
     drop: Drop = "",
     id: Id = None,
@@ -247,10 +249,10 @@ def compare(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put engines side by side on one table, best first: by k-fold NLPD, the mean negative log probability of true labels.
+    """Compare engines on one table by cross-validation. The best engine comes first.
 
-    Log evidence is shown where it is comparable. Engines on inducing points or active sets, and label regression, have
-    an evidence of their own kind, and samplers none: a dash.
+    Engines are sorted by k-fold NLPD, the mean negative log probability of the true labels. The log evidence is shown if it
+    is comparable between engines; samplers, label regression and engines with inducing points or active sets have a dash.
     """
     from . import compare as comparing
     from . import models
@@ -262,7 +264,7 @@ def compare(
         pipeline = models.make_pipeline(
             X, target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
         )
-        pipeline.steps[0][1].fit_transform(X)  # bad cells are told before any work
+        pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
         with out.progress() as bar:
             folds = min(folds, len(y))
             task = bar.add_task("fits", total=len(names) * (1 + folds))
@@ -287,9 +289,9 @@ def compare(
     ]
     notes = [f"{row.engine}: {models.described(row.note, 200)}" for row in rows if row.note]
     if any(row.log_evidence is None and row.kfold_nlpd is not None for row in rows):
-        notes.append("– stands where an engine has no log evidence that could be compared with that of others.")
+        notes.append("–: this engine has no log evidence that can be compared with other engines.")
     notes.append(
-        "NLPD (nats), error and calibration error (ECE): smaller is better; log evidence: larger. Seconds: one fit."
+        "NLPD (nats), error, calibration error (ECE): smaller is better. Log evidence: larger is better. Seconds: one fit."
     )
     out.result(outcome, grid(header, cells), *notes)
     if all(row.kfold_nlpd is None for row in rows):
@@ -301,16 +303,16 @@ def compare(
 def audit(
     model: ModelFile,
     data: Annotated[
-        Path | None, typer.Argument(help="Table at whose rows probabilities are compared; without it the training rows.")
+        Path | None, typer.Argument(help="Table of rows at which probabilities are compared. By default the training rows.")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Is the approximation any good on this data? Put it beside samplers that are exact in the limit.
+    """Measure the error of the approximation by comparison with samplers, which are exact in the limit.
 
-    That says how exact the computation is, not how good the model is: for that there are the leave-one-out figures of the
-    training rows, and those of labels in DATA.
+    The comparison shows how accurate the computation is, not how good the model is. The quality of the model is shown by
+    the leave-one-out scores of the training rows, and by the scores on DATA if it has labels.
     """
     from ..sampling import audit as run_audit
     from . import models
@@ -340,7 +342,7 @@ def audit(
 
 
 def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """At which rows class probabilities were compared, and how good the model is there."""
+    """Return the rows at which class probabilities were compared, and scores of the model, as data and as text."""
     from . import models
 
     classifier = fitted.steps[-1][1]
@@ -368,7 +370,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
     target: OtherTarget = None,
     train: Annotated[
-        Path | None, typer.Option(help="The table that the model was fitted to, to compare engines on.")
+        Path | None, typer.Option(help="The table that the model was fitted to, for a comparison of engines.")
     ] = None,
     engines: Engines = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
@@ -377,10 +379,10 @@ def report(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a report on a model, scored on a table of rows with labels: one HTML file that needs no network.
+    """Write a report on a model as one HTML file. The model is scored on a table of rows with labels.
 
-    Rows that the model was trained on are recognised. Their figures are leave-one-out; engines that have none are not judged
-    by such rows. With --train it also compares engines.
+    Training rows in the table are recognised and scored by leave-one-out; engines that do not offer leave-one-out are not
+    scored on such rows. With --train the report also compares engines.
     """
     from ..assess.report import write_report
     from . import compare as comparing
@@ -394,7 +396,7 @@ def report(
     frame = rows.frame
     name, y = models.known_labels(fitted, frame, target)
     if y is None:
-        raise ValueError(f"a report needs labels, but {data} has no column {name!r}; --target names another")
+        raise ValueError(f"a report needs labels, but {data} has no column {name!r}; name another with --target")
     classifier = fitted.steps[-1][1]
     names = None if engines is None else comparing.chosen_engines(engines, len(y), len(classifier.classes_))
     if names is not None and train is None:
@@ -411,13 +413,13 @@ def report(
 @app.command(epilog=EXIT_CODES)
 @command
 def datasets(
-    name: Annotated[str | None, typer.Argument(help="A data set; without it all are listed.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write; without it to stdout.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a data set. By default all are listed.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write. By default stdout.")] = None,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """List data sets that come along or are known by name, or write one of them as a table."""
+    """List the included data sets and those that can be loaded by name, or write one of them as a table."""
     from .. import datasets as collections
     from ..tables import csv_text, write_table
     from .demo import as_frame
@@ -426,10 +428,10 @@ def datasets(
     out = Output(as_json, quiet)
     if name is None:
         if output is not None:
-            raise ValueError("which data set is to be written? `gpclass datasets` lists them")
-        # those that come along first
+            raise ValueError("name the data set to write; `gpclass datasets` lists them")
+        # included data sets first
         entries = sorted(collections.CATALOGUE.items(), key=lambda pair: (pair[1].sklearn is None, pair[0]))
-        rows = [(key, "comes along" if e.sklearn else collections._origin(key), e.about) for key, e in entries]
+        rows = [(key, "included" if e.sklearn else collections._origin(key), e.about) for key, e in entries]
         listed = [{"name": a, "source": b, "about": c} for a, b, c in rows]
         out.result({"datasets": listed}, grid(("name", "source", "about"), rows, left=3))
         return
@@ -447,11 +449,11 @@ def datasets(
 @app.command(epilog=EXIT_CODES)
 @command
 def demo(
-    folder: Annotated[Path | None, typer.Option(help="Where files are written; a temporary folder otherwise.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder for the files. By default a temporary folder.")] = None,
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Compare engines, fit a model and predict new rows, on data that comes along."""
+    """Compare engines, fit a model and predict new rows on an included data set."""
     from . import demo as demonstration
     from .outputs import check_output
 

@@ -1,4 +1,4 @@
-"""Engines side by side on one table: evidence, leave-one-out and k-fold scores, time."""
+"""Comparison of engines on one table: evidence, leave-one-out and k-fold scores, time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILURES = (ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
 
 @dataclass(frozen=True)
 class Row:
-    """One engine's figures; None where there are none."""
+    """Results of one engine. Missing values are None."""
 
     engine: str
     log_evidence: float | None = None
@@ -30,15 +30,16 @@ class Row:
     kfold_nlpd: float | None = None
     kfold_error: float | None = None
     kfold_calibration: float | None = None
-    seconds: float | None = None  # of one fit on all rows
+    seconds: float | None = None  # time of one fit on all rows
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a dict."""
         return asdict(self)
 
 
 def chosen_engines(text: str | None, n_rows: int, n_classes: int) -> tuple[str, ...]:
-    """Names from an option such as "ep,laplace", checked; the default set for None."""
+    """Return the engine names in an option such as "ep,laplace", after a check; for None the default engines."""
     if text is None:
         return default_engines(n_rows, n_classes)
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
@@ -49,18 +50,18 @@ def chosen_engines(text: str | None, n_rows: int, n_classes: int) -> tuple[str, 
             raise ValueError(f"there is no engine {name!r}; there are {', '.join(known)}")
         if name not in able:
             raise ValueError(
-                f"{name} can tell two classes apart, but there are {n_classes}; those for more: {', '.join(able)}"
+                f"{name} is for two classes, but there are {n_classes}; engines for several classes: {', '.join(able)}"
             )
     if not names:
-        raise ValueError(f"--engines names no engine; there are {', '.join(able)}")
+        raise ValueError(f"--engines is empty; choose from {', '.join(able)}")
     return names
 
 
 def splits(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows to train on and to test on. Classes keep their shares where each has a row for every fold."""
+    """Return training and test row numbers of each fold, stratified if each class has at least one row per fold."""
     folds = min(folds, len(y))
     if folds < 2:
-        raise ValueError(f"cross-validation needs two folds at least, and two rows; there are {folds} and {len(y)}")
+        raise ValueError(f"cross-validation needs at least two folds and two rows; there are {folds} and {len(y)}")
     smallest = int(np.unique(y, return_counts=True)[1].min())
     maker = StratifiedKFold if smallest >= folds else KFold
     return list(maker(folds, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))
@@ -75,9 +76,9 @@ def compare(
     seed: int,
     done: Callable[[str], None] = lambda engine: None,
 ) -> list[Row]:
-    """Fit copies of a pipeline with each engine, on all rows and on k-1 of k parts; best k-fold NLPD first.
+    """Fit copies of a pipeline with each engine, on all rows and by cross-validation; best k-fold NLPD first.
 
-    `done` is called after each fit: 1 + folds times per engine. An engine that fails stays in the list, with the reason.
+    `done` is called after each fit: 1 + folds times per engine. An engine that fails is listed with the error as its note.
     """
     parts = splits(y, folds, seed)
     rows = []
@@ -110,7 +111,7 @@ def _row(model, engine, X, y, parts, done) -> Row:
 
 
 def _cross_validated(model, X, y, parts, classes, done) -> np.ndarray:
-    """(n, C) probabilities of each row by a model that has not seen it; a class that was not there gets none."""
+    """Return cross-validated probabilities (n, C); a class that is missing in the training part has probability 0."""
     p = np.zeros((len(y), len(classes)))
     for train, test in parts:
         copy = clone(model).fit(X.iloc[train], y[train])

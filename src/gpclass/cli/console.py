@@ -1,4 +1,4 @@
-"""What is printed where: results on stdout, everything else on stderr; errors as one line and an exit code."""
+"""Printing: results go to stdout, everything else to stderr; an error is one line and an exit code."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from rich.table import Table
 BAD_INPUT, UNEXPECTED = 2, 1  # exit codes
 LONGEST = 300  # characters of a warning
 EXIT_CODES = (
-    "Exit codes: 0 all went well; 2 the command or its input cannot be used, with one line on stderr that says why; "
-    "1 an unexpected failure (set GPCLASS_DEBUG=1 for the traceback)."
+    "Exit codes: 0 success; 2 the command or its input is not valid, one line on stderr says why; "
+    "1 an unexpected error (set GPCLASS_DEBUG=1 for the traceback)."
 )
 
 
 class Output:
-    """Where results and remarks go, as the options --json and --quiet ask."""
+    """Prints results and remarks according to the options --json and --quiet."""
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
 
     def result(self, data: dict[str, Any], *shown: Any) -> None:
-        """The outcome: `data` with --json, else `shown`, unless all is to be quiet."""
+        """Print the results: `data` with --json, otherwise `shown`, unless --quiet is set."""
         if self.as_json:
             print(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
         elif not self.quiet:
@@ -43,21 +43,22 @@ class Output:
                 console.print(thing)
 
     def remark(self, text: str) -> None:
+        """Print a line to stderr, unless --quiet is set."""
         if not self.quiet:
             Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text))
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody watches."""
+        """Whether stderr is a terminal and --quiet is not set."""
         return not self.quiet and sys.stderr.isatty()
 
     @property
     def reports(self) -> bool:
-        """Whether runs that may take minutes report progress and time left on stderr, terminal or not."""
+        """Whether long runs report progress and remaining time on stderr, even if it is not a terminal."""
         return not self.quiet
 
     def progress(self) -> Progress:
-        """A bar on stderr with the time left, on a terminal only."""
+        """Return a progress bar on stderr with the remaining time; it is shown on terminals only."""
         return Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -73,12 +74,12 @@ class Output:
 
 
 def plain(data: Any) -> Any:
-    """Numbers that JSON can hold; NaN and infinity are null."""
+    """Convert data to types that JSON supports; NaN and infinity become null."""
     if isinstance(data, dict):
         return {str(key): plain(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [plain(value) for value in data]
-    if hasattr(data, "tolist"):  # arrays and scalars of NumPy, which is not imported for the sake of --help
+    if hasattr(data, "tolist"):  # NumPy arrays and scalars; NumPy is not imported here so that --help is fast
         return plain(data.tolist())
     if isinstance(data, float) and not math.isfinite(data):
         return None
@@ -86,7 +87,7 @@ def plain(data: Any) -> Any:
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> Table:
-    """A table of two columns without lines."""
+    """Return a table of two columns without lines."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -96,7 +97,7 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> Table:
 
 
 def grid(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """A table with a header; the first `left` columns are text, the others numbers."""
+    """Return a table with a header; the first `left` columns are text, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(header):
         table.add_column(escape(name), justify="left" if i < left else "right", overflow="fold", no_wrap=i == 0)
@@ -106,13 +107,13 @@ def grid(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) ->
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for people; a dash where there is none."""
+    """Return a number as text; a dash if it is None or not finite."""
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
 
 
 @contextmanager
 def short_warnings(output: Output) -> Iterator[None]:
-    """Warnings as one line each on stderr, the same one once."""
+    """Print each warning once, as one line on stderr."""
     seen: set[str] = set()
 
     def show(message, category, filename, lineno, file=None, line=None):
@@ -125,7 +126,7 @@ def short_warnings(output: Output) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)  # ConvergenceWarning is one, and UnseenLevelWarning
+        warnings.simplefilter("always", UserWarning)  # includes ConvergenceWarning and UnseenLevelWarning
         warnings.showwarning = show
         yield
 
@@ -139,7 +140,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             function(*args, **kwargs)
         except (typer.Exit, typer.Abort):
             raise
-        except BrokenPipeError:  # the reader, such as head, has had enough
+        except BrokenPipeError:  # the reader, such as head, closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except Exception as error:
@@ -147,14 +148,14 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 raise
             if isinstance(error, (ValueError, OSError, ImportError, MemoryError, NoTraining)):
                 raise _exit(_message(error), BAD_INPUT) from error
-            text = f"unexpected failure: {type(error).__name__}: {_message(error)} (GPCLASS_DEBUG=1 shows where)"
+            text = f"unexpected error: {type(error).__name__}: {_message(error)} (set GPCLASS_DEBUG=1 for the traceback)"
             raise _exit(text, UNEXPECTED) from error
 
     return run
 
 
 class NoTraining(Exception):
-    """A command needs what the model at hand does not have."""
+    """The model does not offer what a command needs."""
 
 
 def _exit(text: str, code: int) -> typer.Exit:

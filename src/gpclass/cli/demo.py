@@ -1,4 +1,4 @@
-"""From a data file to a decision, on data that comes along."""
+"""A demonstration of the command line on an included data set."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .. import datasets
 from ..tables import write_table
 
 NAME = "wine"
-FILES = {"wine.csv": "table", "new.csv": "table", "wine.gpclass": "model", "out.csv": "table"}  # that it writes
+FILES = {"wine.csv": "table", "new.csv": "table", "wine.gpclass": "model", "out.csv": "table"}  # output files, their kinds
 
 
 def as_frame(data: datasets.Dataset) -> tuple[pd.DataFrame, str]:
-    """A data set as a table, and the name of its label column."""
+    """Return a data set as a table, and the name of its label column."""
     target = next(name for name in ("class", "label", "target") if name not in data.feature_names)
     frame = pd.DataFrame(data.X, columns=list(data.feature_names))
     whole = [name for name in frame if np.array_equal(frame[name], np.round(frame[name]))]
@@ -24,7 +24,7 @@ def as_frame(data: datasets.Dataset) -> tuple[pd.DataFrame, str]:
 
 
 def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str, Callable[..., None]]) -> None:
-    """Write two tables to `folder`, and do what a user would do with them."""
+    """Write two tables to `folder`, then run compare, fit and predict on them."""
     frame, target = as_frame(datasets.load(NAME))
     order = np.random.default_rng(seed).permutation(len(frame))
     train, new, model, out = (folder / name for name in FILES)
@@ -32,7 +32,7 @@ def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str,
     write_table(frame.iloc[order[:cut]], train)
     write_table(frame.iloc[order[cut:]], new)
     rest = len(frame) - cut
-    say(f"{cut} wines, 13 measurements of each and its kind ({target}), are in wine.csv; {rest} others in new.csv.")
+    say(f"wine.csv has {cut} wines, each with 13 measurements and a label ({target}); new.csv has {rest} more wines.")
 
     say(f"\n$ gpclass compare wine.csv --target {target} --engines laplace,nested-ep")
     commands["compare"](train, target, engines="laplace,nested-ep", seed=seed)
@@ -40,7 +40,7 @@ def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str,
     commands["fit"](train, target, output=model, seed=seed, force=True)
     say("\n$ gpclass predict wine.gpclass new.csv -o out.csv")
     commands["predict"](model, new, output=out, force=True)
-    say("\nThe rows of out.csv that are least certain:")
+    say("\nThe least certain rows of out.csv:")
     table = pd.read_csv(out)
     least = table.filter(like="p(").max(axis=1).sort_values().index[:4]
     say(table.loc[least].round(3).to_string(index=False))

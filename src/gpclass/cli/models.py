@@ -25,17 +25,17 @@ ROW, IN_TRAINING = "row", "in_training"  # columns of a table of predictions
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as it is predicted: rows are named by their line and id."""
+    """A table to predict, whose rows are named by line and id."""
 
     frame: pd.DataFrame  # without the id column
-    lines: np.ndarray  # (m,) of the file, header not counted
+    lines: np.ndarray  # (m,) line numbers in the file, header not counted
     ids: pd.Series | None  # the id column, if there is one
 
 
 def training_table(path: Path, target: str, drop: str = "", id: str | None = None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Inputs and labels of a file, without the columns that are to be dropped (names with commas between).
+    """Return the inputs and labels in a file, without the columns in `drop` (names separated by commas).
 
-    The index names the rows: by their line in the file, header not counted, and by their entry in the column `id`.
+    The index holds the name of each row: its line in the file, header not counted, and its entry in the column `id`.
     """
     frame = read_table(path, text=[] if id is None else [id], target=target)
     names = [name.strip() for name in drop.split(",") if name.strip()]
@@ -46,11 +46,11 @@ def training_table(path: Path, target: str, drop: str = "", id: str | None = Non
         raise TableError(f"{target!r} is the target and cannot be dropped")
     if id is not None:
         if id == target:
-            raise TableError(f"{target!r} is the target and cannot be the id column, too")
+            raise TableError(f"{target!r} is the target and cannot be the id column")
         frame = with_ids(frame, id)
     X, y = split_target(frame.drop(columns=[name for name in names if name != id]), target)
     if len(np.unique(y)) < 2:
-        raise TableError(f"the target {target!r} has one class only, {str(y[0])!r}; there must be two or more to tell apart")
+        raise TableError(f"the target {target!r} has only one class, {str(y[0])!r}; at least two are needed")
     return X, y
 
 
@@ -67,7 +67,7 @@ def make_pipeline(
     verbose: int = 0,
     id: str | None = None,
 ) -> Pipeline:
-    """An encoder of tables, a scaler and a classifier, not fitted; X tells how many inputs the kernel has."""
+    """Return an unfitted pipeline of table encoder, scaler and classifier; X gives the number of inputs of the kernel."""
     encoder, scaler = TableEncoder(impute=impute, target=target, id=id), StandardScaler()
     made = None
     if kernel is not None:
@@ -79,37 +79,39 @@ def make_pipeline(
 
 
 def read_model(path: Path) -> Pipeline:
-    """A model that `gpclass fit` wrote."""
+    """Return a model written by `gpclass fit`."""
     model = load(path)
     if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], TableEncoder):
-        raise ModelFileError(f"{path} holds a {type(model).__name__} that takes arrays; commands need one of `gpclass fit`")
+        raise ModelFileError(
+            f"{path} contains a {type(model).__name__} for arrays; commands need a model written by `gpclass fit`"
+        )
     if not isinstance(model.steps[-1][1], GPClassifier):
         raise ModelFileError(
-            f"{path} holds a model that ends in {type(model.steps[-1][1]).__name__}; commands need a classifier"
+            f"{path} contains a model whose last step is {type(model.steps[-1][1]).__name__}; commands need a GPClassifier"
         )
     return model
 
 
 def read_for(model: Pipeline, path: Path, id: str | None = None, target: str | None = None) -> Rows:
-    """A table to predict, categories and labels that are text read as the text that they are.
+    """Return a table to predict. Columns that were text in the training data are read as text.
 
-    `id` names the id column; without it that of the training data counts, if the table has it. The same with `target`.
+    `id` and `target` are names of columns. By default they are those of the training data, if the table has them.
     """
     encoder, classes = model.steps[0][1], model.steps[-1][1].classes_
     name = id if id is not None else encoder.id
-    labels = [] if classes.dtype.kind in "biuf" else [target or encoder.target]  # "01" is not "1" among them
+    labels = [] if classes.dtype.kind in "biuf" else [target or encoder.target]  # keeps "01" and "1" apart
     frame = read_table(path, text=[*encoder.text_columns, *labels, *([] if name is None else [name])])
     lines = frame.index.to_numpy()
     if name is None or (id is None and name not in frame.columns):
         return Rows(frame, lines, None)
     if name in encoder.feature_names_in_:
-        raise TableError(f"{name!r} is an input of the model and cannot be the id column, too")
+        raise TableError(f"{name!r} is an input of the model and cannot be the id column")
     named = with_ids(frame, name)
     return Rows(named, lines, frame[name])
 
 
 def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None) -> tuple[str, np.ndarray | None]:
-    """Name of the target column, and its labels if the table has it."""
+    """Return the name of the target column, and its labels if the table has it."""
     target = target or model.steps[0][1].target
     if target not in frame.columns:
         return target, None
@@ -117,7 +119,7 @@ def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None) -> tu
 
 
 def training_rows(model: Pipeline, path: Path, id: str | None = None) -> tuple[pd.DataFrame, np.ndarray]:
-    """The inputs and labels of a table that a model was fitted to."""
+    """Return the inputs and labels of the table that a model was fitted to."""
     frame = read_for(model, path, id).frame
     target, y = known_labels(model, frame, None)
     if y is None:
@@ -126,8 +128,8 @@ def training_rows(model: Pipeline, path: Path, id: str | None = None) -> tuple[p
 
 
 def predictions(model: Pipeline, rows: Rows, judged: FairProbabilities) -> pd.DataFrame:
-    """A table with a row for each: its line, id, predicted class, class probabilities, latent variance, the share of the
-    prior variance that is left, whether it is far from the training rows, and whether it is one."""
+    """Return a table with a row for each row: line, id, predicted class, class probabilities, latent variance, its ratio to
+    the prior variance, whether the row is far from the training rows, and whether it is a training row."""
     classifier, p = model.steps[-1][1], judged.predicted
     variance, prior = latent_variances(classifier, model[:-1].transform(rows.frame))
     columns: dict[str, Any] = {ROW: rows.lines, "prediction": classifier.classes_[p.argmax(axis=1)]}
@@ -142,7 +144,7 @@ def predictions(model: Pipeline, rows: Rows, judged: FairProbabilities) -> pd.Da
 
 
 def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[FairProbabilities, dict[str, Any]]:
-    """Probabilities of rows, and how good they are by labels y: by leave-one-out for rows that the model was trained on."""
+    """Return the probabilities of rows, and scores by labels y; training rows are scored by leave-one-out."""
     judged, classes = fair_probabilities(model, rows.frame, y), model.steps[-1][1].classes_
     figures: dict[str, Any] = {IN_TRAINING: judged.n_seen}
     if y is not None and judged.fair.any():
@@ -154,9 +156,9 @@ def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[Fair
 
 
 def seen_in_words(model: Pipeline, judged: FairProbabilities, scored: bool = True, listed: bool = False) -> str:
-    """How many rows are training rows; nothing if there are none.
+    """Return a sentence on how many rows are training rows; empty if there are none.
 
-    Also how these are scored, if there are labels to score with, and what their probabilities mean, if these are listed.
+    With `scored` it says how these rows are scored, with `listed` what their listed predictions are.
     """
     n, m = judged.n_seen, len(judged.seen)
     if not n:
@@ -172,13 +174,13 @@ def seen_in_words(model: Pipeline, judged: FairProbabilities, scored: bool = Tru
     engine = type(model.steps[-1][1].inference_).__name__
     lost = int(np.sum(~judged.fair))
     which = f"{lost} of them are" if lost < n else "it is" if n == 1 else "they are"
-    return f"{text}; {which} not scored, for {engine} has no leave-one-out probabilities"
+    return f"{text}; {which} not scored, because {engine} has no leave-one-out probabilities"
 
 
 def latent_variances(classifier: GPClassifier, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) posterior and prior variances of the latent function; with several, of the differences between classes.
+    """Return posterior and prior variances (m,) of the latent function; with several, of the differences between classes.
 
-    What all classes have in common has no influence on probabilities, and keeps its prior variance.
+    A shift common to all classes does not change the probabilities and keeps its prior variance, so it is excluded.
     """
     _, cov = classifier.latent(inputs)
     if cov.ndim == 1:
@@ -191,18 +193,18 @@ def latent_variances(classifier: GPClassifier, inputs: np.ndarray) -> tuple[np.n
 def _prior_covariances(kernel: Any, inputs: np.ndarray, C: int) -> np.ndarray:
     """Return the prior covariances (m, C, C) of the classes at each row."""
     on_inputs, between = kernel.separated
-    values = on_inputs.diag(inputs)  # (m,), or (C, m) if classes have kernels of their own
+    values = on_inputs.diag(inputs)  # (m,), or (C, m) if each class has its own kernel
     return (values.T if values.ndim == 2 else values[:, None])[:, :, None] * (np.eye(C) if between is None else between)
 
 
 def _contrast_variance(cov: np.ndarray) -> np.ndarray:
-    """tr(H cov)/(C - 1) with H = I - 11ᵀ/C: k for independent latent functions of variance k."""
+    """Return tr(H cov)/(C - 1) with H = I - 11ᵀ/C, which is k for independent latent functions of variance k."""
     C = cov.shape[-1]
     return (np.trace(cov, axis1=1, axis2=2) - cov.sum(axis=(1, 2)) / C) / (C - 1)
 
 
 def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
-    """Error and NLPD of leave-one-out probabilities, None where the engine has none."""
+    """Return error rate and NLPD of the leave-one-out probabilities, or None if the engine has none."""
     p, y = loo_probabilities(classifier), training_labels(classifier)
     if p is None or y is None:
         return {"loo_error": None, "loo_nlpd": None}
@@ -210,7 +212,7 @@ def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
 
 
 def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
-    """What a fit to a table X with labels y was made of, its log evidence and leave-one-out scores."""
+    """Return a summary of a fit to a table X with labels y: data, model, log evidence and leave-one-out scores."""
     labels, counts = np.unique(y, return_counts=True)
     return {
         "rows": len(y),
@@ -227,11 +229,12 @@ def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dic
 
 
 def log_evidence(classifier: GPClassifier) -> float | None:
+    """Return the log evidence, or None if the engine has none."""
     value = getattr(classifier, "log_evidence_", None)
     return None if value is None else float(value)
 
 
 def described(text: Any, longest: int = 160) -> str:
-    """A kernel, say, in not too many characters."""
+    """Return an object, such as a kernel, as text of at most `longest` characters."""
     shown = str(text)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"

@@ -1,4 +1,7 @@
-"""Names that help texts list. They are written out because `choose` and `expressions` need NumPy; a test compares them."""
+"""Names of engines and kernels for help texts.
+
+They are repeated here because `choose` and `expressions` import NumPy. A test compares the lists.
+"""
 
 ENGINES = (
     "laplace",
@@ -22,7 +25,7 @@ ENGINES = (
     "gfitc",
     "mcmc",
 )
-SAMPLERS = ("mcmc",)  # of these
+SAMPLERS = ("mcmc",)  # engines that are samplers
 KERNELS = (
     "rbf",
     "rbf-ard",

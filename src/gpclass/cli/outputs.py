@@ -1,4 +1,4 @@
-"""Where a command may write: checked before its work begins, so that neither data nor the work is lost."""
+"""Checks of output files before a command starts its work, so that no data and no results are lost."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..files import check_writable, is_special
 from ..persist import is_model
 from ..tables import check_table_path
 
-OURS = {"model": is_model, "report": is_report}  # kinds of files that a new one of the same kind may replace
+OURS = {"model": is_model, "report": is_report}  # a file of such a kind may be replaced by one of the same kind
 
 
 def check_output(path: Path, kind: str, inputs: Sequence[Path | None] = (), force: bool = False) -> None:
-    """Raise an error that says why, if `path` cannot be written or holds something that should not be lost.
+    """Raise an error if `path` cannot be written or contains something that must not be lost.
 
     `kind` is "model", "report" or "table". A model may replace a model, and a report a report. Other files are replaced
-    with `force` only, and files that the command reads never.
+    only with `force`. Input files of the command are never replaced.
     """
     if kind == "table":
         check_table_path(path)
     check_writable(path)
     for source in inputs:
         if source is not None and _same(path, source):
-            raise ValueError(f"{path} would be written, but it is the same file as the input {source}; name another output")
+            raise ValueError(f"the output {path} is the same file as the input {source}; name another output")
     if is_special(path) or not path.exists() or not path.stat().st_size or force:
         return
     if kind not in OURS or not OURS[kind](path):
-        article = "" if kind not in OURS else f" and is no {kind} of gpclass"
+        article = "" if kind not in OURS else f" and is not a gpclass {kind}"
         raise ValueError(f"{path} exists{article}; name another output, or replace it with --force")
 
 

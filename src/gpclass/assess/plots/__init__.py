@@ -1,11 +1,11 @@
-"""Figures. Each takes `ax=` and returns the axes; they need matplotlib (`pip install gpclass[plot]`).
+"""Plots. Every function takes `ax=` and returns the axes. They need matplotlib (`pip install gpclass[plot]`).
 
-decision    class probabilities over two inputs, with the training rows; inducing points and active sets, and their way
-reliability claimed probabilities against what came true, with counts
+decision    class probabilities over two inputs, with the training rows; inducing points and active sets
+reliability predicted probabilities against observed frequencies, with counts
 surface     evidence, bound, information and errors over lengthscale and latent scale
 marginals   engines' marginals against those of a sampler
 progress    the objective during learning; test scores against time
-relevance   which inputs matter: 1/lengthscale
+relevance   relevance of the inputs, 1/lengthscale
 """
 
 from .common import COLOURS, MARKERS

@@ -1,8 +1,8 @@
-"""Class probabilities over the plane of two inputs, with the training rows; and where inducing points and active rows lie.
+"""Decision maps: class probabilities over a plane of two inputs, with the training rows, inducing points or active rows.
 
-With more than two inputs the plane is that of the first two principal components of the rows (or two inputs of your choice),
-all else at its mean. The model is then asked for points of that plane: what is seen is a section, not a projection, while
-the rows are projected onto it.
+With more than two inputs the plane is spanned by the first two principal components of the rows, or by two inputs of your
+choice with the others at their mean. The probabilities are those of points in this plane (a section), while the rows are
+projected onto it.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from ..models import as_fitted, classifier, codes_of, input_names, to_inputs, tr
 from .common import axes, plain, series
 
 GRID = 90  # points along each axis
-ROOM = 0.06  # around the rows, as a part of their range
-STRONGEST = 0.55  # opacity where a class is certain; it falls to nothing where the class is as good as a guess
+ROOM = 0.06  # margin around the rows, as a fraction of their range
+STRONGEST = 0.55  # opacity where a class is certain; it falls to 0 where all classes are equally probable
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Points centre + a·first + b·second of the space of inputs, and what to write on the axes."""
+    """A plane of points centre + a·first + b·second in the space of inputs, with labels for the axes."""
 
     centre: np.ndarray  # (D,)
     directions: np.ndarray  # (2, D), orthonormal
     labels: tuple[str, str]
 
     def coordinates(self, X: np.ndarray) -> np.ndarray:
-        """(n, 2) of rows (n, D), projected."""
+        """Return the coordinates (n, 2) of rows (n, D) projected onto the plane."""
         return (X - self.centre) @ self.directions.T
 
     def points(self, coordinates: np.ndarray) -> np.ndarray:
-        """(m, D) inputs at coordinates (m, 2)."""
+        """Return the inputs (m, D) at coordinates (m, 2)."""
         return self.centre + coordinates @ self.directions
 
 
 def plane_of(X: np.ndarray, names: Sequence[str], inputs: tuple[int, int] | None = None) -> Plane:
-    """The plane to look at: that of two inputs, or of the first two principal components of the rows."""
+    """Return the plane of two inputs, or of the first two principal components of the rows."""
     D = X.shape[1]
     if D < 2:
-        raise ValueError("a decision map needs two inputs at least; the model has one")
+        raise ValueError("a decision map needs at least two inputs; the model has one")
     if inputs is not None and (len(set(inputs)) != 2 or not all(0 <= d < D for d in inputs)):
         raise ValueError(f"inputs must be two different columns below {D}; got {inputs!r}")
     if inputs is not None or D == 2:
         first, second = (0, 1) if inputs is None else inputs
         centre = X.mean(0) if D > 2 else np.zeros(2)
         rest = "\nother inputs at their mean" if D > 2 else ""
-        if D > 2:  # coordinates are those of the inputs themselves
+        if D > 2:  # so that coordinates are values of the inputs
             centre[[first, second]] = 0.0
         return Plane(centre, np.eye(D)[[first, second]], (plain(names[first]) + rest, plain(names[second])))
     centre = X.mean(0)
     _, size, directions = np.linalg.svd(X - centre, full_matrices=False)
     share = size**2 / max(np.sum(size**2), np.finfo(float).tiny)
     directions = directions[:2]
-    # a component points where its largest entry is positive: the picture is not turned from run to run
+    # the largest entry of a component is positive, so that the plot does not flip from run to run
     signs = np.sign(directions[[0, 1], np.abs(directions).argmax(axis=1)])
     texts = tuple(f"principal component {i + 1} ({share[i]:.0%} of variance)" for i in range(2))
     return Plane(centre, directions * signs[:, None], (texts[0] + "\nsection through the mean of the rows", texts[1]))
@@ -65,12 +65,29 @@ def plane_of(X: np.ndarray, names: Sequence[str], inputs: tuple[int, int] | None
 def plot_decision_map(
     model: Any, X: Any = None, y: Any = None, *, inputs: tuple[int, int] | None = None, grid: int = GRID, ax: Any = None
 ) -> Any:
-    """Class probabilities as shades, borders between classes as lines, rows as points; returns the axes.
+    """Plot class probabilities as shades, class boundaries as lines and rows as points.
 
-    `model` is a fitted classifier or a pipeline that ends in one. X, y are the rows to draw, as the model takes them; by
-    default its training rows, where it keeps them. `inputs` are two columns (as the classifier sees them) to look at where
-    there are more than two; else it is the plane of the first two principal components. For two classes dotted lines are
-    at probabilities 0.1 and 0.9.
+    For two classes, dotted lines are at probabilities 0.1 and 0.9.
+
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X, y : array-like or DataFrame of shape (n, n_features), array-like of shape (n,), optional
+        The rows to draw, in the format that the model was fitted to, and their labels. By default the training rows, if
+        the model keeps them.
+    inputs : tuple of two int, optional
+        Two columns, as the classifier sees them, that span the plane. By default the plane is spanned by the first two
+        principal components if there are more than two inputs.
+    grid : int, default=90
+        Number of points along each axis.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     rows, labels = _rows_to_draw(model, X, y)
     ax = axes(ax, 5.4, 4.6)
@@ -79,7 +96,7 @@ def plot_decision_map(
 
 
 def draw_map(ax: Any, last: Any, rows: np.ndarray, labels: np.ndarray | None, plane: Plane, grid: int = GRID) -> None:
-    """The map of a classifier, with rows as it sees them."""
+    """Draw the map of a classifier and rows as the classifier sees them."""
     at = plane.coordinates(rows)
     across, up, p = _shade(ax, last, plane, at, grid)
     _borders(ax, across, up, p)
@@ -89,7 +106,7 @@ def draw_map(ax: Any, last: Any, rows: np.ndarray, labels: np.ndarray | None, pl
 
 
 def _rows_to_draw(model, X, y) -> tuple[np.ndarray, np.ndarray | None]:
-    """Rows as the classifier sees them, and their labels (or None)."""
+    """Return the rows as the classifier sees them, and their labels (or None)."""
     if X is not None:
         rows = to_inputs(model, X)
         labels = None if y is None else np.asarray(y)
@@ -104,7 +121,7 @@ def _rows_to_draw(model, X, y) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _shade(ax, last, plane, at, grid):
-    """Shades of the classes' colours, and the grid with its probabilities (grid, grid, C)."""
+    """Shade the map in the classes' colours; return both axes of the grid and the probabilities (grid, grid, C)."""
     from matplotlib.colors import to_rgb
 
     low, high = at.min(0), at.max(0)
@@ -125,7 +142,7 @@ def _shade(ax, last, plane, at, grid):
 
 
 def _borders(ax, across, up, p):
-    """Lines where the most probable class changes; with two classes also at 0.1 and 0.9."""
+    """Draw lines where the most probable class changes; with two classes also at 0.1 and 0.9."""
     C = p.shape[-1]
     if C == 2:
         for levels, style, width in (([0.1, 0.9], "dotted", 1.0), ([0.5], "solid", 1.5)):
@@ -151,7 +168,7 @@ def _points(ax, at, codes, classes):
 
 
 def _legend(ax, handles, names):
-    """To the right of the map, where it hides nothing."""
+    """Put the legend to the right of the map, where it hides nothing."""
     columns = 1 if len(names) <= 14 else 2
     place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0}
     ax.legend(handles, names, frameon=False, ncols=columns, handletextpad=0.3, markerscale=1.3, **place)
@@ -167,16 +184,25 @@ def plot_inducing(
     grid: int = GRID,
     ax: Any = None,
 ) -> Any:
-    """A decision map with the inducing points, or the active rows, that a sparse engine rests on; returns the axes.
+    """Plot a decision map with the inducing points or the active rows of a sparse engine.
 
-    X, y are the rows to draw. `start`, (M, D) or one such for each class, are the places where inducing points began, as
-    the classifier sees them: a line leads from each to where it ended.
+    Parameters
+    ----------
+    model, X, y, inputs, grid, ax
+        As for `plot_decision_map`.
+    start : array-like of shape (M, D) or (C, M, D), optional
+        The inducing points before learning, as the classifier sees them. A line joins each to its final position.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     last = classifier(model)
     ends = np.asarray(last.inputs_, float)
     ends = ends.reshape(-1, ends.shape[-1])
     if X is None and training_inputs(model) is not None:
-        raise ValueError(f"{type(last.inference_).__name__} rests on all training rows: it has no inducing points")
+        raise ValueError(f"{type(last.inference_).__name__} uses all training rows: it has no inducing points")
     begins = None if start is None else np.asarray(start, float).reshape(-1, ends.shape[-1])
     if begins is not None and begins.shape != ends.shape:
         raise ValueError(f"start has {len(begins)} points, but the model ends with {len(ends)}")
@@ -198,7 +224,7 @@ def plot_inducing(
 
 
 def _grow(ax, window, at):
-    """Limits that hold the map and the points, which learning may have moved out of it."""
+    """Extend the limits of the axes to points that learning moved out of the map."""
     for axis, (limits, values) in enumerate(zip(window, at.T, strict=True)):
         low, high = min(limits[0], values.min()), max(limits[1], values.max())
         (ax.set_xlim if axis == 0 else ax.set_ylim)(low, high)

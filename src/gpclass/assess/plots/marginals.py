@@ -1,7 +1,8 @@
-"""Engines' marginals of the latent function against a sampler's, which are exact in the limit.
+"""Engines' marginals of the latent function against those of a sampler, which are exact in the limit.
 
-`plot_marginals` is figure 6 of [NR]: means, standard deviations or class probabilities of all training points, sampled ones
-across. `plot_marginal` is figure 7: one point, the draws as a histogram and the engines' Gaussians over it.
+`plot_marginals` is figure 6 of [NR]: means, standard deviations or class probabilities at all training points, with those
+of the sampler on the horizontal axis. `plot_marginal` is figure 7: a histogram of the draws at one point, with the engines'
+Gaussians.
 
 [NR] Nickisch & Rasmussen 2008, section 12.1.
 """
@@ -23,10 +24,25 @@ QUANTITIES = {
 
 
 def plot_marginals(draws: Any, fits: Mapping[str, Any], quantity: str = "mean", *, ax: Any = None) -> Any:
-    """`quantity` ("mean", "std" or "probability") at all training points, by `fits` against `draws`; returns the axes.
+    """Plot the engines' marginals at all training points against those of a sampler.
 
-    `draws` is what a sampler's `fit(K, y, likelihood)` returned, `fits` maps names to what engines returned for the same
-    data. Points on the diagonal agree. With several classes each latent value is a point.
+    Points on the diagonal agree. With several classes each latent value is a point.
+
+    Parameters
+    ----------
+    draws : Draws
+        The result of a sampler's `fit(K, y, likelihood)`.
+    fits : mapping of str to Fit
+        Results of engines for the same data, by name.
+    quantity : {"mean", "std", "probability"}, default="mean"
+        The quantity to compare.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     if quantity not in QUANTITIES:
         raise ValueError(f"quantity must be one of {', '.join(map(repr, QUANTITIES))}; got {quantity!r}")
@@ -55,9 +71,25 @@ def plot_marginals(draws: Any, fits: Mapping[str, Any], quantity: str = "mean", 
 def plot_marginal(
     draws: Any, fits: Mapping[str, Any], point: int, latent: int = 0, *, bins: int = 40, ax: Any = None
 ) -> Any:
-    """Histogram of a sampler's draws at one training point, and the engines' Gaussians there; returns the axes.
+    """Plot a histogram of a sampler's draws at one training point and the engines' Gaussians.
 
-    `latent` chooses the class where there are several latent functions.
+    Parameters
+    ----------
+    draws, fits
+        As for `plot_marginals`.
+    point : int
+        Number of the training row.
+    latent : int, default=0
+        The class, if there are several latent functions.
+    bins : int, default=40
+        Number of bins of the histogram.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     pooled = draws.pooled if draws.pooled.ndim == 3 else draws.pooled[..., None]
     if not 0 <= point < pooled.shape[1] or not 0 <= latent < pooled.shape[2]:

@@ -1,4 +1,4 @@
-"""How learning went: the objective at each evaluation or pass, and test scores against time."""
+"""Plots of learning: the objective at each evaluation or pass, and test scores against time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,25 @@ from .common import axes, plain, series
 
 
 def plot_learning_curve(model: Any, *, against: str = "evaluations", ax: Any = None) -> Any:
-    """The objective of learning (log evidence + log prior) at each evaluation; returns the axes.
+    """Plot the objective of learning (log evidence + log prior) at each evaluation.
 
-    `model` is a fitted classifier, a pipeline that ends in one, or a history: a list of `gpclass.learning.Step` (one per
-    evaluation), or of `gpclass.learning.Pass` (one per pass over minibatches). Restarts are drawn one after the other, each
-    in its colour; a cross below marks an evaluation that failed; the line above is the best so far. `against="seconds"`
-    works where the history holds times.
+    Restarts follow each other, each in its own colour. Crosses at the bottom mark failed evaluations; the dashed line is the
+    best value so far.
+
+    Parameters
+    ----------
+    model : GPClassifier, Pipeline or list
+        A fitted classifier, a fitted pipeline whose last step is one, or a history: a list of `gpclass.learning.Step` (one
+        per evaluation) or of `gpclass.learning.Pass` (one per pass over minibatches).
+    against : {"evaluations", "seconds"}, default="evaluations"
+        The horizontal axis. "seconds" needs a history with times.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     history = list(model) if isinstance(model, (list, tuple)) else list(classifier(model).history_)
     if not history:
@@ -57,7 +70,7 @@ def plot_learning_curve(model: Any, *, against: str = "evaluations", ax: Any = N
 
 
 def _window(value: np.ndarray) -> tuple[float, float]:
-    """Limits that show how the search ends: what was far worse than where it began and ended is cut off."""
+    """Return vertical limits that show the end of the search; values far below its start and end are cut off."""
     finite = value[np.isfinite(value)]
     if not len(finite):
         raise ValueError("no evaluation of this history succeeded")
@@ -69,9 +82,23 @@ def _window(value: np.ndarray) -> tuple[float, float]:
 def plot_score_against_time(
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]], *, score: str = "test NLPD (nats)", log: bool = True, ax: Any = None
 ) -> Any:
-    """Curves of a test score against seconds of training, one for each method; returns the axes.
+    """Plot a test score against the training time of each method.
 
-    `curves` maps a name to (seconds, scores). Time is on a log axis unless `log` is False, for methods differ by factors.
+    Parameters
+    ----------
+    curves : mapping of str to (seconds, scores)
+        One curve for each method: two array-likes of the same length.
+    score : str, default="test NLPD (nats)"
+        Label of the vertical axis.
+    log : bool, default=True
+        Whether time is on a log axis.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     if not curves:
         raise ValueError("there is nothing to plot: curves is empty")

@@ -1,4 +1,4 @@
-"""Which inputs matter: a kernel with a lengthscale for each input (ARD) makes those with long ones irrelevant."""
+"""Relevance of the inputs under a kernel with one lengthscale per input (ARD): a long lengthscale means low relevance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...kernels.base import is_kernel
 from ..models import classifier, input_names
 from .common import COLOURS, axes, plain
 
-MANY = 30  # inputs shown; the others are summed up in words
+MANY = 30  # inputs shown; the axis label counts the others
 
 
 def relevances(kernel: Any) -> dict[str, np.ndarray]:
-    """1/lengthscale (D,) of each part of a kernel that has one lengthscale per input, by the part's name."""
+    """Return 1/lengthscale (D,) of each part of a kernel that has one lengthscale per input, by the part's name."""
     leaves = [leaf for leaf in kernel.leaves if np.ndim(leaf.lengthscale) == 1]
     names = [type(leaf).__name__ for leaf in leaves]
     numbered = [f"{name} {names[: i + 1].count(name)}" if names.count(name) > 1 else name for i, name in enumerate(names)]
@@ -25,11 +25,25 @@ def relevances(kernel: Any) -> dict[str, np.ndarray]:
 def plot_relevance(
     model: Any, feature_names: Sequence[str] | None = None, *, part: str | None = None, ax: Any = None
 ) -> Any:
-    """Bars of 1/lengthscale, the most relevant input on top; returns the axes.
+    """Plot 1/lengthscale of each input as bars, the most relevant input on top.
 
-    `model` is a fitted classifier, a pipeline that ends in one, or a kernel. Lengthscales count in units of the inputs as
-    the kernel sees them, so bars are comparable where inputs are standardised. `part` chooses among the parts of a kernel
-    that have a lengthscale for each input (see `relevances`); the first is the default.
+    Lengthscales are in units of the inputs as the kernel sees them, so the bars are comparable if inputs are standardised.
+
+    Parameters
+    ----------
+    model : GPClassifier, Pipeline or Kernel
+        A fitted classifier, a fitted pipeline whose last step is one, or a kernel.
+    feature_names : sequence of str, optional
+        Names of the inputs. By default those of the model.
+    part : str, optional
+        The part of the kernel to show, if several have one lengthscale per input (see `relevances`). By default the first.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     if is_kernel(model):
         kernel, names = model, feature_names

@@ -1,4 +1,4 @@
-"""Reliability diagram: do things that get probability p happen in p of the cases?"""
+"""Reliability diagram: predicted probabilities against observed frequencies."""
 
 from __future__ import annotations
 
@@ -22,12 +22,29 @@ def plot_reliability(
     classes: Classes = None,
     ax: Any = None,
 ) -> Any:
-    """Reliability diagram: how often what was given probability p came true; returns the axes.
+    """Plot a reliability diagram: predicted probabilities against observed frequencies.
 
-    y (n,) labels, p (n,) or (n, C) as in `gpclass.assess.metrics`, or a dict of these by name. For two classes p is that of
-    the second class, for more that of the most probable one. Bars are 95 % intervals (Wilson), drawn for one series; the
-    strip below shows where the predictions lie, for one series with the number in each bin. ECE in the legend is that of the
-    most probable class.
+    For two classes the probability is that of the second class, for more that of the most probable class. The strip below
+    the diagram is a histogram of the predictions. A single series also has 95 % intervals (Wilson) and the number of
+    predictions in each bin. The legend gives the expected calibration error (ECE) of the most probable class.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+    p : array-like of shape (n,) or (n, C), or mapping of str to array-like
+        Probabilities as in `gpclass.assess.metrics`, or several series of them by name.
+    n_bins : int, default=10
+        Number of bins of equal width.
+    classes : sequence, optional
+        The class of each column of p. By default the sorted labels.
+    ax : matplotlib Axes, optional
+        Where to plot. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes of the plot.
     """
     plt = pyplot()
     series = dict(p) if isinstance(p, Mapping) else {"": p}
@@ -69,7 +86,7 @@ def plot_reliability(
 
 
 def _counts(strip, claimed, n_bins, colour):
-    """Bars of how many predictions each bin holds, with the numbers on top."""
+    """Draw a bar for the number of predictions in each bin, with the number on top."""
     which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
     count = np.bincount(which, minlength=n_bins)
     centre = (np.arange(n_bins) + 0.5) / n_bins
@@ -80,7 +97,7 @@ def _counts(strip, claimed, n_bins, colour):
 
 
 def _claims(y, p, classes) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities claimed for an event, and whether it came true."""
+    """Return the predicted probability of an event for each row, and whether the event occurred."""
     codes, P, _ = _checked(y, p, classes)
     if P.shape[1] == 2:
         return P[:, 1], codes == 1
@@ -88,7 +105,7 @@ def _claims(y, p, classes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _binned(claimed, came_true, n_bins):
-    """Count, mean claim and share that came true, for each bin (a, b] that is not empty."""
+    """Return count, mean prediction and observed frequency for each non-empty bin (a, b]."""
     which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
     count = np.bincount(which, minlength=n_bins)
     full = count > 0
@@ -97,7 +114,7 @@ def _binned(claimed, came_true, n_bins):
 
 
 def _wilson(share, count, z=1.96):
-    """Wilson's interval for a binomial share."""
+    """Return Wilson's interval for a binomial proportion."""
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
     return centre - half, centre + half

@@ -1,4 +1,4 @@
-"""Contours of evidence and predictions over lengthscale and latent scale, as in figures 9-11 of [NR].
+"""Contours of evidence and test scores over lengthscale and latent scale, as in figures 9-11 of [NR].
 
 [NR] Nickisch & Rasmussen 2008, section 12.2.
 """
@@ -30,13 +30,26 @@ def plot_surface(
     ax: Any = None,
     fig: Any = None,
 ) -> Any:
-    """Contours over (ln ℓ, ln σ_f): a column per surface, a row per quantity; returns the axes, an array
-    (rows, columns) of them where there are several panels.
+    """Plot contours over (ln ℓ, ln σ_f): one column of panels per surface, one row per quantity.
 
-    `quantity` is one or more of "log_evidence", "jensen_bound", "information", "errors". Panels of a row share their
-    contour levels, evidence and Jensen bound share theirs too. A star marks the best grid point, whose value is in the
-    title; a cross marks a point where the engine did not converge; where there is no value the panel is hatched. `ax` takes
-    one panel, `fig` takes them all.
+    All panels of a row have the same contour levels; so do evidence and Jensen bound. A star marks the best grid point, and
+    the title gives its value. Crosses mark points where the engine did not converge. Missing values are hatched.
+
+    Parameters
+    ----------
+    surfaces : Surface or mapping of str to Surface
+        Results of `evidence_surface`, several of them by name.
+    quantity : str or sequence of str, default="log_evidence"
+        One or more of "log_evidence", "jensen_bound", "information", "errors".
+    ax : matplotlib Axes, optional
+        Where to plot a single panel.
+    fig : matplotlib Figure, optional
+        Where to plot all panels. By default a new figure.
+
+    Returns
+    -------
+    matplotlib Axes, or ndarray of them of shape (n_quantities, n_surfaces)
+        The axes of the panels.
     """
     plt = pyplot()
     named = {"": surfaces} if isinstance(surfaces, Surface) else dict(surfaces)
@@ -70,7 +83,7 @@ def plot_surface(
 
 
 def contour_levels(values: ArrayLike, quantity: str) -> np.ndarray:
-    """Levels that lie closest where the values are good: what is far worse than the best needs no detail."""
+    """Return contour levels that are closely spaced near the best value and far apart elsewhere."""
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
@@ -78,8 +91,8 @@ def contour_levels(values: ArrayLike, quantity: str) -> np.ndarray:
     low, high = float(finite.min()), float(finite.max())
     if quantity == "information":
         step = 0.1 if high > 0.35 else 0.05 if high > 0.15 else 0.01
-        return step * np.arange(0, max(np.ceil(high / step), 2))  # 0 is guessing
-    span = max(high - low, 2.5)  # two levels at least
+        return step * np.arange(0, max(np.ceil(high / step), 2))  # 0 is no better than guessing
+    span = max(high - low, 2.5)  # at least two levels
     ladder = LADDER[span > LADDER]
     # errors are whole numbers: contours lie between them
     return low + ladder - 0.5 if quantity == "errors" else np.ceil(high) - ladder[::-1]
@@ -97,7 +110,7 @@ def _draw(ax, surface: Surface, quantity: str, levels: np.ndarray):
         levels=levels,
         extend="both",
         cmap="viridis_r" if quantity == "errors" else "viridis",
-        norm=BoundaryNorm(levels, 256, extend="both"),  # one colour step per level, however unevenly they lie
+        norm=BoundaryNorm(levels, 256, extend="both"),  # one colour step per level, whatever their spacing
     )
     ax.contour(*grid, values, levels=levels, colors="k", linewidths=0.4, linestyles="solid")
     unfinished = np.argwhere(~surface.converged)

@@ -1,12 +1,12 @@
-"""One HTML file that says how good a model is, and how far to trust it: no network, figures inside.
+"""A report on a model as one HTML file, with all figures inside and no network access.
 
-facts    what it says: numbers and words
-verdict  the judgement in plain words
-figures  SVG
+facts    the content of the report: numbers and sentences
+verdict  the judgement in words
+figures  figures as SVG
 words    numbers as text
 template.html, style.css   the page
 
-It needs jinja2 and matplotlib (`pip install gpclass[plot]`).
+Reports need jinja2 and matplotlib (`pip install gpclass[plot]`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .words import number, percent
 
 __all__ = ["Facts", "gather", "is_report", "render", "write_report"]
 
-GENERATOR, HEAD = b'<meta name="generator" content="gpclass ', 4096  # how the template says who made it, and where
+GENERATOR, HEAD = b'<meta name="generator" content="gpclass ', 4096  # marks a report; stands in the first HEAD bytes
 
 
 def write_report(
@@ -38,18 +38,29 @@ def write_report(
     engines: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Path:
-    """Write a report on a fitted model to an HTML file, and return its path.
+    """Write a report on a fitted model to an HTML file and return its path.
 
     Parameters
     ----------
-    model : fitted GPClassifier, or pipeline that ends in one
-    X, y : test rows, as the model takes them (array or frame), and their labels
-        Rows that the model was trained on are recognised, and their figures are leave-one-out. Where the engine has no
-        leave-one-out probabilities they are set aside; if no others are left, the report says that it cannot judge.
-    path : where to write
-    data : (X_train, y_train) as `fit` was given them, for the comparison of engines
-    engines : names of engines to compare, such as "laplace", "ep"; by default some that are quick enough
-    title : of the page
+    model : GPClassifier or Pipeline
+        A fitted classifier, or a fitted pipeline whose last step is one.
+    X, y : array-like or DataFrame of shape (m, n_features), array-like of shape (m,)
+        Test rows and their labels. Training rows among them are recognised and scored by leave-one-out. If the engine has
+        no leave-one-out probabilities, these rows are excluded; if no others remain, the report says that they cannot
+        show how good the model is.
+    path : str or path-like
+        The file to write.
+    data : tuple (X_train, y_train), optional
+        The training rows and labels as passed to `fit`, for the comparison of engines.
+    engines : sequence of str, optional
+        Names of engines to compare, such as "laplace" and "ep". By default, those that are fast enough for the data.
+    title : str, optional
+        Title of the page.
+
+    Returns
+    -------
+    Path
+        The path of the file.
 
     Examples
     --------
@@ -61,23 +72,23 @@ def write_report(
     >>> clf = GPClassifier().fit(X, y)
     >>> write_report(clf, X_test, y_test, "iris.html", data=(X, y))      # doctest: +SKIP
     """
-    environment = _environment()  # first, for what is missing should be told before the work
+    environment = _environment()  # first, so that a missing package is reported before the work begins
     check_writable(path)
     facts = gather(model, X, y, data=data, engines=engines, title=title)
     page = render(facts, _figures(facts, model, data), environment)
-    with replacing(path, "w", encoding="utf-8", errors="replace") as stream:  # half a character of a table is a “?”
+    with replacing(path, "w", encoding="utf-8", errors="replace") as stream:  # an unpaired surrogate becomes “?”
         stream.write(page)
     return Path(path)
 
 
 def is_report(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a report that `write_report` wrote."""
+    """Return whether a file is a report written by `write_report`."""
     with open(path, "rb") as stream:
         return GENERATOR in stream.read(HEAD)
 
 
 def render(facts: Facts, drawn: dict[str, Any], environment: Any = None) -> str:
-    """The page as text: all that comes from the data is escaped, figures are SVG."""
+    """Return the HTML page as text. All text from the data is escaped; figures are SVG."""
     environment = _environment() if environment is None else environment
     style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     return environment.from_string(_template()).render(facts=facts, drawn=drawn, style=style)

@@ -1,4 +1,4 @@
-"""What a report says, gathered as plain numbers and words; nothing is drawn or written here."""
+"""The content of a report as numbers and sentences; nothing is drawn or written here."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from ..seen import FairProbabilities, fair_probabilities
 from ..surface import Surface, evidence_surface
 from .verdict import Verdict, judge, rows_in_words
 
-SHOWN, LISTED = 10, 25  # rows of the lists: uncertain ones, and labels to check
-COLUMNS = 40  # of the data that are summed up one by one
-REACH, GRID = 2.5, 9  # of the evidence surface: how far to either side of the learned values, and points along an axis
-ROWS, ROWS_BY_CLASSES = 400, 900  # it is made from: for two classes; for C classes, their number is divided by C
+SHOWN, LISTED = 10, 25  # largest numbers of uncertain rows and of labels to check
+COLUMNS = 40  # largest number of columns that are summarised
+REACH, GRID = 2.5, 9  # evidence surface: range on either side of the learned values, and points along an axis
+ROWS, ROWS_BY_CLASSES = 400, 900  # rows used for it: ROWS for two classes, ROWS_BY_CLASSES / C for C classes
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the table."""
+    """Summary of one column of the table."""
 
     name: str
     kind: str  # "number", or "3 levels"
@@ -54,11 +54,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row that is worth a look."""
+    """An uncertain or doubtful row."""
 
-    name: str  # as the table has it: its index; for arrays its place from 0
+    name: str  # its index in the table; for arrays its number from 0
     label: str
-    probability: float  # of the own label
+    probability: float  # of its label
     other: str  # the most probable label, or the most probable of the others
     other_probability: float
     spread: float = np.nan  # standard deviation of `probability` under the latent posterior
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Relevance:
-    """What the lengthscales say: bars for a kernel with one for each input, a sentence for any other."""
+    """Relevance of the inputs: bars for a kernel with one lengthscale per input, a sentence for any other."""
 
     words: str
     parts: dict[str, np.ndarray]
@@ -75,19 +75,19 @@ class Relevance:
 
 @dataclass(frozen=True)
 class EvidenceMap:
-    """A surface around the learned hyperparameters."""
+    """The evidence surface around the learned hyperparameters."""
 
     surface: Surface
     learned: tuple[float, float]  # ln ℓ, ln σ_f
     engine: str
-    n_rows: int  # it was made from
-    of: int  # rows there are
+    n_rows: int  # training rows used
+    of: int  # training rows in all
     several: bool  # whether several lengthscales move together
 
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a report says."""
+    """The content of a report."""
 
     title: str
     version: str
@@ -102,12 +102,12 @@ class Facts:
     columns_of: str  # "training rows", "test rows" or "rows judged here"
     scores: dict[str, float]
     engines: list[Comparison]
-    engines_words: str  # why there is no more to compare, if so
+    engines_words: str  # why no other engines are compared, if so
     confusion: np.ndarray  # (C, C): rows are true classes
     uncertain: list[Row]
     check_train: list[Row]
     check_train_words: str
-    checked: bool  # whether the labels of the training rows could be judged
+    checked: bool  # whether the labels of the training rows could be checked
     check_test: list[Row]
     relevance: Relevance
     evidence: EvidenceMap | None
@@ -116,26 +116,28 @@ class Facts:
     verdict: Verdict
     judged: FairProbabilities  # class probabilities of the test rows
     labels: np.ndarray  # of the test rows
-    n_given: int  # rows that were given to judge by, of which some may have been set aside
+    n_given: int  # rows given by the user, some of which may have been excluded
 
     @property
     def rows(self) -> str:
-        """What the rows are that the model is judged by."""
+        """What to call the rows that the model is judged by."""
         return rows_in_words(self.judged)
 
     @property
     def n_train(self) -> int | None:
+        """Number of training rows, or None if it is not known."""
         return None if self.train_counts is None else sum(self.train_counts)
 
     @property
     def n_test(self) -> int:
+        """Number of rows that the model is judged by."""
         return sum(self.test_counts)
 
 
 def gather(
     model: Any, X: Any, y: Any, *, data: Any = None, engines: Sequence[str] | None = None, title: str | None = None
 ) -> Facts:
-    """Facts of a fitted model on test rows X with labels y; `data` are (X_train, y_train) as `fit` was given them."""
+    """Return the facts of a fitted model on test rows X with labels y; the arguments are those of `write_report`."""
     last = classifier(model)
     labels, codes = checked_test(model, X, y)
     n_given = len(labels)
@@ -188,7 +190,7 @@ def gather(
 
 
 def _fair(model, X, labels, codes):
-    """The rows to judge by: without those that the model was trained on and cannot leave out, unless these are all."""
+    """Return the rows to judge by: those with fair probabilities, or all rows if there are none."""
     fair = fair_probabilities(model, X, labels).fair
     if fair.all() or not fair.any():
         return X, labels, codes
@@ -196,19 +198,19 @@ def _fair(model, X, labels, codes):
 
 
 def _training_data(model, data):
-    """(X, y) that the model can be fitted to again, as the user gave them; None if there are none."""
+    """Return the training data (X, y) that the user passed, after a check of the labels; None if there are none."""
     if data is None:
         return None
     X, y = data
     labels, _ = checked_test(model, X, y)
     known = training_labels(model)
     if known is not None and len(known) == len(labels) and not np.array_equal(known, labels):
-        raise ValueError("data are not the rows that the model was fitted to: the labels differ")
+        raise ValueError("data holds other rows than the model was fitted to: the labels differ")
     return X, labels
 
 
 def _own_probability(loo, labels, classes):
-    """(n,) leave-one-out probability of each training row's own label, or None."""
+    """Return the leave-one-out probabilities (n,) of the training rows' labels, or None."""
     if loo is None or labels is None:
         return None
     return loo[np.arange(len(loo)), codes_of(labels, classes)]
@@ -221,7 +223,7 @@ def _compared(model, train, own, X, labels, engines) -> tuple[list[Comparison], 
     if train is not None:
         return compare_engines(model, train[0], train[1], X, labels, engines), ""
     last, kept = classifier(model), training_inputs(model)
-    if kept is not None:  # what the pipeline before it does is done
+    if kept is not None:  # these rows are already transformed, so the classifier is fitted alone
         rows, test = as_fitted(last, kept), as_fitted(last, to_inputs(model, X))
         return compare_engines(last, rows, training_labels(model), test, labels, engines), ""
     if engines:
@@ -233,7 +235,7 @@ def _compared(model, train, own, X, labels, engines) -> tuple[list[Comparison], 
 
 
 def _label_check(model, train, loo):
-    """Training rows in the order of doubt, and in words why there are none, or how they were judged."""
+    """Return the training rows, least probable label first (or None), and a sentence that says how they were judged."""
     labels = training_labels(model)
     if loo is not None and labels is not None:
         words = "Each row is judged by the model without that row (leave-one-out)."
@@ -245,7 +247,7 @@ def _label_check(model, train, loo):
 
 
 def _doubtful(check: LabelCheck) -> LabelCheck:
-    """Those whose label is not the most probable one."""
+    """Return the rows whose label is not the most probable one."""
     return LabelCheck(*(part[check.probability < check.likelier_probability] for part in check))
 
 
@@ -258,7 +260,7 @@ def _as_rows(check: LabelCheck) -> list[Row]:
 
 
 def _uncertain(model, X, judged, codes, classes, names) -> list[Row]:
-    """The rows of largest entropy. What the spread of a probability would be without the row itself is not known."""
+    """Return the rows of largest entropy. Training rows have no spread, since it is not known without the row itself."""
     p = judged.p
     order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:SHOWN]
     some = X.iloc[order] if hasattr(X, "iloc") else np.asarray(X)[order]
@@ -300,7 +302,7 @@ def _columns(X) -> list[tuple[str, np.ndarray]]:
 
 
 def describe(name: str, values: np.ndarray) -> Column:
-    """Mean, spread and range of numbers; how many levels anything else has."""
+    """Summarise a column: mean, standard deviation and range of numbers; the number of levels of other values."""
     missing = int(np.sum([value is None or value != value for value in values.tolist()]))
     try:
         numbers = np.asarray(values, dtype=float)
@@ -328,22 +330,22 @@ def _relevance(model) -> Relevance:
 def _in_words(kernel, parts) -> str:
     if parts:
         return (
-            "Each input has a lengthscale of its own. Relevance is its inverse: an input of long lengthscale hardly changes "
-            "the prediction over the range of the data."
+            "The kernel has one lengthscale per input. The relevance of an input is 1/lengthscale: an input with a long "
+            "lengthscale hardly changes the prediction over the range of the data."
         )
     found = [leaf.lengthscale for leaf in kernel.leaves if leaf.lengthscale is not None]
     single = [float(value) for value in found if np.ndim(value) == 0]
     if not single:
-        return "The kernel has no lengthscales, so it ranks no inputs."
+        return "The kernel has no lengthscales, so it does not rank the inputs."
     text = " and ".join(f"{value:.3g}" for value in single)
     return (
-        f"The kernel has one lengthscale for all inputs ({text}, in units of the inputs as the model sees them), so it "
-        "ranks no inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
+        f"The kernel has one lengthscale for all inputs ({text}, in units of the inputs as the model sees them), so it does "
+        "not rank the inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
     )
 
 
 def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
-    """Evidence around the learned hyperparameters, or why there is none."""
+    """Return the evidence surface around the learned hyperparameters (or None), and a sentence that says why not."""
     X, labels = training_inputs(model), training_labels(model)
     if X is None and train is not None:
         X, labels = to_inputs(model, train[0]), train[1]
@@ -374,8 +376,8 @@ def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
 
 
 def _moved(kernel):
-    """A function of ℓ and σ_f² that scales a kernel's lengthscales and variances, where these are now (ln ℓ, ln σ_f), and
-    whether several move together; None if the kernel has none that are free."""
+    """Return a function of ℓ and σ_f² that scales the kernel's lengthscales and variances, their present (ln ℓ, ln σ_f),
+    and whether several lengthscales move together; None if no lengthscale or no variance is free."""
     theta, last_parts = kernel.theta, [name.split(".")[-1].split("[")[0] for name in kernel.names]
     lengths = [i for i, part in enumerate(last_parts) if part == "lengthscale"]
     variances = [i for i, part in enumerate(last_parts) if part == "variance"]
@@ -393,7 +395,7 @@ def _moved(kernel):
 
 
 def _some(labels, most: int) -> np.ndarray:
-    """Row numbers of at most so many rows, every class in its share, the same ones every time."""
+    """Return at most `most` row numbers, a reproducible sample with the class proportions of `labels`."""
     if len(labels) <= most:
         return np.arange(len(labels))
     order = np.random.default_rng(0).permutation(len(labels))

@@ -1,4 +1,4 @@
-"""A report's figures as inline SVG that takes its ink from the page: legible on light, dark and paper."""
+"""The figures of a report as inline SVG. Text takes the colour of the page: legible on light pages, dark pages and paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..plots.decision import draw_map, plane_of
 from ..plots.relevance import MANY
 from .facts import EvidenceMap, Relevance
 
-INK = "#010203"  # stands for the colour of the page's text, which is not known here
+INK = "#010203"  # placeholder for the text colour of the page, which is not known here
 STYLE: dict[Any, Any] = {
     "text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "legend.labelcolor": INK,
@@ -30,13 +30,13 @@ MOST = 1000  # rows drawn on a map
 
 
 def draw(name: str, width: float, height: float, paint: Callable[[Any], Any], description: str) -> str:
-    """SVG of what `paint` does to new axes; `name` keeps the ids of figures on one page apart."""
+    """Return what `paint` draws on new axes as SVG; `name` makes the ids unique on the page."""
     pyplot()
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # text stays text, so the page's fonts count and not matplotlib's
+        # text stays text in the SVG, so the fonts are those of the page, not matplotlib's
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=(width, height), layout="constrained")
         paint(figure.subplots())
@@ -46,7 +46,7 @@ def draw(name: str, width: float, height: float, paint: Callable[[Any], Any], de
 
 
 def for_page(svg: str, name: str, description: str) -> str:
-    """An SVG file as part of a page: no prologue, ids of its own, ink by the page, as wide as there is room."""
+    """Return an SVG file as part of a page: without prologue, with unique ids, the page's colours and a flexible width."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
@@ -62,6 +62,8 @@ def for_page(svg: str, name: str, description: str) -> str:
 
 
 def reliability(labels: Any, p: np.ndarray, classes: np.ndarray) -> str:
+    """Return the reliability diagram."""
+
     def paint(ax):
         plot_reliability(labels, p, classes=classes, ax=ax)
 
@@ -69,7 +71,7 @@ def reliability(labels: Any, p: np.ndarray, classes: np.ndarray) -> str:
 
 
 def relevance(found: Relevance, model: Any) -> dict[str, str]:
-    """A figure for each part of the kernel that has a lengthscale for each input."""
+    """Return a figure for each part of the kernel that has one lengthscale per input."""
     out = {}
     for number, (part, values) in enumerate(found.parts.items()):
         height = 1.0 + 0.24 * min(MANY, len(values))
@@ -83,6 +85,8 @@ def _relevance(model, names, part, ax):
 
 
 def evidence(found: EvidenceMap) -> str:
+    """Return the contours of the log evidence."""
+
     def paint(ax):
         plot_surface(found.surface, ax=ax)
         ax.plot(*found.learned, "o", mfc="none", mec="w", mew=2.0, ms=12)
@@ -93,7 +97,7 @@ def evidence(found: EvidenceMap) -> str:
 
 
 def decision_map(model: Any, train: Any) -> str | None:
-    """Map with the training rows; None if there is one input only, or the rows are not known."""
+    """Return a decision map with the training rows; None if there is only one input or the rows are not known."""
     last = classifier(model)
     if last.n_features_in_ < 2:
         return None

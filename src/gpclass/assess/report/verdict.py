@@ -1,7 +1,7 @@
-"""How far is the model to be trusted? A judgement in plain words, with the figures that it rests on.
+"""The judgement of a report: how far the model can be trusted, in words, with the figures behind it.
 
-A figure alone does not tell: a calibration error of 0.06 is bad from ten thousand test rows and nothing from fifty. So each
-is held against what chance does to it on as many rows.
+A calibration error of 0.06 is bad on ten thousand test rows and means nothing on fifty. So each figure is compared with its
+random variation for the same number of rows.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ HEADLINES = {
     "poor": "Do not rely on these probabilities yet.",
 }
 NOT_JUDGED = "These rows cannot show how good the model is: it was trained on them."
-FEW = 40  # test rows below which all figures are rough
-DRAWS = 200  # of labels, to see what chance does to the calibration error
-CHANCE = 0.05
-LONELY = 0.05  # part of the test rows that may be far from the training data
-KNOWN = 0.05  # part of the test rows that may be training rows, judged by leave-one-out
-DOUBTFUL = 0.05  # probability of its own label below which a training row is worth a look
-MANY = 0.02  # part of the training rows: more of those are a sign of wrong labels
-SHIFTED = 3.0  # standard errors
+FEW = 40  # test rows below which all figures are imprecise
+DRAWS = 200  # simulated sets of labels, for the random variation of the calibration error
+CHANCE = 0.05  # significance level of the calibration error
+LONELY = 0.05  # share of the test rows that may be far from the training data
+KNOWN = 0.05  # share of the test rows that may be training rows, scored by leave-one-out
+DOUBTFUL = 0.05  # a training row whose label has a smaller probability is doubtful
+MANY = 0.02  # a larger share of doubtful training rows is a sign of wrong labels
+SHIFTED = 3.0  # standard errors between test rows and leave-one-out that count as a difference
 
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing that was looked at."""
+    """The result of one check: a level of LEVELS and a sentence."""
 
     level: str
     text: str
@@ -43,16 +43,19 @@ class Remark:
 
 @dataclass(frozen=True)
 class Verdict:
+    """The results of all checks."""
+
     remarks: list[Remark]
-    judged: bool = True  # whether the rows could show how good the model is
+    judged: bool = True  # whether the rows can show how good the model is
 
     @property
     def level(self) -> str:
-        """The worst of all."""
+        """The worst level of all remarks."""
         return max((remark.level for remark in self.remarks), key=LEVELS.index)
 
     @property
     def headline(self) -> str:
+        """The judgement in one sentence."""
         return HEADLINES[self.level] if self.judged else NOT_JUDGED
 
 
@@ -66,10 +69,11 @@ def judge(
     check: LabelCheck | None,
     n_given: int,
 ) -> Verdict:
-    """Look at rows the model was trained on, convergence, skill, calibration, leave-one-out against test, far rows, labels.
+    """Run all checks: training rows among test rows, convergence, skill, calibration, test against leave-one-out, far
+    rows, labels.
 
-    `judged` are the probabilities and `codes` (m,) the classes of the test rows; `loo` (n,) leave-one-out probabilities of
-    the training rows' own labels; `n_far` counts rows that are far, `n_given` those that the user gave.
+    `judged` holds the probabilities and `codes` (m,) the class numbers of the test rows; `loo` (n,) the leave-one-out
+    probabilities of the training rows' labels; `n_far` is the number of far rows, `n_given` that of rows the user gave.
     """
     p, rows = judged.p, rows_in_words(judged)
     remarks = [_known(last, judged, n_given), _convergence(last, engines), _skill(p, codes, rows), _calibration(p, codes)]
@@ -79,14 +83,14 @@ def judge(
 
 
 def rows_in_words(judged: FairProbabilities) -> str:
-    """What to call the rows that a model is judged by."""
+    """Return what to call the rows that the model is judged by."""
     if not judged.n_seen:
         return "test rows"
     return "training rows" if judged.seen.all() else "rows"
 
 
 def _known(last, judged, n_given):
-    """Rows that the model was trained on."""
+    """Check whether test rows are training rows."""
     engine, n, m = type(last.inference_).__name__, judged.n_seen, len(judged.seen)
     if not judged.fair.all():
         text = f"All {n} rows were used for training, and {engine} has no leave-one-out probabilities"
@@ -97,9 +101,9 @@ def _known(last, judged, n_given):
     if not n:
         return Remark("good", f"None of the {m} test rows was used for training.")
     text = f"{n} of {m} rows were used for training (they have the inputs of training rows); figures for them are "
-    text += "leave-one-out, with hyperparameters learned from all rows. Rows that the model has not seen test it better."
+    text += "leave-one-out, with hyperparameters learned from all rows. Rows that the model has not seen are a better test."
     if judged.copies:
-        text += f" {judged.copies} have a copy among the training rows, which leave-one-out leaves in."
+        text += f" {judged.copies} of them occur more than once in the training data; leave-one-out removes one copy only."
     return Remark("care" if n > KNOWN * m else "good", text)
 
 
@@ -119,26 +123,26 @@ def _skill(p, codes, rows):
     guessing = f"always guessing the most frequent class would miss {percent(guess)}"
     figures = f"{percent(error)} of the {rows} are misclassified; {guessing}."
     if not bits > 0:
-        return Remark("poor", f"The probabilities tell less than the class frequencies alone. {figures}")
+        return Remark("poor", f"The probabilities are worse than the class frequencies alone. {figures}")
     if error >= guess > 0:
         return Remark("care", f"The predicted classes are no better than a guess. {figures}")
     return Remark("good", figures)
 
 
 def _calibration(p, codes):
-    """Calibration error against what it would be if every probability were true."""
+    """Compare the calibration error with that of perfectly calibrated probabilities."""
     found, limit = expected_calibration_error(codes, p, classes=np.arange(p.shape[1])), chance_calibration_error(p)
     confidence, right = p.max(axis=1).mean(), np.mean(p.argmax(axis=1) == codes)
     said = f"On average the model was {percent(confidence)} sure of its answer and right on {percent(right)} of the rows"
-    figures = f"{said} (calibration error {found:.3f}; chance alone makes up to {limit:.3f} on {len(p)} rows)."
+    figures = f"{said} (calibration error {found:.3f}; chance alone gives up to {limit:.3f} on {len(p)} rows)."
     if found <= limit:
         return Remark("good", f"No sign of miscalibration. {figures}")
-    how = "too sure of itself" if confidence > right else "not sure enough of itself"
+    how = "overconfident" if confidence > right else "underconfident"
     return Remark("care", f"The model is {how}. {figures}")
 
 
 def chance_calibration_error(p: np.ndarray) -> float:
-    """Calibration error that true probabilities p (m, C) exceed in one of twenty samples of labels."""
+    """Return the calibration error that true probabilities p (m, C) exceed in one of twenty random sets of labels."""
     rng, classes = np.random.default_rng(0), np.arange(p.shape[1])
     thresholds = np.cumsum(p, axis=1)[:, :-1]  # the last is one
     found = []
@@ -151,11 +155,11 @@ def chance_calibration_error(p: np.ndarray) -> float:
 def _size(codes, rows):
     if len(codes) >= FEW:
         return None
-    return Remark("care", f"There are only {len(codes)} {rows}: every figure here is rough.")
+    return Remark("care", f"There are only {len(codes)} {rows}: all figures here are imprecise.")
 
 
 def _shift(p, codes, loo):
-    """Test rows that fare much worse than training rows left out come from somewhere else."""
+    """Compare test rows with leave-one-out: a much worse test score suggests that the test rows differ in kind."""
     if loo is None or not len(codes):
         return None
     tiny = np.finfo(float).tiny
@@ -164,11 +168,11 @@ def _shift(p, codes, loo):
     error = np.sqrt(before.var() / len(before) + now.var() / len(now))
     figures = f"(mean negative log probability {now.mean():.3f} on the test rows, {before.mean():.3f} by leave-one-out)"
     if now.mean() > before.mean() + SHIFTED * error:
-        worse = f"The test rows fare much worse than training rows that are left out {figures}"
-        return Remark("care", f"{worse}: are they of the same kind?")
+        worse = f"Test performance is much worse than the leave-one-out estimate {figures}"
+        return Remark("care", f"{worse}. Are the test rows of the same kind as the training rows?")
     if now.mean() < before.mean() - SHIFTED * error:
-        return Remark("good", f"Test rows fare better than training rows that are left out {figures}.")
-    return Remark("good", f"Test rows fare as training rows that are left out do, within chance {figures}.")
+        return Remark("good", f"Test performance is better than the leave-one-out estimate {figures}.")
+    return Remark("good", f"Test performance matches the leave-one-out estimate {figures}.")
 
 
 def _far(n_far, n_rows):
@@ -185,7 +189,7 @@ def _labels(check):
         return None
     doubtful, few = int(np.sum(check.probability < DOUBTFUL)), f"{100 * DOUBTFUL:g}\u00a0%"
     if not doubtful:
-        return Remark("good", f"No training row has a label of probability below {few} given all others.")
+        return Remark("good", f"No training row has a label whose probability, given all other rows, is below {few}.")
     rows = "row has a label" if doubtful == 1 else "rows have labels"
-    text = f"{doubtful} training {rows} of probability below {few} given all others: see “Check these labels”."
+    text = f"{doubtful} training {rows} whose probability, given all other rows, is below {few}: see “Check these labels”."
     return Remark("good" if doubtful <= MANY * len(check.rows) else "care", text)

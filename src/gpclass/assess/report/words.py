@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them."""
+"""Numbers as text for the report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for a table: a dash where there is none."""
+    """Return a number as text for a table; NaN is a dash."""
     if np.isnan(value):
         return "–"
     if np.isinf(value):
@@ -16,10 +16,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(value: float) -> str:
-    """A probability in per cent, never rounded to what it is not: 100 % is certain, 0 % impossible.
-
-    The space does not break.
-    """
+    """Return a probability in per cent. Only 1 gives "100 %" and only 0 gives "0 %"; the space is non-breaking."""
     if np.isnan(value):
         return "–"
     if 0 < value < 0.0005:
