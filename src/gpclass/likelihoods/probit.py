@@ -77,7 +77,7 @@ class Probit(Sigmoid):
         return ndtr((mean + self.bias) / np.sqrt(1 + var))
 
     def orthant(self, y, K) -> tuple[np.ndarray, np.ndarray]:
-        """Covariance (n, n) of g and lower limits for which p(y) = P(g > lower) under f ~ N(0, K)."""
+        """Return the covariance (n, n) of g and lower limits with p(y) = P(g > lower) under f ~ N(0, K)."""
         return y[:, None] * (K + np.eye(len(y))) * y, -y * self.bias
 
     def bound(self, y, touch) -> Triple:
