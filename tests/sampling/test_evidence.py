@@ -244,7 +244,7 @@ def test_orthant_of_one_variable():
 
 def test_orthant_errors():
     K, y = two_class_problem()
-    with pytest.raises(TypeError, match="needs Probit"):
+    with pytest.raises(TypeError, match=r"needs orthant, which Logit does not offer. Likelihoods that do: .*Probit"):
         orthant_evidence(K, y, Logit())
     with pytest.raises(ValueError, match="power of two"):
         orthant_evidence(K, y, n_samples=1000)
