@@ -241,7 +241,7 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Hyper
         return prior
     if callable(prior) and not isinstance(prior, type):
         return Custom(prior)
-    raise TypeError(f"{prior!r} is not a prior: it is not a function and has no log_density(theta). Is it a class?")
+    raise TypeError(f"{prior!r} is not a prior: it has no log_density(theta). Use an instance, not a class.")
 
 
 def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:

@@ -114,16 +114,16 @@ def rivals_of(objective: Objective, terms: Terms | None = None) -> list[Rival]:
 
 
 class Terms(Protocol):
-    """What a rival asks of a kind of search."""
+    """Interface of a kind of search for rivals."""
 
     def prepare(self, alone: Objective, rival: Rival, max_iter: int) -> None:
-        """Set the rival's start, and `ahead` and `metric` if these can be had cheaply."""
+        """Set the rival's start, and `ahead` and `metric` if they are cheap to compute."""
 
     def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
-        """Where the term's own search ends. It may give up when it is clear whether it can exceed `needed`."""
+        """Return the result of the search for the term. It may stop when it is clear whether it can exceed `needed`."""
 
     def value(self, objective: Objective, theta: np.ndarray, rival: Rival) -> float:
-        """The objective of the sum at θ, where its search would begin."""
+        """Return the objective of the sum at θ, the start of its search."""
 
 
 class GradientTerms:
