@@ -399,7 +399,7 @@ class Run:
         if failed:
             (most, _), *_ = Counter(step.message for step in failed).most_common(1)
             text += f"; {len(failed)} of its {len(steps)} evaluations failed, most often with: {most!r}"
-            advice += " Scale the inputs, or set narrower kernel bounds or priors, to avoid points where evaluations fail."
+            advice += " Scale the inputs, or set narrower bounds or priors, to avoid points where evaluations fail."
         return f"The search for hyperparameters {text}. The evidence may not be at its maximum. {advice}"
 
     def _slope(self, point: Any) -> float:
