@@ -171,7 +171,7 @@ class WholeTerms:
 
 
 def whole_searches(objective: Objective, starts: Sequence[np.ndarray], search: WholeSearch) -> list[Any]:
-    """Return searches from each of `starts`, and from points where single terms of a sum of kernels predict a higher value."""
+    """Return searches from each of `starts`, and from points where terms of a sum of kernels predict a higher value."""
     done = [search(objective, start) for start in starts]
     for rival in rivals_of(objective, WholeTerms(search)):
         best = max((one.best for one in done), key=lambda evaluation: evaluation.value)

@@ -14,7 +14,7 @@ import numpy as np
 from .blocks import blocks
 from .quadrature import hermite_nodes
 
-GRID_NODES = {2: 40, 3: 16, 4: 8, 5: 6, 6: 4, 7: 3}  # nodes per dimension, by number of classes: some thousand points at most
+GRID_NODES = {2: 40, 3: 16, 4: 8, 5: 6, 6: 4, 7: 3}  # nodes per dimension, by number of classes: a few thousand points
 FIRST_NODES = {2: 20, 3: 8}  # nodes per dimension while the rule is moved; 3 for more classes
 MOVES = 2  # times that the rule is moved
 
