@@ -1,7 +1,7 @@
-"""Names of engines and likelihoods, and the choice among them that "auto" is.
+"""Names of engines and likelihoods, and the choice that "auto" makes.
 
-Every answer follows from what engines and likelihoods declare (`engines/contract.py`, `likelihoods/base.py`); those of other
-packages count once they are registered (`gpclass.register`).
+The choice depends only on what engines and likelihoods declare (`engines/contract.py`, `likelihoods/base.py`). Those of
+other packages are included once they are registered (`gpclass.register`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .registry import register as register  # `gpclass.register`: our own classe
 from .sampling import HMC
 from .sparse import SVGP, ScalableEP
 
-LARGE = 4000  # rows of two classes beyond which "auto" takes inducing points; with more classes, rows of the same work
-# Engines that "auto" tries in turn, before all others that are registered
+LARGE = 4000  # rows of two classes beyond which "auto" uses inducing points; with more classes, rows of the same cost
+# Engines that "auto" tries first, in this order
 AUTO = (EP(), NestedEP(), Laplace(), QuadratureEP(coupled=False), ScalableEP())
 AUTO_LARGE = (ScalableEP(), SVGP())
 
-# Engines that take seconds per fit, up to so many rows times latent functions
+# (limit, names): engines that need only seconds per fit if rows times latent functions are at most `limit`
 QUICK_BINARY = (
     (600, ("laplace", "ep", "kl", "vb", "lr")),
     (2000, ("laplace", "ep")),
@@ -40,56 +40,62 @@ QUICK_SEVERAL = (
 
 
 def engine_names() -> list[str]:
-    """Names of all engines, the sampler "mcmc" included."""
+    """Return the names of all engines, including the sampler "mcmc"."""
     return [*registered("engine"), "mcmc"]
 
 
 def engine_named(name: str) -> Engine:
-    """The engine of a name, with default settings."""
+    """Return the engine of this name, with default settings."""
     if name == "mcmc":
         return HMC(n_draws=500, n_warmup=200, enough=400, sample_hyper=True)
     return _named(name, registered("engine"), "inference", engine_names())()
 
 
 def as_engine(given: Any) -> Engine:
-    """An engine from its name, or the object itself."""
+    """Return an engine, given its name or the engine itself."""
     if isinstance(given, str):
         return engine_named(given)
     return _checked(given, Engine, "inference", engine_names())
 
 
 def engines_for_several() -> list[str]:
-    """Names of the engines that take any number of classes."""
+    """Return the names of the engines that support more than two classes."""
     return [name for name in engine_names() if engine_named(name).takes_several]
 
 
 def default_engines(n_rows: int, n_classes: int) -> tuple[str, ...]:
-    """Names of engines that are quick enough to be compared on this much data."""
+    """Return the names of engines that are fast enough to be compared on this much data."""
     size, table = (n_rows, QUICK_BINARY) if n_classes == 2 else (n_rows * n_classes, QUICK_SEVERAL)
     return next(names for limit, names in table if size <= limit)
 
 
 def engine_for(likelihood: Any, n_rows: int = 0) -> Engine:
-    """The engine that "auto" is, and that learns hyperparameters for a sampler which does not sample them."""
+    """Return the engine that "auto" chooses.
+
+    It also learns the hyperparameters for a sampler that does not sample them.
+    """
     usual = AUTO_LARGE if is_large(n_rows, likelihood.n_latents) else AUTO
     able = [engine for engine in usual if engine.serves(likelihood)]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
     if able:
         return min(able, key=lambda engine: _rank(engine, likelihood))
     raise UnsuitableLikelihood(
-        f"no engine can use {type(likelihood).__name__}: its methods are none of those that engines need. "
-        "Derive it from Sigmoid or give it log_prob, tilted_moments or expected_log_prob."
+        f"no engine supports {type(likelihood).__name__}: it has none of the methods that engines need. "
+        "Derive it from Sigmoid, or implement log_prob, tilted_moments or expected_log_prob."
     )
 
 
 def _rank(engine, likelihood):
-    """Place of the likelihood among those that the engine is best with."""
+    """Return the position of the likelihood in the engine's `likelihood_names`."""
     name, names = name_of(type(likelihood)), engine.likelihood_names
     return names.index(name) if name in names else float("inf")
 
 
 def is_large(n_rows: int, n_latents: int) -> bool:
-    """Whether inducing points are the better way: by the work of (C + 1) factorisations, or one with one latent function."""
+    """Return whether the data are large enough for inducing points.
+
+    The cost is that of C + 1 factorisations, or of one factorisation with one latent function.
+    """
     return n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3) > LARGE
 
 
@@ -97,29 +103,56 @@ def is_large(n_rows: int, n_latents: int) -> bool:
 
 
 def likelihoods_of(n_classes: int) -> dict[str, Likelihood]:
-    """The registered likelihoods of so many classes, with default settings, by name."""
+    """Return the registered likelihoods for `n_classes` classes, with default settings, by name."""
     made = {name: cls.for_targets("class labels", n_classes) for name, cls in registered("likelihood").items()}
     return {name: likelihood for name, likelihood in made.items() if likelihood is not None}
 
 
 def likelihood_names(n_classes: int, engine: Engine | None = None) -> list[str]:
-    """Names of the likelihoods of so many classes that an engine can use; those with fewer latent functions only, if any."""
+    """Return the names of the likelihoods for `n_classes` classes that an engine supports.
+
+    Only those with the smallest number of latent functions are returned.
+    """
     able = {name: made for name, made in likelihoods_of(n_classes).items() if engine is None or engine.serves(made)}
     least = min((made.n_latents for made in able.values()), default=0)
     return [name for name, made in able.items() if made.n_latents == least]
 
 
 def default_likelihood(engine: Engine, n_classes: int) -> Likelihood:
-    """The likelihood that "auto" is: the first that the engine names and can use, or else the first that it can use."""
+    """Return the likelihood that "auto" chooses.
+
+    It is the first of the engine's `likelihood_names` that the engine supports, or else the first registered one.
+    """
     known = likelihoods_of(n_classes)
     for name in (*engine.likelihood_names, *known):
         if name in known and engine.serves(known[name]):
             return known[name]
-    raise UnsuitableLikelihood(f"{type(engine).__name__} can use no likelihood of {n_classes} classes")
+    raise UnsuitableLikelihood(f"{type(engine).__name__} supports no likelihood for {n_classes} classes")
 
 
 def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> Likelihood:
-    """A likelihood of so many classes from its name, or the object itself; errors name those that the engine can use."""
+    """Return a likelihood for `n_classes` classes, given its name or the likelihood itself.
+
+    Parameters
+    ----------
+    given : str or Likelihood
+        The name or the object.
+    n_classes : int
+        Number of classes of y.
+    engine : Engine, optional
+        Error messages list the likelihoods that this engine supports.
+
+    Returns
+    -------
+    Likelihood
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, or the likelihood is for another number of classes.
+    TypeError
+        If `given` is not a likelihood of class labels.
+    """
     able = " or ".join(map(repr, likelihood_names(n_classes, engine)))
     if isinstance(given, str):
         every = registered("likelihood")
@@ -129,7 +162,7 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
         return likelihood
     likelihood = _checked(given, Likelihood, "likelihood", likelihood_names(n_classes))
     if likelihood.targets != "class labels":
-        text = f"likelihood must be one of class labels, but {likelihood!r} is one of {likelihood.targets}; use {able}"
+        text = f"likelihood must be for class labels, but {likelihood!r} is for {likelihood.targets}; use {able}"
         raise TypeError(text)
     if len(likelihood.class_targets) != n_classes:
         text = f"{likelihood!r} is for {len(likelihood.class_targets)} classes, but y has {n_classes}; use {able}"
@@ -141,7 +174,7 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
 
 
 def short_name(engine: Engine) -> str:
-    """The name that an engine is known by: the registered one, else that of its class."""
+    """Return the registered name of an engine, or the name of its class if it is not registered."""
     return name_of(type(engine)) or type(engine).__name__
 
 
@@ -154,7 +187,7 @@ def _named(name, known, what, names):
 
 
 def _checked(given, base, what, names):
-    """The object itself, after a look at what it is."""
+    """Return the object, or raise a TypeError if it is not an instance of `base`."""
     if isinstance(given, type):
         raise TypeError(f"{what} must be an object or a name; write {given.__name__}() instead of {given.__name__}")
     if not isinstance(given, base):

@@ -107,16 +107,16 @@ def test_functions_are_known_by_what_they_do():
 
 OTHER = {
     "data": {"X": np.where(np.arange(60)[:, None] == 17, X + 1e-9, X)},
-    "data (rows 60 there, 50 here)": {"X": X[:50], "y": Y[:50]},
+    "data (rows 60 in the file, 50 here)": {"X": X[:50], "y": Y[:50]},
     "labels": {"y": np.where(np.arange(60) == 17, (Y + 1) % 3, Y)},
     "kernel": {"kernel": RBF(1.1, 4.0)},
     "kernel ": {"kernel": RBF(1.0, 4.0).fix("variance")},
     "kernel  ": {"kernel": RBF(1.0, 4.0) + Linear()},
-    "likelihood (MultinomialProbit there, Softmax here)": {"likelihood": Softmax(3)},
-    "engine (rate 0.02 there, 0.3 here": {"engine": SVGP(**FEW, rate=0.3)},
-    "engine (SVGP there, StochasticEP here)": {"engine": StochasticEP(**FEW)},
+    "likelihood (MultinomialProbit in the file, Softmax here)": {"likelihood": Softmax(3)},
+    "engine (rate 0.02 in the file, 0.3 here": {"engine": SVGP(**FEW, rate=0.3)},
+    "engine (SVGP in the file, StochasticEP here)": {"engine": StochasticEP(**FEW)},
     "priors": {"priors": [Normal(0.0, 1.0), Flat()]},
-    "seed (0 there, 1 here)": {"random_state": 1},
+    "seed (0 in the file, 1 here)": {"random_state": 1},
     "inducing inputs": {"Z": X[:6]},
 }
 
@@ -129,7 +129,7 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(differs, tmp_path):
     with pytest.raises(CheckpointError, match="belongs to another run") as caught:
         train(path, **OTHER[differs])
     told = str(caught.value)
-    assert differs.strip() in told.split("What differs: ")[1]
+    assert differs.strip() in told.split("Differences: ")[1]
     assert str(path) in told
     assert 'resume="never"' in told
     assert "\n" not in told
@@ -142,7 +142,7 @@ def test_rows_that_came_later_are_named(tmp_path):
     run = train()
     run.extend(X[:5], Y[:5])
     run.save(path)
-    with pytest.raises(CheckpointError, match="What differs: rows added later"):
+    with pytest.raises(CheckpointError, match="Differences: rows added later"):
         train(path)
 
 
@@ -186,22 +186,22 @@ def test_a_checkpoint_is_never_ignored(optimizer, tmp_path):
 
 def test_only_what_differs_is_named(tmp_path):
     train(tmp_path / "run.npz")
-    with pytest.raises(CheckpointError, match=r"What differs: labels\. "):
+    with pytest.raises(CheckpointError, match=r"Differences: labels\. "):
         train(tmp_path / "run.npz", y=(Y + 1) % 3)
-    with pytest.raises(CheckpointError, match=r"What differs: data, kernel\. "):
+    with pytest.raises(CheckpointError, match=r"Differences: data, kernel\. "):
         train(tmp_path / "run.npz", X=-X, kernel=RBF(2.0, 4.0))
 
 
 def test_three_classes_after_two(tmp_path):
     path = tmp_path / "run.npz"
     train(path, y=(Y > 0).astype(int), likelihood=Probit())
-    with pytest.raises(CheckpointError, match=r"labels \(classes 2 there, 3 here\), likelihood"):
+    with pytest.raises(CheckpointError, match=r"labels \(classes 2 in the file, 3 here\), likelihood"):
         train(path)
 
 
 def test_folds_do_not_share_a_run(tmp_path):
     clf = GPClassifier(inference=SVGP(**FEW, search="minibatches", checkpoint=tmp_path / "run.npz"), random_state=0)
-    with pytest.raises(CheckpointError, match="What differs: data, labels"):
+    with pytest.raises(CheckpointError, match="Differences: data, labels"):
         cross_val_score(clf, X, Y, cv=3, error_score="raise")
     never = clf.set_params(inference=replace(clf.inference, resume="never"))
     alone = GPClassifier(inference=SVGP(**FEW, search="minibatches"), random_state=0)
@@ -211,7 +211,7 @@ def test_folds_do_not_share_a_run(tmp_path):
 def test_flipped_labels_of_the_estimator(tmp_path):
     clf = GPClassifier(inference=SVGP(**FEW, search="minibatches", checkpoint=tmp_path / "run.npz"))
     clf.fit(X, Y > 0)
-    with pytest.raises(CheckpointError, match=r"What differs: labels\."):
+    with pytest.raises(CheckpointError, match=r"Differences: labels\."):
         clf.fit(X, Y == 0)
 
 
@@ -228,7 +228,7 @@ def test_streams_and_arrays_continue_their_own(tmp_path):
     assert_same_run(run, again)
     for other in (pieces(7), Arrays(X, Y)):
         assert_same_run(run, train_inducing(other, *args, checkpoint=path, resume="must"))
-    with pytest.raises(CheckpointError, match=r"What differs: data\."):
+    with pytest.raises(CheckpointError, match=r"Differences: data\."):
         train_inducing(pieces(20, X[::-1]), *args, checkpoint=path)
 
 
@@ -240,7 +240,7 @@ def test_the_order_that_rows_are_read_in_belongs_to_a_run(tmp_path):
     run = train_inducing(Batches.of(parts, buffer=20), *args, checkpoint=path)
     assert_same_run(run, train_inducing(Batches.of(parts, buffer=20), *args, checkpoint=path, resume="must"))
     for other in (Batches.of(parts, buffer=30), Batches.of(lambda: parts, buffer=20), Arrays(X, Y)):
-        with pytest.raises(CheckpointError, match=r"What differs: order of the rows\."):
+        with pytest.raises(CheckpointError, match=r"Differences: order of the rows\."):
             train_inducing(other, *args, checkpoint=path)
 
 
@@ -291,7 +291,7 @@ def test_other_files_are_not_overwritten(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a,b\n1,2\n")
     for resume in ("auto", "never", "must"):
-        with pytest.raises(CheckpointError, match=r"data\.csv is no checkpoint"):
+        with pytest.raises(CheckpointError, match=r"data\.csv is not a checkpoint"):
             train(path, resume=resume)
     assert path.read_text() == "a,b\n1,2\n"
 
@@ -315,7 +315,7 @@ def test_two_runs_at_once_on_one_path(tmp_path):
                 yield batch
 
     run, _ = Trainer.begin(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)
-    with pytest.raises(CheckpointError, match=r"What differs: data\."):
+    with pytest.raises(CheckpointError, match=r"Differences: data\."):
         run.run(Disturbed(X, Y), checkpoint=path)
     train(path, X=-X, resume="must")
 
@@ -360,8 +360,8 @@ def test_damaged_checkpoints_are_told_in_one_line(tmp_path):
     run = train(path)
     whole, rng = path.read_bytes(), np.random.default_rng(1)
     for length in [0, 1, 100, *rng.integers(len(whole), size=20), len(whole) - 1]:
-        assert "is no checkpoint of gpclass, or is damaged" in refused(path, whole[:length])
-    assert "is no checkpoint of gpclass, or is damaged" in refused(path, b"\x00" * len(whole))
+        assert "is not a checkpoint of gpclass, or is damaged" in refused(path, whole[:length])
+    assert "is not a checkpoint of gpclass, or is damaged" in refused(path, b"\x00" * len(whole))
     told = []
     for place in rng.integers(len(whole), size=200):
         data = bytearray(whole)

@@ -309,7 +309,7 @@ def test_parquet_errors_name_the_row(name, at, tmp_path):
                 rows_of(parquet_file(path, "label", 16, 32))
     else:
         path = parquet(tmp_path / "t.parquet", {name: with_one(np.zeros(N), at, 0.5)})
-        with pytest.raises(TableError, match=f"row {at + 1} of .*0.5; labels are text or whole numbers"):
+        with pytest.raises(TableError, match=f"row {at + 1} of .*0.5; labels must be text or whole numbers"):
             rows_of(parquet_file(path, "label", 16, 32))
 
 

@@ -51,7 +51,7 @@ def test_the_message_says_how_many_rows_would_do(only):
         with pytest.raises(MemoryError) as told:
             warn_if_too_large(50_000, latents)
         text = str(told.value)
-        exact = int(re.search(r"exact inference takes ([\d,]+) rows", text)[1].replace(",", ""))
+        exact = int(re.search(r"exact inference can take ([\d,]+) rows", text)[1].replace(",", ""))
         warn_if_too_large(exact, latents)
         with pytest.raises(MemoryError):
             warn_if_too_large(exact * 3 // 2, latents)

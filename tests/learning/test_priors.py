@@ -157,7 +157,7 @@ def test_grouped_sum_equals_the_sum_one_by_one():
         (lambda: resolve_priors(HalfStudentT, NAMES), TypeError, "instance"),
         (lambda: log_prior(np.zeros(2), [Flat()]), ValueError, "1 priors"),
         (lambda: log_prior(np.zeros(2), resolve_priors(lambda t: t, ["a", "b"])), ValueError, "value, derivative"),
-        (lambda: log_prior(np.zeros(2), resolve_priors(lambda t: (t.sum(), t), ["a", "b"])), ValueError, "elementwise"),
+        (lambda: log_prior(np.zeros(2), resolve_priors(lambda t: (t.sum(), t), ["a", "b"])), ValueError, "of that shape"),
     ],
 )
 def test_errors_say_what_is_needed(make, error, message):

@@ -198,10 +198,10 @@ def test_sorted_rows_that_come_in_their_own_order_are_reported(tmp_path):
     def stream(order):
         return Batches.of(lambda: ((X[order[i : i + 50]], y[order[i : i + 50]]) for i in range(0, len(y), 50)), buffer=200)
 
-    with pytest.warns(SortedStreamWarning, match=r"uneven order.*or give arrays, a memory map or a list"):
+    with pytest.warns(SortedStreamWarning, match=r"uneven order.*or use arrays, a memory map or a list"):
         warn_if_uneven(stream(np.arange(len(y))), look(stream(np.arange(len(y))), (0, 0)))
     large = csv_file(write_csv(tmp_path / "t.csv", X, y), "label", chunk=200, buffer=200)
-    with pytest.warns(SortedStreamWarning, match="smaller chunks or hold more rows: csv_file"):
+    with pytest.warns(SortedStreamWarning, match="smaller chunks or a larger buffer: csv_file"):
         warn_if_uneven(large, look(large, (0, 0)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -273,10 +273,10 @@ def test_rows_taken_out_of_any_source(tmp_path):
 def test_what_is_wrong_with_a_stream():
     with pytest.raises(ValueError, match="ended after 53 of 60 rows"):
         list(Batches(chunks, 60, 3).batches(10, (0, 0)))
-    with pytest.raises(ValueError, match="goes on after the 40 rows"):
+    with pytest.raises(ValueError, match="has more rows than the 40"):
         list(Batches(chunks, 40, 3).batches(10, (0, 0)))
     for n in (40, 60):
-        with pytest.raises(ValueError, match=f"has 53 rows, where it had {n} before"):
+        with pytest.raises(ValueError, match=f"has 53 rows, but it had {n} before"):
             list(Batches(list(chunks()), n, 3).batches(10, (0, 0)))
     with pytest.raises(ValueError, match=r"X \(m, 2\) and y"):
         list(Batches(chunks, N, 2).batches(10, (0, 0)))
@@ -332,7 +332,7 @@ def test_labels_to_codes():
     labels = np.array(["a", "b", "c"])
     assert codes(np.array(["c", "a"]), labels, 3).tolist() == [2, 0]
     assert codes(np.array([5, 3]), np.array([3, 5]), 1).tolist() == [1.0, -1.0]
-    with pytest.raises(ValueError, match=r"labels \['d'\] were never seen"):
+    with pytest.raises(ValueError, match=r"labels \['d'\] are unknown"):
         codes(np.array(["a", "d"]), labels, 3)
 
 

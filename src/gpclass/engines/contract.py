@@ -1,8 +1,8 @@
-"""What an engine declares, and whether an engine and a likelihood go together.
+"""The interface of engines, and the check that an engine supports a likelihood.
 
-Everything above the engines (learning, the estimators, the command line) asks for what is declared here, never for a type.
-An engine of another package that derives from `Engine` is therefore used like those of gpclass; see CONTRIBUTING.md.
-What a likelihood declares is in `likelihoods/base.py`, what a kernel declares in `kernels/base.py`.
+The layers above the engines (learning, the estimators, the command line) use only the attributes declared here and never
+check for a type. So an engine of another package that derives from `Engine` is used like those of gpclass; see
+CONTRIBUTING.md. `likelihoods/base.py` and `kernels/base.py` declare the interfaces of likelihoods and kernels.
 """
 
 from __future__ import annotations
@@ -18,34 +18,38 @@ DESIGNS = ("all rows", "active rows", "inducing inputs", "inducing pairs")
 
 
 class UnsuitableLikelihood(TypeError, ValueError):
-    """An engine cannot use a likelihood. Both an object of the wrong type and a choice of names that do not go together."""
+    """An engine does not support a likelihood.
+
+    It is a TypeError for objects and a ValueError for names that do not go together.
+    """
 
 
 class Engine:
-    """Base class of engines and samplers. A member is a frozen dataclass of settings with a method `fit`.
+    """Base class of engines and samplers. A subclass is a frozen dataclass of settings with a method `fit`.
 
     Attributes
     ----------
     needs : tuple of str
         The methods of a likelihood that the engine calls. Override `needed` if they depend on the likelihood.
     latents : {"one", "several", "any"}
-        The number of latent functions per datum that it takes: one, one for each class, or either.
+        The number of latent functions per datum that the engine supports: one, one per class, or both.
     design : {"all rows", "active rows", "inducing inputs", "inducing pairs"}
-        What the posterior rests on, and so which arguments `fit` takes. "all rows": `fit(K, y, likelihood, start)` with K
-        (n, n) or (C, n, n). "active rows": the same, but K may compute columns on demand. "inducing inputs":
-        `fit(K_uu, K_fu, k_diag, y, likelihood, start)`. "inducing pairs": an `InducingCovariance` in place of K.
+        The points on which the posterior is represented. It determines the arguments of `fit`. "all rows":
+        `fit(K, y, likelihood, start)` with K (n, n) or (C, n, n). "active rows": the same, but K may compute columns on
+        demand. "inducing inputs": `fit(K_uu, K_fu, k_diag, y, likelihood, start)`. "inducing pairs": an
+        `InducingCovariance` in place of K.
     correlated : bool
         Whether classes may be correlated a priori (kernel `Correlated`).
     minibatches : bool
-        Whether it can be trained on some rows at a time.
+        Whether the engine can be trained on minibatches.
     takes_more : bool
-        Whether a fitted model can take in further rows (`partial_fit`).
+        Whether further rows can be added to a fitted model (`partial_fit`).
     bounds : bool
         Whether fits have `predictive_bounds(Ks, kd)`, lower and upper bounds of the class probabilities.
     draws : bool
-        Whether `fit` returns draws from the posterior in place of a Gaussian approximation with an evidence.
+        Whether `fit` returns draws from the posterior instead of a Gaussian approximation with an evidence.
     likelihood_names : tuple of str
-        Likelihoods that "auto" tries, by name, in this order, before all others that are registered.
+        Names of the likelihoods that "auto" tries first, in this order.
     """
 
     kind: ClassVar[str] = "engine"
@@ -60,40 +64,40 @@ class Engine:
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`
-    tol: Any = None  # a field of engines that iterate: the move, in posterior standard deviations, that ends a run
-    restore: Any = None  # (K, y, likelihood, state) -> fit, for model files; None: the posterior is K × scalar sites
+    tol: Any = None  # set by engines that iterate: a run ends when moves, in posterior standard deviations, are smaller
+    restore: Any = None  # (K, y, likelihood, state) -> fit, for model files; None if the posterior is K × scalar sites
 
     def needed(self, likelihood: Any) -> tuple[str, ...]:
-        """Methods of this likelihood that the engine calls."""
+        """Return the methods of this likelihood that the engine calls."""
         return self.needs
 
     def evidence_is_comparable(self, likelihood: Any) -> bool:
-        """Whether log_evidence approximates or bounds log p(y) of all rows, and may be compared with that of others."""
+        """Return whether log_evidence approximates or bounds log p(y) of all rows, and so is comparable between engines."""
         return not self.draws
 
     def loosened(self, tol: float) -> Any:
-        """The same engine with a tolerance of at least `tol`, where it has one."""
+        """Return the engine with a tolerance of at least `tol`, or the engine itself if it has no tolerance."""
         return self if self.tol is None or self.tol >= tol else replace(self, tol=tol)  # type: ignore[type-var]
 
     def is_met(self, change: float) -> bool:
-        """Whether a run that ended with this change meets the engine's tolerance."""
+        """Return whether a run that ended with this change meets the engine's tolerance."""
         return self.tol is None or change <= self.tol
 
     @property
     def takes_several(self) -> bool:
-        """Whether the engine takes more than two classes."""
+        """Whether the engine supports more than two classes."""
         return self.latents != "one"
 
     def log_class_probabilities(self, fit: Any, Ks: Any, kd: Any) -> np.ndarray:
-        """(m, C) log class probabilities at new points, of one of this engine's fits."""
+        """Return the log class probabilities (m, C) of a fit of this engine at new points."""
         return fit.likelihood.log_class_probabilities(*fit.moments(Ks, kd))
 
     def serves(self, likelihood: Any) -> bool:
-        """Whether the engine can use a likelihood."""
+        """Return whether the engine supports a likelihood."""
         return _latents_fit(self, likelihood) and not _missing(self, likelihood)
 
     def check_likelihood(self, likelihood: Any) -> None:
-        """Raise an error that names the likelihoods which would serve, unless this one does."""
+        """Raise an error that lists the supported likelihoods if the engine does not support this one."""
         check_is_object(likelihood)
         if self.serves(likelihood):
             return
@@ -101,7 +105,7 @@ class Engine:
         if not _latents_fit(self, likelihood):
             kind = "one latent function per datum" if self.latents == "one" else "several classes"
             raise UnsuitableLikelihood(
-                f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Likelihoods that serve: {able}."
+                f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Supported likelihoods: {able}."
             )
         lacking = _missing(self, likelihood)[0]
         raise UnsuitableLikelihood(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
@@ -114,7 +118,7 @@ def check_is_object(likelihood: Any) -> None:
 
 
 def require(likelihood: Any, needs: tuple[str, ...], who: str) -> None:
-    """Raise an error that names the likelihoods which would serve, unless this one offers all of `needs`."""
+    """Raise an error that lists suitable likelihoods if this one lacks a method of `needs`."""
     check_is_object(likelihood)
     for question in needs:
         if not likelihood.offers(question):
@@ -125,7 +129,7 @@ def require(likelihood: Any, needs: tuple[str, ...], who: str) -> None:
 
 
 def serving(engine: Engine, likelihood: Any) -> list[str]:
-    """Class names of the registered likelihoods that an engine can use, those for the same targets if there are any."""
+    """Return the class names of the registered likelihoods that an engine supports, preferably for the same targets."""
     every = registered("likelihood").values()
     attempts = [(likelihood.targets, max(likelihood.n_latents, 2)), (likelihood.targets, 2), (None, 2)]
     for targets, n_classes in attempts:

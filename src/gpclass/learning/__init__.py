@@ -12,7 +12,7 @@ trainer     engines on inducing points: Adam on minibatches along with sites
 checkpoint  files that a run on minibatches is continued from, and whose run that is
 inducing_mnl  the same search with inducing variables that are chosen, or moved, on the way
 learn       where the searches of all kinds of engines meet
-streams     where rows come from: arrays, memory maps, sequences of batches; the buffer that mixes them
+streams     sources of rows: arrays, memory maps, sequences of batches; the buffer that mixes them
 files       CSV and Parquet files as streams
 memory      an error or a warning before a fit that needs more memory than there is
 validate    X and y as arrays of numbers, after scikit-learn's checks

@@ -1,8 +1,8 @@
 """Virtual informative vectors: transformed copies of active rows as further candidates.
 
-A label may be known to survive small changes of its row, as a digit survives a shift by a pixel. To add transformed copies
-of all rows is dear; to add those of the active rows is not, and rows that are not active mostly lie where copies would
-change nothing. So the active set is chosen once, its rows' copies join the data, and it is chosen again.
+Small changes of a row often leave its label unchanged, as a shift by one pixel does for an image of a digit. Adding
+transformed copies of all rows is expensive. Adding copies of the active rows only is cheap, and copies of other rows would
+rarely change the model. So the active set is chosen once, copies of its rows are added to the data, and it is chosen again.
 
 [SLH] Seeger, Lawrence & Herbrich, sections 5 and 6.5.
 """
@@ -21,18 +21,28 @@ from .objective import Objective
 
 @dataclass(frozen=True)
 class ImageShifts:
-    """Rows are images, pixel by pixel; each is shifted by the given steps. Pixels that come in from outside are `fill`."""
+    """Shifted copies of rows that are images.
 
-    shape: tuple[int, int]  # height and width
-    steps: tuple[tuple[int, int], ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))  # down and right
-    fill: float | None = None  # None is the smallest number of each image, its background
+    Parameters
+    ----------
+    shape : tuple of int
+        Height and width of the images; a row holds the pixels line by line.
+    steps : tuple of pairs of int
+        The shifts in pixels, each as (down, right). By default one pixel in each of four directions.
+    fill : float, optional
+        Value of the pixels that enter at the border. By default the smallest value of each image, its background.
+    """
+
+    shape: tuple[int, int]
+    steps: tuple[tuple[int, int], ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
+    fill: float | None = None
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """(t, d, D) shifted copies of X (d, D)."""
+        """Return t shifted copies of the rows of X (d, D), as an array (t, d, D)."""
         X = np.asarray(X, float)
         height, width = self.shape
         if X.ndim != 2 or X.shape[1] != height * width:
-            raise ValueError(f"rows of {X.shape[-1]} numbers are no images of {height} × {width} pixels")
+            raise ValueError(f"rows of {X.shape[-1]} numbers are not images of {height} × {width} pixels")
         images = X.reshape(-1, height, width)
         return np.stack([self._shifted(images, *step).reshape(X.shape) for step in self.steps])
 
@@ -48,24 +58,52 @@ class ImageShifts:
 
 @dataclass(frozen=True)
 class Augmented:
-    """An active set chosen from rows and virtual rows."""
+    """An active set chosen from rows and virtual rows.
+
+    Attributes
+    ----------
+    fit : ActiveFit
+        The fit on rows and virtual rows.
+    inputs : ndarray of shape (u, D)
+        The active inputs, which predictions need.
+    sources : ndarray of shape (u,)
+        The training row of each input, or the row of which it is a copy.
+    virtual : ndarray of shape (u,)
+        Whether the input is a copy.
+    """
 
     fit: ActiveFit
-    inputs: np.ndarray  # (u, D) those that predictions need
-    sources: np.ndarray  # (u,) training rows that they are, or are copies of
-    virtual: np.ndarray  # (u,) whether they are copies
+    inputs: np.ndarray
+    sources: np.ndarray
+    virtual: np.ndarray
 
 
 def fit_augmented(
     objective: Objective, theta: np.ndarray, fit: ActiveFit, augment: Callable[[np.ndarray], np.ndarray]
 ) -> Augmented:
-    """Choose the active set again at θ, with transformed copies of the rows of `fit` among the candidates."""
+    """Choose the active set again, with transformed copies of the active rows of `fit` as further candidates.
+
+    Parameters
+    ----------
+    objective : Objective
+        The problem.
+    theta : ndarray of shape (p,)
+        Hyperparameters.
+    fit : ActiveFit
+        A fit whose active rows are transformed.
+    augment : callable
+        Maps d rows (d, D) to t transformed copies of each, (t, d, D).
+
+    Returns
+    -------
+    Augmented
+    """
     X, y, rows = objective.X, objective.y, fit.rows
     copies = np.asarray(augment(X[rows]), float)
     if copies.ndim != 3 or copies.shape[1:] != (len(rows), X.shape[1]):
         raise ValueError(
             f"augment must turn {len(rows)} rows into copies of shape (t, {len(rows)}, {X.shape[1]}), "
-            f"but gave {copies.shape}"
+            f"but returned {copies.shape}"
         )
     everything = np.concatenate([X, copies.reshape(-1, X.shape[1])])
     sources = np.concatenate([np.arange(len(X)), np.tile(rows, len(copies))])

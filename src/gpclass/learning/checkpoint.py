@@ -1,8 +1,8 @@
-"""Checkpoints of runs on minibatches: files that hold a run's state, and whose run that is.
+"""Checkpoints of runs on minibatches: files with the state and the identity of a run.
 
-A checkpoint is an uncompressed `.npz` file. Its `identity` says what the run was made from: hashes of the data, the labels
-and the order that rows are read in, the kernel, likelihood, engine and priors with all their settings, and the seed. Only a
-run with the same identity continues from it; the number of passes and the path may differ.
+A checkpoint is an uncompressed `.npz` file. Its `identity` describes the run: hashes of the data, of the labels and of the
+order in which rows are read; the kernel, likelihood, engine and priors with all their settings; and the seed. Only a run
+with the same identity can continue from it; the number of passes and the path may differ.
 """
 
 from __future__ import annotations
@@ -25,35 +25,36 @@ from ..numerics.fingerprint import fingerprint, row_fingerprints
 from ..zips import DAMAGE, check_sizes, read_array
 from .streams import Batch
 
-FORMAT = 4  # of checkpoints
-ZIP = b"PK\x03\x04"  # how a checkpoint begins
+FORMAT = 4  # version of the file format
+ZIP = b"PK\x03\x04"  # first bytes of a checkpoint
 MODULUS = 1 << 64
 MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
 LONGEST_IDENTITY = 1 << 24  # bytes
 LONGEST = 30  # characters of a value in a message
-REMEDIES = 'Use another path for this run, or resume="never" to start anew and overwrite the file.'
+REMEDIES = 'Use another path for this run, or resume="never" to start again and overwrite the file.'
 
 
 class CheckpointError(ValueError):
     """A checkpoint is damaged or belongs to another run."""
 
 
-# whose it is ------------------------------------------------------------------------------------------------------------
+# identity of a run ------------------------------------------------------------------------------------------------------
 
 
 class RowHashes:
-    """Hashes of all rows, of all labels, and of the order that they are read in.
+    """Hashes of all rows, of all labels, and of the order in which they are read.
 
-    Those of rows and labels are the same in whatever order and pieces these come: each row's hash is mixed with the row's
-    number and the results are added modulo 2^64. For the order, each row's number is mixed with its place in the pass. A
-    run is resumed in the middle of a pass, which must go on with the rows that are left: a stream with another buffer, say,
-    brings others.
+    The hashes of rows and labels do not depend on order and minibatches: each row's hash is mixed with the row's number, and
+    the results are added modulo 2^64. For the order, each row's number is mixed with its position in the pass. The order
+    matters because a run is resumed in the middle of a pass, with the remaining rows: a stream with another buffer size, for
+    example, would give other rows.
     """
 
     def __init__(self) -> None:
         self.data = self.labels = self.order = self.read = 0
 
     def add(self, batch: Batch) -> None:
+        """Add the rows of a minibatch."""
         places = _mixed(np.asarray(batch.rows).astype(np.uint64))
         turns = np.arange(self.read, self.read + len(places), dtype=np.uint64)
         self.order = (self.order + int(np.sum(_mixed(places + turns)))) % MODULUS
@@ -65,7 +66,7 @@ class RowHashes:
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    """A permutation of the 64-bit numbers in which every bit depends on every other. Steele et al. 2014 (splitmix)."""
+    """Apply a permutation of the 64-bit numbers in which every bit depends on every other. Steele et al. 2014 (splitmix)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -79,21 +80,26 @@ def _label(label: Any) -> Any:
 def identity(
     hashes: RowHashes, shape: tuple[int, int], classes: np.ndarray, Z: np.ndarray | None, seed: int, **parts: Any
 ) -> dict[str, Any]:
-    """What a run is made from, as plain JSON.
+    """Return the identity of a run as plain JSON.
 
     Parameters
     ----------
     hashes : RowHashes
-        After one pass over the data.
+        The hashes after one pass over the data.
     shape : tuple of int
-        Rows and columns of the data.
+        Numbers of rows and columns of the data.
     classes : ndarray
         The class labels.
     Z : ndarray or None
         Inducing inputs that the user chose; None if the run chooses them.
     seed : int
-    **parts
+        Seed of the run.
+    **parts : object
         Kernel, likelihood, engine, training and priors.
+
+    Returns
+    -------
+    dict
     """
     return {
         "data": {"rows": shape[0], "columns": shape[1], "hash": f"{hashes.data:016x}"},
@@ -106,7 +112,7 @@ def identity(
 
 
 def described(value: Any, above: tuple[int, ...] = ()) -> Any:
-    """Class and settings of an object as JSON, the same in every process. Arrays become hashes."""
+    """Return class and settings of an object as JSON, the same in every process. Arrays become hashes."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, (float, np.generic)):
@@ -141,29 +147,29 @@ def _settings(value: Any, inside: Any) -> dict[str, Any]:
 
 
 def _code(code: Any) -> list[Any]:
-    """What a function does, without the file and line it stands in."""
+    """Return a description of a function's byte code, without file and line numbers."""
     constants = [_code(part) if inspect.iscode(part) else repr(part) for part in code.co_consts]
     return [fingerprint(code.co_code.hex(), list(code.co_names)), constants]
 
 
 def check_same(path: Any, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Raise CheckpointError that names what differs, unless both are the identity of one run."""
+    """Raise a CheckpointError that lists the differences if two identities are not equal."""
     names = [*wanted, *(name for name in found if name not in wanted)]
     told = [_told(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
     if told:
         raise CheckpointError(
-            f"{os.fspath(path)}: this checkpoint belongs to another run. What differs: {', '.join(told)}. {REMEDIES}"
+            f"{os.fspath(path)}: this checkpoint belongs to another run. Differences: {', '.join(told)}. {REMEDIES}"
         )
 
 
 def _told(name: str, there: Any, here: Any) -> str:
-    """A part that differs, with the settings of it that do, as far as they are short."""
+    """Return the name of a part that differs, with those of its differing settings that have short values."""
     if not (isinstance(there, dict) and isinstance(here, dict)):
         there, here = {"": there}, {"": here}
     if there.get("class") != here.get("class"):
         there, here = ({"": str(part.get("class")).rpartition(".")[2]} for part in (there, here))
     pairs = [(key, there[key], here[key]) for key in here if key != "hash" and there.get(key, here[key]) != here[key]]
-    short = [f"{key} {old} there, {new} here".strip() for key, old, new in pairs if _is_short(old) and _is_short(new)]
+    short = [f"{key} {old} in the file, {new} here".strip() for key, old, new in pairs if _is_short(old) and _is_short(new)]
     return f"{name} ({'; '.join(short)})" if short else name
 
 
@@ -175,17 +181,17 @@ def _is_short(value: Any) -> bool:
 
 
 def write(path: Any, whose: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Replace the file by one with these arrays, or leave it as it was."""
+    """Write identity and arrays to a file. If that fails, an existing file stays unchanged."""
     content = {name: np.asarray(part) for name, part in arrays.items()}
     if strange := [name for name, part in content.items() if part.dtype.hasobject]:
-        raise TypeError(f"a checkpoint holds numbers, but {', '.join(strange)} has other things")
+        raise TypeError(f"a checkpoint holds numbers, but {', '.join(strange)} contains Python objects")
     with replacing(path) as stream:
         np.savez(stream, format=FORMAT, identity=json.dumps(whose), **content)  # type: ignore[arg-type]
 
 
 def read(path: Any, only_identity: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Identity and arrays; CheckpointError if the file is damaged or no checkpoint."""
-    with open(path, "rb") as stream:  # a file that is missing or forbidden stays an OSError
+    """Return identity and arrays. Raise a CheckpointError if the file is damaged or not a checkpoint."""
+    with open(path, "rb") as stream:  # a missing or unreadable file raises an OSError
         try:
             return _read(stream, only_identity)
         except CheckpointError as error:
@@ -193,20 +199,20 @@ def read(path: Any, only_identity: bool = False) -> tuple[dict[str, Any], dict[s
         except DAMAGE as error:
             told = " ".join(f"{type(error).__name__}: {error}".split())
             raise CheckpointError(
-                f"{os.fspath(path)} is no checkpoint of gpclass, or is damaged ({told}). Remove it, or use another path."
+                f"{os.fspath(path)} is not a checkpoint of gpclass, or is damaged ({told}). Remove it, or use another path."
             ) from error
 
 
 def _read(stream: Any, only_identity: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     with zipfile.ZipFile(stream) as archive:
         check_sizes(archive, os.fstat(stream.fileno()).st_size, ratio=1, floor=0)
-        if (version := int(_array(archive, "format.npy"))) != FORMAT:  # first: other formats have other parts
+        if (version := int(_array(archive, "format.npy"))) != FORMAT:  # checked first, since other formats have other parts
             raise CheckpointError(
                 f"is a checkpoint of format {version}, but this version of gpclass reads format {FORMAT}. {REMEDIES}"
             )
         whose = json.loads(str(_array(archive, "identity.npy")))
         if not isinstance(whose, dict):
-            raise ValueError("its identity is no list of names and values")
+            raise ValueError("its identity is not a JSON object")
         names = [] if only_identity else [name for name in archive.namelist() if name not in ("format.npy", "identity.npy")]
         return whose, {name.removesuffix(".npy"): _array(archive, name) for name in names}
 
@@ -216,7 +222,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def claim(path: Any, resume: str) -> bool:
-    """Whether there is a checkpoint to continue from; an error, before any work, if `path` cannot serve this run."""
+    """Return whether there is a checkpoint to continue from. Raise an error if `path` is not suitable for this run."""
     if path is None:
         if resume == "must":
             raise ValueError('resume="must" needs a checkpoint to continue from: set checkpoint as well')
@@ -230,12 +236,14 @@ def claim(path: Any, resume: str) -> bool:
     with open(path, "rb") as stream:
         start = stream.read(len(ZIP))
     if start not in (ZIP, b""):
-        raise CheckpointError(f"{os.fspath(path)} is no checkpoint and is not overwritten. Remove it, or use another path.")
+        raise CheckpointError(
+            f"{os.fspath(path)} is not a checkpoint and is not overwritten. Remove it, or use another path."
+        )
     return False
 
 
 def stamp(path: Any) -> tuple[int, ...] | None:
-    """What changes whenever somebody replaces the file; None if there is none."""
+    """Return values that change whenever the file is replaced, or None if there is no file."""
     try:
         at = os.stat(path)
     except FileNotFoundError:

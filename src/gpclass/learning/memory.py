@@ -1,4 +1,4 @@
-"""A word before a fit that needs more memory than there is: on the machine, in its cgroup, or by `ulimit`."""
+"""Check, before a fit, that the memory of the machine, of its cgroup and of `ulimit` suffices."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-ARRAYS = 8  # n×n arrays of doubles that an evaluation of evidence and gradient holds at its peak
-ARRAYS_PER_CLASS = 3  # more of them for each class where there are several
-# Bytes a row that engines hold at their peak with default settings, and more for each latent function; measured
+ARRAYS = 8  # peak number of n×n arrays of doubles in an evaluation of evidence and gradient
+ARRAYS_PER_CLASS = 3  # additional arrays for each class, if there are several
+# Measured peak memory in bytes per row with default settings, and additional bytes for each latent function
 PER_ROW = {
     "scalable-ep": (16, 32),
     "stochastic-ep": (32, 0),
@@ -24,9 +24,9 @@ PER_ROW = {
     "ivm": (4000, 0),
     "gfitc": (6400, 1200),
 }
-UNLIMITED = 1 << 60  # bytes: what version 1 of cgroups shows where there is no limit is larger
+UNLIMITED = 1 << 60  # bytes: without a limit, version 1 of cgroups shows a larger number
 CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-CGROUP_FILES = {  # by version: the limit, and what is used of it
+CGROUP_FILES = {  # by version: the limit, and the usage
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     2: ("memory.max", "memory.current"),
 }
@@ -34,17 +34,29 @@ CGROUP_FILES = {  # by version: the limit, and what is used of it
 
 @dataclass(frozen=True)
 class Limit:
-    """How many bytes a process can have."""
+    """A limit on the memory of a process, in bytes."""
 
-    most: int  # whatever else is going on
-    free: int  # now
+    most: int  # the limit
+    free: int  # the part that is free now
     what: str  # in words: "this machine has"
 
 
 def warn_if_too_large(n: int, n_latents: int = 1, others: Sequence[str] = tuple(PER_ROW)) -> None:
-    """Warn if n×n algebra exceeds the memory that is free, raise MemoryError if it exceeds all that there is.
+    """Warn if n×n algebra needs more than the free memory, and raise MemoryError if it needs more than the total memory.
 
-    `others` are names of engines that take more rows; the message says how many.
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    n_latents : int, default=1
+        Number of latent functions.
+    others : sequence of str
+        Names of engines for more rows; the message says how many rows fit with each.
+
+    Raises
+    ------
+    MemoryError
+        If the total memory does not suffice.
     """
     arrays = ARRAYS if n_latents == 1 else ARRAYS + ARRAYS_PER_CLASS * n_latents
     needed = arrays * 8 * n * n
@@ -55,19 +67,19 @@ def warn_if_too_large(n: int, n_latents: int = 1, others: Sequence[str] = tuple(
         advice = _advice(tight.most, arrays, n_latents, others)
         raise MemoryError(f"{text}, but {tight.what} {_gib(tight.most)}. {advice}")
     full = min(known, key=lambda limit: limit.free, default=None)
-    if full is not None and needed > max(full.free, 0.5 * full.most):  # much of what is in use can be given up: file caches
+    if full is not None and needed > max(full.free, 0.5 * full.most):  # much memory in use can be freed: file caches
         advice = _advice(full.free, arrays, n_latents, others)
         warnings.warn(f"{text}; {full.what} {_gib(full.free)} free now. {advice}", UserWarning, stacklevel=3)
 
 
 def rows_that_fit(engine: str, memory: int, n_latents: int) -> int:
-    """How many rows an engine takes in so much memory, besides the rows themselves; `engine` as in `PER_ROW`."""
+    """Return how many rows fit into `memory` bytes with an engine of `PER_ROW`. The rows themselves are not counted."""
     fixed, each = PER_ROW[engine]
     return max(0, memory) // (fixed + each * n_latents)
 
 
 def limits() -> Iterator[Limit]:
-    """Every limit of memory that can be found."""
+    """Yield all known limits of memory."""
     total, free = _pages("SC_PHYS_PAGES"), _pages("SC_AVPHYS_PAGES")
     if total is not None:
         yield Limit(total, total if free is None else free, "this machine has")
@@ -76,7 +88,7 @@ def limits() -> Iterator[Limit]:
 
 
 def own_limits() -> Iterator[Limit]:
-    """Limits of this process: of its addresses (`ulimit -v`) and of its data (`ulimit -d`)."""
+    """Yield the limits of this process: of its address space (`ulimit -v`) and of its data (`ulimit -d`)."""
     if resource is None:
         return
     in_use = _own_pages()
@@ -88,7 +100,7 @@ def own_limits() -> Iterator[Limit]:
 
 
 def cgroup_limits(root: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Iterator[Limit]:
-    """Limits of the control groups that this process is in, and of all groups around these."""
+    """Yield the limits of the control groups of this process, and of all groups that contain them."""
     try:
         lines = own.read_text().splitlines()
     except OSError:  # not Linux
@@ -101,7 +113,7 @@ def cgroup_limits(root: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Iterator[Lim
         bases = [root / "memory"] if version == 1 else [root, root / "unified"]
         inside = Path(path.lstrip("/"))
         for base in bases:
-            for group in (inside, *inside.parents):  # ends with ".", the root: all that a container may see
+            for group in (inside, *inside.parents):  # ends with ".", the root, which may be all that a container sees
                 yield from _group_limit(base / group, *CGROUP_FILES[version])
 
 
@@ -116,18 +128,18 @@ def _number(path: Path) -> int | None:
         text = path.read_text().strip()
     except OSError:
         return None
-    return int(text) if text.isdigit() else None  # "max" is no limit
+    return int(text) if text.isdigit() else None  # "max" means no limit
 
 
 def _pages(what: str) -> int | None:
     try:
         return os.sysconf(what) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not available on every system
         return None
 
 
 def _own_pages() -> list[int]:
-    """Bytes of this process as Linux counts them: all addresses first, data sixth; empty on other systems."""
+    """Return the memory of this process in bytes as Linux counts it: address space first, data sixth. Else empty."""
     try:
         pages = Path("/proc/self/statm").read_text().split()
     except OSError:
@@ -139,11 +151,11 @@ def _advice(memory: int, arrays: int, n_latents: int, others: Sequence[str]) -> 
     exact = math.isqrt(max(0, memory) // (8 * arrays))
     taken = {f'"{name}"': _rounded(rows_that_fit(name, memory, n_latents)) for name in others}
     listed = ", ".join(f"{name} about {rows}" for name, rows in taken.items())
-    return f"In that memory exact inference takes {_rounded(exact)} rows; inference= {listed} rows."
+    return f"In that memory, exact inference can take {_rounded(exact)} rows; inference= {listed} rows."
 
 
 def _rounded(rows: int) -> str:
-    """With two digits, the others down to zero."""
+    """Return the number rounded down to two digits."""
     unit = 10 ** max(0, len(str(rows)) - 2)
     return f"{rows // unit * unit:,}"
 

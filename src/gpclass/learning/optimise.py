@@ -1,10 +1,10 @@
 """Maximise an objective over hyperparameters by L-BFGS-B (scipy), with restarts.
 
-An evaluation that fails (a kernel that overflows, a factorisation that breaks down) is reported to the line search as a
-low value, so that it steps back. The best point ever evaluated is returned: restarts can only improve on it.
+An evaluation that fails (overflow in a kernel, a failed factorisation) is reported to the line search as a low value, so
+that it steps back. The result is the best point of all evaluations, so restarts can only improve it.
 
-Where there are many rows, a run begins where the same search among a few of them ended, in coordinates that make the
-curvature found there the identity: that costs next to nothing and saves half of the evaluations or more.
+With many rows, a run starts at the end of the same search on a subset of the rows, in coordinates in which the curvature
+found there is the identity. The search on the subset is cheap and saves half of the evaluations or more.
 """
 
 from __future__ import annotations
@@ -28,36 +28,69 @@ from .warm import WarmStart
 
 
 class Step(NamedTuple):
-    """One evaluation of the objective, as kept in the history."""
+    """One evaluation of the objective, as kept in the history.
 
-    run: int  # 0 is the run from the kernel as given, then the restarts, then runs that terms of a sum asked for
-    iteration: int  # of the optimiser within the run
+    Attributes
+    ----------
+    run : int
+        0 is the run from the given kernel, then come the restarts, then runs that start from terms of a sum.
+    iteration : int
+        Iteration of the optimiser within the run.
+    theta : ndarray of shape (p,)
+        Hyperparameters.
+    objective : float
+        Log evidence + log prior; NaN if the evaluation failed.
+    log_evidence : float
+        Log evidence; NaN if the evaluation failed.
+    sweeps : int
+        Sweeps of the engine.
+    message : str
+        Why the evaluation failed; empty if it did not.
+    """
+
+    run: int
+    iteration: int
     theta: np.ndarray
-    objective: float  # log evidence + log prior; NaN if the evaluation failed
+    objective: float
     log_evidence: float
     sweeps: int
-    message: str = ""  # why it failed, if it did
+    message: str = ""
 
 
 @dataclass
 class Search:
-    """State and result of a search."""
+    """State and result of a search.
+
+    Attributes
+    ----------
+    best : Evaluation or None
+        The best evaluation.
+    history : list of Step
+        All evaluations.
+    n_iter : int
+        Number of optimiser iterations in all runs.
+    message : str
+        How the best run ended.
+    problem : str
+        Why the result may not be a maximum, and what to do; empty if there is no problem.
+    """
 
     best: Evaluation | None = None
     history: list[Step] = field(default_factory=list)
-    n_iter: int = 0  # optimiser iterations, all runs together
-    message: str = ""  # how the best run ended
-    problem: str = ""  # why its end may be no maximum, and what to do; empty if all is well
+    n_iter: int = 0
+    message: str = ""
+    problem: str = ""
 
 
-# Measured over 320 problems of 60 to 150 rows (EP and Laplace, with bias and ARD and without), these leave at most 3e-4
-# nats; ten times looser ones up to 0.01, along a bias, where the evidence is flat and L-BFGS-B slow.
+# On 320 problems of 60 to 150 rows (EP and Laplace, with and without bias and ARD), searches with these tolerances ended at
+# most 3e-4 nats below the maximum. With ten times looser ones it was up to 0.01, along a bias, where the evidence is flat
+# and L-BFGS-B is slow.
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
-STEEP = 0.03  # a slope that is worth a word at the end: at a curvature of one, 5e-4 nats are to be had
-ROUGH = 1e-3  # engine tolerance at slopes of one and above, which leaves gradients off by 1 %; falls with it, to LOOSE
-DOUBT = 3.0  # times what a Newton step promises: a curvature from a few iterations is rough
-MAX_LINE = 30  # evaluations per line search
+STEEP = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
+ROUGH = 1e-3  # engine tolerance at slopes of one and above: gradients have errors of 1 %; decreases with the slope to LOOSE
+DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
+MAX_LINE = 30  # maximum number of evaluations per line search
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
 
@@ -70,10 +103,33 @@ def maximise(
     rivals: Sequence[Any] = (),
     needed: float | None = None,
 ) -> Search:
-    """Run L-BFGS-B from each of `starts`, or from where the search of an objective of `fewer` rows ends.
+    """Maximise an objective by L-BFGS-B from each of several starts.
 
-    `rivals` (see `learning.rivals`) may ask for further runs. With `needed`, a run stops as soon as it is clear whether its
-    maximum is above this value. Raises only if the objective cannot be evaluated at any of the starts.
+    Parameters
+    ----------
+    objective : Objective
+        The objective.
+    starts : sequence of ndarray of shape (p,)
+        Starting points.
+    max_iter : int, default=100
+        Maximum number of iterations per run.
+    verbose : int, default=0
+        1 prints the progress.
+    fewer : Objective, optional
+        The objective on a subset of the rows. A search on it improves each start first.
+    rivals : sequence of Rival, optional
+        May request further runs, see `learning.rivals`.
+    needed : float, optional
+        Stop a run as soon as it is clear whether its maximum is above this value.
+
+    Returns
+    -------
+    Search
+
+    Raises
+    ------
+    LinAlgError, FloatingPointError, ValueError or OverflowError
+        If the objective cannot be evaluated at any of the starts.
     """
     search = Search()
     errors = []
@@ -94,9 +150,9 @@ def maximise(
 def improved(
     objective: Objective, fewer: Objective | None, start: np.ndarray, max_iter: int, value_tol: float = VALUE_TOL
 ) -> tuple[np.ndarray, np.ndarray | None, float]:
-    """Where a search among fewer rows ends, the inverse curvature to expect there, and the value of fewer rows.
+    """Return the end of a search on fewer rows, the inverse curvature to expect there, and the value on fewer rows.
 
-    The start itself, None and NaN if there are no fewer rows or the search fails.
+    Return `start`, None and NaN if `fewer` is None or the search fails.
     """
     if fewer is None:
         return start, None, np.nan
@@ -110,7 +166,7 @@ def improved(
     assert search.best is not None, "a run begins with an evaluation"
     if run.inverse_curvature is None:
         return search.best.theta, None, search.best.value
-    # curvature grows with the rows, but not in proportion: each says less than those before
+    # curvature grows with the number of rows, but less than in proportion: later rows add less information
     metric = run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
     return search.best.theta, metric, search.best.value
 
@@ -118,9 +174,9 @@ def improved(
 def _challenged(
     objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int, verbose: int
 ) -> None:
-    """Further runs from where rivals promise more than the best so far."""
+    """Make further runs from points where rivals predict a value above the best so far."""
     for rival in rivals if search.best is not None else ():
-        assert search.best is not None, "no run takes it away"
+        assert search.best is not None, "runs never remove it"
         start = rival.challenge(objective, search.best, max_iter)
         if start is not None:
             with suppress(NoStart):
@@ -129,7 +185,10 @@ def _challenged(
 
 
 def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.ndarray) -> np.ndarray | None:
-    """The BFGS update of an inverse curvature, None if nothing is known, for a step along which the gradient has dropped."""
+    """Return the BFGS update of an inverse curvature for a step along which the gradient fell by `drop`.
+
+    None as `inverse` means that nothing is known yet.
+    """
     along = step @ drop
     if not along > 1e-8 * float(np.linalg.norm(step) * np.linalg.norm(drop)):
         return inverse
@@ -140,7 +199,13 @@ def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.nda
 
 
 def check_search(estimator: Any) -> None:
-    """Settings of a search that every estimator has: `optimizer`, `n_restarts`, `max_iter`."""
+    """Check the search settings of an estimator: `optimizer`, `n_restarts`, `max_iter`.
+
+    Raises
+    ------
+    ValueError
+        If a setting is invalid.
+    """
     if estimator.optimizer not in ("lbfgs", None):
         raise ValueError(f"optimizer must be 'lbfgs' or None, but is {estimator.optimizer!r}")
     for name, least in (("n_restarts", 0), ("max_iter", 1)):
@@ -150,23 +215,24 @@ def check_search(estimator: Any) -> None:
 
 
 def warn_if_unfinished(search: Any) -> None:
+    """Warn if the result of a search may not be a maximum."""
     if search.problem:
-        warnings.warn(search.problem, ConvergenceWarning, stacklevel=3)  # the line that called the estimator's fit
+        warnings.warn(search.problem, ConvergenceWarning, stacklevel=3)  # points to the call of the estimator's fit
 
 
 class NoStart(Exception):
-    """The objective cannot be evaluated where a run begins."""
+    """The objective cannot be evaluated at the start of a run."""
 
     def __init__(self, error: Exception):
         self.error = error
 
 
 class _Enough(Exception):
-    """An iteration gained next to nothing."""
+    """A run meets a stopping criterion."""
 
 
 class _Point(NamedTuple):
-    """An evaluation without its matrices, of which no more than needed are to be alive."""
+    """An evaluation without its matrices, which would take memory."""
 
     theta: np.ndarray
     value: float
@@ -174,7 +240,7 @@ class _Point(NamedTuple):
 
 
 class Run:
-    """One run of L-BFGS-B. It minimises, so what goes to it has its sign turned."""
+    """One run of L-BFGS-B. It minimises, so it gets the negative objective."""
 
     def __init__(
         self,
@@ -190,17 +256,18 @@ class Run:
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
         self.bounds = objective.bounds
-        self.metric = metric  # inverse curvature of the same search among fewer rows
-        self.inverse_curvature = metric  # that of this search, as far as seen
+        self.metric = metric  # inverse curvature from the same search on fewer rows
+        self.inverse_curvature = metric  # estimate from this search
         self.iteration = 0
         self.gain = np.inf  # of the last iteration
-        self.leads = False  # whether the best point of all is this run's
+        self.leads = False  # whether this run found the best point
         self.tol = ROUGH  # of the engine
         self.warm = WarmStart(search.best.fit if search.best is not None else None)
-        self.point: _Point  # the last one that was evaluated
-        self.iterate: _Point  # the last one that L-BFGS-B accepted
+        self.point: _Point  # the last point that was evaluated
+        self.iterate: _Point  # the last point that L-BFGS-B accepted
 
     def go(self, start: np.ndarray, max_iter: int) -> None:
+        """Run from `start` and record the evaluations in the search. Raise NoStart if that cannot be evaluated."""
         self.begun, self.max_iter = time.perf_counter(), max_iter
         start = np.clip(start, *self.bounds.T)
         try:
@@ -209,14 +276,14 @@ class Run:
             raise NoStart(error) from error
         self._accept(first)
         root, box = self._coordinates(start)
-        # L-BFGS-B's first step is as long as the gradient when all variables are bounded; scaled so, it is one at most
+        # if all variables are bounded, the first step of L-BFGS-B has the length of the gradient; scaling limits it to one
         unit = max(1.0, float(np.linalg.norm(root @ root.T @ first.gradient)))
 
         def scaled(z):
             _, value, gradient = self._evaluate_or_step_back(start + root @ z) if np.any(z) else first
             return -value / unit, -(root.T @ gradient) / unit
 
-        # `ftol` is relative to the value, which has no natural zero, `gtol` is of slopes in z: `_after_iteration` stops
+        # `ftol` is relative to the value, which has no natural zero, and `gtol` refers to z, so `_after_iteration` stops
         options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxls": MAX_LINE}
         settings: Any = {"method": "L-BFGS-B", "bounds": box, "callback": self._after_iteration, "options": options}
         try:
@@ -230,7 +297,7 @@ class Run:
             self.search.message, self.search.problem = message, self._problem(status, message)
 
     def _evaluate(self, theta: np.ndarray) -> _Point:
-        """The objective at θ, noted in the history."""
+        """Evaluate the objective at θ and record it in the history."""
         history, where = self.search.history, (self.number, self.iteration, theta.copy())
         try:
             evaluation = self.objective.evaluate(theta, self.warm.at(theta), self.tol)
@@ -253,14 +320,14 @@ class Run:
                 raise FloatingPointError("a step left the bounds")
             return self._evaluate(inside)
         except FAILURES:
-            # as if the value had fallen by what it promised to rise, and were level there: the line search steps back
+            # report a fall as large as the predicted rise, and a zero gradient, so that the line search steps back
             promise = abs(self.iterate.gradient @ (theta - self.iterate.theta))
             return _Point(theta, self.iterate.value - max(promise, VALUE_TOL), np.zeros_like(theta))
 
     def _after_iteration(self, _theta: np.ndarray) -> None:
         self.iteration += 1
         self.gain = self.point.value - self.iterate.value
-        self._accept(self.point)  # a line search ends with the point that it takes
+        self._accept(self.point)  # the last point of a line search is the accepted one
         if self.verbose:
             self._show()
         if self.gain < self.value_tol:
@@ -268,7 +335,7 @@ class Run:
         self._stop_if_done()
 
     def _hope(self) -> float:
-        """What may still be gained, by the curvature seen so far and by the last iteration; infinite if nothing is known."""
+        """Return the possible further gain, from the estimated curvature and the last iteration; infinite if unknown."""
         if self.inverse_curvature is None:
             return np.inf
         newton = float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
@@ -281,9 +348,10 @@ class Run:
             raise _Enough(f"it is clear whether {self.needed:g} can be reached")
 
     def _coordinates(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """θ = start + root z, and bounds of z. Where fewer rows have shown the curvature, it is about one in z.
+        """Return root, with θ = start + root z, and bounds of z. With a curvature from fewer rows, it is about one in z.
 
-        A box of θ is no box of z then: far from its sides, those of z are out of reach, and what is beyond those of θ fails.
+        The bounds of θ are not a box in z. So if the start is far from them, z is unbounded, and evaluations with θ outside
+        the bounds fail.
         """
         room = np.min(np.abs(self.bounds - start[:, None]), initial=np.inf)
         if self.metric is None or room < 1.0:
@@ -296,7 +364,7 @@ class Run:
             step, drop = point.theta - self.iterate.theta, self.iterate.gradient - point.gradient
             self.inverse_curvature = updated_curvature(self.inverse_curvature, step, drop)
         self.iterate = point
-        # far away rough gradients will do
+        # inaccurate gradients suffice far from the maximum
         self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, ROUGH))
 
     def _show(self) -> None:
@@ -308,13 +376,13 @@ class Run:
         )
 
     def _time_left(self) -> str:
-        """Of this run, if it took all the iterations that it may; most end earlier."""
+        """Return the time left if this run used all its iterations. Most runs end earlier."""
         pace = (time.perf_counter() - self.begun) / self.iteration
         minutes, seconds = divmod(round(pace * (self.max_iter - self.iteration)), 60)
         return f"{minutes}:{seconds:02d}"
 
     def _problem(self, status: int, message: str) -> str:
-        """What a user should know of a run that ended on a slope."""
+        """Return the warning for a run that ended at a large slope, or an empty string."""
         assert self.search.best is not None, "a run begins with an evaluation"
         slope = self._slope(self.search.best)
         steps = [step for step in self.search.history if step.run == self.number]
@@ -326,16 +394,16 @@ class Run:
             text = f"reached its limit of {self.iteration} iterations, the last of which still gained {self.gain:.2g} nats"
             advice = "Raise max_iter."
         else:
-            text = f"came to a halt in iteration {self.iteration} ({message.strip()}) where the slope is still {slope:.2g}"
+            text = f"stopped in iteration {self.iteration} ({message.strip()}) where the slope is still {slope:.2g}"
             advice = "Set n_restarts, or priors."
         if failed:
             (most, _), *_ = Counter(step.message for step in failed).most_common(1)
             text += f"; {len(failed)} of its {len(steps)} evaluations failed, most often with: {most!r}"
-            advice += " Scaled inputs, narrower bounds of the kernel or priors keep it away from where evaluations fail."
+            advice += " Scale the inputs, or set narrower bounds or priors, to avoid points where evaluations fail."
         return f"The search for hyperparameters {text}. The evidence may not be at its maximum. {advice}"
 
     def _slope(self, point: Any) -> float:
-        """The steepest slope that leads nowhere out of bounds."""
+        """Return the largest slope, except those that point out of the bounds."""
         theta = point.theta
         return float(np.max(np.abs(np.clip(theta + point.gradient, *self.bounds.T) - theta), initial=0.0))
 

@@ -1,13 +1,13 @@
 """Priors over hyperparameters, for MAP estimation and sampling.
 
-A prior is anything with `log_density(theta) -> (value, slope)`, elementwise over an array of theta = log v, where v is
-the kernel's parameter. The value is the density of theta itself, log p(v) + log dv/dtheta: theta is what we optimise
-and sample, so with this Jacobian MAP is the mode of the density that a sampler would visit. GPstuff does the same.
+A prior is an object with `log_density(theta) -> (value, slope)`, elementwise over an array of theta = log v, where v is
+the kernel's parameter. The value is the log density of theta, log p(v) + log dv/dtheta. Because theta is optimised and
+sampled, this Jacobian makes MAP the mode of the density that a sampler visits. GPstuff does the same.
 
-`of` says which quantity carries the prior: "value" (v), "sqrt" (√v: σ_f where the parameter is σ_f²) or "log".
+`of` is the quantity that has the prior: "value" (v), "sqrt" (√v: σ_f if the parameter is σ_f²) or "log".
 "weak" is the prior of [RJV] Riihimäki, Jylänki & Vehtari 2013, section 5.5: half Student-t, 4 degrees of freedom,
-"variance 100", on lengthscales and magnitude. They do not say whether of σ_f or σ_f²; their code (GPstuff) has it on
-σ_f, and so have we. GPstuff's number is the squared scale, hence scale = 10 (the variance of that t is 200).
+"variance 100", on lengthscales and magnitude. They do not say whether the magnitude is σ_f or σ_f²; their code (GPstuff) and
+this module use σ_f. GPstuff's number is the squared scale, hence scale = 10 (the variance of that t is 200).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +24,10 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class HyperPrior(Protocol):
-    """What a prior must offer; both arrays have the shape of theta."""
+    """Interface of a prior."""
 
-    def log_density(self, theta: np.ndarray) -> Pair: ...
+    def log_density(self, theta: np.ndarray) -> Pair:
+        """Return the log density and its slope; both have the shape of theta."""
 
 
 def _require_positive(prior: Any, *fields: str) -> None:
@@ -42,7 +43,7 @@ def _require_of(prior: Any, *choices: str) -> None:
 
 @dataclass(frozen=True)
 class Flat:
-    """No preference: uniform in theta. Improper; leaves type-II maximum likelihood as it is."""
+    """Improper uniform prior on theta: MAP is then type-II maximum likelihood."""
 
     def log_density(self, theta: np.ndarray) -> Pair:
         return np.zeros(np.shape(theta)), np.zeros(np.shape(theta))
@@ -50,7 +51,17 @@ class Flat:
 
 @dataclass(frozen=True)
 class HalfStudentT:
-    """Student-t folded at zero: nearly flat below `scale`, falling like u^-(df + 1) far above it."""
+    """Student-t folded at zero: nearly flat below `scale`, falling like u^-(df + 1) far above it.
+
+    Parameters
+    ----------
+    df : float, default=4.0
+        Degrees of freedom.
+    scale : float, default=10.0
+        Scale of u.
+    of : {"value", "sqrt"}, default="value"
+        The quantity u that has the prior: v or √v.
+    """
 
     df: float = 4.0
     scale: float = 10.0
@@ -71,8 +82,17 @@ class HalfStudentT:
 
 @dataclass(frozen=True)
 class Normal:
-    """Gaussian. Of "log" it is on theta itself: v is log-normal with median exp(mean), and a parameter that is not kept
-    as a log (a bias) is Gaussian. Of "value" or "sqrt" it is cut off at zero and normalised there."""
+    """Gaussian prior.
+
+    Parameters
+    ----------
+    mean, sd : float
+        Mean and standard deviation.
+    of : {"log", "value", "sqrt"}, default="log"
+        The quantity that has the prior. With "log" it is theta: v is log-normal with median exp(mean), and a parameter that
+        is not stored as a logarithm (a bias) is Gaussian. With "value" or "sqrt" the Gaussian is truncated at zero and
+        normalised.
+    """
 
     mean: float
     sd: float
@@ -89,7 +109,7 @@ class Normal:
             return -0.5 * z**2 - np.log(self.sd) - LOG_SQRT_2PI, -z / self.sd
         power = POWERS[self.of]
         log_norm = -np.log(self.sd) - LOG_SQRT_2PI - log_ndtr(self.mean / self.sd)
-        with np.errstate(over="ignore"):  # beyond v = 1e154 the log density is -inf, and that is the answer
+        with np.errstate(over="ignore"):  # beyond v = 1e154 the log density is -inf, as it should be
             u = np.exp(power * theta)
             z = (u - self.mean) / self.sd
             return log_norm - 0.5 * z**2 + power * theta + np.log(power), power * (1 - u * z / self.sd)
@@ -97,9 +117,15 @@ class Normal:
 
 @dataclass(frozen=True)
 class Gamma:
-    """p(u) ∝ u^(shape - 1) exp(-rate · u), mean shape / rate.
+    """Gamma prior, p(u) ∝ u^(shape - 1) exp(-rate · u), with mean shape / rate.
 
-    Of "log" u is theta itself, so that v > 1: at other theta the log density is -inf, its slope 0, and an evaluation fails.
+    Parameters
+    ----------
+    shape, rate : float
+        Shape and rate.
+    of : {"value", "log", "sqrt"}, default="value"
+        The quantity u that has the prior. With "log" it is theta, so that v > 1. For v ≤ 1 the log density is -inf with
+        slope 0, and the evaluation fails.
     """
 
     shape: float
@@ -127,19 +153,26 @@ class Gamma:
 
 @dataclass(frozen=True)
 class Custom:
-    """A user's function: theta entries (k,) -> (log densities (k,), slopes (k,)), taken as it is, Jacobian included."""
+    """Prior given by a function.
+
+    Parameters
+    ----------
+    function : callable
+        Maps entries of theta (k,) to log densities (k,) and slopes (k,). These are densities of theta, so they must include
+        the Jacobian.
+    """
 
     function: Callable[[np.ndarray], Any]
 
     def log_density(self, theta: np.ndarray) -> Pair:
         answer = self.function(theta)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise ValueError(f"A prior function must return (value, derivative); it gave {type(answer).__name__}.")
+            raise ValueError(f"A prior function must return (value, derivative); it returned {type(answer).__name__}.")
         value, slope = (np.asarray(part, dtype=float) for part in answer)
         if value.shape != np.shape(theta) or slope.shape != np.shape(theta):
             raise ValueError(
-                f"A prior function got theta of shape {np.shape(theta)} and must answer elementwise; "
-                f"it gave shapes {value.shape} and {slope.shape}."
+                f"A prior function got theta of shape {np.shape(theta)} and must return arrays of that shape; "
+                f"it returned shapes {value.shape} and {slope.shape}."
             )
         return value, slope
 
@@ -150,15 +183,29 @@ FLAT = Flat()
 
 
 def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None = None) -> list[HyperPrior]:
-    """One prior per entry of theta.
+    """Return one prior per entry of theta.
 
-    `priors` is "weak" (half-t on every lengthscale and on the root of every variance, Flat on the rest), None or "none"
-    (Flat on all), one prior or function for all, or a dict from names to any of these; what the dict leaves out is
-    Flat. A dict's name stands for every entry that ends with it: "lengthscale" for "rbf.lengthscale[2]" too. If
-    several fit, the longer path wins, then an index over none.
+    Parameters
+    ----------
+    priors : {"weak", "none"}, None, prior, callable or dict
+        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. None and
+        "none" are Flat on all. A prior or function is used for all entries. A dict maps names to any of these; entries
+        without a match are Flat. A name matches every entry that ends with it: "lengthscale" matches "rbf.lengthscale[2]".
+        If several names match, the longer path has priority, then a name with an index.
+    names : sequence of str
+        Name of each entry of theta.
+    spread : ndarray of shape (D,), optional
+        Standard deviation of each input column. It is the unit of the weak prior on lengthscales, because the papers assume
+        standardised inputs.
 
-    `spread`, the standard deviation of each input column, is the unit of the weak prior on lengthscales: the papers'
-    inputs were standardised, the user's may be in any unit.
+    Returns
+    -------
+    list of HyperPrior
+
+    Raises
+    ------
+    ValueError
+        If a name of the dict matches no entry.
     """
     if not isinstance(priors, Mapping):
         return [_one_prior(priors, name, spread) for name in names]
@@ -169,13 +216,13 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
 
 
 def log_prior(theta: np.ndarray, priors: Sequence[HyperPrior]) -> tuple[float, np.ndarray]:
-    """Summed log density of theta (p,) and its gradient (p,); `priors` as `resolve_priors` gives them."""
+    """Return the summed log density of theta (p,) and its gradient (p,), for priors from `resolve_priors`."""
     theta = np.asarray(theta, dtype=float)
     if theta.shape != (len(priors),):
         raise ValueError(f"theta has shape {theta.shape} but there are {len(priors)} priors; one is needed per entry.")
     total, gradient = 0.0, np.zeros(len(theta))
     entries: dict[int, list[int]] = {}
-    for i, prior in enumerate(priors):  # one call per distinct prior: ARD has hundreds of entries under the same one
+    for i, prior in enumerate(priors):  # one call per distinct prior: ARD can have hundreds of entries with the same one
         entries.setdefault(id(prior), []).append(i)
     for where in entries.values():
         value, gradient[where] = priors[where[0]].log_density(theta[where])
@@ -194,7 +241,7 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Hyper
         return prior
     if callable(prior) and not isinstance(prior, type):
         return Custom(prior)
-    raise TypeError(f"{prior!r} is no prior: it has no log_density(theta) and is not a function. Is an instance meant?")
+    raise TypeError(f"{prior!r} is not a prior: it has no log_density(theta). Use an instance, not a class.")
 
 
 def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:
@@ -219,7 +266,7 @@ def _from_dict(priors: Mapping[str, Any], name: str, spread: np.ndarray | None) 
 
 
 def _split(name: str) -> tuple[list[str], str]:
-    """Path and index: rbf.lengthscale[2] gives (["rbf", "lengthscale"], "2]"); no index is ""."""
+    """Return path and index: (["rbf", "lengthscale"], "2]") for rbf.lengthscale[2]. The index is "" if there is none."""
     path, _, index = name.partition("[")
     return path.split("."), index
 

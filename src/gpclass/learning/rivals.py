@@ -1,20 +1,20 @@
-"""Terms of a sum of kernels as rivals of the search: a sum should not end below one of its terms alone.
+"""Searches for single terms of a sum of kernels, so that the search for the sum does not end below one of its terms.
 
-The evidence of a sum has several maxima. A search from one start can end at a poor one, even below what a term of the sum
-reaches by itself. So each term alone (`Kernel.parts`) is fitted, to a third of the rows first where there are many, and
-given up as soon as it is clear that it stays behind. Where it exceeds what the search has found, a further run of the search
-begins at that term's parameters, with the other terms switched off or nearly so. The comparison needs all rows: with a few
-rows the poor maximum may well be the best.
+The evidence of a sum has several maxima. A search from one start can end at a poor one, even below the maximum of a single
+term. So each term (`Kernel.parts`) is also fitted alone, first on a third of the rows if there are many, and abandoned as
+soon as it is clear that it stays below. If a term exceeds the result of the search, a further run starts from that term's
+parameters, with the other terms switched off or nearly so. The comparison needs all rows, because with few rows the poor
+maximum may be the best one.
 
-What is compared is the objective of the sum, log evidence plus log prior of all parameters: that of a term with the other
-terms switched off is the term's own objective plus the log prior density of the other terms' parameters there. (A proper
-prior on logs of parameters gives a variance of nearly zero a low density. So under priors, "weak" ones included, the log
-evidence alone may be a little lower than that of a term.)
+The compared quantity is the objective of the sum: log evidence plus log prior of all parameters. For a term with the other
+terms switched off, it is the term's objective plus the log prior density of the other terms' parameters there. (A proper
+prior on log parameters has a low density at a variance near zero. So with priors, including "weak", the log evidence of the
+sum may be slightly lower than that of a term.)
 
-What a rival asks of a kind of search stands in `Terms`: how to fit a term alone, and what a start of the sum is worth. There
-are two kinds. `GradientTerms` serves runs of L-BFGS-B on one objective: dense engines, and inducing points whose sites are
-settled. `WholeTerms` serves searches that choose rows on the way (active sets, inducing variables of sparse MNL), where a
-term's choice is part of what it has found.
+`Terms` is the interface to a kind of search: how to fit a term alone, and how to evaluate a start of the sum. There are two
+kinds. `GradientTerms` is for runs of L-BFGS-B on one objective: dense engines, and inducing points with converged sites.
+`WholeTerms` is for searches that also choose rows (active sets, inducing variables of sparse MNL), where the chosen rows are
+part of a term's result.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved
 from .priors import log_prior
 from .warm import WarmStart
 
-CLOSE = 0.1  # nats by which a sum may end below a term: less is not worth a search
-LOOSE = 0.1  # nats that may be left to gain where a term's own search stops
-FAR = 10.0  # nats below another term, with fewer rows: such a term is given up
-SHARES = (0.0, 0.25, 0.5)  # of the way, in logs, from switched off to the start: how much of the other terms to keep
-FIRST = 4  # iterations of a term's search among fewer rows: what they leave, the search with all rows looks for
+CLOSE = 0.1  # nats by which a sum may end below a term without a further run
+LOOSE = 0.1  # nats that the search for a term may leave to gain when it stops
+FAR = 10.0  # nats below another term on fewer rows at which a term is abandoned
+SHARES = (0.0, 0.25, 0.5)  # starts of the other terms: fractions of the way, in logs, from switched off to their start
+FIRST = 4  # iterations of a term's search on fewer rows; the search on all rows continues from there
 
 
 @dataclass
 class Rival:
-    """One term, and where its own search has ended."""
+    """One term of a sum, and the result of the search for it alone."""
 
-    part: Part  # places and theta are of the whole objective, the likelihood's parameters included
-    theta: np.ndarray  # of the term and the likelihood
+    part: Part  # its indices and theta refer to the whole objective, including the likelihood's parameters
+    theta: np.ndarray  # parameters of the term and of the likelihood
     terms: Terms = field(repr=False)
-    metric: np.ndarray | None = None  # inverse curvature there
-    value: float = -np.inf  # its objective there, with all rows
-    ahead: float = np.inf  # its objective with fewer rows; infinite if there are too few, minus infinite if it failed
-    found: Any = field(default=None, repr=False)  # the term's own search, where `terms` keeps it
-    others: list[Rival] = field(default_factory=list, repr=False)  # all of them, this one included
+    metric: np.ndarray | None = None  # inverse curvature at theta
+    value: float = -np.inf  # objective of the term at theta, on all rows
+    ahead: float = np.inf  # objective on fewer rows; infinite if there are none, minus infinite if the search failed
+    found: Any = field(default=None, repr=False)  # the search for the term, if `terms` keeps it
+    others: list[Rival] = field(default_factory=list, repr=False)  # all rivals, including this one
 
     def challenge(self, objective: Objective, best: Evaluation, max_iter: int) -> np.ndarray | None:
-        """A start from which the sum can end above `best`, where its search has ended; None if there is none."""
+        """Return a start from which the search for the sum can end above `best`, its result so far, or None."""
         if self is self.others[0]:
             for rival in self.others:
                 self.terms.prepare(objective.alone(rival.part), rival, max_iter)
@@ -65,8 +65,8 @@ class Rival:
         return self._start(objective, best.value) if above else None
 
     def _compare(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
-        """The term's value with all rows, after as much of a search as shows whether it can be above `best`."""
-        if self.ahead < max(rival.ahead for rival in self.others) - FAR:  # and further behind with more rows
+        """Compute the term's value on all rows. The search stops when it is clear whether the term can exceed `best`."""
+        if self.ahead < max(rival.ahead for rival in self.others) - FAR:  # the difference grows with more rows
             return
         needed = best.value + CLOSE - self._bonus(objective)
         end = self.terms.climb(objective.alone(self.part), self, best, needed, max_iter)
@@ -75,13 +75,13 @@ class Rival:
     # the term within the sum ------------------------------------------------------------------------------------------
 
     def _bonus(self, objective: Objective) -> float:
-        """Log prior density of the other terms' parameters where these are switched off, which the sum's objective has."""
+        """Return the log prior density of the other terms' parameters where they are switched off, part of the objective."""
         rest = np.setdiff1d(np.arange(len(self.part.theta)), self.part.own)
         priors = [objective.priors[i] for i in rest]
         return max(log_prior(theta[rest], priors)[0] for theta in self._thetas(objective))
 
     def _start(self, objective: Objective, best: float) -> np.ndarray | None:
-        """The place with a little of the other terms that an evaluation shows to be the highest; None if below `best`."""
+        """Return the best of the starts with reduced other terms, or None if its value is not above `best`."""
         thetas = self._thetas(objective)
         values = [self._value(objective, theta) for theta in thetas]
         return thetas[int(np.argmax(values))] if max(values) > best + CLOSE else None
@@ -102,7 +102,7 @@ class Rival:
 
 
 def rivals_of(objective: Objective, terms: Terms | None = None) -> list[Rival]:
-    """One for each term of the objective's kernel; empty if that is no sum."""
+    """Return one rival for each term of the objective's kernel; empty if the kernel is not a sum."""
     terms = GradientTerms() if terms is None else terms
     rivals = [Rival(part, objective.theta[part.own], terms) for part in objective.parts()]
     for rival in rivals:
@@ -114,23 +114,23 @@ def rivals_of(objective: Objective, terms: Terms | None = None) -> list[Rival]:
 
 
 class Terms(Protocol):
-    """What a rival asks of a kind of search."""
+    """Interface of a kind of search for rivals."""
 
     def prepare(self, alone: Objective, rival: Rival, max_iter: int) -> None:
-        """Set the rival's start, and `ahead` and `metric` if these can be had cheaply."""
+        """Set the rival's start, and `ahead` and `metric` if they are cheap to compute."""
 
     def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
-        """Where the term's own search ends. It may give up when it is clear whether it can exceed `needed`."""
+        """Return the result of the search for the term. It may stop when it is clear whether it can exceed `needed`."""
 
     def value(self, objective: Objective, theta: np.ndarray, rival: Rival) -> float:
-        """The objective of the sum at θ, where its search would begin."""
+        """Return the objective of the sum at θ, the start of its search."""
 
 
 class GradientTerms:
     """Runs of L-BFGS-B on an objective."""
 
     def prepare(self, alone: Objective, rival: Rival, max_iter: int) -> None:
-        """Search for the term's own maximum among fewer rows."""
+        """Search for the maximum of the term alone on fewer rows."""
         fewer = alone.of_fewer_rows()
         if fewer is not None:
             rival.theta, rival.metric, value = improved(alone, fewer, rival.theta, min(max_iter, FIRST), LOOSE)
@@ -148,14 +148,14 @@ class GradientTerms:
         return objective.evaluate(theta, None, ROUGH).value
 
 
-# From an objective and a start to a search. `hold=True` leaves hyperparameters at the start. `like` is an earlier search
-# whose choice of inputs is used again where this is possible. `needed` is a value below which a search may give up.
+# Maps an objective and a start to a search. `hold=True` keeps the hyperparameters at the start. `like` is an earlier search
+# whose choice of inputs is reused if possible. `needed` is a value below which a search may stop.
 WholeSearch = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class WholeTerms:
-    """Searches that choose rows on the way: a term's search is one of the same kind, to its end."""
+    """Searches that also choose rows. The search for a term is a complete search of the same kind."""
 
     search: WholeSearch
 
@@ -171,7 +171,7 @@ class WholeTerms:
 
 
 def whole_searches(objective: Objective, starts: Sequence[np.ndarray], search: WholeSearch) -> list[Any]:
-    """Searches from each of `starts`, then from where terms of a sum of kernels promise more."""
+    """Return searches from each of `starts`, and from points where terms of a sum of kernels predict a higher value."""
     done = [search(objective, start) for start in starts]
     for rival in rivals_of(objective, WholeTerms(search)):
         best = max((one.best for one in done), key=lambda evaluation: evaluation.value)

@@ -1,4 +1,4 @@
-"""Starting points that fit the data: the default kernel, and ranges for restarts."""
+"""Starting points that suit the scale of the data, for the default kernel and for restarts."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import scipy
 
 from .objective import Objective
 
-ENOUGH = 1000  # rows from which a typical distance is taken
-PLENTY = 100_000  # rows from which columns' standard deviations are taken
+ENOUGH = 1000  # maximum number of rows for the typical distance
+PLENTY = 100_000  # maximum number of rows, up to a factor of two, for the columns' standard deviations
 
 
 def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
-    """Median distance between rows; 1 if all rows are equal."""
+    """Return the median distance between rows, or 1 if all rows are equal. Large X are subsampled with `rng`."""
     if len(X) > ENOUGH:
         X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
     X = np.asarray(X, float)
-    scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # so that squares of very large or small inputs stay finite
+    scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # avoids overflow and underflow of squares
     distances = scipy.spatial.distance.pdist(X / scale)
     distances = distances[distances > 0]
     return scale * float(np.median(distances)) if len(distances) else 1.0
 
 
 def column_spread(X: np.ndarray) -> np.ndarray:
-    """Standard deviation of each column, of numbers as large or small as floats can be."""
+    """Return the standard deviation of each column, without overflow or underflow."""
     X = np.asarray(X[:: 1 + len(X) // PLENTY], float)
     scale = np.max(np.abs(X), axis=0, initial=0.0)
     scale[scale == 0] = 1.0
@@ -31,10 +31,25 @@ def column_spread(X: np.ndarray) -> np.ndarray:
 
 
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A start drawn in ranges that make sense for the data.
+    """Draw a starting point from ranges that suit the data.
 
-    Lengthscales from a fifth to five times the typical distance (of their own column if they have one), variances from
-    0.3 to 100, everything else within a factor of four of where it stands.
+    Lengthscales are between a fifth and five times the typical distance (that of their column, for one lengthscale per
+    column), variances between 0.3 and 100, and other parameters within a factor of four of their current values.
+
+    Parameters
+    ----------
+    objective : Objective
+        The problem, with its current parameters and bounds.
+    distance : float
+        Typical distance between rows.
+    spread : ndarray of shape (D,)
+        Standard deviation of each column.
+    rng : numpy.random.Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of shape (p,)
     """
     theta = objective.theta.copy()
     free = len(objective.kernel.theta)
@@ -55,5 +70,5 @@ def _unit(name: str, distance: float, spread: np.ndarray) -> float:
     if "[" not in name:
         return distance
     column = int(name.split("[")[1].rstrip("]"))
-    # distances add up over columns, so each column's own lengthscale is larger than its spread
+    # squared distances add up over columns, so the lengthscale of a column is larger than its spread
     return float(spread[column] or 1.0) * np.sqrt(2 * len(spread))

@@ -1,4 +1,4 @@
-"""X and y as arrays of numbers, after scikit-learn's checks, with errors that speak of what the user gave."""
+"""Validation of X and y by scikit-learn's checks, with error messages that refer to the user's input."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-NUMPY_TEXT = re.compile(r"np\.(?:str|bytes)_\((.*)\)")  # how numpy shows text in its messages
+NUMPY_TEXT = re.compile(r"np\.(?:str|bytes)_\((.*)\)")  # the form of text in numpy's messages
 
 
 def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any) -> Any:
-    """What `sklearn.utils.validation.validate_data` returns: X, or X and y if y is given; y in double with `y_numeric`."""
+    """Return the result of `sklearn.utils.validation.validate_data`: X, or X and y if y is given.
+
+    With `y_numeric`, y is returned in double precision. Text where numbers are needed raises a ValueError with advice.
+    """
     try:
         found = validate_data(estimator, X, y, **settings)
         return (found[0], np.asarray(found[1], float)) if settings.get("y_numeric") else found
     except OverflowError as error:
-        raise ValueError(f"X contains a number that no float can hold: {error}") from error
+        raise ValueError(f"X contains a number that is too large for a float: {error}") from error
     except ValueError as error:
         if "could not convert string to float" not in str(error):
             raise

@@ -1,8 +1,8 @@
-"""Where an evaluation begins: the sites of earlier ones, extrapolated to where the hyperparameters are now.
+"""Warm starts of evaluations: sites of earlier evaluations, extrapolated to the current hyperparameters.
 
-Sites change smoothly with θ. What the last few evaluations tell of that change leaves an error of second order in the step,
-which saves a sweep or two of each evaluation. Extrapolated are log τ and the site means ν/τ: with these the mean stays
-consistent with a kernel that has changed, as it does not with ν itself.
+Sites change smoothly with θ. Extrapolation from the last few evaluations leaves an error of second order in the step, which
+saves one or two sweeps per evaluation. The extrapolated quantities are log τ and the site means ν/τ, because these, unlike
+ν, stay consistent with the mean when the kernel changes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from ..gaussian import Sites
 
-KEPT = 3  # evaluations looked back on
-FURTHEST = 1.5  # total weight of earlier changes: steps that are much longer than those seen get a shortened guess
-MOST = 2.0  # change of any log τ
-COLLINEAR = 0.1  # relative size of singular values below which two steps count as one direction
+KEPT = 3  # number of earlier evaluations that are used
+FURTHEST = 1.5  # maximum total weight of earlier changes: much longer steps are extrapolated only part of the way
+MOST = 2.0  # maximum change of any log τ
+COLLINEAR = 0.1  # relative size of singular values below which two steps are treated as one direction
 
 
 @dataclass(frozen=True)
 class Extrapolated:
-    """A start: sites for engines that begin with them, and the last fit's α for those that begin with that."""
+    """A warm start: sites for engines that start from sites, and the last fit's α for engines that start from α."""
 
     sites: Sites
     fit: Any
@@ -33,22 +33,23 @@ class Extrapolated:
 
 
 class WarmStart:
-    """Remembers converged fits, and gives a start for the next θ."""
+    """Remembers converged fits and computes a start for the next θ."""
 
     def __init__(self, fit: Any = None):
         self.fit = fit  # the last one
         self.seen: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # θ, log τ and ν/τ
 
     def remember(self, theta: np.ndarray, fit: Any) -> None:
+        """Record a converged fit at θ."""
         self.fit = fit
         sites = getattr(getattr(fit, "posterior", None), "sites", None)
         if isinstance(sites, Sites) and sites.tau.ndim == 1 and np.all(sites.tau > 0):
             self.seen = [*self.seen, (np.array(theta), np.log(sites.tau), sites.nu / sites.tau)][-KEPT:]
-        else:  # sites that have no logarithm, or no sites at all
+        else:  # no sites, or sites without a logarithm
             self.seen = []
 
     def at(self, theta: np.ndarray) -> Any:
-        """What an engine may be given as `start`: extrapolated sites where there are some, else the last fit."""
+        """Return the `start` for an engine at θ: extrapolated sites if possible, else the last fit."""
         if len(self.seen) < 2:
             return self.fit
         *earlier, (here, log_tau, centre) = self.seen

@@ -1,30 +1,31 @@
-"""Likelihoods p(y | f): what a latent value says about a label.
+"""Likelihoods p(y | f): the probability of a label given the latent value.
 
-A likelihood answers each question with value, slope and curvature in the latent mean, vectorised over data:
+Each method returns a value with its first and second derivatives in the latent mean, vectorised over data:
 
     log_prob(y, f)                    log p(y | f)                         (Laplace; log_prob_third for its gradient)
     expected_log_prob(y, mean, var)   E[log p(y | f)], f ~ N(mean, var)    (KL, Jensen bound)
     tilted_moments(y, mean, var)      log E[p(y | f)], f ~ N(mean, var)    (EP, TAP, FV, leave-one-out)
     bound(y, touch)                   quadratic lower bound of log p(y | f): constant, ν, τ   (VB; with bound_point)
-    expected_log_prob_bound(mean, cov)  Chai's lower bound of E[log p(y | f)]   (VariationalMNL; mnl_bound.py has its kin)
-    predictive(mean, var)             p(y = +1); log_predictive, predictive_std beside it
+    expected_log_prob_bound(mean, cov)  Chai's lower bound of E[log p(y | f)]   (VariationalMNL; see mnl_bound.py)
+    predictive(mean, var)             p(y = +1); also log_predictive, predictive_std
 
-and, where it has free parameters θ, the derivatives in them (`log_prob_theta`, `expected_log_prob_theta`,
-`tilted_theta`, `bound_theta`). It offers only what it can; engines say what they need. It knows no engine.
+If the likelihood has free parameters θ, `log_prob_theta`, `expected_log_prob_theta`, `tilted_theta` and `bound_theta`
+return the derivatives in θ. A likelihood implements only the methods it can support, and engines declare the methods they
+need. No likelihood depends on an engine.
 
     Logit      logistic sigmoid, with bias
     Probit     cumulative Gaussian, with bias
     Heaviside  step function with label noise: the binary robust likelihood
-    Gaussian   real-valued targets; makes every engine exact regression
+    Gaussian   real-valued targets; every engine is then exact regression
     Ordinal    ordered categories between thresholds
     Poisson    counts
 
-and for several classes, with one latent function each and the class on the last axis of f:
+Likelihoods of several classes have one latent function per class, with the class on the last axis of f:
 
     Softmax            multinomial logit
-    MultinomialProbit  the largest latent value wins after standard Gaussian noise on each
-    RobustMax          the largest latent value wins, but for labels that are wrong at random
-    OneAgainstRest     a binary likelihood for each class by itself
+    MultinomialProbit  the class with the largest latent value after standard Gaussian noise
+    RobustMax          the class with the largest latent value, with label noise
+    OneAgainstRest     an independent binary likelihood for each class
 """
 
 from ..registry import register

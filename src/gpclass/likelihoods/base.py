@@ -1,6 +1,6 @@
-"""What every likelihood declares, and what likelihoods share: a parameter vector, and quadrature as the default answer.
+"""Base classes of likelihoods: the declared attributes, the parameter vector, and default methods that use quadrature.
 
-Every question is answered by value, slope and curvature in the latent mean, vectorised over data.
+The methods return value, slope and curvature in the latent mean, vectorised over data.
 """
 
 from __future__ import annotations
@@ -17,19 +17,26 @@ Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Likelihood(ABC):
-    """Base class of likelihoods. A member is a frozen dataclass; it has the methods that it can answer, and no others.
+    """Base class of likelihoods.
 
-    Its free parameters are `theta` (unconstrained), `names`, `bounds`, `with_theta`: none unless a subclass has some.
+    A subclass is a frozen dataclass that implements only the methods it supports. `theta`, `names`, `bounds` and
+    `with_theta` describe its free parameters; by default there are none.
 
     Attributes
     ----------
-    targets : str
-        What y is, in words: "class labels", "real numbers", "counts", "ordered categories". Classifiers take class labels.
+    targets : {"class labels", "real numbers", "counts", "ordered categories"}
+        The kind of y. Classifiers take class labels.
     log_concave : bool
-        Whether p(y | f) is log-concave in f. Where it is not, sites may have negative precision, and few rows must not
-        stand for all.
+        Whether p(y | f) is log-concave in f. If not, sites may have negative precision, and the sites of a few rows must
+        not be scaled up to represent all rows.
     n_latents : int
-        Latent functions per datum.
+        Number of latent functions per datum.
+    theta : ndarray of shape (p,)
+        The free parameters, unconstrained.
+    names : list of str
+        Name of each free parameter.
+    bounds : ndarray of shape (p, 2)
+        Lower and upper bound of each free parameter.
     """
 
     kind: ClassVar[str] = "likelihood"
@@ -38,34 +45,58 @@ class Likelihood(ABC):
 
     @property
     def n_latents(self) -> int:
-        """Latent functions per datum."""
+        """Number of latent functions per datum."""
         return 1
 
     def offers(self, question: str) -> bool:
-        """Whether the likelihood has this method or attribute."""
+        """Return whether the likelihood has this method or attribute."""
         return getattr(self, question, None) is not None
 
     @classmethod
     def for_targets(cls, targets: str, n_classes: int) -> Likelihood | None:
-        """A member with default settings for such targets, or None; `n_classes` counts where targets are class labels."""
+        """Return an instance with default settings, or None if the class does not support these targets.
+
+        Parameters
+        ----------
+        targets : str
+            The kind of y, see `targets` above.
+        n_classes : int
+            Number of classes. Ignored unless `targets` is "class labels".
+
+        Returns
+        -------
+        Likelihood or None
+        """
         if targets != cls.targets or (targets == "class labels" and n_classes != 2):
             return None
         return cls()
 
     @property
     def class_targets(self) -> np.ndarray:
-        """(C,) what y is for each class, in the order of the class labels."""
+        """(C,) the value of y for each class, in the order of the class labels."""
         if self.targets != "class labels":
             raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
         return np.array([-1.0, 1.0])
 
     def log_class_probabilities(self, mean, spread) -> np.ndarray:
-        """(m, C) log probability of each class under N(mean, spread): (m,) and (m,), or (m, C) and (m, C, C) or (m, C)."""
+        """Return the log probability of each class under f ~ N(mean, spread).
+
+        Parameters
+        ----------
+        mean : ndarray of shape (m,) or (m, C)
+            Mean of the latent values.
+        spread : ndarray of shape (m,), (m, C) or (m, C, C)
+            Variances or covariances of the latent values.
+
+        Returns
+        -------
+        ndarray of shape (m, C)
+        """
         parts = [self.log_predictive(target, mean, spread) for target in self.class_targets]  # type: ignore[attr-defined]
         return np.stack(parts, axis=1)
 
     def class_probability_std(self, mean, spread) -> np.ndarray:
-        """(m, C) standard deviation of each class's probability under N(mean, spread)."""
+        """Return the standard deviation (m, C) of each class's probability under f ~ N(mean, spread)."""
         std = self.predictive_std(mean, spread)  # type: ignore[attr-defined]
         return np.stack([std, std], axis=1)
 
@@ -88,34 +119,35 @@ class Likelihood(ABC):
 
     @abstractmethod
     def check_targets(self, y) -> np.ndarray:
-        """y as a float array, or a ValueError that says what is wrong with it."""
+        """Return y as a numeric array, or raise a ValueError if the targets are invalid."""
 
     def log_prob_value(self, y, f) -> np.ndarray:
-        """log p(y | f) alone, for likelihoods with `log_prob`."""
+        """Return log p(y | f) without derivatives. Needs `log_prob`."""
         return self.log_prob_slope(y, f)[0]
 
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
-        """log p(y | f) and its slope in f, for likelihoods with `log_prob`: what a sampler asks for at every step."""
+        """Return log p(y | f) and its slope in f. Needs `log_prob`. Samplers call this at every step."""
         return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]
 
     @property
     def centre(self) -> float:
-        """Where p(y | f) changes most quickly in f: quadrature places its nodes around it."""
+        """The f at which p(y | f) changes most quickly. Quadrature places its nodes around it."""
         return 0.0
 
     def expected_entropy(self, mean, var) -> np.ndarray:
-        """(m,) E[H(y | f)] in nats, f ~ N(mean, var), for likelihoods of classes with `log_prob`."""
+        """Return E[H(y | f)] (m,) in nats, f ~ N(mean, var). Needs `log_prob` and class labels."""
         nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
         log_p = np.stack([self.log_prob_value(target, nodes) for target in self.class_targets])
-        # p log p is zero where p is
+        # p log p is zero where p is zero
         return -np.einsum("iq,ciq->i", weights, np.exp(log_p) * np.maximum(log_p, -700.0))
 
     def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
-        """Slope and curvature of `tilted_moments` alone, for likelihoods with these: what rows are screened by."""
+        """Return the slope and curvature of `tilted_moments` without the value. Used to rank rows for selection."""
         return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
 
 
 def check_signs(y) -> np.ndarray:
+    """Return y as floats, or raise a ValueError if a label is neither -1 nor +1."""
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
@@ -131,10 +163,18 @@ def check_signs(y) -> np.ndarray:
 
 @dataclass(frozen=True)
 class WithBias(Likelihood):
-    """A likelihood of f + bias."""
+    """Base class of likelihoods that depend on f + bias.
 
-    bias: float = 0.0  # intercept, added to the latent function
-    learn_bias: bool = False  # whether a fit may change it
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Intercept, added to the latent function.
+    learn_bias : bool, default=False
+        Whether `bias` is a free parameter.
+    """
+
+    bias: float = 0.0
+    learn_bias: bool = False
 
     def __post_init__(self):
         if not np.isfinite(self.bias):
@@ -164,32 +204,43 @@ class WithBias(Likelihood):
 
 @dataclass(frozen=True)
 class Sigmoid(WithBias):
-    """p(y | f) = sig(y (f + bias)) for a point-symmetric sigmoid, y in {-1, +1}.
+    """Base class of point-symmetric sigmoids: p(y | f) = sig(y (f + bias)), y in {-1, +1}.
 
-    A subclass gives `log_prob`; what it does not override is done by quadrature on it.
+    A subclass implements `log_prob` and `log_prob_third`. The other methods integrate `log_prob` by quadrature unless the
+    subclass overrides them.
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Intercept, added to the latent function.
+    learn_bias : bool, default=False
+        Whether `bias` is a free parameter.
     """
 
     def check_targets(self, y) -> np.ndarray:
         return check_signs(y)
 
-    # questions ----------------------------------------------------------------------------------------------------
+    # values and derivatives ---------------------------------------------------------------------------------------
 
     @abstractmethod
     def log_prob(self, y, f) -> Triple:
-        """log p(y | f) and its first two derivatives in f."""
+        """Return log p(y | f) and its first two derivatives in f."""
 
     @abstractmethod
     def log_prob_third(self, y, f) -> np.ndarray:
-        """Third derivative of log p(y | f) in f."""
+        """Return the third derivative of log p(y | f) in f."""
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        """E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean` (that in var is half the second)."""
+        """Return E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean`.
+
+        The derivative in `var` is half the second derivative in `mean`.
+        """
         nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
         value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
         return tuple(np.einsum("...q,...q->...", weights, part) for part in (value, slope, curvature))
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`.
+        """Return log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`.
 
         The tilted distribution has mean `mean + var d1` and variance `var + var² d2`.
         """
@@ -205,28 +256,28 @@ class Sigmoid(WithBias):
         return top[..., 0] + np.log(mass), d1, d2
 
     def log_predictive(self, y, mean, var) -> np.ndarray:
-        """log p(y) when the latent value is N(mean, var)."""
+        """Return log p(y) under f ~ N(mean, var)."""
         return self.tilted_moments(y, mean, var)[0]
 
     def predictive(self, mean, var) -> np.ndarray:
-        """p(y = +1) when the latent value is N(mean, var)."""
+        """Return p(y = +1) under f ~ N(mean, var)."""
         return np.exp(self.log_predictive(np.ones_like(np.asarray(mean, float)), mean, var))
 
     def predictive_std(self, mean, var) -> np.ndarray:
-        """Standard deviation of the class probability sig(f + bias) under N(mean, var)."""
+        """Return the standard deviation of the class probability sig(f + bias) under f ~ N(mean, var)."""
         nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
         p = np.exp(self.log_prob(1.0, nodes)[0])
         centre = np.einsum("...q,...q->...", weights, p)
         return np.sqrt(np.einsum("...q,...q->...", weights, (p - centre[..., None]) ** 2))
 
-    # derivatives in theta, one row per free parameter: the bias moves the mean, so each is the next derivative in it ----
+    # derivatives in theta, one row per free parameter; the bias shifts the mean, so each is the next derivative in f ----
 
     def _per_theta(self, *parts):
         parts = tuple(np.atleast_2d(part)[: len(self.theta)] for part in parts)
         return parts if len(parts) > 1 else parts[0]
 
     def log_prob_theta(self, y, f) -> Triple:
-        """d/dθ of log_prob's value, slope and curvature, each (p, n)."""
+        """Return the derivatives in θ of log_prob's value, slope and curvature, each (p, n)."""
         _, slope, curvature = self.log_prob(y, f)
         return self._per_theta(slope, curvature, self.log_prob_third(y, f))
 

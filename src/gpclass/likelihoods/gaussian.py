@@ -1,4 +1,4 @@
-"""Gaussian noise: p(y | f) = N(y | f, variance). It makes every engine exact regression, which is how engines are tested."""
+"""Gaussian likelihood: p(y | f) = N(y | f, variance). Every engine is then exact regression, which the tests use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from .base import Likelihood, Triple
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    """p(y | f) = N(y | f, variance), y any real number. Its free parameter is log variance."""
+    """Gaussian likelihood, p(y | f) = N(y | f, variance), y any real number.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        Noise variance. The free parameter is its logarithm.
+    """
 
     variance: float = 1.0
 
@@ -64,7 +70,7 @@ class Gaussian(Likelihood):
         return value + 0.5 * var * curvature, slope, curvature
 
     def bound(self, y, touch) -> Triple:
-        """The log density is its own quadratic bound, tight everywhere."""
+        """Return constant, ν and τ of the log density, which is quadratic: the bound is exact everywhere."""
         tau = np.full_like(touch, 1 / self.variance)
         return -0.5 * y**2 * tau - 0.5 * np.log(self.variance) - LOG_SQRT_2PI, y * tau, tau
 
@@ -75,11 +81,11 @@ class Gaussian(Likelihood):
         return np.full_like(mean, -1 / self.variance)
 
     def log_predictive(self, y, mean, var) -> np.ndarray:
-        """Log density of a new target y."""
+        """Return the log density of a new target y under f ~ N(mean, var)."""
         return self.tilted_moments(y, mean, var)[0]
 
     def predictive(self, mean, var) -> np.ndarray:
-        """Probability that a new target is positive."""
+        """Return the probability that a new target is positive."""
         from scipy.special import ndtr
 
         return ndtr(mean / np.sqrt(var + self.variance))

@@ -2,8 +2,8 @@
 
 [NR] Nickisch & Rasmussen 2008, sections 2 and 6.1.
 Gaussian integrals use the mixture of probits of `numerics.normal`: under N(mean, var) the component of scale λ becomes a
-probit of scale √(λ² + var), so all are sums of closed forms. Far on the left, where only the mixture's tail would count,
-sig(f) = exp(f) sig(-f) turns the integral into one on the right: Z(u) = exp(u + var/2) Z(-u - var).
+probit of scale √(λ² + var), so each integral is a sum of closed forms. For large negative means, where the mixture has only
+its tail, sig(f) = exp(f) sig(-f) maps the integral to positive means: Z(u) = exp(u + var/2) Z(-u - var).
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ SQRT_2PI = np.exp(LOG_SQRT_2PI)
 
 @dataclass(frozen=True)
 class Logit(Sigmoid):
-    """p(y | f) = 1/(1 + exp(-y (f + bias))), y in {-1, +1}."""
+    """Logistic likelihood, p(y | f) = 1/(1 + exp(-y (f + bias))), y in {-1, +1}.
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Intercept, added to the latent function.
+    learn_bias : bool, default=False
+        Whether `bias` is a free parameter.
+    """
 
     log_concave = True
 
@@ -55,7 +63,7 @@ class Logit(Sigmoid):
         bell, tail = _bell_and_tail(z)  # √(2π) N(z), and Φ(-|z|)
         positive = z > 0
         wrong = np.where(positive, tail, 1 - tail)  # Φ(-z)
-        # E[softplus(-f)] of one component: N(z) - z Φ(-z), by Mills' ratio where these cancel
+        # E[softplus(-f)] of one component: N(z) - z Φ(-z), from Mills' ratio where the two terms cancel
         mills = erfcx(np.abs(z) * np.sqrt(0.5)) * np.sqrt(np.pi / 2)
         loss = np.where(positive, bell / SQRT_2PI * np.maximum(1 - z * mills, 0.0), bell / SQRT_2PI - z * wrong)
         value = -np.sum(LOGISTIC_WEIGHTS * scale * loss, axis=-1)
@@ -63,7 +71,7 @@ class Logit(Sigmoid):
         return value, y * np.sum(LOGISTIC_WEIGHTS * wrong, axis=-1), curvature
 
     def bound(self, y, touch) -> Triple:
-        """Constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at f + bias = ±touch. [NR] section 6.1"""
+        """Return constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at f + bias = ±touch. [NR] 6.1"""
         touch = np.abs(touch)
         lam = _bound_width(touch)
         c = touch**2 * lam - 0.5 * touch - np.logaddexp(0.0, -touch)
@@ -71,14 +79,17 @@ class Logit(Sigmoid):
         return constant, 0.5 * y - 2 * lam * self.bias, 2 * lam
 
     def bound_point(self, y, mean, var) -> np.ndarray:
-        """The `touch` that makes the expected bound highest under N(mean, var)."""
+        """Return the `touch` that maximises the expected bound under N(mean, var)."""
         return np.sqrt((mean + self.bias) ** 2 + var)
 
     def bound_curvature(self, y, mean, var) -> np.ndarray:
-        """Second derivative in `mean` of the best expected bound, ½ y g - log 2cosh(½√(g² + var)), g = mean + bias."""
+        """Return the second derivative in `mean` of the largest expected bound.
+
+        The bound is ½ y g - log 2cosh(½√(g² + var)), g = mean + bias.
+        """
         # -2λ - 2 λ'(t) g²/t with t² = g² + var, in terms that do not cancel: sech²(t/2) = 1 - tanh²(t/2)
         g, t = mean + self.bias, self.bound_point(y, mean, var)
-        small = t < 1e-2  # there by series
+        small = t < 1e-2  # uses a series
         t = np.where(small, 1.0, t)
         sech = 1 / np.cosh(np.minimum(0.5 * t, 300.0))
         share = (g / t) ** 2
@@ -86,14 +97,14 @@ class Logit(Sigmoid):
         return np.where(small, -0.25 + g**2 / 24 + (g**2 + var) / 48, curvature)
 
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
-        """d/dθ of the expected bound under N(mean, var)."""
+        """Return the derivative in θ of the expected bound under N(mean, var)."""
         _, nu, tau = self.bound(y, touch)
         return self._per_theta(nu - tau * mean)
 
 
 def _bound_width(touch):
     """λ(t) = tanh(t/2)/(4t) of [NR] section 6.1, for t ≥ 0."""
-    small = touch < 1e-2  # there by series
+    small = touch < 1e-2  # uses a series
     t = np.where(small, 1.0, touch)
     return np.where(small, 0.125 - touch**2 / 96 + touch**4 / 960, np.tanh(0.5 * t) / (4 * t))
 
@@ -104,7 +115,7 @@ def _bell_and_tail(z):
 
 
 def _sigmoid_under_gaussian(u, var) -> Triple:
-    """log ∫ N(f | u, var) sig(f) df and two derivatives in u, for u ≥ -var/2."""
+    """Return log ∫ N(f | u, var) sig(f) df and two derivatives in u, for u ≥ -var/2."""
     scale = np.sqrt(var[..., None] + LOGISTIC_SCALES2)
     z = u[..., None] / scale
     # for u < 0 all terms are scaled by exp(+shift), so that none underflows

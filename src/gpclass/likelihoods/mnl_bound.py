@@ -1,13 +1,13 @@
-"""Bounds of E[log softmax(f)_y] under f ~ N(mean, cov), and the one of Chai that is tight at any variance.
+"""Bounds of E[log softmax(f)_y] under f ~ N(mean, cov), including Chai's, which is tight at any variance.
 
-Theorem 6 bounds it from below by h(y; q, b, S) = m_y + u(b, S), u concave in b (C) and S (C × C) and the same for all y.
-Written with log Σ_c exp x_c = max_p Σ_c p_c x_c + entropy(p), and with max and min exchanged, b = p and S follow from p in
-closed form, and max u is the minimum of a convex function of one point p of the simplex:
+Theorem 6 gives the lower bound h(y; q, b, S) = m_y + u(b, S), with u concave in b (C) and S (C × C) and the same for all y.
+With log Σ_c exp x_c = max_p Σ_c p_c x_c + entropy(p), and with max and min exchanged, b = p and S follow from p in closed
+form, and max u is the minimum of a convex function of a point p of the simplex:
 
     u* = min_p  ½ Σ_j [log s_j - 2(s_j - 1)] - mᵀp + Σ_c p_c log p_c,   s = ½ + √(¼ + λ),  λ the eigenvalues of LᵀA(p)L
 
-with V = LLᵀ and A(p) = diag(p) - p pᵀ. So Newton's method has C - 1 dimensions instead of C + C(C + 1)/2, nothing is
-inverted, and each p comes with a certificate: u(b = p, S(p)) is short of u* by no more than KL(p ‖ ḡ). At the end b = ḡ = p.
+with V = LLᵀ and A(p) = diag(p) - p pᵀ. So Newton's method has C - 1 dimensions instead of C + C(C + 1)/2, no matrix is
+inverted, and each p has a bound on its error: u* - u(b = p, S(p)) ≤ KL(p ‖ ḡ). At the optimum b = ḡ = p.
 
 W = S - V⁻¹ is -2 dh*/dV, the site precision: W + WVW = A. With A = R Rᵀ it is R s(RᵀVR)⁻¹ Rᵀ, s applied to the eigenvalues.
 
@@ -26,29 +26,29 @@ from ..numerics import blocks
 from ..numerics.separable import contrasts
 
 MAX_STEPS = 200
-STILL = 1e-9  # a Newton step in log p below which the next one would be lost in rounding
-FAINT = -30.0  # log p of a class that has no say; no step jumps past it, since the way back is hard to find
-SHORTEST = 2.0**-40  # of a line search
-WIDE = 30.0  # s - 1 above which digits of W would be lost
+STILL = 1e-9  # size of a Newton step in log p after which the next one would be below rounding error
+FAINT = -30.0  # log p of a class with negligible probability; no step goes below it, since recovery from there is slow
+SHORTEST = 2.0**-40  # smallest step fraction of a line search
+WIDE = 30.0  # s - 1 above which the cheaper formula for W loses digits
 
 
 @dataclass(frozen=True)
 class BoundOptimum:
-    """The largest h(y; q, b, S) over b and S, for each of n Gaussians."""
+    """The maximum of h(y; q, b, S) over b and S, for each of n Gaussians."""
 
-    mean: np.ndarray  # (n, C) of the Gaussians
-    cov: np.ndarray  # (n, C, C)
-    value: np.ndarray  # (n,) u(b, S): h less the mean of the own class; a lower bound whatever the gap
-    log_b: np.ndarray  # (n, C) log b; also the start of a search nearby
+    mean: np.ndarray  # (n, C) means of the Gaussians
+    cov: np.ndarray  # (n, C, C) their covariances
+    value: np.ndarray  # (n,) u(b, S) = h - m_y; a valid lower bound for any gap
+    log_b: np.ndarray  # (n, C) log b; can start a search at similar Gaussians
     precision: np.ndarray  # (n, C, C) W = S - V⁻¹ = -2 dh/dcov, psd with W 1 = 0
     root: np.ndarray  # (n, C, C-1) with W = root rootᵀ
-    gap: np.ndarray  # (n,) how much higher the maximum may be
-    spread: tuple[np.ndarray, np.ndarray, bool]  # what the curvature comes from, see `_stiffness`
-    n_steps: int
+    gap: np.ndarray  # (n,) upper bound on the distance to the exact maximum
+    spread: tuple[np.ndarray, np.ndarray, bool]  # arguments of `_stiffness`, from which `curvature` is computed
+    n_steps: int  # Newton steps taken
 
     @property
     def b(self) -> np.ndarray:
-        """(n, C) on the simplex; the slope of h in the mean is y - b."""
+        """(n, C) b on the simplex; the slope of h in the mean is (one-hot y) - b."""
         return np.exp(self.log_b)
 
     @cached_property
@@ -67,7 +67,7 @@ class BoundOptimum:
         return self.cov - np.swapaxes(right, 1, 2) @ np.linalg.solve(inner, right)
 
     def of_class(self, y: np.ndarray) -> np.ndarray:
-        """(n,) h for labels y (n,) in 0 … C-1."""
+        """Return h (n,) for labels y (n,) in 0 … C-1."""
         return self.value + _own(y, self.mean)
 
     @property
@@ -84,10 +84,24 @@ def maximise_bound(
     tol: float = STILL,
     tied: bool = False,
 ) -> BoundOptimum:
-    """Maximise h over b and S at each N(mean (n, C), cov (n, C, C)); cov may be singular. `start` is an earlier log_b.
+    """Maximise h over b and S for each of n Gaussians.
 
-    The search ends with a Newton step in log b shorter than `tol`: log b is then good to about tol².
-    `tied=True` keeps S = V⁻¹ and maximises over b alone: a looser bound, W = 0.
+    Parameters
+    ----------
+    mean : ndarray of shape (n, C)
+        Means of the Gaussians.
+    cov : ndarray of shape (n, C, C)
+        Covariances of the Gaussians; they may be singular.
+    start : ndarray of shape (n, C), optional
+        `log_b` of an earlier result.
+    tol : float, default=1e-9
+        The search stops after a Newton step in log b shorter than `tol`. The error of log b is then about tol².
+    tied : bool, default=False
+        Whether to keep S = V⁻¹ and maximise over b only: a looser bound, W = 0.
+
+    Returns
+    -------
+    BoundOptimum
     """
     mean, cov = np.asarray(mean, float), np.asarray(cov, float)
     n, C = mean.shape
@@ -100,7 +114,7 @@ def maximise_bound(
 
 
 def expected_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """(n,) h(y; q, b, S) at any b (n, C) and positive definite S (n, C, C): below E[log p(y | f)] always. [C] (19)"""
+    """Return h(y; q, b, S) (n,) ≤ E[log p(y | f)], for any b (n, C) and positive definite S (n, C, C). [C] (19)"""
     mean, cov, b, S = (np.asarray(x, float) for x in (mean, cov, b, S))
     C = mean.shape[1]
     SV = S @ cov
@@ -112,7 +126,7 @@ def expected_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarr
 
 
 def tied_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(n,) h(y; q, b, V⁻¹): looser, closed form, cov may be singular."""
+    """Return h(y; q, b, V⁻¹) (n,): a looser bound in closed form. cov may be singular."""
     mean, cov, b = (np.asarray(x, float) for x in (mean, cov, b))
     apart = b[:, :, None] - np.eye(mean.shape[1])
     log_g = mean + 0.5 * np.einsum("iac,iab,ibc->ic", apart, cov, apart)
@@ -120,28 +134,28 @@ def tied_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray) 
 
 
 def jensen_bounds(y: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two bounds, (n,) each, that Jensen's inequality gives at once: with b = y, and with b = 0. [C] (9), (10)"""
+    """Return the two bounds, (n,) each, from Jensen's inequality: with b = y, and with b = 0. [C] (9), (10)"""
     own = np.eye(np.shape(mean)[1])[np.asarray(y)]
     return tied_bound(y, mean, cov, own), tied_bound(y, mean, cov, np.zeros_like(own))
 
 
 def upper_bound(y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """(n,) log p(y | mean), above E[log p(y | f)]. [C] lemma 7"""
+    """Return log p(y | mean) (n,), an upper bound of E[log p(y | f)]. [C] lemma 7"""
     mean = np.asarray(mean, float)
     return _own(y, mean) - _log_sum_exp(mean)
 
 
 def isotropic_bound(variance: float, n_classes: int) -> float:
-    """max h at mean 0 and cov = variance × identity, in closed form. [C] lemma 29"""
+    """Return max h at mean 0 and cov = variance × identity, in closed form. [C] lemma 29"""
     spread = np.sqrt(variance / n_classes + 0.25)
     excess = 2 * variance / n_classes / (spread + 0.5)  # 2 spread - 1
     return float(-0.5 * (n_classes - 1) * (excess - np.log1p(0.5 * excess)) - np.log(n_classes))
 
 
 def multinomial_root(log_p: np.ndarray) -> np.ndarray:
-    """R (…, C, C-1) with R Rᵀ = diag(p) - p pᵀ, its columns summing to zero; no entry is a difference.
+    """Return R (…, C, C-1) with R Rᵀ = diag(p) - p pᵀ. Its columns sum to zero; no entry is computed as a difference.
 
-    The Cholesky factor of a multinomial covariance in closed form: with t_k the sum of the p after k,
+    This is the Cholesky factor of a multinomial covariance in closed form: with t_k the sum of the p after k,
     R_kk = √(p_k t_k / t_{k-1}) and R_jk = -p_j √(p_k / (t_k t_{k-1})) for j > k.
     """
     p = np.exp(np.maximum(log_p, -600.0))
@@ -165,9 +179,9 @@ def _log_sum_exp(x):
 
 
 def _start(mean, cov):
-    """Softmax of the means drawn together by their spread, as the logistic-probit rule has it."""
+    """Return log softmax of the means, shrunk for their variance as in the logistic-probit approximation."""
     C = mean.shape[1]
-    total = np.trace(cov, axis1=1, axis2=2) - np.sum(cov, axis=(1, 2)) / C  # variance of f less its mean over classes
+    total = np.trace(cov, axis1=1, axis2=2) - np.sum(cov, axis=(1, 2)) / C  # variance of f minus its mean over classes
     pull = 1 / np.sqrt(1 + np.pi / 4 * np.maximum(total, 0.0) / (C - 1))
     eta = mean * pull[:, None]
     return eta - _log_sum_exp(eta)[:, None]
@@ -175,14 +189,14 @@ def _start(mean, cov):
 
 @dataclass
 class _State:
-    """All that p determines, at some of the data."""
+    """The quantities that p determines, for some of the data."""
 
     log_p: np.ndarray  # (n, C)
     excess: np.ndarray  # (n, C-1) s - 1 for each eigenvalue
     half: np.ndarray  # (n, C, C-1) rows Y_c with (e_c - p)ᵀ S⁻¹ (e_d - p) = Σ_j Y_cj Y_dj / s_j
     log_g: np.ndarray  # (n,) log Σ_c g_c at b = p. [C] (16)
-    wanted: np.ndarray  # (n, C) log ḡ: where log p should be
-    objective: np.ndarray  # (n,) of the minimisation over p
+    wanted: np.ndarray  # (n, C) log ḡ, the value of log p at the optimum
+    objective: np.ndarray  # (n,) the convex function that is minimised over p
 
     def some(self, rows):
         return _State(*(x[rows] for x in vars(self).values()))
@@ -193,11 +207,11 @@ class _State:
 
 
 class _Search:
-    """Newton's method for log p, at all data together; those that stand still drop out."""
+    """Newton's method for log p, for all data at once; data that have converged are dropped."""
 
     def __init__(self, mean, cov, tol, tied):
         self.mean, self.cov, self.tol, self.tied = mean, cov, tol, tied
-        # what all classes share has no say: L = H root(HᵀVH), with V = LLᵀ as far as differences go
+        # a common shift of all classes has no effect: L = H root(HᵀVH), so that V and LLᵀ agree on contrasts
         H = contrasts(mean.shape[1])
         self.root = H @ _roots(H.T @ cov @ H)
 
@@ -211,15 +225,15 @@ class _Search:
             here = at.some(active)
             step, slope = self.newton_step(here)
             share = self.line_search(at, active, here, step, slope)
-            # classes that have no say are told by the others, so their own moves count for little
+            # classes of negligible probability follow from the others, so their steps have little weight
             moved = np.max(np.abs(step) * np.exp(0.5 * np.maximum(here.log_p, here.wanted)), axis=1)
             gained = here.objective - at.objective[active] > 1e-15 * (1 + np.abs(here.objective))
-            idle[active] = np.where(gained, 0, idle[active] + 1)  # steps lost in the rounding of the objective
+            idle[active] = np.where(gained, 0, idle[active] + 1)  # steps without gain beyond rounding error
             active = active[(moved > self.tol) & (share > 0) & (idle[active] < 2)]
         return at, steps
 
     def lift(self, at, active):
-        """Classes that lost their say and should have it again begin from FAINT."""
+        """Restart from FAINT the classes below it whose wanted log p is above it."""
         faint = (at.log_p[active] < FAINT) & (at.wanted[active] > FAINT)
         rows = active[faint.any(axis=1)]
         if len(rows):
@@ -244,7 +258,7 @@ class _Search:
         return _State(log_p, excess, half, log_g, wanted, objective)
 
     def newton_step(self, at):
-        """The step (n, C) in log p, and the slope (n,) of the objective along it."""
+        """Return the step (n, C) in log p, and the slope (n,) of the objective along it."""
         p = np.exp(at.log_p)
         missing = at.wanted - at.log_p
         K = _stiffness(at.half, at.excess, self.tied)
@@ -254,7 +268,7 @@ class _Search:
         return step, -np.sum(p * (missing - np.sum(p * missing, axis=1)[:, None]) * step, axis=1)
 
     def line_search(self, at, active, here, step, slope):
-        """Take the steps, shortened where the objective does not fall; the part (n,) of each that was taken."""
+        """Take the steps, shortened where the objective does not fall. Return the fraction (n,) of each that was taken."""
         share, done = np.ones(len(active)), np.zeros(len(active), dtype=bool)
         slack = 1e-14 * (1 + np.abs(here.objective))
         while not done.all():
@@ -274,7 +288,7 @@ class _Search:
     def optimum(self, at, steps):
         faint = at.log_p < FAINT + 5
         if faint.any():
-            log_p = np.where(faint, at.wanted, at.log_p)  # b = ḡ, safe where it tells nobody
+            log_p = np.where(faint, at.wanted, at.log_p)  # b = ḡ, safe where p is negligible
             at = self.state(np.arange(len(log_p)), log_p - _log_sum_exp(log_p)[:, None])
         value = 0.5 * np.sum(np.log1p(at.excess) - at.excess, axis=1) - at.log_g  # [C] (19) at b = p, S(p)
         gap = np.maximum(np.sum(np.exp(at.log_p) * (at.log_p - at.wanted), axis=1), 0.0)  # KL(p ‖ ḡ)
@@ -285,13 +299,13 @@ class _Search:
         return BoundOptimum(self.mean, self.cov, value, at.log_p, precision, root, gap, spread, steps)
 
     def precision_root(self, at, R):
-        """(n, C, C-1) root of W = R s(RᵀVR)⁻¹ Rᵀ."""
+        """Return the root (n, C, C-1) of W = R s(RᵀVR)⁻¹ Rᵀ."""
         root = np.empty_like(R)
         wide = at.excess[:, -1] > WIDE
         if wide.any():
             lam, Q = np.linalg.eigh(np.swapaxes(R[wide], 1, 2) @ self.cov[wide] @ R[wide])
             root[wide] = R[wide] @ (Q / np.sqrt(0.5 + np.sqrt(0.25 + np.maximum(lam, 0.0)))[:, None, :])
-        if not wide.all():  # s⁻¹ = I - Xᵀ s⁻² X with X = PᵀLᵀR: cheaper, and loses no more than the digits of s
+        if not wide.all():  # s⁻¹ = I - Xᵀ s⁻² X with X = PᵀLᵀR: cheaper, with a relative loss of at most s
             R, half, s = R[~wide], at.half[~wide], 1 + at.excess[~wide]
             X = np.swapaxes(half, 1, 2) @ R / s[:, :, None]
             root[~wide] = R @ np.linalg.cholesky(np.eye(R.shape[2]) - np.swapaxes(X, 1, 2) @ X)
@@ -299,12 +313,12 @@ class _Search:
 
 
 def _stiffness(half, excess, tied=False):
-    """(n, C, C) second derivative of the objective in p, its entropy apart, along the simplex."""
+    """Return the second derivative (n, C, C) in p of the objective without its entropy, along the simplex."""
     s = 1 + excess
     K = (half / s[:, None, :]) @ np.swapaxes(half, 1, 2)
     if tied:
         return K
-    # how S gives way: divided differences of 1/s(λ)
+    # the change of S with p: divided differences of 1/s(λ)
     weight = 0.5 / (s[:, :, None] * s[:, None, :] * (s[:, :, None] + excess[:, None, :]))
     n, C, size = half.shape
     pairs = (half[:, :, None, :] * half[:, None, :, :]).reshape(n, C * C, size)
@@ -312,10 +326,10 @@ def _stiffness(half, excess, tied=False):
 
 
 def _roots(V):
-    """L with L Lᵀ = V, for psd V (n, q, q)."""
+    """Return L with L Lᵀ = V, for psd V (n, q, q)."""
     try:
         return np.linalg.cholesky(V)
-    except np.linalg.LinAlgError:  # singular ones among them
+    except np.linalg.LinAlgError:  # some of them are singular
         value, vector = np.linalg.eigh(V)
         return vector * np.sqrt(np.maximum(value, 0.0))[:, None, :]
 

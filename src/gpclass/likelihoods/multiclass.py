@@ -1,7 +1,7 @@
-"""What likelihoods of several classes share: one latent function per class, labels 0 … C-1, a bias for each class.
+"""Base class of likelihoods of several classes: one latent function per class, labels 0 … C-1, one bias per class.
 
-Latent values carry the class on their last axis, f (…, C); labels y have the shape of the axes before it. A bias is added
-to its class's latent value before all else. Only differences of biases matter: that of class 0 is not free.
+The class is the last axis of the latent values f (…, C); labels y have the shape of the preceding axes. The bias of a class
+is added to its latent value first. Only differences of biases matter, so the bias of class 0 is fixed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ import numpy as np
 from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
 from .base import Likelihood
 
-STD_NODES = 512  # points of the quasi-random rule for standard deviations: good to 0.02
-SMALLEST = 1e-12  # variance, relative to the largest of a datum, that counts as none
+STD_NODES = 512  # quasi-random points for standard deviations: error below 0.02
+SMALLEST = 1e-12  # variances below this fraction of the datum's largest are raised to it
 
 
 @dataclass(frozen=True)
 class Multiclass(Likelihood):
-    """p(y | f) for y in 0 … n_classes - 1 and one latent value per class.
+    """Base class of likelihoods p(y | f) with y in 0 … n_classes - 1 and one latent value per class.
 
-    Where it has derivatives in f, `log_prob(y, f)` gives log p(y | f) (…), its gradient (…, C) and its Hessian (…, C, C).
+    If p is differentiable in f, `log_prob(y, f)` returns log p(y | f) (…), its gradient (…, C) and its Hessian (…, C, C).
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, at least 2.
+    bias : tuple of float, optional
+        One value per class, added to its latent function. None means zero.
+    learn_bias : bool, default=False
+        Whether the biases are free parameters, except that of class 0.
     """
 
     n_classes: int
-    bias: tuple[float, ...] | None = None  # one for each class, added to its latent function; None is zero
-    learn_bias: bool = False  # whether a fit may change them (but for that of class 0)
+    bias: tuple[float, ...] | None = None
+    learn_bias: bool = False
 
     def __post_init__(self):
         if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 2:
@@ -63,7 +72,7 @@ class Multiclass(Likelihood):
 
     @property
     def offset(self) -> np.ndarray:
-        """(C,) the biases."""
+        """(C,) the biases, zero if `bias` is None."""
         return np.zeros(self.n_classes) if self.bias is None else np.array(self.bias)
 
     # parameters ---------------------------------------------------------------------------------------------------
@@ -87,13 +96,16 @@ class Multiclass(Likelihood):
         return replace(self, bias=(float(self.offset[0]), *theta.tolist())) if self.learn_bias else self
 
     def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
-        """What a gradient in the biases, (C, …), is in theta; a shift of all latent values of a class is one of its bias."""
+        """Return the gradient in θ, given the gradient (C, …) in the biases.
+
+        A gradient in a common shift of all latent values of a class is the gradient in its bias.
+        """
         return bias_gradient[1:] if self.learn_bias else bias_gradient[:0]
 
-    # questions ----------------------------------------------------------------------------------------------------
+    # values and derivatives ---------------------------------------------------------------------------------------
 
     def check_targets(self, y) -> np.ndarray:
-        """y as integers; any integer-valued array of labels within range will do."""
+        """Return y as integers, or raise a ValueError unless all labels are integers from 0 to n_classes - 1."""
         y = np.asarray(y)
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
@@ -112,34 +124,43 @@ class Multiclass(Likelihood):
 
     @abstractmethod
     def class_probabilities(self, f) -> np.ndarray:
-        """p(y = c | f) for every class, (…, C); rows sum to one."""
+        """Return p(y = c | f) for every class, (…, C); rows sum to one."""
 
     @abstractmethod
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities when the latent values are N(mean, cov), from mean (m, C) and cov (m, C, C).
+        """Return class probabilities under f ~ N(mean, cov).
 
-        Variances (m, C) may stand for a diagonal cov.
+        Parameters
+        ----------
+        mean : ndarray of shape (m, C)
+            Mean of the latent values.
+        cov : ndarray of shape (m, C, C) or (m, C)
+            Covariances of the latent values, or variances if they are independent.
+
+        Returns
+        -------
+        ndarray of shape (m, C)
         """
 
     def predictive_std(self, mean, cov) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities when the latent values are N(mean, cov)."""
+        """Return the standard deviations (m, C) of the class probabilities under f ~ N(mean, cov)."""
         return np.concatenate([self._shares(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
 
     def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
-        """(p, n) derivatives of `expected_log_prob`, for likelihoods with that, in theta."""
+        """Return the derivatives (p, n) in θ of the value of `expected_log_prob`, if the likelihood has that method."""
         return self.theta_gradient(self.expected_log_prob(y, mean, var)[1].T)  # type: ignore[attr-defined]
 
     def _shares(self, f) -> np.ndarray:
-        """(rows, C, points) class probabilities at latent values in that order, which may be overwritten."""
+        """Return class probabilities (rows, C, points) at latent values f of that shape, which may be overwritten."""
         return np.moveaxis(self.class_probabilities(np.moveaxis(f, 1, 2)), 2, 1)
 
     def _own_class(self, y, f) -> np.ndarray:
-        """[y = c] as a boolean array of f's shape."""
+        """Return [y = c] as a boolean array of f's shape."""
         return np.broadcast_to(np.asarray(y)[..., None] == np.arange(self.n_classes), np.shape(f))
 
 
 def latent_values(mean, cov, count):
-    """(rows, C, count) points of N(mean, cov), for a block of rows at a time.
+    """Yield points (rows, C, count) of N(mean, cov), for one block of rows at a time.
 
     A permutation of the classes permutes the values, and no row depends on another.
     """
@@ -153,31 +174,31 @@ def latent_values(mean, cov, count):
 
 
 def full_covariances(cov) -> np.ndarray:
-    """(m, C, C) covariances, given as such or as variances (m, C)."""
+    """Return covariances (m, C, C), given covariances or variances (m, C)."""
     cov = np.asarray(cov, float)
     return cov[:, :, None] * np.eye(cov.shape[1]) if cov.ndim == 2 else cov
 
 
 def own_first(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(n, C) x with the entry of the own class before the others."""
+    """Return x (n, C) with the entry of class y first and the others in order."""
     return np.take_along_axis(x, class_order(y, x.shape[1]), axis=1)
 
 
 def restore_order(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The way back."""
+    """Undo `own_first`."""
     out = np.empty_like(x)
     np.put_along_axis(out, class_order(y, x.shape[1]), x, axis=1)
     return out
 
 
 def class_order(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n, C) the own class of each datum, then the others in order."""
+    """Return (n, C): the class y of each datum, then the others in order."""
     rest = np.arange(n_classes - 1)
     return np.column_stack([y, rest + (rest >= y[:, None])])
 
 
 def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
-    """(m, C) probabilities that each latent value is the largest once it has got independent noise of variance `noise`."""
+    """Return the probabilities (m, C) that each latent value is the largest after noise of variance `noise` on each."""
 
     def independent(mean, var):
         log_p = log_largest(mean, positive(noise + var))
@@ -188,7 +209,7 @@ def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
 
 
 def by_structure(mean: np.ndarray, cov: np.ndarray, independent: Callable, correlated: Callable) -> np.ndarray:
-    """(m, C) one function of means and variances for rows of independent latent values, one of covariances for the others.
+    """Return independent(mean, var) for rows with diagonal covariance and correlated(mean, cov) for the others, (m, C).
 
     cov (m, C, C), or variances (m, C).
     """
@@ -202,6 +223,6 @@ def by_structure(mean: np.ndarray, cov: np.ndarray, independent: Callable, corre
 
 
 def positive(var: np.ndarray) -> np.ndarray:
-    """Variances (n, C) without zeros: too small to matter, large enough to divide by."""
+    """Return variances (n, C) with zeros replaced by values that are negligible but safe to divide by."""
     widest = np.max(var, axis=1, keepdims=True)
     return np.maximum(var, np.maximum(SMALLEST * widest, 1e-200))

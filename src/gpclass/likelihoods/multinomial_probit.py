@@ -1,9 +1,9 @@
-"""Multinomial probit: each class's latent value gets standard Gaussian noise, and the largest wins.
+"""Multinomial probit: the class with the largest latent value after standard Gaussian noise on each.
 
     p(y | f) = ∫ N(u | 0, 1) ∏_{j≠y} Φ(u + f_y - f_j) du
 
-The integrand is entire, log-concave, and as a function of u no wider than N(0, 1) to the right of its mode and no
-narrower than N(0, 1/C): the trapezoid rule between limits set from the mode converges geometrically.
+As a function of u the integrand is entire and log-concave, no wider than N(0, 1) to the right of its mode and no narrower
+than N(0, 1/C). So the trapezoid rule, between limits relative to the mode, converges geometrically.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, eqs. 2 and 24.
 """
@@ -31,27 +31,37 @@ from .base import Triple
 from .multiclass import Multiclass, class_order, own_first, restore_order, winners
 from .probit import Probit
 
-FEW = 5  # classes up to which the rule of fewer nodes is as good
-# number of nodes, and how far they go: standard deviations of the narrow side left of the mode, of N(0, 1) right of it.
-# log p is good to 2e-7, see tests
+FEW = 5  # up to this number of classes the rule of fewer nodes suffices
+# number of nodes, and their range: in standard deviations of the narrow side left of the mode, of N(0, 1) right of it.
+# The error of log p is below 2e-7, see tests
 FEW_CLASSES_RULE, MANY_CLASSES_RULE = (18, 5.8), (32, 7.0)
-# class probabilities: range of the rule about the largest latent value, and its step, half of that with many classes.
-# Good to 3e-10 up to 300 classes; those below 1e-30 come out too small
+# class probabilities: range of the rule about the largest latent value, and its step, which is halved beyond MANY classes.
+# The error is below 3e-10 for up to 300 classes; probabilities below 1e-30 are underestimated
 BELOW, ABOVE, STEP, MANY = -10.0, 8.0, 0.4, 12
 HULL = np.array([-2.5, -1.5, -0.8, -0.25, 0.25, 0.8, 1.5, 2.5, 4.0])  # nodes of the envelope, in widths from the mode
-FACTOR = Probit()  # of a contrast
-SATURATED = 50.0  # log Φ and its hazard vanish here: the place of a factor that is not there
+FACTOR = Probit()  # likelihood of one contrast
+SATURATED = 50.0  # log Φ and its hazard vanish here, so a factor at this value has no effect
 
 
 @dataclass(frozen=True)
 class MultinomialProbit(Multiclass):
-    """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise; y in 0 … n_classes - 1."""
+    """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise; y in 0 … n_classes - 1.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, at least 2.
+    bias : tuple of float, optional
+        One value per class, added to its latent function. None means zero.
+    learn_bias : bool, default=False
+        Whether the biases are free parameters, except that of class 0.
+    """
 
     noise: ClassVar[float] = 1.0  # variance of the noise on each latent value
     log_concave = True
 
     def lead(self, y, f) -> np.ndarray:
-        """f_y - f_j (…, C), biases added; the entry of y itself is as good as infinite."""
+        """Return f_y - f_j (…, C), biases added. The entry of y itself is SATURATED, which has the effect of infinity."""
         own = self._own_class(y, f)
         f = f + self.offset
         ahead = np.sum(f, axis=-1, where=own)[..., None] - f
@@ -84,7 +94,7 @@ class MultinomialProbit(Multiclass):
         return value, np.where(own, pull.sum(-1, keepdims=True), -pull), hessian
 
     def class_probabilities(self, f) -> np.ndarray:
-        """∫ φ(x - f_c) ∏_{j≠c} Φ(x - f_j) dx by one rule for all classes, about the largest f."""
+        """Return ∫ φ(x - f_c) ∏_{j≠c} Φ(x - f_j) dx for every class c, with common nodes around the largest f."""
         f = np.asarray(f, float) + self.offset
         rows, C = f.reshape(-1, self.n_classes), self.n_classes
         behind = np.minimum(rows.max(1, keepdims=True) - rows, 1e100).T
@@ -100,24 +110,24 @@ class MultinomialProbit(Multiclass):
         return (p / p.sum(1, keepdims=True)).reshape(f.shape)
 
     def contrast_factor(self) -> Probit:
-        """What each g = f_y - f_j + u, j ≠ y, u ~ N(0, 1), contributes: p(y | f) = E_u ∏_j Φ(g_j). [RJV] (6)
+        """Return the likelihood of each contrast g_j = f_y - f_j + u, j ≠ y, u ~ N(0, 1). [RJV] (6)
 
-        Biases are not in it: they shift the g.
+        p(y | f) = E_u ∏_j Φ(g_j). Biases are not included: they shift the g.
         """
         return FACTOR
 
     def contrast_offset(self, y) -> np.ndarray:
-        """(n, C - 1) bias of the own class less that of each other, in order."""
+        """Return (n, C - 1): the bias of class y minus that of each other class, in order."""
         bias = own_first(y, np.tile(self.offset, (len(y), 1)))
         return bias[:, :1] - bias[:, 1:]
 
     def orthant(self, y, K) -> tuple[np.ndarray, np.ndarray]:
-        """Covariance (n (C - 1), n (C - 1)) of g and lower limits for which p(y) = P(g > lower) under f ~ N(0, K)."""
+        """Return the covariance (n (C - 1), n (C - 1)) of g and lower limits with p(y) = P(g > lower) under f ~ N(0, K)."""
         n, C = len(y), self.n_classes
         noisy = np.broadcast_to(K, (C, n, n)) + self.noise * np.eye(n)
         datum, rival = np.repeat(np.arange(n), C - 1), class_order(y, C)[:, 1:].ravel()
         own = y[datum]
-        # g = x_y - x_j, x = f + noise: each pair of g shares what refers to the same class (and datum)
+        # g = x_y - x_j, x = f + noise: the covariance of two g sums over their terms of the same class
         covariance = np.zeros((len(datum), len(datum)))
         for left, sign_left in ((own, 1.0), (rival, -1.0)):
             for right, sign_right in ((own, 1.0), (rival, -1.0)):
@@ -126,20 +136,20 @@ class MultinomialProbit(Multiclass):
         return covariance, -self.contrast_offset(y).ravel()
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        """Return log E[p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values."""
         wide = 1 + own_first(y, var)
         at = largest(own_first(y, mean + self.offset), wide)
         return at.log_mass, restore_order(y, at.slope), restore_order(y, -at.known / wide)
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
-        """(p, n) derivatives of that log expectation in theta."""
+        """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
         return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        """A lower bound of E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means.
+        """Return a lower bound of E[log p(y | f)] (n,) and its first two derivatives (n, C) in the means.
 
-        Latent values are independent. The bound is Σ_c E[log P(x_y > x_c | f)]: the events share x_y and are positively
-        dependent.
+        Latent values are independent. The bound is Σ_c E[log P(x_y > x_c | f)], because the events share x_y and are
+        positively dependent.
         """
         mean_first, var_first = own_first(y, mean + self.offset), own_first(y, var)
         scale = np.sqrt(2 * self.noise)
@@ -153,30 +163,30 @@ class MultinomialProbit(Multiclass):
         return np.einsum("icq,icq->i", weights, log_p), slope, curvature
 
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
+        """Return class probabilities (m, C) under N(mean, cov); cov (m, C, C), or variances (m, C).
 
-        Exact up to three classes and where latent values are independent; else the absolute error is below 1e-3, for up to
-        ten classes. (The EP of [RJV] appendix A is off by up to 0.02 where latent values are correlated.)
+        Exact for up to three classes and for independent latent values. Otherwise the absolute error is below 1e-3, for up
+        to ten classes. (The EP of [RJV] appendix A has errors up to 0.02 if latent values are correlated.)
         """
         return winners(np.asarray(mean, float) + self.offset, cov, self.noise)
 
     def noisy_probabilities(self, mean, var) -> np.ndarray:
-        """(…, C) class probabilities when each latent value is N(mean, var) by itself, with the same variance for all."""
+        """Return class probabilities (…, C) under independent latent values N(mean, var), with one variance for all."""
         shrunk = (mean + self.offset) / np.sqrt(1 + var)
         return replace(self, bias=None).class_probabilities(shrunk)
 
     def draw_auxiliary(self, y, f, rng: np.random.Generator) -> np.ndarray:
-        """v ~ N(f, I) given that entry y of v + bias is the largest, (…, C): an exact draw from the cone. [RJV] (24)"""
+        """Draw v ~ N(f, I) (…, C) given that entry y of v + bias is the largest. The draw is exact. [RJV] (24)"""
         f = np.asarray(f, float)
         own = self._own_class(y, f)
         centre = f + self.offset
         ahead = _draw_winner(self.lead(y, f).reshape(-1, self.n_classes), rng).reshape(f.shape[:-1])
         best = np.sum(centre, axis=-1, where=own) + ahead
-        # given the winner the others are independent and below it
+        # given the largest value, the others are independent and below it
         return np.where(own, best[..., None], centre + normal_below(best[..., None] - centre, rng)) - self.offset
 
     def _integral(self, lead):
-        """log p, and hazards (…, Q, C) with normalised weights (…, Q) of the integrand at the nodes."""
+        """Return log p, and the hazards (…, Q, C) and normalised weights (…, Q) of the integrand at the nodes."""
         u, step = self._nodes(lead)
         log_cdf, ratio = log_ndtr_and_hazard(u[..., None] + lead[..., None, :])
         log_mass = -0.5 * u * u + log_cdf.sum(-1)
@@ -200,7 +210,7 @@ class MultinomialProbit(Multiclass):
 
 
 def _draw_winner(lead, rng):
-    """u of density ∝ N(u | 0, 1) ∏_j Φ(u + lead_j), one for each row of lead."""
+    """Draw u with density ∝ N(u | 0, 1) ∏_j Φ(u + lead_j), one for each row of lead."""
 
     def log_density(u, rows):
         log_cdf, ratio = log_ndtr_and_hazard(u[..., None] + lead[rows][:, None])
@@ -211,17 +221,17 @@ def _draw_winner(lead, rng):
 
 
 def tilted_mode(lead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mode of N(u | 0, 1) ∏_j Φ(u + lead_j) over u, and the width of the parabola that fits its logarithm there.
+    """Return the mode of N(u | 0, 1) ∏_j Φ(u + lead_j) over u, and the standard deviation of its Laplace approximation.
 
-    u = Σ_j h(u + lead_j) with h convex and falling: Newton's method from the left climbs monotonically to the root.
+    The mode solves u = Σ_j h(u + lead_j) with h convex and decreasing, so Newton's method from the left is monotone.
     """
     mode = np.zeros(lead.shape[:-1])
-    for _ in range(50):  # half a dozen suffice
+    for _ in range(50):  # six usually suffice
         z = mode[..., None] + lead
         ratio = hazard(z)
         precision = 1 + hazard_curvature(z, ratio).sum(-1)
         move = (ratio.sum(-1) - mode) / precision
         mode = mode + move
-        if np.all(np.abs(move) <= 1e-3 * (1 + np.abs(mode))):  # a place for the nodes, no more
+        if np.all(np.abs(move) <= 1e-3 * (1 + np.abs(mode))):  # accurate enough to place nodes
             break
     return mode, 1 / np.sqrt(precision)

@@ -1,10 +1,10 @@
-"""One against the rest: each class has a binary likelihood of its own, that a datum is of this class or of any other.
+"""One against the rest: a separate binary likelihood for each class, of this class against all others.
 
     p(y | f) ∝ ∏_c sig(s_c (f_c + bias_c)),    s_c = +1 if y = c, else -1
 
-As functions of f the factors are independent, so that C binary problems fall apart; class probabilities are those of the
-binary problems, normalised. What it calls log p(y | f) is the sum of C binary ones, and evidences are sums likewise: they
-compare with each other, not with those of a likelihood of classes.
+Each factor depends on one f_c, so there are C independent binary problems. Class probabilities are those of the binary
+problems, normalised. log p(y | f) is the sum of C binary terms, and so is the evidence: it can be compared with other
+one-against-rest evidences, but not with those of the other likelihoods of several classes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,19 @@ from .probit import Probit
 
 @dataclass(frozen=True)
 class OneAgainstRest(Multiclass):
-    """C binary likelihoods side by side, y in 0 … n_classes - 1; `binary` is the sigmoid of all of them."""
+    """One binary likelihood per class, y in 0 … n_classes - 1.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, at least 2.
+    bias : tuple of float, optional
+        One value per class, added to its latent function. None means zero.
+    learn_bias : bool, default=False
+        Whether all biases are free parameters.
+    binary : Sigmoid, default=Probit()
+        The binary likelihood that all classes use.
+    """
 
     binary: Sigmoid = field(default_factory=Probit)
 
@@ -28,7 +40,7 @@ class OneAgainstRest(Multiclass):
     def log_concave(self) -> bool:  # type: ignore[override]
         return self.binary.log_concave
 
-    # parameters: all biases are free, since no shift of all latent values leaves the likelihood as it is ----------------
+    # parameters: all biases are free, since a common shift of all latent values changes the likelihood ------------------
 
     @property
     def theta(self) -> np.ndarray:
@@ -51,7 +63,7 @@ class OneAgainstRest(Multiclass):
     def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
         return bias_gradient if self.learn_bias else bias_gradient[:0]
 
-    # questions ----------------------------------------------------------------------------------------------------
+    # values and derivatives ---------------------------------------------------------------------------------------
 
     def _signs(self, y, f) -> np.ndarray:
         return np.where(self._own_class(y, f), 1.0, -1.0)
@@ -61,16 +73,16 @@ class OneAgainstRest(Multiclass):
         return value.sum(-1), slope, curvature[..., None] * np.eye(self.n_classes)
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        """Return log E[p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values."""
         value, slope, curvature = self.binary.tilted_moments(self._signs(y, mean), mean + self.offset, var)
         return value.sum(1), slope, curvature
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
-        """(p, n) derivatives of that log expectation in theta."""
+        """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
         return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        """E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        """Return E[log p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values."""
         value, slope, curvature = self.binary.expected_log_prob(self._signs(y, mean), mean + self.offset, var)
         return value.sum(1), slope, curvature
 
@@ -78,7 +90,7 @@ class OneAgainstRest(Multiclass):
         return _normalised(self.binary.log_prob(1.0, f + self.offset)[0])
 
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities under N(mean, cov): of each class against the rest, normalised."""
+        """Return class probabilities (m, C) under N(mean, cov): of each class against the rest, normalised."""
         mean, cov = np.asarray(mean, float), np.asarray(cov, float)
         var = np.diagonal(cov, axis1=1, axis2=2) if cov.ndim == 3 else cov
         return _normalised(self.binary.log_predictive(np.ones_like(mean), mean + self.offset, var))

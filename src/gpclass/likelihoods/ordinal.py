@@ -1,10 +1,11 @@
-"""Ordered categories: the latent value, with standard Gaussian noise on it, falls between two thresholds.
+"""Ordered categories: the latent value plus standard Gaussian noise lies between two thresholds.
 
     p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f),    -∞ = c_0 < c_1 < … < c_R = ∞
 
-The noise has no parameter: a kernel's variance does its work. Under a Gaussian it becomes wider, so that all integrals are
-closed forms. Of two tails that are subtracted the one nearer to zero is factored out, which keeps all digits however far off
-the category is; only categories narrower than 1e-6 noise widths lose some. Engines that live on cavity integrals can use it.
+The noise variance is fixed, because the kernel's variance sets the same scale. A Gaussian on f adds to the noise variance,
+so all integrals have closed forms. In a difference of two tails, the larger tail is factored out, which keeps all digits at
+any distance of the category; only categories narrower than 1e-6 noise standard deviations lose digits. Engines that use only
+cavity integrals support this likelihood.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ from .base import Likelihood, Triple
 
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    """p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f), y in 0 … R - 1. Free parameters: c_1 and the logs of the gaps."""
+    """Likelihood of R ordered categories, p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f), y in 0 … R - 1.
 
-    thresholds: tuple[float, ...] = (-1.0, 1.0)  # R - 1 of them, ascending
+    Parameters
+    ----------
+    thresholds : tuple of float, default=(-1.0, 1.0)
+        c_1 … c_{R-1} in ascending order. The free parameters are c_1 and the logarithms of the gaps.
+    """
+
+    thresholds: tuple[float, ...] = (-1.0, 1.0)
 
     targets: ClassVar[str] = "ordered categories"
     log_concave = True
@@ -57,17 +64,17 @@ class Ordinal(Likelihood):
             raise ValueError(f"Ordinal has {len(self.thresholds)} free parameters, but got {len(theta)}")
         return replace(self, thresholds=tuple(np.cumsum(np.concatenate([theta[:1], np.exp(theta[1:])])).tolist()))
 
-    # questions ----------------------------------------------------------------------------------------------------
+    # values and derivatives ---------------------------------------------------------------------------------------
 
     def check_targets(self, y) -> np.ndarray:
-        """y as floats that are whole numbers from 0 to R - 1."""
+        """Return y as floats, or raise a ValueError unless they are whole numbers from 0 to R - 1."""
         return check_whole(y, self.n_categories - 1)
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
+        """Return log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
         scale, near, far, sign = self._limits(y, mean, var)
         log_near, log_far = log_ndtr(-near), log_ndtr(-far)
-        ratio = np.exp(log_far - log_near)  # of the two tails, nearer to zero below
+        ratio = np.exp(log_far - log_near)  # of the smaller tail to the larger one
         left = -np.expm1(log_far - log_near)
         h_near, h_far = hazard(-near), hazard(-far)
         bend_near, bend_far = hazard_curvature(-near, h_near), hazard_curvature(-far, h_far)
@@ -76,23 +83,23 @@ class Ordinal(Likelihood):
         return log_near + np.log(left), sign * slope / scale, -curvature / scale**2
 
     def _limits(self, y, mean, var):
-        """The category's limits in standard deviations from the mean, mirrored (sign -1) if most of it is below."""
+        """Return the category's limits in standard deviations from the mean, mirrored (sign -1) if most of it is below."""
         cuts = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
         k = np.asarray(y).astype(int)
         scale = np.sqrt(1 + np.asarray(var, float))
         low, high = (cuts[k] - mean) / scale, (cuts[k + 1] - mean) / scale
         above = low >= -high
-        # a limit at infinity may as well be at 1e8: all of its tail's functions are zero there
+        # 1e8 replaces infinity: all functions of the tail are zero there
         near = np.clip(np.where(above, low, -high), -1e8, 1e8)
         far = np.clip(np.where(above, high, -low), -1e8, 1e8)
         return scale, near, far, np.where(above, 1.0, -1.0)
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
-        """(R - 1, n) derivatives of that log integral in theta."""
+        """Return the derivatives (R - 1, n) in θ of the value of `tilted_moments`."""
         scale, near, far, sign = self._limits(y, mean, var)
         log_near, log_far = log_ndtr(-near), log_ndtr(-far)
         left = -np.expm1(log_far - log_near) * scale
-        at_near, at_far = hazard(-near) / left, hazard(-far) * np.exp(log_far - log_near) / left  # densities over the mass
+        at_near, at_far = hazard(-near) / left, hazard(-far) * np.exp(log_far - log_near) / left  # density / mass
         in_low = np.where(sign > 0, -at_near, -at_far)
         in_high = np.where(sign > 0, at_far, at_near)
         k = np.asarray(y).astype(int)
@@ -103,18 +110,18 @@ class Ordinal(Likelihood):
         return np.vstack([later[:1], gaps[:, None] * later[1:]])
 
     def log_predictive(self, y, mean, var) -> np.ndarray:
-        """log p(y) when the latent value is N(mean, var)."""
+        """Return log p(y) under f ~ N(mean, var)."""
         return self.tilted_moments(y, mean, var)[0]
 
     def predictive(self, mean, var) -> np.ndarray:
-        """(m, R) probabilities of all categories when the latent value is N(mean, var)."""
+        """Return the probabilities (m, R) of all categories under f ~ N(mean, var)."""
         mean, var = np.asarray(mean, float), np.asarray(var, float)
         categories = range(self.n_categories)
         return np.exp(np.stack([self.log_predictive(np.full(mean.shape, k), mean, var) for k in categories], axis=-1))
 
 
 def check_whole(y, most: float = np.inf) -> np.ndarray:
-    """y as floats, or a ValueError if they are not whole numbers from 0 on."""
+    """Return y as floats, or raise a ValueError unless they are whole numbers from 0 to `most`."""
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")

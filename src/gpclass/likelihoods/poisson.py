@@ -1,8 +1,8 @@
 """Counts: p(y | f) = Poisson(y | exp(f + bias)).
 
-Under a Gaussian there is no closed form. The integrand in f is log-concave: a plateau as wide as the Gaussian on the left,
-an edge of unit width or less on the right. The trapezoid rule is taken in u, f = centre + width sinh u, with the edge at the
-centre, between the points where the integrand has fallen to rounding.
+The expectation under a Gaussian has no closed form. The integrand is log-concave in f: it is as wide as the Gaussian on the
+left and falls within one unit or less on the right. The trapezoid rule uses u with f = centre + width sinh u, where centre
+is at this edge, between the points where the integrand has fallen below rounding error.
 """
 
 from __future__ import annotations
@@ -18,19 +18,27 @@ from .base import Triple, WithBias
 from .ordinal import check_whole
 
 SINH_NODES = 160  # of the trapezoid rule in u
-FALLEN = 38.0  # nats: e⁻³⁸ is 3e-17
-HIGHEST = 700.0  # exponent that floats can hold
+FALLEN = 38.0  # nats below the mode where the integrand is negligible: e⁻³⁸ is 3e-17
+HIGHEST = 700.0  # largest exponent: exp overflows beyond 709
 
 
 @dataclass(frozen=True)
 class Poisson(WithBias):
-    """p(y | f) = exp(y g - exp g)/y!, g = f + bias; y in 0, 1, 2, … The bias is the log rate where f is zero."""
+    """Poisson likelihood of counts, p(y | f) = exp(y g - exp g)/y!, g = f + bias, y in 0, 1, 2, …
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        The log rate where f is zero.
+    learn_bias : bool, default=False
+        Whether `bias` is a free parameter.
+    """
 
     targets: ClassVar[str] = "counts"
     log_concave = True
 
     def check_targets(self, y) -> np.ndarray:
-        """y as floats that are whole numbers from 0 on."""
+        """Return y as floats, or raise a ValueError unless they are whole numbers of at least 0."""
         return check_whole(y)
 
     def log_prob(self, y, f) -> Triple:
@@ -42,13 +50,13 @@ class Poisson(WithBias):
         return -np.exp(np.minimum(f + self.bias, HIGHEST))
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        """E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
+        """Return E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
         g = mean + self.bias
         rate = np.exp(np.minimum(g + 0.5 * var, HIGHEST))
         return y * g - rate - gammaln(np.asarray(y) + 1.0), y - rate, -rate
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
+        """Return log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
         y, mean, var = np.broadcast_arrays(np.asarray(y, float), np.asarray(mean, float), np.asarray(var, float))
         value, d1, d2 = (np.empty(y.shape) for _ in range(3))
         y, mean, var = (x.reshape(-1) for x in (y, mean, var))
@@ -69,21 +77,21 @@ class Poisson(WithBias):
         return np.atleast_2d(self.expected_log_prob(y, mean, var)[1])[: len(self.theta)]
 
     def log_predictive(self, y, mean, var) -> np.ndarray:
-        """log p(y) when the latent value is N(mean, var)."""
+        """Return log p(y) under f ~ N(mean, var)."""
         return self.tilted_moments(y, mean, var)[0]
 
     def predictive(self, mean, var) -> np.ndarray:
-        """Expected count when the latent value is N(mean, var)."""
+        """Return the expected count under f ~ N(mean, var)."""
         return np.exp(np.asarray(mean) + 0.5 * np.asarray(var) + self.bias)
 
 
 def _tilted(y, mean, var, bias):
-    """In units of sd: f = mean + sd x, g = y (f + bias) - exp(f + bias)."""
+    """Return log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`, for vectors of equal length."""
     sd = np.sqrt(var)
     mode = _mode(y, mean + bias, var)  # of f + bias
     rate = np.exp(np.minimum(mode, HIGHEST))
     width = 1 / np.sqrt(rate + 1 / np.maximum(var, 1e-300))
-    # left of the mode the integrand falls at least like N(var), right of it like N too, and no further than a few units
+    # the integrand falls at least as fast as N(0, var) on both sides of the mode, and on the right within a few units
     left = mode - np.sqrt(2 * FALLEN) * sd
     steep = np.log1p(FALLEN / np.maximum(rate, 1e-300))  # exp(g) - exp(mode) = FALLEN
     right = mode + np.minimum(np.sqrt(2 * FALLEN) * sd, steep + np.sqrt(2 * FALLEN) * width)
@@ -93,7 +101,7 @@ def _tilted(y, mean, var, bias):
     u_left, u_right = np.arcsinh((left - centre) / unit), np.arcsinh((right - centre) / unit)
     u = u_left[:, None] + (u_right - u_left)[:, None] * np.linspace(0, 1, SINH_NODES)
     from_mode = (centre - mode)[:, None] + unit[:, None] * np.sinh(u)
-    # log integrand relative to the mode, in terms that do not cancel there
+    # log integrand relative to the mode, written so that no terms cancel there
     g = mode[:, None] + from_mode
     pull = (mode - mean - bias) / np.maximum(var, 1e-300)  # equals y - rate
     fall = -rate[:, None] * _exp_rest(from_mode) - 0.5 * from_mode**2 / np.maximum(var, 1e-300)[:, None]
@@ -112,7 +120,7 @@ def _tilted(y, mean, var, bias):
     slope = y[:, None] - rates
     d1 = np.einsum("ij,ij->i", weights, slope)
     d2 = np.einsum("ij,ij->i", weights, (slope - d1[:, None]) ** 2 - rates)
-    # where the count says more than the Gaussian, these are differences of large numbers, and moments of f are not
+    # where the count determines f more than the Gaussian does, d1 and d2 cancel; the moments of f do not
     moved = np.einsum("ij,ij->i", weights, from_mode)
     spread = np.einsum("ij,ij->i", weights, (from_mode - moved[:, None]) ** 2)
     strong = spread < 0.5 * var
@@ -125,11 +133,12 @@ def _tilted(y, mean, var, bias):
 
 
 def _mode(y, mean, var):
-    """g that maximises y g - exp g - (g - mean)²/2 var: Newton's method on g - mean = var (y - exp g), from the right."""
-    # log y and mean + var y are on either side of it, and the slope is convex: from the right Newton does not overshoot
+    """Return the g that maximises y g - exp g - (g - mean)²/2 var, by Newton's method on g - mean = var (y - exp g)."""
+    # the maximum lies between log y and mean + var y, and the slope is convex: Newton's method from the right does not
+    # overshoot
     g = np.minimum(mean + var * y, np.maximum(mean, np.log(np.maximum(y, 1e-300))) + 1.0)
     g = np.minimum(g, HIGHEST)
-    for _ in range(200):  # from far right steps are of unit length; a dozen suffice elsewhere
+    for _ in range(200):  # steps have unit length far to the right of the mode; otherwise a dozen suffice
         rate = np.exp(g)
         move = (g - mean - var * (y - rate)) / (1 + var * rate)
         g = g - move
@@ -139,7 +148,7 @@ def _mode(y, mean, var):
 
 
 def _exp_rest(x):
-    """exp(x) - 1 - x without loss near zero."""
+    """Return exp(x) - 1 - x without loss of digits near zero."""
     small = np.abs(x) < 1e-2
     near = np.where(small, x, 0.0)
     series = near**2 / 2 * (1 + near / 3 * (1 + near / 4 * (1 + near / 5 * (1 + near / 6))))

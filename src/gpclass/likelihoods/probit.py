@@ -16,7 +16,15 @@ from .base import Sigmoid, Triple
 
 @dataclass(frozen=True)
 class Probit(Sigmoid):
-    """p(y | f) = Φ(y (f + bias)), y in {-1, +1}."""
+    """Probit likelihood, p(y | f) = Φ(y (f + bias)), y in {-1, +1}.
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Intercept, added to the latent function.
+    learn_bias : bool, default=False
+        Whether `bias` is a free parameter.
+    """
 
     log_concave = True
 
@@ -33,15 +41,15 @@ class Probit(Sigmoid):
         return value, y * ratio
 
     def draw_auxiliary(self, y, f, rng: np.random.Generator) -> np.ndarray:
-        """v ~ N(f, 1) given that v + bias has the sign of y: what a Gibbs sampler alternates with."""
+        """Draw v ~ N(f, 1) given that v + bias has the sign of y: the auxiliary variable of Gibbs sampling."""
         z = y * (f + self.bias)
         return f - y * normal_below(z, rng)
 
     def log_prob_third(self, y, f) -> np.ndarray:
         z = y * (f + self.bias)
         ratio = hazard(z)
-        # d/dz of -ratio (z + ratio), with the bounded factor kept together; far left its terms cancel to 2/|z|³, and the
-        # series of log Φ serves: both are good to 1e-7 relative at -30
+        # d/dz of -ratio (z + ratio), with the bounded factor kept together. For z << 0 the terms cancel to 2/|z|³, so the
+        # series of log Φ is used there: both forms have a relative error of 1e-7 at -30
         far = z < -30
         x = np.where(far, -z, 30.0)
         series = (2 - (24 - (300 - 4144 / x**2) / x**2) / x**2) / x**3
@@ -58,7 +66,7 @@ class Probit(Sigmoid):
         return y * ratio / scale, -hazard_curvature(z, ratio) / scale**2
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        # the default's quadrature with one special function per node
+        # the same quadrature as in Sigmoid, but with one special function per node
         z, weights = gaussian_nodes(y * (mean + self.bias), var)
         value, ratio = log_ndtr_and_hazard(z)
         slope = np.einsum("...q,...q->...", weights, ratio)
@@ -69,26 +77,26 @@ class Probit(Sigmoid):
         return ndtr((mean + self.bias) / np.sqrt(1 + var))
 
     def orthant(self, y, K) -> tuple[np.ndarray, np.ndarray]:
-        """Covariance (n, n) of g and lower limits for which p(y) = P(g > lower) under f ~ N(0, K)."""
+        """Return the covariance (n, n) of g and lower limits with p(y) = P(g > lower) under f ~ N(0, K)."""
         return y[:, None] * (K + np.eye(len(y))) * y, -y * self.bias
 
     def bound(self, y, touch) -> Triple:
-        """Constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at y (f + bias) = touch. [NR] (14)"""
-        # corrected as log Φ(t) ≥ -½ t² + b t + c; the printed line lacks the log and the y
+        """Return constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at y (f + bias) = touch. [NR] (14)"""
+        # corrected as log Φ(t) ≥ -½ t² + b t + c; the printed equation lacks the log and the y
         b = touch + hazard(touch)
         c = (0.5 * touch - b) * touch + log_ndtr(touch)
         constant = c + b * y * self.bias - 0.5 * self.bias**2
         return constant, b * y - self.bias, np.ones_like(touch)
 
     def bound_point(self, y, mean, var) -> np.ndarray:
-        """The `touch` that makes the expected bound highest under N(mean, var)."""
+        """Return the `touch` that maximises the expected bound under N(mean, var)."""
         return y * (mean + self.bias)
 
     def bound_curvature(self, y, mean, var) -> np.ndarray:
-        """Second derivative in `mean` of the best expected bound, log Φ(y (mean + bias)) - var/2."""
+        """Return the second derivative in `mean` of the largest expected bound, log Φ(y (mean + bias)) - var/2."""
         return self.log_prob(y, mean)[2]
 
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
-        """d/dθ of the expected bound under N(mean, var)."""
+        """Return the derivative in θ of the expected bound under N(mean, var)."""
         _, nu, tau = self.bound(y, touch)
         return self._per_theta(nu - tau * mean)

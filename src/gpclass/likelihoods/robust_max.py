@@ -2,8 +2,8 @@
 
     p(y | f) = 1 - ε if f_y is the largest, else ε / (C - 1)
 
-A label on the wrong side costs no more than log(ε/(C - 1)), however far off it is. Not log-concave: EP sites may have
-negative precision. It has no derivative in f: engines that live on cavity integrals can use it.
+A label on the wrong side costs at most log(ε/(C - 1)), at any distance. The likelihood is not log-concave: EP sites may
+have negative precision. It has no derivative in f: only engines that use cavity integrals support it.
 
 [VC] Villacampa-Calvo 2017, eq. 2.22.
 """
@@ -22,18 +22,32 @@ from .multiclass import Multiclass, own_first, positive, restore_order, winners
 
 @dataclass(frozen=True)
 class RobustMax(Multiclass):
-    """p(y | f) = 1 - ε if f_y + bias_y is the largest, else ε / (C - 1); y in 0 … n_classes - 1."""
+    """p(y | f) = 1 - ε if f_y + bias_y is the largest, else ε / (C - 1); y in 0 … n_classes - 1.
 
-    # probability that the label is not that of the largest latent value; with much less EP often finds no end
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, at least 2.
+    bias : tuple of float, optional
+        One value per class, added to its latent function. None means zero.
+    learn_bias : bool, default=False
+        Whether the biases are free parameters, except that of class 0.
+    epsilon : float, default=0.05
+        Probability that the label is not the class of the largest latent value. EP often fails to converge if `epsilon`
+        is much smaller than the default.
+    learn_epsilon : bool, default=False
+        Whether log ε is a free parameter.
+    """
+
     epsilon: float = 0.05
-    learn_epsilon: bool = False  # whether a fit may change it
+    learn_epsilon: bool = False
 
     def __post_init__(self):
         super().__post_init__()
         if not 0 < self.epsilon < 1 - 1 / self.n_classes:
             raise ValueError(
-                f"epsilon must be above 0 and below {1 - 1 / self.n_classes:.3g}, where labels say nothing, "
-                f"but is {self.epsilon}"
+                f"epsilon must be above 0 and below {1 - 1 / self.n_classes:.3g} "
+                f"(there, labels carry no information), but is {self.epsilon}"
             )
 
     noise: ClassVar[float] = 0.0  # variance of the noise on each latent value
@@ -63,21 +77,21 @@ class RobustMax(Multiclass):
         epsilon = float(np.exp(theta[-1])) if self.learn_epsilon else self.epsilon
         return replace(self, bias=bias, epsilon=epsilon)
 
-    # questions ----------------------------------------------------------------------------------------------------
+    # values and derivatives ---------------------------------------------------------------------------------------
 
     @property
     def _wrong(self) -> float:
-        """Probability of each class but the best."""
+        """Probability of each class whose latent value is not the largest."""
         return self.epsilon / (self.n_classes - 1)
 
     @property
     def _gain(self) -> float:
-        """What being the largest adds to it."""
+        """Probability of the class with the largest latent value, minus that of any other class."""
         return 1 - self.epsilon - self._wrong
 
     @property
     def _log_gain(self) -> float:
-        """What being the largest adds to log p."""
+        """Difference of log p between the class with the largest latent value and any other class."""
         return float(np.log1p(-self.epsilon) - np.log(self._wrong))
 
     def class_probabilities(self, f) -> np.ndarray:
@@ -89,14 +103,14 @@ class RobustMax(Multiclass):
         return np.log(np.sum(self.class_probabilities(f), axis=-1, where=self._own_class(y, f)))
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values."""
+        """Return log E[p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values."""
         value, won, at = self._tilted(y, mean, var)
         slope = won[:, None] * at.slope
         curvature = won[:, None] * (at.slope * (at.slope - slope) - at.known / self._positive(var, y))
         return value, restore_order(y, slope), restore_order(y, curvature)
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
-        """(p, n) derivatives of that log expectation in theta."""
+        """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
         value, won, at = self._tilted(y, mean, var)
         slopes = self.theta_gradient(restore_order(y, won[:, None] * at.slope).T)
         if not self.learn_epsilon:
@@ -107,9 +121,9 @@ class RobustMax(Multiclass):
         return np.vstack([slopes, d_log_epsilon])
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        """E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values.
+        """Return E[log p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values.
 
-        log p takes two values: E is linear in the probability of the better one.
+        log p takes two values, so the expectation is linear in the probability of the larger one.
         """
         wrong, gain, at = np.log(self._wrong), self._log_gain, self._largest(y, mean, var)
         p = np.exp(at.log_mass)[:, None]
@@ -117,7 +131,7 @@ class RobustMax(Multiclass):
         return wrong + gain * p[:, 0], restore_order(y, gain * p * at.slope), restore_order(y, curvature)
 
     def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
-        """(p, n) derivatives of that expectation in theta."""
+        """Return the derivatives (p, n) in θ of the value of `expected_log_prob`."""
         at = self._largest(y, mean, var)
         p = np.exp(at.log_mass)
         slopes = self.theta_gradient(restore_order(y, self._log_gain * p[:, None] * at.slope).T)
@@ -126,13 +140,13 @@ class RobustMax(Multiclass):
         return np.vstack([slopes, 1 - p - p * self.epsilon / (1 - self.epsilon)])  # in log ε
 
     def _tilted(self, y, mean, var):
-        """log E[p], the part of it that f_y being the largest gives, and what is known of that event; own class first."""
+        """Return log E[p], the fraction of E[p] from f_y being the largest, and the moments of `_largest`."""
         at = self._largest(y, mean, var)
         value = np.logaddexp(np.log(self._wrong), np.log(self._gain) + at.log_mass)
         return value, np.exp(np.log(self._gain) + at.log_mass - value), at
 
     def _largest(self, y, mean, var):
-        """What is known of the event that f_y is the largest, own class first."""
+        """Return log probability and derivatives of the event that f_y is the largest, with class y first."""
         return largest(own_first(y, mean + self.offset), self._positive(var, y))
 
     @staticmethod
@@ -140,18 +154,18 @@ class RobustMax(Multiclass):
         return positive(own_first(y, var))
 
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
+        """Return class probabilities (m, C) under N(mean, cov); cov (m, C, C), or variances (m, C).
 
-        Exact up to three classes and where latent values are independent; else the absolute error is below 1e-3, for up to
-        ten classes.
+        Exact for up to three classes and for independent latent values. Otherwise the absolute error is below 1e-3, for up
+        to ten classes.
         """
         return self._wrong + self._gain * self._winners(mean, cov)
 
     def predictive_std(self, mean, cov) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities, which take two values only."""
+        """Return the standard deviations (m, C) of the class probabilities, each of which takes two values."""
         p = self._winners(mean, cov)
         return self._gain * np.sqrt(p * (1 - p))
 
     def _winners(self, mean, cov):
-        """(m, C) probabilities that each latent value is the largest."""
+        """Return the probabilities (m, C) that each latent value is the largest."""
         return winners(np.asarray(mean, float) + self.offset, cov, self.noise)

@@ -12,15 +12,25 @@ from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
 from .multiclass import Multiclass, by_structure, latent_values, own_first, restore_order
 
-MEAN_NODES = 8192  # of the rule for E[log p] under any covariance
-EXPECTED_NODES = 256  # of the rule under independent latent values
-# classes up to which each has its own integral, whose cost grows like their square; points of the common rule beyond
+MEAN_NODES = 8192  # quadrature points for E[log p] under any covariance
+EXPECTED_NODES = 256  # quadrature points under independent latent values
+# up to this number of classes each has a separate integral (the cost is quadratic); beyond, all share this many points
 SEVERAL, COMMON_NODES = 20, 4096
 
 
 @dataclass(frozen=True)
 class Softmax(Multiclass):
-    """p(y | f) = exp(f_y + bias_y) / Σ_c exp(f_c + bias_c), y in 0 … n_classes - 1."""
+    """Softmax likelihood, p(y | f) = exp(f_y + bias_y) / Σ_c exp(f_c + bias_c), y in 0 … n_classes - 1.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, at least 2.
+    bias : tuple of float, optional
+        One value per class, added to its latent function. None means zero.
+    learn_bias : bool, default=False
+        Whether the biases are free parameters, except that of class 0.
+    """
 
     log_concave = True
 
@@ -43,11 +53,11 @@ class Softmax(Multiclass):
         return f
 
     def predictive(self, mean, cov) -> np.ndarray:
-        """(m, C) class probabilities under N(mean, cov); cov (m, C, C), or variances (m, C).
+        """Return class probabilities (m, C) under N(mean, cov); cov (m, C, C), or variances (m, C).
 
-        Good to 1e-4 up to three classes and where latent values are independent. Else, up to ten classes, the absolute
-        error is below 1e-3, and the relative error of probabilities above 1e-5 is below 5 %. Beyond twenty classes a rule
-        of 4096 points that all classes share has absolute errors up to 1e-2.
+        The error is below 1e-4 for up to three classes and for independent latent values. Otherwise, for up to ten classes,
+        the absolute error is below 1e-3, and the relative error of probabilities above 1e-5 is below 5 %. For more than
+        twenty classes all classes share 4096 points, and absolute errors reach 1e-2.
         """
         correlated = expected_softmax if self.n_classes <= SEVERAL else self._by_common_points
         return by_structure(np.asarray(mean, float) + self.offset, cov, independent_softmax, correlated)
@@ -60,59 +70,65 @@ class Softmax(Multiclass):
         return np.concatenate(parts) if parts else np.empty_like(mean)
 
     def curvature_weights(self, f) -> np.ndarray:
-        """(n, C) π with which minus the second derivative of log p(y | f) is diag(π) - π πᵀ/(1ᵀπ), whatever y."""
+        """Return π (n, C), for which -∇² log p(y | f) = diag(π) - π πᵀ/(1ᵀπ) for every y."""
         return self.class_probabilities(f)
 
     def tilted_moments(self, y, mean, var) -> Triple:
-        """log E[p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values.
+        """Return log E[p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values.
 
-        By product quadrature, for a few classes only; good to some 1e-3 at variances of order one.
+        Uses product quadrature, for at most seven classes. The error is of order 1e-3 at variances of order one.
         """
         at = softmax_moments(own_first(y, mean + self.offset), own_first(y, var))
         return at[0], restore_order(y, at[1]), restore_order(y, at[2])
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
-        """(p, n) derivatives of that log expectation in theta."""
+        """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
         return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)
 
     def expected_log_prob(self, y, mean, var) -> Triple:
-        """E[log p(y | f)] (n,) and its first and second derivatives (n, C) in the means of independent latent values.
+        """Return E[log p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values.
 
-        By a quasi-random rule on all but the linear part, the same for every row.
+        The linear part is exact; the rest uses quasi-random points, the same for every row.
         """
         C = self.n_classes
         nodes = np.ascontiguousarray(quasi_random_normal(EXPECTED_NODES, C).T)[:, None]  # (C, 1, nodes)
-        # for E[p] and E[p times node]
+        # for E[p] and E[p · node]
         rule = np.stack([np.full((C, EXPECTED_NODES), 1 / EXPECTED_NODES), nodes[:, 0] / EXPECTED_NODES], axis=2)
         value, slope, curvature = np.empty(len(y)), np.empty(mean.shape), np.empty(mean.shape)
         for some in blocks(len(y), EXPECTED_NODES * C, CACHE):
             sd = np.sqrt(np.maximum(var[some], 1e-200))
-            p = sd.T[:, :, None] * nodes  # (C, rows, nodes), and in place from f to probabilities
+            p = sd.T[:, :, None] * nodes  # (C, rows, nodes); f is overwritten by probabilities
             p += (mean[some] + self.offset).T[:, :, None]
             value[some] = normalise(p, axis=0).mean(1)
             first, second = np.moveaxis(np.matmul(p, rule), 2, 0)
             slope[some] = first.T
-            # twice the derivative of the rule in the variances: the rule's bound has the derivatives that it is climbed by
+            # twice the derivative of the quadrature sum in the variances, so that the optimiser sees exact derivatives of it
             curvature[some] = -second.T / sd
         own = self._own_class(y, mean)
         return np.sum(mean + self.offset, axis=1, where=own) - value, own - slope, curvature
 
     def mean_log_prob(self, y, mean, cov) -> np.ndarray:
-        """(n,) E[log p(y | f)], f ~ N(mean (n, C), cov (n, C, C)), by a quasi-random rule on all but the linear part."""
+        """Return E[log p(y | f)] (n,), f ~ N(mean (n, C), cov (n, C, C)).
+
+        The linear part is exact; the rest uses quasi-random points.
+        """
         mean = np.asarray(mean, float)
         own = self._own_class(y, mean)
         parts = [normalise(f, axis=1).mean(1) for f in latent_values(mean + self.offset, cov, MEAN_NODES)]
         return np.sum(mean + self.offset, axis=1, where=own) - np.concatenate(parts)
 
     def expected_log_prob_bound(self, mean, cov, start: np.ndarray | None = None, tol: float = STILL) -> BoundOptimum:
-        """Chai's lower bound of E[log p(y | f)] for every y, f ~ N(mean, cov): (n, C), (n, C, C); see `maximise_bound`."""
+        """Return Chai's lower bound of E[log p(y | f)] for every y, f ~ N(mean (n, C), cov (n, C, C)).
+
+        See `maximise_bound`.
+        """
         return maximise_bound(mean + self.offset, cov, start, tol=tol)
 
 
 def normalise(f: np.ndarray, axis: int) -> np.ndarray:
-    """Latent values become class probabilities, in place; log Σ exp f, without that axis, comes back.
+    """Replace latent values by class probabilities, in place, and return log Σ exp f without that axis.
 
-    Quick where the classes are not on the last axis.
+    Fastest if the classes are not on the last axis.
     """
     top = f.max(axis, keepdims=True)
     f -= top

@@ -1,14 +1,16 @@
-"""Numerical pieces with one home each: factorisations, the normal distribution's tails, Gaussian quadrature.
+"""Numerical routines: factorisations, tails of the normal distribution, Gaussian quadrature.
 
-linalg      Cholesky factor of I + √τ K √τ that turns itself into its inverse in place; symmetric helpers
-normal      log Φ and the ratio N/Φ, right for z = -40 as for z = +40; the logistic function as a mixture of probits
+linalg      Cholesky factor of I + √τ K √τ, inverted in place; operations on symmetric matrices
+normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic function as a mixture of probits
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 truncated   exact draws from truncated and tilted Gaussians
 blocks      rows taken block by block, so that temporary arrays stay small
+product     moments of independent Gaussians times softmax, by product quadrature
+separable   covariances that are a product of an input factor and a class factor; contrasts of classes
 mixing      Anderson mixing of the last steps of a fixed-point iteration
-conjugate_gradients  with a preconditioner
-refinement  iterative refinement of a linear solve
+conjugate_gradients  preconditioned conjugate gradients
+refinement  iterative refinement of the solution of a linear system
 quadrature  nodes and weights for expectations under Gaussians: of functions with a feature, of smooth ones, quasi-random
 fingerprint hashes of rows and of whole data sets
 """

@@ -8,6 +8,7 @@ import numpy as np
 
 
 def dot(left: np.ndarray, x: np.ndarray) -> float:
+    """Return the inner product of two arrays of the same shape."""
     return float(np.sum(left * x))
 
 
@@ -20,30 +21,37 @@ def conjugate_gradients(
     first: np.ndarray | None = None,
     inner: Callable[[np.ndarray, np.ndarray], float] = dot,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return x with A x ≈ right, and the preconditioned residual that is left.
+    """Solve A x = right approximately.
 
     Parameters
     ----------
     right : ndarray
-        The right side b; any shape.
+        The right-hand side b, of any shape.
     product : callable
         x → A x.
     precondition : callable
-        residual → z, an approximation of A⁻¹ residual, symmetric and positive definite too.
+        residual → z ≈ A⁻¹ residual; this map must be symmetric and positive definite too.
     tol : float
-        Stop when residual · z has fallen to this part of its first value.
+        Stop when residual · z has fallen to this fraction of its first value.
     most : int
-        Largest number of steps, each one product and one preconditioning.
+        Maximum number of steps; each costs one product and one preconditioning.
     first : ndarray, optional
-        precondition(right), if it is known.
+        precondition(right), if already computed.
     inner : callable
-        (residual, x) → residual · x. Needed where an x carries more than the solution, such as K⁻¹ x beside x.
+        (residual, x) → residual · x. Needed if the arrays x contain more than the solution, such as K⁻¹ x next to x.
+
+    Returns
+    -------
+    x : ndarray
+        The approximate solution.
+    z : ndarray
+        The preconditioned residual at x.
     """
     z = direction = precondition(right) if first is None else first
     x, left = np.zeros_like(z), right
     size = start = inner(left, z)
     for _ in range(most):
-        if not size > tol * start:  # also when rounding has turned its sign
+        if not size > tol * start:  # also true if rounding has made it negative
             break
         curved = product(direction)
         share = size / inner(curved, direction)

@@ -1,7 +1,7 @@
-"""Fingerprints of data: one for a whole collection of values, or one for each row of a table.
+"""Fingerprints of data: one for a collection of values, or one for each row of a table.
 
-Equal values have equal fingerprints on every machine and in every version; different values have different ones but for
-a chance of 2^-64 a pair of rows, and of 2^-128 a pair of collections.
+Equal values have equal fingerprints on every machine and in every version. Different values have equal fingerprints with
+probability 2^-64 for a pair of rows, and 2^-128 for a pair of collections.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ SINGLE = 24  # binary digits of single precision
 
 
 def fingerprint(*parts: Any) -> str:
-    """Hexadecimal digest of arrays and of values that JSON can write, in this order.
+    """Return the hexadecimal digest of arrays and JSON-serialisable values, in this order.
 
-    Numeric arrays count by shape and by their values in double precision, other arrays by the text of their entries.
+    Numeric arrays enter with their shape and their values in double precision, other arrays with the text of their entries.
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -32,9 +32,18 @@ def fingerprint(*parts: Any) -> str:
 
 
 def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
-    """(n,) unsigned integers of 64 bits, one for each row of X (n, D); -0.0 equals 0.0, and every NaN equals every other.
+    """Return one 64-bit unsigned integer for each row.
 
-    With `bits`, values count as equal if they are equal when rounded to so many binary digits: 24 is single precision.
+    Parameters
+    ----------
+    X : array-like of shape (n, D)
+        The rows. -0.0 equals 0.0, and all NaN are equal.
+    bits : int, optional
+        Round the values to this many binary digits first; 24 is single precision.
+
+    Returns
+    -------
+    ndarray of shape (n,)
     """
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
@@ -46,10 +55,10 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
 
 
 def single_precision_fingerprints(X: Any) -> np.ndarray:
-    """(n,) row fingerprints by which training rows are recognised: rows that are equal in single precision have the same.
+    """Return fingerprints (n,) of the rows in single precision. They are used to recognise training rows.
 
-    A step of a pipeline that multiplies matrices may round a row differently in another batch, so that the last digits
-    must not count.
+    A pipeline step that multiplies matrices may round a row differently in another batch, so the last digits must not
+    matter.
     """
     return row_fingerprints(X, bits=SINGLE)
 
@@ -77,7 +86,7 @@ def _rounded(X: np.ndarray, bits: int | None) -> np.ndarray:
 
 
 def _canonical(X: np.ndarray) -> np.ndarray:
-    """The values in double precision, little-endian, one bit pattern for each value."""
+    """Return the values in double precision, little-endian, with one bit pattern per value."""
     values = np.ascontiguousarray(X, "<f8") + 0.0  # -0.0 + 0.0 is 0.0
     values[np.isnan(values)] = np.nan
     return values

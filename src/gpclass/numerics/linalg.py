@@ -1,10 +1,10 @@
-"""Cholesky factors for prior × sites, in place and triangle by triangle.
+"""Cholesky factors for prior × sites, computed in place on one triangle.
 
-Arrays are C-ordered with the lower triangle filled; LAPACK sees their transpose, Fortran-ordered with the upper one,
-so nothing is copied. What stands in the other triangle is never read.
+Arrays are C-ordered with the lower triangle filled. LAPACK receives their transpose, which is Fortran-ordered with the upper
+triangle filled, so nothing is copied. The other triangle is never read.
 
-All BLAS calls of the engines' loops go through SciPy: NumPy brings a BLAS of its own, with threads of its own, and two
-sets of threads that wait busily for each other cost more than all the arithmetic between two factorisations.
+All BLAS calls in the engines' loops go through SciPy. NumPy has a separate BLAS with separate threads, and two thread pools
+that busy-wait for each other cost more than all the arithmetic between two factorisations.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dsymv, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
-TRIANGLE_ROWS = 96  # rows handled at a time: small, so that little is wasted on the corners of the triangle
-HALVED = range(150, 450)  # sizes of triangles that are inverted by halves
-ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a corner that is above the diagonal
+TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
+HALVED = range(150, 450)  # sizes of triangles that are inverted recursively, by halves
+ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a diagonal block above the diagonal
 
 
 class NotPositiveDefinite(LinAlgError):
@@ -24,12 +24,15 @@ class NotPositiveDefinite(LinAlgError):
 
 
 def row_blocks(n: int):
-    """(i, j) of rows handled at a time. All who touch a triangle by blocks use these: what is outside of them is garbage."""
+    """Return the ranges (i, j) of row blocks.
+
+    All code that works on a triangle by blocks must use these ranges: entries outside of the blocks are undefined.
+    """
     return ((i, min(i + TRIANGLE_ROWS, n)) for i in range(0, n, TRIANGLE_ROWS))
 
 
 def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Lower triangle of I + diag(scale) K diag(scale)."""
+    """Return the lower triangle of I + diag(scale) K diag(scale)."""
     n = len(K)
     out = np.empty((n, n))
     for i, j in row_blocks(n):
@@ -40,7 +43,7 @@ def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """K x for symmetric K and a vector x, reading one triangle."""
+    """Return K x for symmetric K and a vector x. Only the lower triangle is read."""
     return dsymv(1.0, K.T, x)
 
 
@@ -54,7 +57,7 @@ def mirror_lower(A: np.ndarray) -> np.ndarray:
 
 
 def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Lower triangle of diag(scale) A diag(scale), in place."""
+    """Replace the lower triangle of A by that of diag(scale) A diag(scale), in place."""
     for i, j in row_blocks(len(A)):
         A[i:j, :j] *= scale[:j]
         A[i:j, :j] *= scale[i:j, None]
@@ -62,9 +65,9 @@ def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def invert_upper(U: np.ndarray) -> np.ndarray:
-    """U⁻¹ of an upper triangle in LAPACK's order, in place; what is below it stays as it is.
+    """Invert an upper triangular matrix in Fortran order, in place. Entries below the diagonal are not changed.
 
-    By halves at sizes where that runs faster than dtrtri by itself.
+    Recursive by halves at sizes where that is faster than one call of dtrtri.
     """
     n = len(U)
     if n not in HALVED:
@@ -78,9 +81,26 @@ def invert_upper(U: np.ndarray) -> np.ndarray:
 
 
 class Factor:
-    """Cholesky factor L of a symmetric matrix given by its lower triangle, which is overwritten.
+    """Cholesky factor L of a symmetric matrix.
 
-    The first request for the inverse turns L into L⁻¹ in place, so that one n×n array serves both.
+    The first method that needs L⁻¹ replaces L by it in place, so that one n×n array suffices for both.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        The matrix, of which the lower triangle is read. It is overwritten.
+    what : str, default="the matrix"
+        Name of the matrix in error messages.
+
+    Attributes
+    ----------
+    log_det : float
+        Log-determinant of A.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        If A is not positive definite, or has entries that are not finite.
     """
 
     def __init__(self, A: np.ndarray, what: str = "the matrix"):
@@ -101,24 +121,24 @@ class Factor:
             self._lower, self._inverted = invert_upper(self._lower.T).T, True
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
-        """L⁻¹ X for X (n,) or (n, m)."""
+        """Return L⁻¹ X for X (n,) or (n, m)."""
         return self._apply(X, transpose=False)
 
     def whiten_rows(self, X: np.ndarray) -> None:
-        """L⁻¹ Xᵀ for X (m, n) in C order, transposed and in place."""
+        """Replace X (m, n), in C order, by (L⁻¹ Xᵀ)ᵀ, in place."""
         apply = dtrmm if self._inverted else dtrsm
         apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
 
     def unwhiten(self, X: np.ndarray) -> np.ndarray:
-        """L⁻ᵀ X for X (n,) or (n, m)."""
+        """Return L⁻ᵀ X for X (n,) or (n, m)."""
         return self._apply(X, transpose=True)
 
     def solve(self, X: np.ndarray) -> np.ndarray:
-        """A⁻¹ X for X (n,) or (n, m)."""
+        """Return A⁻¹ X for X (n,) or (n, m)."""
         return self.unwhiten(self.whiten(X))
 
     def _apply(self, X, transpose):
-        # LAPACK holds U = Lᵀ, so applying L⁻¹ means the transpose of what is stored
+        # LAPACK sees U = Lᵀ, so L⁻¹ X needs the transpose of the stored matrix
         trans = 0 if transpose else 1
         if not self._inverted:
             return dtrtrs(self._lower.T, X, lower=0, trans=trans)[0]
@@ -127,7 +147,7 @@ class Factor:
         return dtrmm(1.0, self._lower.T, X, lower=0, trans_a=trans)
 
     def diag_inverse(self) -> np.ndarray:
-        """Diagonal of A⁻¹: squared column norms of L⁻¹."""
+        """Return the diagonal of A⁻¹: the squared column norms of L⁻¹."""
         self._invert()
         out = np.zeros(len(self._lower))
         for i, j in row_blocks(len(out)):
@@ -137,17 +157,17 @@ class Factor:
         return out
 
     def inverse_lower(self) -> np.ndarray:
-        """Lower triangle of A⁻¹, in a new array; the factor stays usable."""
+        """Return the lower triangle of A⁻¹ in a new array. The factor stays usable."""
         self._invert()
         return dlauum(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
 
     def into_inverse(self) -> np.ndarray:
-        """Lower triangle of A⁻¹ where the factor was: nothing is copied, and the factor is spent."""
+        """Return the lower triangle of A⁻¹ in the factor's array. Nothing is copied, and the factor becomes unusable."""
         self._invert()
         spent, self._lower = self._lower, np.empty((0, 0))
         return dlauum(spent.T, lower=0, overwrite_c=1)[0].T
 
     def inverse_root(self) -> np.ndarray:
-        """L⁻¹ with zeros above its diagonal, in a new array."""
+        """Return L⁻¹, with zeros above the diagonal, in a new array."""
         self._invert()
         return np.tril(self._lower)

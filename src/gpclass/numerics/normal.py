@@ -1,8 +1,8 @@
-"""The normal distribution in its far tails, and the logistic function written with it.
+"""Functions of the normal distribution that are accurate in the tails, and the logistic function as a mixture of probits.
 
-The logistic function is an exact scale mixture of probits, sig(f) = ∫ Φ(f/λ) q(λ) dλ with λ/2 of Kolmogorov's
-distribution (Stefanski 1991). The trapezoid rule in log λ makes of it a sum of two dozen probits, good to
-1e-14 for every f, so that each Gaussian integral of the logistic is a sum of closed forms with positive weights.
+The logistic function is an exact scale mixture of probits, sig(f) = ∫ Φ(f/λ) q(λ) dλ, where λ/2 has Kolmogorov's
+distribution (Stefanski 1991). The trapezoid rule in log λ turns it into a sum of about two dozen probits with an error below
+1e-14 for every f, so each Gaussian integral of the logistic function is a sum of closed forms with positive weights.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ SQRT_2_OVER_PI = np.sqrt(2 / np.pi)
 
 
 def hazard(z):
-    """N(z)/Φ(z): about -z far on the left, 0 far on the right."""
+    """Return N(z)/Φ(z): about -z for z << 0, and 0 for z >> 0."""
     # erfcx(-z/√2) = 2 Φ(z) exp(z²/2) overflows only where the ratio is 0 in double precision
     return SQRT_2_OVER_PI / erfcx(-SQRT_HALF * z)
 
 
 def hazard_curvature(z, ratio):
-    """ratio (z + ratio) for ratio = hazard(z), the negative curvature of log Φ: between 0 and 1 for every z."""
-    # far left z + ratio is the small difference of large numbers; there the series of Mills' ratio, off by 1e-13 at -100
+    """Return ratio (z + ratio) for ratio = hazard(z), the negative curvature of log Φ: between 0 and 1 for every z."""
+    # for z << 0 the sum z + ratio cancels; the series of Mills' ratio replaces it there, with an error of 1e-13 at -100
     near, far = ratio * (z + ratio), z < -100
     if not np.any(far):
         return near
@@ -33,15 +33,15 @@ def hazard_curvature(z, ratio):
 
 
 def log_ndtr_and_hazard(z):
-    """log Φ(z) and N(z)/Φ(z) from one special function; log Φ is good to 1e-14 absolute (not relative) for z > 5."""
-    one = z > 8.3  # Φ is one, and its hazard 4e-16, from here on
+    """Return log Φ(z) and N(z)/Φ(z) from one special function. For z > 5, log Φ has an absolute error of 1e-14."""
+    one = z > 8.3  # Φ rounds to one, and the hazard is below 4e-16
     z = np.where(one, 8.3, z)
     scaled = erfcx(-SQRT_HALF * z)
     return np.log(0.5 * scaled) - 0.5 * z * z, np.where(one, 0.0, SQRT_2_OVER_PI / scaled)
 
 
 def kolmogorov_density(x):
-    """Density of Kolmogorov's distribution, by whichever of its two theta series converges at once."""
+    """Return the density of Kolmogorov's distribution, from the faster converging one of its two theta series."""
     x = np.asarray(x, float)[:, None]
     j = np.arange(1, 9)
     odd2 = ((2 * j - 1) * np.pi) ** 2
@@ -51,7 +51,7 @@ def kolmogorov_density(x):
 
 
 def _logistic_mixture(step: float = 0.13):
-    # Beyond these limits the weights are under 1e-17; step: the trapezoid rule is off by 1e-15 (tests/numerics).
+    # beyond these limits the weights are below 1e-17; this step has an error of 1e-15 (tests/numerics)
     scale = np.exp(np.arange(np.log(0.33), np.log(10.0), step))
     weights = kolmogorov_density(scale / 2) * scale
     return scale**2, weights / weights.sum()

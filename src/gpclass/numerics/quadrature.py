@@ -2,11 +2,11 @@
 
 gaussian_nodes        one dimension, a function with a feature of unit width near a known point
 hermite_nodes         several dimensions, a smooth function: the product of Gauss–Hermite rules
-quasi_random_normal   several dimensions, many of them or a rough function
+quasi_random_normal   several dimensions, if they are many or the function is rough
 
-Fixed Gauss–Hermite rules fail where the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). So
-`gaussian_nodes` uses the trapezoid rule, exponentially accurate for analytic functions, in a variable adapted to both
-scales: u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, (f - mean)/sd otherwise.
+Fixed Gauss–Hermite rules fail if the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). So
+`gaussian_nodes` uses the trapezoid rule, which is exponentially accurate for analytic functions, in a variable that suits
+both scales: u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, and (f - mean)/sd otherwise.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import scipy
 from scipy.special import ndtri
 
 REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
-COVERED = 8.5  # the feature counts as covered when it is this many standard deviations off the mean, or less
-PLAIN_STEP = 0.5  # in standard deviations; log-sigmoids are analytic within 2.8: off by exp(-2π·2.8/(0.5·1.2)) = 2e-13
-# A Gaussian k standard deviations off the centre grows like exp(½ k² sin²b / cos 2b) on the line Im u = b < π/4; the
-# rule is off by the least over b of that times exp(-2π b / step): 1e-14 with this step, made smaller by 1 + 0.15 k
+COVERED = 8.5  # the Gaussian covers the feature if it is at most this many standard deviations from the mean
+# in standard deviations; log-sigmoids are analytic within 2.8, so the error is exp(-2π·2.8/(0.5·1.2)) = 2e-13
+PLAIN_STEP = 0.5
+# A Gaussian whose mean is k standard deviations from the centre grows like exp(½ k² sin²b / cos 2b) on the line
+# Im u = b < π/4. The error of the rule is the minimum over b of that times exp(-2π b / step): 1e-14 with this step
+# divided by 1 + 0.15 k
 SINH_STEP = 0.15
 SINH_SHRINK = 0.15
 SINH_SCALE = 3.0
@@ -29,10 +31,20 @@ WIDE = 1.2  # standard deviations (in units of the feature) from which the sinh 
 
 
 def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes (n, q) and weights (n, q) such that Σ_q weights g(nodes) = E[g(f)], f ~ N(mean, var).
+    """Return nodes and weights such that Σ_q weights g(nodes) = E[g(f)], f ~ N(mean, var).
 
-    `centre` is where g has its feature of unit width; away from it g may grow like a polynomial. Rows with a
-    wide Gaussian get the sinh rule, the others the plain one; both have q nodes, the number the widest row wants.
+    Rows with a wide Gaussian use the sinh rule, the others the plain one. Both have q nodes, enough for the widest row.
+
+    Parameters
+    ----------
+    mean, var : ndarray of shape (n,)
+        Means and variances; other shapes are allowed too.
+    centre : float, default=0.0
+        Where g has its feature of unit width. Elsewhere g may grow like a polynomial.
+
+    Returns
+    -------
+    nodes, weights : ndarray of shape (n, q)
     """
     mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
     sd = np.sqrt(var)
@@ -47,18 +59,18 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     q = int(np.max(np.ceil((u_high - u_low) / step), initial=1.0)) + 1
     step = (u_high - u_low) / (q - 1) if q > 1 else u_high - u_low
     u = u_low[..., None] + step[..., None] * np.arange(q)
-    # both rules in z = (f - mean)/sd, so that no digits are lost where sd << |mean|
+    # both rules use z = (f - mean)/sd, so that no digits are lost if sd << |mean|
     safe_sd = np.where(sd > 0, sd, 1.0)[..., None]
     capped = np.where(wide[..., None], u, 0.0)
     z = np.where(wide[..., None], (SINH_SCALE * np.sinh(capped) - offset[..., None]) / safe_sd, u)
     slope = np.where(wide[..., None], SINH_SCALE * np.cosh(capped) / safe_sd, 1.0)
     weights = np.exp(-0.5 * z * z) * slope
-    weights /= weights.sum(-1, keepdims=True)  # also removes the mass beyond REACH
+    weights /= weights.sum(-1, keepdims=True)  # also corrects for the mass beyond REACH
     return mean[..., None] + sd[..., None] * z, weights
 
 
 def hermite_nodes(count: int, dimension: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes (q, dimension) and log weights (q,) for expectations under N(0, I); `count` nodes in each dimension."""
+    """Return nodes (q, dimension) and log weights (q,) for expectations under N(0, I), with `count` nodes per dimension."""
     x, w = np.polynomial.hermite_e.hermegauss(count)
     index = np.indices((count,) * dimension).reshape(dimension, count**dimension).T
     return x[index], np.log(w / w.sum())[index].sum(1)
@@ -66,6 +78,6 @@ def hermite_nodes(count: int, dimension: int = 1) -> tuple[np.ndarray, np.ndarra
 
 @lru_cache(maxsize=16)
 def quasi_random_normal(count: int, dimension: int) -> np.ndarray:
-    """(count, dimension) standard normal points of equal weight, in pairs ±x: the same in every call and every run."""
+    """Return (count, dimension) quasi-random standard normal points in pairs ±x. They are the same in every call."""
     half = ndtri(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(count // 2))
     return np.concatenate([half, -half])

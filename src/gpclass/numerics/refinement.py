@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-SMALL = 1e-9  # residual, relative to the right side, that needs no refinement
+SMALL = 1e-9  # residual, relative to the right-hand side, that needs no refinement
 
 
 def refined(
@@ -16,21 +16,28 @@ def refined(
     check: Callable[[np.ndarray], tuple[np.ndarray, Any]],
     most: int = 6,
 ) -> tuple[np.ndarray, Any]:
-    """Return x with A x = right, as accurately as refinement can see, and what `check` found beside its residual.
+    """Return a solution x of A x = right, improved by iterative refinement, and the second result of `check` at x.
 
-    The answer is corrected by the solution for its own residual, until the residual is small or a correction does not halve
-    it. The best answer is returned.
+    Each correction is the solution for the current residual. The iteration stops when the residual is small or a correction
+    does not halve it. The x with the smallest residual is returned.
 
     Parameters
     ----------
     right : ndarray
-        The right side.
+        The right-hand side.
     solve : callable
-        right → x, with the rounding of a factorisation.
+        right → x, with the rounding error of a factorisation.
     check : callable
-        x → (right - A x, anything), with less rounding.
-    most : int
-        Largest number of corrections.
+        x → (right - A x, anything), with less rounding error.
+    most : int, default=6
+        Maximum number of corrections.
+
+    Returns
+    -------
+    x : ndarray
+        The solution.
+    found : object
+        The second result of `check` at x.
     """
 
     def checked(x):

@@ -1,7 +1,6 @@
-"""Covariances of latent functions of several classes that are products, cov(f_c(x), f_d(z)) = inputs(x, z) · classes(c, d),
-and differences between classes.
+"""Product covariances of several classes, cov(f_c(x), f_d(z)) = inputs(x, z) · classes(c, d), and contrasts of classes.
 
-Code that accepts arrays and `Separable` alike reads them with `inputs_of` and `classes_of`.
+Code that accepts both arrays and `Separable` reads them with `inputs_of` and `classes_of`.
 """
 
 from __future__ import annotations
@@ -14,19 +13,27 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Separable:
-    """The factors of K = inputs ⊗ classes, or derivatives in each of them."""
+    """The factors of K = inputs ⊗ classes, or the derivatives in each factor.
 
-    inputs: np.ndarray  # (n, n) among training points, (n, m) with others, (m,) variances
-    classes: np.ndarray  # (C, C)
+    Parameters
+    ----------
+    inputs : ndarray of shape (n, n), (n, m) or (m,)
+        Factor of the inputs: among training points, with other points, or variances.
+    classes : ndarray of shape (C, C)
+        Factor of the classes.
+    """
+
+    inputs: np.ndarray
+    classes: np.ndarray
 
 
 def inputs_of(value: Any) -> Any:
-    """Return the factor of the inputs, which is the value itself if it is an array."""
+    """Return the factor of the inputs. An array is returned as it is."""
     return value.inputs if isinstance(value, Separable) else value
 
 
 def classes_of(value: Any) -> np.ndarray | None:
-    """Return the factor (C, C) of the classes, or None if the value is an array: classes are then independent."""
+    """Return the factor (C, C) of the classes, or None for an array, which means independent classes."""
     return value.classes if isinstance(value, Separable) else None
 
 

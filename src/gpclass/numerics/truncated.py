@@ -1,4 +1,4 @@
-"""Exact draws from truncated and tilted Gaussians, vectorised, with no loop that can hang."""
+"""Exact draws from truncated and tilted Gaussians, vectorised, with a bounded number of iterations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-ROUNDS = 500  # of rejection below; each takes at least a third of what is left, so a draw not done by then has p < 1e-80
+ROUNDS = 500  # of rejection; each accepts with probability at least 1/3, so p < 1e-80 that a draw needs more
 
 
 def normal_below(limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A standard normal draw, given that it is below `limit`; right for limits of -1e6 as for +1e6."""
+    """Draw from the standard normal truncated to values below `limit`. Accurate for limits from -1e6 to +1e6."""
     limit = np.asarray(limit, float)
     # 1 - U is in (0, 1]: its logarithm is finite
     drawn = ndtri_exp(np.log1p(-rng.random(limit.shape)) + log_ndtr(limit))
@@ -23,11 +23,25 @@ def draw_log_concave(
     nodes: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """One draw from each of m log-concave densities on the real line.
+    """Draw once from each of m log-concave densities on the real line, by rejection from an exponential envelope.
 
-    `log_density(x, rows)` gives value and slope, (k, q), of the densities number `rows` (k,) at x (k, q). Tangents at
-    `nodes` (m, q), ascending and on both sides of the mode, make an exponential envelope; draws from it are accepted
-    with probability density/envelope until every row has one.
+    Parameters
+    ----------
+    log_density : callable
+        (x, rows) → value and slope, each (k, q), of the log densities with indices `rows` (k,) at x (k, q).
+    nodes : ndarray of shape (m, q)
+        Where tangents define the envelope: ascending, and on both sides of the mode.
+    rng : numpy.random.Generator
+        Random numbers.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Raises
+    ------
+    FloatingPointError
+        If a draw is rejected 500 times.
     """
     m = len(nodes)
     hull = _Hull(nodes, *log_density(nodes, np.arange(m)))
@@ -39,16 +53,16 @@ def draw_log_concave(
         left = left[~accept]
         if not len(left):
             return out
-    raise FloatingPointError("a draw from a log-concave density was refused too often: the density is not log-concave")
+    raise FloatingPointError("a draw from a log-concave density was rejected too often: the density is not log-concave")
 
 
 class _Hull:
-    """Piecewise exponential envelopes from tangents: between `edges`, log height = value + slope (x - node)."""
+    """Piecewise exponential envelopes from tangents: between two edges the log envelope is value + slope (x - node)."""
 
     def __init__(self, nodes, value, slope):
         self.nodes, self.value, self.slope = nodes, value, slope
         gap, fall = np.diff(nodes), slope[:, :-1] - slope[:, 1:]
-        # tangents of neighbours meet where value_k + s_k t = value_{k+1} + s_{k+1} (t - gap), t in [0, gap]
+        # neighbouring tangents intersect where value_k + s_k t = value_{k+1} + s_{k+1} (t - gap), t in [0, gap]
         with np.errstate(divide="ignore", invalid="ignore"):
             t = (np.diff(value) - slope[:, 1:] * gap) / fall
         t = np.where(fall > 1e-12 * (1 + np.abs(slope[:, 1:])), np.clip(t, 0, gap), 0.5 * gap)
@@ -69,15 +83,15 @@ class _Hull:
 
 
 def _exponential_mass(slope, a, b):
-    """∫_a^b exp(slope t) dt; a may be -inf where slope > 0, b may be inf where slope < 0."""
+    """Return ∫_a^b exp(slope t) dt; a may be -inf if slope > 0, b may be inf if slope < 0."""
     rate, share, flat = _pieces(slope, a, b)
     higher = np.where(slope > 0, b, a)
-    with np.errstate(invalid="ignore"):  # flat pieces may be infinitely wide where slope is 0; log-concavity excludes it
+    with np.errstate(invalid="ignore"):  # flat pieces of infinite width, which log-concavity excludes
         return np.where(flat, b - a, np.exp(np.where(flat, 0.0, slope * higher)) * share / rate)
 
 
 def _exponential_draw(slope, a, b, rng):
-    """A draw of density ∝ exp(slope t) on (a, b), as above."""
+    """Draw t with density ∝ exp(slope t) on (a, b); infinite limits as in `_exponential_mass`."""
     rate, share, flat = _pieces(slope, a, b)
     u = rng.random(slope.shape)
     from_higher_end = np.where(flat, u * np.where(flat, b - a, 0.0), -np.log1p(-u * share) / rate)
@@ -85,7 +99,7 @@ def _exponential_draw(slope, a, b, rng):
 
 
 def _pieces(slope, a, b):
-    """|slope|, the share of the exponential's mass that lies within b - a, and where the piece is as good as level."""
+    """Return |slope|, the fraction of the exponential's mass within b - a, and whether the piece is numerically flat."""
     rate, width = np.abs(slope), b - a
     flat = rate * np.where(np.isfinite(width), width, 1e300) < 1e-10
     rate = np.where(rate > 0, rate, 1.0)

@@ -1,17 +1,17 @@
-"""Gold standards: what approximations are measured against, on the user's own data.
+"""Samplers: reference results for the approximations, on the user's data.
 
-    HMC               Hamiltonian Monte Carlo on the whitened latent function, adapted in its warm-up
-    EllipticalSlice   nothing to tune
-    ScaledMetropolis  the simplest
+    HMC               Hamiltonian Monte Carlo on the whitened latent function, adapted in the warm-up
+    EllipticalSlice   elliptical slice sampling, without settings to tune
+    ScaledMetropolis  Metropolis-Hastings with proposals that keep the prior
     Gibbs             for Probit and MultinomialProbit, with auxiliary variables
 
-Each is an engine: `HMC().fit(K, y, likelihood)` gives `Draws`. Beside them, for the evidence,
+Each is an engine: `HMC().fit(K, y, likelihood)` returns `Draws`. Three functions estimate the evidence:
 
-    annealed_importance   from the prior or from an engine's posterior
-    importance_sampling   from a Student-t, where dimensions are few
-    orthant_evidence      probit models, exact to a tolerance
+    annealed_importance   annealed importance sampling, from the prior or from an engine's posterior
+    importance_sampling   from a Student-t proposal, for few dimensions
+    orthant_evidence      for probit models, with a standard error
 
-and `audit`, which puts an approximation beside them and says how far it can be trusted.
+`audit` compares an approximation with these and reports its errors.
 """
 
 from .annealing import AnnealedEvidence, annealed_importance

@@ -1,9 +1,9 @@
 """Annealed importance sampling: log Z along a path of temperatures from a Gaussian to the posterior.
 
-At inverse temperature t the path stands at q(f) [p(y | f) N(f | 0, K) / q(f)]^t, with q the prior or an engine's posterior.
-Many runs go down it together as columns of one matrix, moved by Hamiltonian steps; a pilot population goes first and
-sets the temperatures, so that the log weights spread by the same amount in every step, and the steps' sizes and scales.
-The main runs then use these as they are: their weights are unbiased for Z, however rough the pilot was.
+The density at inverse temperature t is q(f) [p(y | f) N(f | 0, K) / q(f)]^t, with q the prior or an engine's posterior. All
+runs are columns of one matrix and move by Hamiltonian steps. A pilot population first sets the temperatures, so that every
+step adds the same variance to the log weights, and the step sizes and scales. The main runs keep these fixed, so their
+weights are unbiased for Z, even if the pilot was inaccurate.
 
 [NR] Nickisch & Rasmussen 2008, section 10.   [N] Neal 2001, Annealed importance sampling.
 """
@@ -24,28 +24,48 @@ from .reference import Reference
 from .shared_noise import smooth_target
 from .target import generator
 
-LEAPFROGS = 5  # per temperature
-ACCEPTANCE = 0.75  # aimed at by the pilot
-PILOT_MOVES = 4  # per temperature of the pilot
-FAR = 3.0  # nats between log Z and the mean log weight: Gaussian log weights of that spread leave 0.2 % of runs effective
-PILOT_STEPS = 2000  # temperatures of the pilot, at most
+LEAPFROGS = 5  # leapfrog steps per temperature
+ACCEPTANCE = 0.75  # acceptance rate to which the pilot adapts the step size
+PILOT_MOVES = 4  # trajectories per temperature of the pilot
+FAR = 3.0  # nats between log Z and the mean log weight; with Gaussian log weights, 0.2 % of the runs are then effective
+PILOT_STEPS = 2000  # maximum number of temperatures of the pilot
 
 
 @dataclass(frozen=True)
 class AnnealedEvidence:
-    """log Z by annealed importance sampling."""
+    """Estimate of log Z by annealed importance sampling.
 
-    log_evidence: float  # log of the mean weight
-    standard_error: float  # of log_evidence
-    thermodynamic: float  # mean log weight: thermodynamic integration, below log Z on average
-    log_weights: np.ndarray  # (runs,)
-    temperatures: np.ndarray  # (steps + 1,) inverse temperatures, from 0 to 1
-    acceptance: float  # share of the Hamiltonian steps accepted
-    latent: np.ndarray  # (runs, n) or (runs, n, C) final states: draws from the posterior, with the weights above
+    Attributes
+    ----------
+    log_evidence : float
+        Log of the mean weight.
+    standard_error : float
+        Standard error of `log_evidence`.
+    thermodynamic : float
+        Mean log weight (thermodynamic integration); below log Z on average.
+    log_weights : ndarray of shape (runs,)
+        Log weights of the runs.
+    temperatures : ndarray of shape (steps + 1,)
+        Inverse temperatures, from 0 to 1.
+    acceptance : float
+        Fraction of accepted Hamiltonian trajectories.
+    latent : ndarray of shape (runs, n) or (runs, n, C)
+        Final states: draws from the posterior with the weights above.
+    effective_runs : float
+        Effective number of runs, (Σ w)² / Σ w².
+    """
+
+    log_evidence: float
+    standard_error: float
+    thermodynamic: float
+    log_weights: np.ndarray
+    temperatures: np.ndarray
+    acceptance: float
+    latent: np.ndarray
 
     @property
     def effective_runs(self) -> float:
-        """Runs that carry the estimate: (Σ w)² / Σ w²."""
+        """Effective number of runs, (Σ w)² / Σ w²."""
         w = np.exp(self.log_weights - self.log_weights.max())
         return float(w.sum() ** 2 / np.sum(w**2))
 
@@ -68,9 +88,32 @@ def annealed_importance(
     random_state: Any = None,
     verbose: int = 0,
 ) -> AnnealedEvidence:
-    """log Z = log ∫ N(f | 0, K) p(y | f) df by annealing from the prior, or from `start`, an engine's fit. [NR] 10.2
+    """Estimate log Z = log ∫ N(f | 0, K) p(y | f) df by annealed importance sampling. [NR] 10.2
 
-    Ctrl-C ends the program: a path walked half way says nothing about Z.
+    Ctrl-C raises KeyboardInterrupt, because incomplete runs give no estimate of Z.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n) or (C, n, n)
+        Prior covariance, or one per class.
+    y : ndarray of shape (n,)
+        Labels as the likelihood takes them.
+    likelihood : Likelihood
+        A likelihood with `log_prob`.
+    start : Fit, optional
+        An engine's fit, whose posterior is the start of the path. By default the prior.
+    n_runs : int, default=32
+        Number of runs.
+    n_temperatures : int, default=1000
+        Number of steps from the start to the posterior.
+    random_state : int, Generator, RandomState or None, optional
+        Seed or source of random numbers.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    AnnealedEvidence
     """
     for name, value, least in (("n_runs", n_runs, 2), ("n_temperatures", n_temperatures, 1)):
         if not isinstance(value, Integral) or value < least:
@@ -101,7 +144,7 @@ def _summary(log_weights, temperatures, acceptance, F):
     spread_out = result.log_evidence - result.thermodynamic > FAR
     if spread_out or result.effective_runs < min(5, 0.5 * len(w)):
         warnings.warn(
-            f"annealed_importance: {result.effective_runs:.1f} of {len(w)} runs carry the estimate of log Z; its error may "
+            f"annealed_importance: only {result.effective_runs:.1f} of {len(w)} runs are effective; the error of log Z may "
             f"be larger than stated. Raise n_temperatures ({len(temperatures) - 1}) or n_runs, or start from an EP fit.",
             UserWarning,
             stacklevel=3,
@@ -121,19 +164,19 @@ class _TemperaturePath:
         return self._state(self.rng.standard_normal((C, rank, runs)))
 
     def _state(self, x):
-        """x, log ratio (R,) and its gradient in x."""
+        """Return x, the log ratio (R,) and its gradient in x."""
         value, slope = self.reference.log_ratio_slope(self.reference.latent(x))
         return x, value, np.matmul(self._transposed, slope)
 
     def move(self, state, t, epsilon, scale2):
-        """One trajectory at inverse temperature t; the new state, and the chances of acceptance (R,)."""
+        """Return the state after one trajectory at inverse temperature t, and the acceptance probabilities (R,)."""
         x, value, slope = state
         momentum = self.rng.standard_normal(x.shape) / np.sqrt(scale2)
         before = self._energy(x, value, momentum, t, scale2)
-        epsilon = epsilon * self.rng.uniform(0.7, 1.0)  # so that no coordinate turns a full circle every time
+        epsilon = epsilon * self.rng.uniform(0.7, 1.0)  # random, so that no coordinate returns to its start every time
         new = state
         momentum = momentum + 0.5 * epsilon * (t * slope - x)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trajectory that ran away is refused
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a diverged trajectory is rejected
             for i in range(LEAPFROGS):
                 new = self._state(new[0] + epsilon * scale2 * momentum)
                 momentum = momentum + (1.0 if i < LEAPFROGS - 1 else 0.5) * epsilon * (t * new[2] - new[0])
@@ -149,7 +192,7 @@ class _TemperaturePath:
 
 @dataclass(frozen=True)
 class _Schedule:
-    """Temperatures of the main runs, and step sizes and scales of the pilot's temperature next to each."""
+    """Temperatures of the main runs, and the step size and scales of the nearest pilot temperature for each."""
 
     temperatures: np.ndarray
     nearest: np.ndarray
@@ -158,7 +201,10 @@ class _Schedule:
 
 
 def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
-    """A population that is resampled on its way from t = 0 to 1, in steps that change its log weights by one or less."""
+    """Run a population with resampling from t = 0 to 1, and return the schedule of the main runs.
+
+    In each step the standard deviation of the log weights is at most one.
+    """
     state = path.begin(runs)
     t, epsilon = 0.0, 1.0 / LEAPFROGS
     scale2 = np.ones((*state[0].shape[:2], 1))
@@ -184,7 +230,7 @@ def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
             state = _resampled(state, gain * state[1], path.rng)
             t = min(t + gain, 1.0) if t + gain < 1 - 1e-12 else 1.0
             bar.update(gain)
-    # even steps: dt × spread(t) the same everywhere
+    # equal steps: dt × spread(t) is constant
     lengths = np.concatenate([[0.0], np.cumsum(np.diff(stops) * 0.5 * (np.array(spreads)[1:] + np.array(spreads)[:-1]))])
     temperatures = np.interp(np.linspace(0, lengths[-1], n_temperatures + 1), lengths, stops)
     temperatures[0], temperatures[-1] = 0.0, 1.0
@@ -193,7 +239,7 @@ def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
 
 
 def _resampled(state, log_weights, rng):
-    """Systematic resampling of columns."""
+    """Return columns chosen by systematic resampling."""
     w = np.exp(log_weights - log_weights.max())
     places = (np.arange(len(w)) + rng.random()) / len(w)
     pick = np.minimum(np.searchsorted(np.cumsum(w) / w.sum(), places), len(w) - 1)
@@ -201,7 +247,10 @@ def _resampled(state, log_weights, rng):
 
 
 def _anneal(path, schedule, runs, verbose):
-    """[NR] 10.3: f of each step is drawn at the temperature before it."""
+    """Return log weights, final states and the acceptance rate of the main runs.
+
+    Each weight factor uses the f drawn at the previous temperature. [NR] 10.3
+    """
     state = path.begin(runs)
     log_weights, accepted = np.zeros(runs), 0.0
     steps = tqdm(np.diff(schedule.temperatures), desc="AIS", disable=not verbose)

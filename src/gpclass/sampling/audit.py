@@ -1,4 +1,4 @@
-"""How good is an approximation on this very data? Its answers beside those of samplers.
+"""Errors of an approximation on given data, measured by comparison with samplers.
 
 [NR] Nickisch & Rasmussen 2008: KL(q‖p) = log Z - log Z_B (eq. 9 and the lines after it).
 """
@@ -22,38 +22,69 @@ from .orthant import orthant_evidence
 from .reference import Reference
 from .target import Target, generator
 
-ORTHANT = 300  # dimensions up to which a probit model's evidence is taken from its orthant probability
-PROPOSALS = 4000  # draws of the approximation, for the Pareto shape of its weights
-ENOUGH = 1000  # effective draws of HMC: means are good to 0.03 standard deviations, class probabilities to 0.005 as a rule
-GOOD, FAIR = 0.02, 0.05  # largest errors of a class probability
+ORTHANT = 300  # maximum dimension for which the evidence of a probit model is computed as an orthant probability
+PROPOSALS = 4000  # draws from the approximation, for the Pareto shape of the weights
+ENOUGH = 1000  # effective draws of HMC; errors: means 0.03 standard deviations, class probabilities about 0.005
+GOOD, FAIR = 0.02, 0.05  # largest errors of a class probability for these grades
 
 
 @dataclass(frozen=True)
 class Audit:
-    """An approximation beside the truth as samplers see it. Differences are approximation minus truth."""
+    """Comparison of an approximation with sampling. Errors are approximation minus sampling.
+
+    Attributes
+    ----------
+    engine, likelihood : str
+        Class names.
+    n_points : int
+        Number of training rows.
+    log_evidence : float
+        The engine's log evidence.
+    bound : float or None
+        Jensen's bound of the engine's posterior, or None if the likelihood has no `expected_log_prob`.
+    sampled_log_evidence, sampled_error : float
+        The sampled log evidence and its standard error.
+    evidence_method : str
+        How the evidence was sampled.
+    mean_error_max, mean_error_mean : float
+        Errors of the marginal means at the training points, in posterior standard deviations.
+    mean_noise : float
+        The part of `mean_error_mean` that is expected from sampling alone.
+    sd_error_max, sd_error_mean : float
+        Relative errors of the marginal standard deviations.
+    probability_error_max, probability_error_mean : float
+        Errors of the class probabilities.
+    probability_noise : float
+        Largest standard error of the sampler's class probabilities.
+    pareto_k : float or None
+        Pareto shape of the weights posterior / approximation.
+    r_hat, effective_draws : float
+        Largest R-hat and smallest number of effective draws of the sampler.
+    """
 
     engine: str
     likelihood: str
     n_points: int
-    log_evidence: float  # the engine's
-    bound: float | None  # Jensen's, of the engine's posterior
+    log_evidence: float
+    bound: float | None
     sampled_log_evidence: float
-    sampled_error: float  # its standard error
+    sampled_error: float
     evidence_method: str
-    mean_error_max: float  # of marginal means at the training points, in posterior standard deviations
+    mean_error_max: float
     mean_error_mean: float
-    mean_noise: float  # what sampling alone would make of mean_error_mean
-    sd_error_max: float  # of marginal standard deviations, relative
+    mean_noise: float
+    sd_error_max: float
     sd_error_mean: float
-    probability_error_max: float  # of class probabilities
+    probability_error_max: float
     probability_error_mean: float
-    probability_noise: float  # largest standard error of the sampler's class probabilities
-    pareto_k: float | None  # of the weights posterior / approximation
+    probability_noise: float
+    pareto_k: float | None
     r_hat: float
     effective_draws: float
 
     @property
     def evidence_error(self) -> float:
+        """Error of the engine's log evidence, in nats."""
         return self.log_evidence - self.sampled_log_evidence
 
     @property
@@ -63,14 +94,14 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The conclusion in one sentence."""
         if not self.r_hat < HIGH_R_HAT:
-            return "the sampler itself has not converged: give it more draws before judging"
+            return "no conclusion, because the sampler has not converged: raise its number of draws"
         worst = self.probability_error_max
         if worst <= GOOD + 2 * self.probability_noise:
             grade = "class probabilities can be trusted"
         elif worst <= FAIR + 2 * self.probability_noise:
-            grade = "class probabilities are fair, off by a few percent in places"
+            grade = "class probabilities have errors of a few percent in places"
         else:
             grade = "do not trust class probabilities"
         gap = abs(self.evidence_error)
@@ -80,7 +111,7 @@ class Audit:
         return f"{grade}; {evidence}"
 
     def rows(self) -> list[tuple[str, float | None, float | None, str]]:
-        """(quantity, value, sampling error, remark), as in `to_frame` and in print."""
+        """Return tuples (quantity, value, sampling error, remark), as shown by `to_frame` and `print`."""
         return [
             ("log evidence", self.log_evidence, None, f"by {self.engine}"),
             ("log evidence, sampled", self.sampled_log_evidence, self.sampled_error, self.evidence_method),
@@ -99,7 +130,7 @@ class Audit:
         ]
 
     def to_frame(self):
-        """The same as a pandas DataFrame, one row per quantity."""
+        """Return the results as a pandas DataFrame with one row per quantity."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -124,13 +155,29 @@ def audit(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> Audit:
-    """Compare an engine's fit, or a fitted GPClassifier (also at the end of a Pipeline), with samplers on the same data and
-    hyperparameters.
+    """Compare a fit with samplers on the same data and hyperparameters.
 
-    Class probabilities are compared at the training points, or for a classifier at the rows of `X` if these are given.
-    `sampler` draws from the posterior (HMC by default). The evidence comes from an orthant probability for probit models
-    of up to 300 dimensions, else from `n_temperatures` steps of annealed importance sampling, from the fit itself where its
-    Pareto k is good and from the prior where it is not.
+    The evidence is an orthant probability for probit models of up to 300 dimensions. Otherwise it is estimated by annealed
+    importance sampling, which starts from the fit if its Pareto k is good and from the prior if not.
+
+    Parameters
+    ----------
+    posterior : Fit, GPClassifier or Pipeline
+        An engine's fit, a fitted classifier, or a pipeline that ends with one.
+    X : array-like of shape (m, D), optional
+        Rows at which class probabilities are compared, for a classifier. By default the training rows.
+    sampler : Sampler, optional
+        Draws from the posterior. By default HMC.
+    n_temperatures : int, default=1000
+        Number of steps of annealed importance sampling.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed or source of random numbers.
+    verbose : int, default=0
+        1 shows progress bars.
+
+    Returns
+    -------
+    Audit
     """
     if isinstance(posterior, sklearn.pipeline.Pipeline):
         X = X if X is None or len(posterior) == 1 else posterior[:-1].transform(X)
@@ -142,14 +189,14 @@ def audit(
     if sampler is None:
         sampler = HMC(n_draws=1000, n_warmup=300, enough=ENOUGH, random_state=rng, verbose=verbose)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict says so
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict reports it
         draws = sampler.fit(K, fit.y, fit.likelihood)
     shape = _weights_shape(K, fit, rng)
     log_z, error, method = _evidence(K, fit, shape, n_temperatures, rng, verbose)
     p, noise = _sampled_probabilities(draws, Ks, kd)
     gap = np.abs(np.exp(fit.log_class_probabilities(Ks, kd)) - p)
     sd, draws_sd = np.sqrt(fit.var), np.sqrt(draws.var)
-    random = draws_sd > 0  # where the prior has no variance the posterior has none
+    random = draws_sd > 0  # prior variance zero means posterior variance zero
     unit = np.where(random, draws_sd, 1.0)
     shift, stretch = np.abs(fit.mean - draws.mean) / unit, np.where(random, np.abs(sd / unit - 1), 0.0)
     return Audit(
@@ -176,21 +223,21 @@ def audit(
 
 
 def _subject(posterior):
-    """Fit, kernel and training inputs; the last two are None for a bare fit."""
+    """Return fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
         n, engine = len(posterior.row_fingerprints_), posterior.inference_
         if engine.design != "all rows":
             raise TypeError(
-                "audit compares posteriors of all latent values, but that of "
-                f"{type(engine).__name__} rests on {inputs.shape[-2]} inputs for {n} training rows"
+                "audit needs a posterior of the latent values of all rows, but that of "
+                f"{type(engine).__name__} has {inputs.shape[-2]} inputs for {n} training rows"
             )
     else:
         fit, kernel, inputs = posterior, None, None
     if not (hasattr(fit, "posterior") and hasattr(fit, "log_class_probabilities")):
         raise TypeError(
             f"audit takes the fit of an engine, or a fitted GPClassifier that has one, but got {type(posterior).__name__}"
-            + (" fitted by sampling: samples are what audits compare with" if fit is not posterior else "")
+            + (" fitted by sampling, which is what audit compares with" if fit is not posterior else "")
         )
     return fit, kernel, inputs
 
@@ -199,7 +246,7 @@ def _where(K, kernel, inputs, X):
     if X is None:
         return K, np.diagonal(K).copy()
     if kernel is None:
-        raise ValueError("X can be given with a fitted GPClassifier only: a bare fit does not know its kernel")
+        raise ValueError("X needs a fitted GPClassifier: a bare fit has no kernel")
     X = np.asarray(X, float)
     if X.ndim != 2 or X.shape[1] != inputs.shape[1]:
         raise ValueError(f"X must have {inputs.shape[1]} columns, but has shape {X.shape}")
@@ -211,7 +258,7 @@ def _evidence(K, fit, shape, n_temperatures, rng, verbose):
     if fit.likelihood.offers("orthant") and dimensions <= ORTHANT:
         exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng, verbose=verbose)
         return exact.log_evidence, exact.standard_error, "orthant probability"
-    # from a posterior that is far off the way is longer than from the prior
+    # the path from an inaccurate posterior is longer than that from the prior
     start, name = (fit, type(fit.engine).__name__) if shape is not None and shape < HIGH_K else (None, "the prior")
     annealed = annealed_importance(
         K, fit.y, fit.likelihood, start, n_temperatures=n_temperatures, random_state=rng, verbose=verbose
@@ -224,7 +271,7 @@ def _has_sites(fit):
 
 
 def _sampled_probabilities(draws, Ks, kd):
-    """(m, C) class probabilities of the sampler, and the largest standard error, from the spread of half chains."""
+    """Return the sampler's class probabilities (m, C) and their largest standard error, from the spread of half chains."""
     parts = max(2, 2 * draws.n_chains)
     means, noises = [], []
     for p in draws._per_draw(Ks, kd):
@@ -235,7 +282,7 @@ def _sampled_probabilities(draws, Ks, kd):
 
 
 def _weights_shape(K, fit, rng):
-    """Pareto k̂ of posterior over approximation, at draws of the approximation."""
+    """Return the Pareto k̂ of posterior / approximation at draws from the approximation."""
     if not _has_sites(fit):
         return None
     target = Target(Prior.of(K), fit.y, fit.likelihood)

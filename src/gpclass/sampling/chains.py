@@ -1,6 +1,7 @@
-"""The one loop that every sampler runs: warm-up, drawing, interruption, resumption.
+"""The loop that all samplers share: warm-up, drawing, interruption, resumption.
 
-A sampler is its settings and a way to begin a `Walk`; a walk is the state of all chains, moved together as columns.
+A sampler consists of its settings and a method that creates a `Walk`. A walk is the state of all chains, which move together
+as columns.
 """
 
 from __future__ import annotations
@@ -23,65 +24,99 @@ from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
 
-OFTEN, SELDOM = 0.1, 5.0  # seconds between two looks of the progress bar: on a terminal, and in a log file
-LOOK = 50  # draws between two looks at whether there are enough
+OFTEN, SELDOM = 0.1, 5.0  # seconds between two updates of the progress bar: on a terminal, and in a log file
+LOOK = 50  # draws between two checks whether there are enough
 
 
 class Walk(ABC):
-    """R chains at (C, n, R) latent values, with their log likelihoods (R,)."""
+    """The state of R chains: latent values (C, n, R) and log likelihoods (R,)."""
 
     def __init__(self, target: Target, F: np.ndarray, rng: np.random.Generator):
         self.target, self.rng = target, rng
         self.F, self.log_likelihood = F, target.log_likelihood(F)
-        self.tried = 0  # steps since the warm-up
-        self.moved = np.zeros(F.shape[2])  # accepted share of them, summed
+        self.tried = 0  # steps after the warm-up
+        self.moved = np.zeros(F.shape[2])  # sum of their acceptance probabilities
 
     @abstractmethod
     def step(self) -> np.ndarray:
-        """One transition of every chain; (R,) the shares accepted."""
+        """Move every chain once and return the acceptance probabilities (R,)."""
 
     def warm_up(self, done: float, accepted: np.ndarray) -> None:  # noqa: B027
-        """Called after each step of the warm-up, of which the share `done` is over: adapt what can be adapted."""
+        """Adapt the walk. Called after each step of the warm-up, of which the fraction `done` is complete."""
 
     def new_prior(self, target: Target) -> None:
-        """The same latent values under another prior, as when hyperparameters move."""
+        """Keep the latent values but change the prior, as when hyperparameters move."""
         self.target = target
         self.log_likelihood = target.log_likelihood(self.F)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(Engine, ABC):
-    """Settings that all samplers share."""
+    """Base class of samplers.
 
-    n_draws: int = 1000  # kept, of each chain
-    n_warmup: int = 500  # steps that adapt the sampler and are thrown away
+    Parameters
+    ----------
+    n_draws : int, default=1000
+        Number of draws kept per chain.
+    n_warmup : int, default=500
+        Number of steps that adapt the sampler and are discarded.
+    n_chains : int, default=4
+        Number of chains.
+    thin : int, default=1
+        Number of steps per draw.
+    enough : float, optional
+        Stop early after this many effective draws, see `Draws.suffice`. By default all draws are made.
+    sample_hyper : bool, default=False
+        Whether GPClassifier samples the hyperparameters too.
+    random_state : int, Generator, RandomState or None, optional
+        Seed or source of random numbers.
+    verbose : int, default=0
+        1 shows a progress bar.
+    """
+
+    n_draws: int = 1000
+    n_warmup: int = 500
     n_chains: int = 4
-    thin: int = 1  # steps per draw
-    enough: float | None = None  # effective draws (see `Draws.suffice`) after which drawing stops early; None: never early
-    sample_hyper: bool = False  # GPClassifier: sample the hyperparameters too
+    thin: int = 1
+    enough: float | None = None
+    sample_hyper: bool = False
     random_state: Any = None
-    verbose: int = 0  # 1 shows a progress bar
+    verbose: int = 0
 
     needs: ClassVar[tuple[str, ...]] = ("log_prob",)
     latents: ClassVar[str] = "any"
     draws: ClassVar[bool] = True
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "softmax", "multinomial-probit")
-    latent_steps: ClassVar[int] = 1  # between two moves of the hyperparameters
+    latent_steps: ClassVar[int] = 1  # steps of the latent values between two moves of the hyperparameters
 
     def target(self, K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
-        """The problem in the coordinates that the sampler moves in."""
+        """Return the problem in the coordinates in which the sampler moves."""
         return Target.of(K, y, likelihood)
 
     @abstractmethod
     def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
-        """A walk from the latent values F (C, n, R); `prior_moves` if new priors will come in between."""
+        """Return a walk from the latent values F (C, n, R). `prior_moves` says whether the prior will change."""
 
     def fit(self, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any = None) -> Draws:
-        """Draw from p(f | y) ∝ N(f | 0, K) p(y | f). K (n, n), or (C, n, n) with one matrix per class.
+        """Draw from p(f | y) ∝ N(f | 0, K) p(y | f).
 
-        `start`: earlier draws, which are continued as if they had never stopped (and are part of the answer); or an
-        engine's fit, whose Gaussian posterior gives the first states. By default these come from the prior. Ctrl-C ends
-        the drawing early with what there is.
+        Ctrl-C ends the drawing early and returns the draws made so far.
+
+        Parameters
+        ----------
+        K : ndarray of shape (n, n) or (C, n, n)
+            Prior covariance, or one per class.
+        y : ndarray of shape (n,)
+            Labels as the likelihood takes them.
+        likelihood : Likelihood
+            A likelihood with the methods in `needs`.
+        start : Draws or Fit, optional
+            Earlier draws, which are continued without a new warm-up and included in the result; or an engine's fit, whose
+            Gaussian posterior gives the first states. By default the first states are drawn from the prior.
+
+        Returns
+        -------
+        Draws
         """
         self.check_settings()
         self.check_likelihood(likelihood)
@@ -98,26 +133,36 @@ class Sampler(Engine, ABC):
         return Draws.made(self, walk, latent, log_likelihood, earlier)
 
     def fit_hyper(self, objective: Any, start: Any = None) -> Draws:
-        """Draw hyperparameters and latent values of `objective` (a `gpclass.learning.Objective`) under its priors.
+        """Draw hyperparameters and latent values.
 
-        `start`: earlier draws of the same, which are continued.
+        Parameters
+        ----------
+        objective : gpclass.learning.Objective
+            The problem and the priors of its hyperparameters.
+        start : HyperDraws, optional
+            Earlier draws of the same problem, which are continued.
+
+        Returns
+        -------
+        HyperDraws
         """
-        from .hyper import draw_with_hyper  # which needs this class
+        from .hyper import draw_with_hyper  # hyper imports this module
 
         self.check_settings()
         return draw_with_hyper(self, objective, start)
 
     def restore(self, K: np.ndarray, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Draws:
-        """The draws that `Draws.state` was taken of: they predict, but cannot be continued."""
+        """Return the draws of a saved `Draws.state`. They can predict, but cannot be continued."""
         return Draws.restored(self, y, likelihood, state, whitening=self.target(K, y, likelihood).problem.prior)
 
     def restore_hyper(self, objective: Any, state: Mapping[str, Any]) -> Draws:
-        """The same for draws of hyperparameters, whose kernels are those of `objective`."""
-        from .hyper import HyperDraws  # which needs this class
+        """Return the draws with hyperparameters of a saved `Draws.state`, whose kernels are those of `objective`."""
+        from .hyper import HyperDraws  # hyper imports this module
 
         return HyperDraws.restored(self, objective.y, objective.likelihood, state, objective=objective)
 
     def check_settings(self) -> None:
+        """Raise a ValueError if a setting is invalid."""
         for name, least in (("n_draws", 1), ("n_warmup", 0), ("n_chains", 1), ("thin", 1)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or value < least:
@@ -126,13 +171,15 @@ class Sampler(Engine, ABC):
             raise ValueError(f"enough must be a positive number of effective draws, or None, but is {self.enough!r}")
 
     def check_same(self, start: Draws) -> None:
-        """Whether earlier draws are this sampler's to continue."""
+        """Raise a ValueError if this sampler cannot continue earlier draws."""
         if type(start.sampler) is not type(self) or start.n_chains != self.n_chains:
-            raise ValueError(f"start was drawn by {start.sampler!r}: only the same sampler and number of chains can go on")
+            raise ValueError(
+                f"start was drawn by {start.sampler!r}: only the same sampler with the same number of chains can continue it"
+            )
 
     def _resumed(self, start, K, y, likelihood):
         if start.walk is None or start.theta is not None:
-            raise TypeError("only draws of latent values alone can be continued; these have no state to go on from")
+            raise TypeError("fit can continue only draws of latent values without hyperparameters, and with their state")
         self.check_same(start)
         if not np.array_equal(start.y, y):
             raise ValueError("start was drawn for other labels")
@@ -141,7 +188,7 @@ class Sampler(Engine, ABC):
         before = start.prior.covariance
         if not np.allclose(before, K, rtol=1e-6, atol=1e-8 * np.abs(before).max()):
             raise ValueError("start was drawn under another K")
-        return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
+        return copy.deepcopy(start.walk)  # so that the earlier draws do not change
 
     def _warm_up(self, walk, bar):
         for i in range(self.n_warmup):
@@ -171,11 +218,11 @@ class Sampler(Engine, ABC):
         return latent[:done], log_likelihood[:done]
 
     def is_enough(self, draws: Draws) -> bool:
-        """Whether drawing may stop here."""
+        """Return whether drawing may stop."""
         return self.enough is not None and draws.suffice(self.enough)
 
     def progress(self, n_warmup: int, what: str = "") -> Any:
-        """A progress bar of the whole run with an estimate of the time left, which `enough` can only shorten."""
+        """Return a progress bar for all draws. With `enough` the run may end earlier than it shows."""
         return tqdm(
             total=n_warmup + self.n_draws,
             desc=f"{type(self).__name__}{what}, {n_warmup} steps of warm-up"
@@ -186,7 +233,7 @@ class Sampler(Engine, ABC):
 
 
 def first_states(target: Target, start: Any, n_chains: int, rng: np.random.Generator) -> np.ndarray:
-    """(C, n, R) draws of the prior, or of the Gaussian posterior of an engine's fit."""
+    """Return draws (C, n, R) from the prior, or from the Gaussian posterior of an engine's fit."""
     C, rank = target.shape
     Z = rng.standard_normal((C, rank, n_chains))
     if start is None:

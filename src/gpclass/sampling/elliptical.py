@@ -1,4 +1,4 @@
-"""Elliptical slice sampling: nothing to tune. (The warm-up shortens the first bracket, which saves evaluations.)
+"""Elliptical slice sampling, which has no settings to tune. The warm-up shortens the first bracket to save evaluations.
 
 [MAM] Murray, Adams & MacKay 2010, Elliptical slice sampling.
 """
@@ -13,15 +13,18 @@ import numpy as np
 from .chains import Sampler, Walk
 from .target import Target
 
-AHEAD = 128  # columns of the prior drawn by one matrix product
-HALVINGS = 200  # of the bracket; 2⁻²⁰⁰ of a turn is no move at all
-WIDER = 5.0  # the first bracket over the usual turn; a slice of which that is the mean distance is 4 long
-AVERAGED_TURNS = 100  # turns over which the usual one is averaged
+AHEAD = 128  # prior draws computed by one matrix product
+HALVINGS = 200  # maximum number of reductions of the bracket; 2⁻²⁰⁰ of a turn is no move
+WIDER = 5.0  # first bracket divided by the average angle; a slice of length 4 has an average distance of 1
+AVERAGED_TURNS = 100  # number of angles in the average
 
 
 @dataclass(frozen=True, kw_only=True)
 class EllipticalSlice(Sampler):
-    """Moves along ellipses through the current state and a draw of the prior. Any likelihood with log_prob."""
+    """Elliptical slice sampling: moves along ellipses through the current state and a draw from the prior.
+
+    It supports any likelihood with `log_prob`. The settings are those of `Sampler`.
+    """
 
     latent_steps = 10
 
@@ -33,7 +36,7 @@ class _EllipticalWalk(Walk):
     def __init__(self, target, F, rng):
         super().__init__(target, F, rng)
         self._ahead: list[np.ndarray] = []
-        self._bracket = np.full(F.shape[2], 2 * np.pi)  # each chain's first; any fixed length leaves the target invariant
+        self._bracket = np.full(F.shape[2], 2 * np.pi)  # first bracket of each chain; any fixed length is valid
         self._usual, self._seen = np.zeros(F.shape[2]), 0
 
     def new_prior(self, target):
@@ -65,7 +68,7 @@ class _EllipticalWalk(Walk):
             angle[left] = low[left] + (high[left] - low[left]) * self.rng.random(len(left))
             F[:, :, left], value[left] = self._turn(left, nu, angle[left])
             left = left[~(value[left] >= level[left])]
-        if len(left):  # a level that rounding put above the state itself: stay
+        if len(left):  # rounding put the level above the current state: stay there
             F[:, :, left], value[left] = self.F[:, :, left], self.log_likelihood[left]
         self.F, self.log_likelihood, self._turned = F, value, np.abs(angle)
         accepted = np.ones(R)

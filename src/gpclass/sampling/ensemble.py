@@ -1,4 +1,4 @@
-"""Predictions from latent values drawn at the training points, weighted or not."""
+"""Predictions from draws of the latent values at the training points, with or without weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,31 @@ from ..gaussian import Prior
 from ..numerics import blocks
 from .target import by_datum
 
-NOISES = 1000  # draws of several latent values at a new point, for one prediction: some of each latent vector
+NOISES = 1000  # total number of draws of the latent values at a new point, for several classes
 
 
 class Ensemble:
-    """S latent vectors, `pooled` (S, n) or (S, n, C), under `prior`; `weights` (S,) sum to one, None is all alike."""
+    """Base class of collections of S latent vectors.
+
+    Attributes
+    ----------
+    pooled : ndarray of shape (S, n) or (S, n, C)
+        The latent vectors.
+    weights : ndarray of shape (S,) or None
+        Weights that sum to one. None means equal weights.
+    prior : Prior
+        Prior of the latent values.
+    likelihood : Likelihood
+        The likelihood.
+    place : tuple of int
+        Index of this ensemble among those that are averaged, and their number.
+    """
 
     pooled: np.ndarray
     weights: np.ndarray | None
     prior: Prior
     likelihood: Any
-    place: tuple[int, int] = (0, 1)  # number among the ensembles that are averaged, and how many these are
+    place: tuple[int, int] = (0, 1)
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -34,8 +48,22 @@ class Ensemble:
         return self._average((self.pooled - self.mean) ** 2)
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values at new points, from Ks (n, m) and kd (m,) or one of each per class: mean and
-        variance (m,) for two classes, mean (m, C) and covariance (m, C, C) for more."""
+        """Return the moments of the latent values at new points.
+
+        Parameters
+        ----------
+        Ks : ndarray of shape (n, m) or (C, n, m)
+            Prior covariances of training and new points.
+        kd : ndarray of shape (m,) or (C, m)
+            Prior variances at the new points.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, C)
+            Means; (m,) for two classes.
+        cov : ndarray of shape (m,) or (m, C, C)
+            Variances for two classes, covariances for more.
+        """
         means, var = self._conditional(Ks, kd)  # (C, S, m), (C', m)
         centre = self._average(means, axis=1)
         spread = means - centre[:, None]
@@ -50,12 +78,12 @@ class Ensemble:
         return centre.T, cov
 
     def log_class_probabilities(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C) log class probabilities at new points, averaged over the draws; columns -1, +1 for two classes."""
-        with np.errstate(divide="ignore"):  # a class that no draw gives a chance
+        """Return log class probabilities (m, C) at new points, averaged over the draws; columns -1, +1 for two classes."""
+        with np.errstate(divide="ignore"):  # a class of probability zero in all draws
             return np.concatenate([np.log(self._average(p)) for p in self._per_draw(Ks, kd)])
 
     def class_probability_std(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities under the posterior."""
+        """Return the standard deviations (m, C) of the class probabilities under the posterior."""
         out = []
         for p, within in self._per_draw(Ks, kd, spread=True):
             centre = self._average(p)
@@ -66,7 +94,7 @@ class Ensemble:
         return values.mean(axis) if self.weights is None else np.tensordot(self.weights, values, (0, axis))
 
     def _conditional(self, Ks, kd):
-        """Means of the latent values at new points given each draw, (C, S, m), and their variance, (C, m) or (1, m)."""
+        """Return means (C, S, m) and variances (C, m) or (1, m) of the latent values at new points given each draw."""
         Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
         n = self.pooled.shape[1]
         if Ks.ndim not in (2, 3) or Ks.shape[-2] != n or kd.shape[-1] != Ks.shape[-1]:
@@ -76,13 +104,15 @@ class Ensemble:
 
     @cached_property
     def _whitened(self):
-        """(C, S, r)"""
+        """(C, S, r) the draws in whitened coordinates."""
         F = self.pooled.reshape(len(self.pooled), -1, self.likelihood.n_latents)
         return np.swapaxes(self.prior.whiten(np.transpose(F, (2, 1, 0))), 1, 2)
 
     def _per_draw(self, Ks, kd, spread=False):
-        """(S, m, C) class probabilities given each draw, for a block of points at a time; with `spread` also the
-        variances that are left when the draw is given."""
+        """Yield class probabilities (S, m, C) given each draw, for one block of points at a time.
+
+        With `spread`, also yield their variances given the draw.
+        """
         Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
         C, S = self.likelihood.n_latents, len(self.pooled)
         number, ensembles = self.place
@@ -97,7 +127,7 @@ class Ensemble:
                 p = np.exp(np.stack([self.likelihood.log_predictive(y, means[0], var[0]) for y in targets], axis=2))
                 within = self.likelihood.predictive_std(means[0], var[0])[..., None] ** 2 if spread else None
             else:
-                # the same noise for every point: a prediction does not depend on its neighbours in the table
+                # the same noise for every point, so that a prediction does not depend on the other rows
                 noise = np.random.default_rng(number).standard_normal((C, repeats, S, 1))
                 each = self.likelihood.class_probabilities(by_datum(means[:, None] + np.sqrt(var)[:, None, None] * noise))
                 p, within = each.mean(0), each.var(0)

@@ -1,4 +1,4 @@
-"""Gibbs sampling for probit models: auxiliary variables given the latent values, latent values given the auxiliary ones.
+"""Gibbs sampling for probit models: draws auxiliary variables given latent values and latent values given these, in turn.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, section 4.2.2, after Albert & Chib 1993 and Girolami & Rogers 2006.
 """
@@ -16,7 +16,10 @@ from .target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class Gibbs(Sampler):
-    """For likelihoods with auxiliary variables v ~ N(f, I): Probit and MultinomialProbit. Every step is accepted."""
+    """Gibbs sampling for likelihoods with auxiliary variables v ~ N(f, I): Probit and MultinomialProbit.
+
+    Every step is accepted. The settings are those of `Sampler`, with n_draws=2000 by default.
+    """
 
     n_draws: int = 2000
 
@@ -30,7 +33,7 @@ class Gibbs(Sampler):
 class _GibbsWalk(Walk):
     def __init__(self, target, F, rng):
         super().__init__(target, F, rng)
-        self.log_likelihood = np.full(F.shape[2], np.nan)  # would cost more than the sampling
+        self.log_likelihood = np.full(F.shape[2], np.nan)  # not computed: it would cost more than the sampling
         self._half = _posterior_roots(target.prior.root)
 
     def new_prior(self, target):
@@ -49,5 +52,5 @@ class _GibbsWalk(Walk):
 
 
 def _posterior_roots(roots):
-    """M with M Mᵀ = K (K + I)⁻¹ for each K = root rootᵀ."""
+    """Return M with M Mᵀ = K (K + I)⁻¹ for each K = root rootᵀ."""
     return posterior_roots(roots, root_precisions(roots, np.ones(roots.shape[:2])))

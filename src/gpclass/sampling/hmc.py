@@ -1,8 +1,8 @@
 """Hamiltonian (hybrid) Monte Carlo on the whitened latent function.
 
-Coordinates are f = root z, z ~ N(0, I) a priori; see `gaussian.prior` for why each coordinate can then be scaled by
-itself. The warm-up adapts the step size by dual averaging and the scales (inverse masses) from the variance of the draws;
-both are shared by all chains.
+The coordinates are z with f = root z, z ~ N(0, I) a priori; `gaussian.prior` explains why each can then be scaled
+separately. The warm-up adapts the step size by dual averaging, and the scales (inverse masses) to the variance of the draws.
+All chains share both.
 
 [N]  Neal 2011, MCMC using Hamiltonian dynamics.
 [HG] Hoffman & Gelman 2014, The no-U-turn sampler, section 3.2 (step size).
@@ -22,18 +22,28 @@ from .reference import root_precisions
 from .shared_noise import smooth_target
 from .target import Target
 
-LENGTH = np.pi / 2  # of a trajectory: a quarter turn makes a Gaussian with the right scales forget where it was
-REFRESH = 20  # states after which it is used anew
+LENGTH = np.pi / 2  # of a trajectory: after a quarter period a Gaussian with the right scales is independent of its start
+REFRESH = 20  # states between two updates of the metric while the prior moves
 AVERAGED_STATES = 200  # states over which the likelihood's curvature is averaged while the prior moves
-WINDOWS = (0.1, 0.25, 0.5, 0.85)  # of the warm-up, after which the scales are set anew; the last stretch is the step's
+WINDOWS = (0.1, 0.25, 0.5, 0.85)  # fractions of the warm-up after which the scales are updated
 
 
 @dataclass(frozen=True, kw_only=True)
 class HMC(Sampler):
-    """Trajectories of random length along the gradient of the log posterior. Any likelihood with log_prob."""
+    """Hamiltonian Monte Carlo with trajectories of random length. It supports any likelihood with `log_prob`.
+
+    Further settings are those of `Sampler`.
+
+    Parameters
+    ----------
+    target_acceptance : float, default=0.8
+        Acceptance rate to which the warm-up adapts the step size.
+    max_leapfrogs : int, default=64
+        Maximum number of leapfrog steps per trajectory.
+    """
 
     target_acceptance: float = 0.8
-    max_leapfrogs: int = 64  # per trajectory
+    max_leapfrogs: int = 64
 
     latent_steps = 2
 
@@ -56,12 +66,12 @@ class _HamiltonianWalk(Walk):
         super().__init__(target, F, rng)
         self.prior_moves = prior_moves
         self.wanted, self.max_leapfrogs = wanted, max_leapfrogs
-        self.typical = target.curvature(np.zeros((target.shape[0], len(target.y), 1)))  # (C, n) of the log likelihood
+        self.typical = target.curvature(np.zeros((target.shape[0], len(target.y), 1)))  # (C, n) likelihood's curvature
         self.seen = 0  # states that `typical` averages over
         self.new_prior(target)
         self.step_size = StepSize(0.5, wanted)
         self.window: list[np.ndarray] = []
-        self.stage = 0  # windows of the warm-up that are over
+        self.stage = 0  # number of completed windows of the warm-up
 
     def new_prior(self, target):
         self.target = target
@@ -72,7 +82,7 @@ class _HamiltonianWalk(Walk):
         self.metric = self._new_metric()
 
     def _new_metric(self):
-        """From the likelihood's typical curvature W: the posterior precision is about I + rootᵀ W root."""
+        """Return the metric from the likelihood's average curvature W: the posterior precision is about I + rootᵀ W root."""
         root = self.target.prior.root
         if self.prior_moves:
             return DenseMetric(root, self.typical)
@@ -85,7 +95,7 @@ class _HamiltonianWalk(Walk):
         leapfrogs = int(np.clip(np.ceil(length / epsilon), 1, self.max_leapfrogs))
         momentum = self.metric.momentum(self.rng, self.Z.shape)
         before = self._energy(self.Z, self.log_likelihood, momentum)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a trajectory that ran away is refused
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # a diverged trajectory is rejected
             Z, F, value, slope, momentum = self._trajectory(momentum, epsilon, leapfrogs)
             fall = before - self._energy(Z, value, momentum)
         chance = np.exp(np.minimum(np.where(np.isfinite(fall), fall, -np.inf), 0.0))
@@ -99,7 +109,7 @@ class _HamiltonianWalk(Walk):
         return 0.5 * np.sum(Z * Z + momentum * self.metric.velocity(momentum), axis=(0, 1)) - value
 
     def _trajectory(self, momentum, epsilon, leapfrogs):
-        """Leapfrog steps from the current state; [N] (2.28)-(2.30)."""
+        """Return the end of a trajectory of leapfrog steps from the current state. [N] (2.28)-(2.30)"""
         prior = self.target.prior
         transposed = np.swapaxes(prior.root, 1, 2)
         Z, slope = self.Z, self.slope
@@ -114,7 +124,7 @@ class _HamiltonianWalk(Walk):
 
     def warm_up(self, done, accepted):
         self.step_size.update(float(np.mean(accepted)))
-        if self.prior_moves:  # only what does not depend on the prior can be learned: the likelihood's curvature
+        if self.prior_moves:  # only the likelihood's curvature can be learned, since the rest depends on the prior
             self.seen += 1
             self.typical += (self.target.curvature(self.F) - self.typical) / min(self.seen, AVERAGED_STATES)
             if self.seen % REFRESH == 0:
@@ -131,7 +141,7 @@ class _HamiltonianWalk(Walk):
             self.window = []
 
     def _rescale(self):
-        """Variances of the draws of this window, shrunk towards the ones before."""
+        """Set the scales to the variances of the draws in this window, shrunk towards the previous scales."""
         draws = np.concatenate(self.window, axis=2)
         count = draws.shape[2]
         scale2 = (count * draws.var(axis=2, keepdims=True) + 5 * self.metric.scale2) / (count + 5)
@@ -153,7 +163,7 @@ class DiagonalMetric:
 
 
 class DenseMetric:
-    """Masses RᵀR = I + rootᵀ W root, where no draws have shown what the coordinates' scales are."""
+    """Masses RᵀR = I + rootᵀ W root, used where the scales cannot be estimated from draws."""
 
     def __init__(self, root, W):
         self.R = root_precisions(root, W)
@@ -166,11 +176,11 @@ class DenseMetric:
 
 
 class StepSize:
-    """Dual averaging of log step size towards the wanted acceptance. [HG] (6)"""
+    """Dual averaging of the log step size towards the wanted acceptance rate. [HG] (6)"""
 
     def __init__(self, first: float, wanted: float):
         self.value = first
-        self._wanted, self._centre = wanted, np.log(first)  # not ten times it: a short warm-up would end with that
+        self._wanted, self._centre = wanted, np.log(first)  # not log(10 first) as in [HG]: a short warm-up would end there
         self._gap, self._mean, self._t = 0.0, np.log(first), 0
 
     def update(self, acceptance: float) -> None:

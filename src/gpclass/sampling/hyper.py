@@ -1,14 +1,15 @@
-"""Sampling hyperparameters with the latent values: moves of either in turn, each chain with a kernel of its own.
+"""Sampling of hyperparameters and latent values, which move in turn. Each chain has a separate kernel.
 
-Given f, hyperparameters θ hardly move; given the whitened f, a strong likelihood holds them as tightly. Here θ moves with f
-following as f = mean(θ) + root(θ) x at fixed x, where N(mean, root rootᵀ) approximates the posterior at θ: the better it
-does, the less x knows of θ. Slice sampling along random directions makes the move, and the exact density of (θ, x) decides,
-so the approximation is only a choice of coordinates.
+Given f, the hyperparameters θ hardly move. Given the whitened f, they hardly move either if the likelihood is strong. Here θ
+moves with f = mean(θ) + root(θ) x at fixed x, where N(mean, root rootᵀ) approximates the posterior at θ: the better the
+approximation, the less x depends on θ. The moves are slice sampling along random directions under the exact density of
+(θ, x), so the approximation affects only the choice of coordinates.
 
-Two classes: EP's posterior at each θ. More: sites that the warm-up learns, with which the posterior follows the prior.
+For two classes the approximation is EP's posterior at each θ. For more classes it has fixed sites, which are learned in the
+warm-up.
 
 [MA] Murray & Adams 2010, Slice sampling covariance hyperparameters of latent Gaussian models (with surrogate data as sites).
-[MG] Murray & Graham 2016, Pseudo-marginal slice sampling (of which this is the case of one sample).
+[MG] Murray & Graham 2016, Pseudo-marginal slice sampling (this is the case of one sample).
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from .reference import Reference
 from .target import Target, generator
 
 WIDTH = 3.0  # of the first bracket, in standard deviations of θ
-SHRINKS = 100
-SPREAD = 0.5  # of the chains' first θ, in log parameters
+SHRINKS = 100  # maximum number of reductions of the bracket
+SPREAD = 0.5  # standard deviation of the chains' first θ, in log parameters
 AVERAGED_DRAWS = 200  # draws over which the likelihood's curvature is averaged
-ANCHOR_TOL = 1e-3  # of EP where all other fits of it start from
-GUIDE_TOL = 1e-2  # of EP: a choice of coordinates need not be exact
-FIRST_SD = 1.0  # of θ, before the warm-up knows better
-LEAST_SD = 0.05  # added to what it finds
-RARE = 0.05  # share of accepted jumps below which no more are tried
+ANCHOR_TOL = 1e-3  # tolerance of the EP fit from which all other EP fits start
+GUIDE_TOL = 1e-2  # tolerance of the other EP fits; coordinates need not be exact
+FIRST_SD = 1.0  # standard deviation of θ that is assumed at the start of the warm-up
+LEAST_SD = 0.05  # added to the estimated standard deviation
+RARE = 0.05  # acceptance rate below which jumps are no longer tried
 DF = 4.0  # degrees of freedom of the jumps: their tails must be heavier than the posterior's
 
 
@@ -80,14 +81,14 @@ def _begun(sampler, objective, bar):
 
 def _resumed(sampler, objective, start):
     if not isinstance(start, HyperDraws):
-        raise TypeError(f"start must be earlier draws of hyperparameters, but is of type {type(start).__name__}")
+        raise TypeError(f"start must be earlier draws with hyperparameters, but is of type {type(start).__name__}")
     sampler.check_same(start)
     before = start.objective
     if not (np.array_equal(before.X, objective.X) and np.array_equal(before.y, objective.y)):
         raise ValueError("start was drawn for other data")
     if before.names != objective.names or before.likelihood != objective.likelihood:
         raise ValueError("start was drawn for another kernel or likelihood")
-    return copy.deepcopy(start.walk)  # leaves the earlier draws as they are
+    return copy.deepcopy(start.walk)  # so that the earlier draws do not change
 
 
 def _collected(sampler, objective, chains, kept, earlier):
@@ -104,12 +105,12 @@ def _collected(sampler, objective, chains, kept, earlier):
 
 
 class HyperDraws(Draws):
-    """Draws of hyperparameters `theta` (chains, draws, p) beside the latent values."""
+    """Draws of latent values and hyperparameters; `theta` has shape (chains, draws, p)."""
 
-    PREDICTING = 200  # draws used for predictions: each costs a factorisation
+    PREDICTING = 200  # number of draws used for predictions; each costs a factorisation
 
     def members(self, kernel: Any) -> list[tuple[Any, Ensemble]]:
-        """A selection of the draws, each with its kernel; `kernel` is not one of them."""
+        """Return up to 200 of the draws, each with its kernel. `kernel` is not used."""
         latent, theta = self.pooled, np.reshape(self.theta, (len(self.pooled), -1))
         some = np.unique(np.linspace(0, len(latent) - 1, min(len(latent), self.PREDICTING)).astype(int))
         pairs: list[tuple[Any, Ensemble]] = []
@@ -121,11 +122,11 @@ class HyperDraws(Draws):
 
     @property
     def prior(self):  # type: ignore[override]
-        raise AttributeError("each draw has its own kernel; predict with `members`")
+        raise AttributeError("each draw has a different kernel; use `members` for predictions")
 
 
 class _Member(Ensemble):
-    """One draw, with its prior made when it is asked for."""
+    """One draw. Its prior is computed on first use."""
 
     weights = None
 
@@ -146,7 +147,7 @@ class _Chain:
         self.theta, target = self._first()
         self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng, prior_moves=True)
         self.guide = _EngineGuide(target) if serves(objective.likelihood) else _LearnedGuide(target)
-        self.reference: Reference | None = None  # the guide's, at the current θ
+        self.reference: Reference | None = None  # of the guide, at the current θ
         self.shape = shape
 
     def _first(self):
@@ -156,10 +157,10 @@ class _Chain:
             target = self._target(theta)
             if target is not None:
                 return theta, target
-        raise LinAlgError("no covariance matrix could be made near the first hyperparameters")
+        raise LinAlgError("no valid covariance matrix was found near the first hyperparameters")
 
     def _target(self, theta):
-        """The problem at θ, or None where there is none."""
+        """Return the problem at θ, or None if its covariance matrix is invalid."""
         try:
             kernel, likelihood = self.objective.at(theta)
             who = type(self.sampler).__name__
@@ -177,7 +178,7 @@ class _Chain:
         self._move_theta()
         self.shape.see(self.theta)
         if self.guide.learn(self.walk.target, self.walk.F):
-            self.reference = None  # the guide says something else now
+            self.reference = None  # the guide has changed
 
     def draw(self, thin):
         for _ in range(thin):
@@ -189,7 +190,7 @@ class _Chain:
         return self.theta, f, float(self.walk.log_likelihood[0])
 
     def _move_theta(self):
-        """Moves of θ at fixed x that leave the density of (θ, x) invariant: a slice, and once the shape is known a jump."""
+        """Move θ at fixed x, leaving the density of (θ, x) invariant: by a slice and, once the shape is known, by a jump."""
         if not len(self.theta):
             return
         here = self.reference or self.guide.reference(self.walk.target)
@@ -201,7 +202,7 @@ class _Chain:
             self.shape.jumped(self._jump())
 
     def _slice(self):
-        """To a place on a line through θ of random direction. [N]"""
+        """Move θ by slice sampling along a random direction (Neal 2003)."""
         x, level = self._coordinates_and_level()
         level += np.log1p(-self.rng.random())
         direction = self.shape.direction(self.rng)
@@ -214,10 +215,7 @@ class _Chain:
             low, high = (t, high) if t < 0 else (low, t)
 
     def _jump(self):
-        """To a draw of the distribution that approximates θ's posterior, or nowhere: an independence sampler's step.
-
-        Returns whether it was accepted.
-        """
+        """Propose a draw from the approximation of θ's posterior (independence sampler). Return whether it is accepted."""
         x, level = self._coordinates_and_level()
         there = self.shape.draw(self.rng)
         level += self.shape.log_density(there) - self.shape.log_density(self.theta)
@@ -246,7 +244,7 @@ class _Chain:
 
 
 class _Shape:
-    """Where θ is and how it varies, learned from all chains together while they warm up: a Student t distribution."""
+    """Student t approximation of the posterior of θ, learned from all chains during the warm-up."""
 
     def __init__(self, p, n_chains):
         self.centre: np.ndarray = np.zeros(p)
@@ -254,15 +252,15 @@ class _Shape:
         self.seen: list[np.ndarray] = []
         self.n_chains = n_chains
         self.jumps = False  # whether jumps are tried
-        self.tried, self.accepted = 0, 0  # jumps
+        self.tried, self.accepted = 0, 0  # numbers of jumps
 
     def jumped(self, accepted):
-        """Note the outcome of a jump."""
+        """Record the outcome of a jump."""
         self.tried += 1
         self.accepted += accepted
 
     def see(self, theta):
-        """Called after each round of a chain's warm-up: learn from all that was seen in the last half."""
+        """Record θ after a round of a chain's warm-up. Update the approximation every 25 rounds from the last half."""
         self.seen.append(theta)
         rounds = len(self.seen) / self.n_chains
         if rounds >= 50 and rounds % 25 == 0:
@@ -279,13 +277,13 @@ class _Shape:
         return self.centre + self.direction(rng) / np.sqrt(rng.chisquare(DF) / DF)
 
     def log_density(self, theta):
-        """But for a constant."""
+        """Return the log density up to a constant."""
         x = solve_triangular(self.root, theta - self.centre, lower=True)
         return -0.5 * (DF + len(x)) * np.log1p(x @ x / DF)
 
 
 class _EngineGuide:
-    """EP at every θ, from the same sites each time: a function of θ alone, if a rough one."""
+    """EP at every θ, always started from the same sites, so that the result is a function of θ."""
 
     def __init__(self, target):
         self.seen = 0
@@ -297,7 +295,7 @@ class _EngineGuide:
         return None if fit is None else Reference(target, fit.sites)
 
     def learn(self, target, F) -> bool:
-        """A new anchor now and then in the warm-up; whether there is one."""
+        """Fit a new anchor every 20 steps of the warm-up, and return whether that happened."""
         self.seen += 1
         if self.seen % 20 == 0:
             self.anchor = self._fit(target, ANCHOR_TOL) or self.anchor
@@ -335,7 +333,7 @@ class _LearnedGuide:
 
 
 def serves(likelihood: Any) -> bool:
-    """Whether EP can guide."""
+    """Return whether EP supports the likelihood."""
     return EP().serves(likelihood)
 
 

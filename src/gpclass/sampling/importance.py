@@ -1,9 +1,9 @@
-"""Importance sampling from a multivariate Student-t: log Z, its error, and predictions, where dimensions are few.
+"""Importance sampling from a multivariate Student-t: log Z, its error, and predictions, for few dimensions.
 
-In whitened coordinates f = root w a draw is w = centre + R⁻¹ x, x of the standard t in all dimensions. The scale R⁻¹ is the
-prior's (R = I) or the posterior's (RᵀR = I + rootᵀ W root).
+In whitened coordinates, f = root w, a draw is w = centre + R⁻¹ x, where x has a standard multivariate t distribution. The
+scale R⁻¹ is that of the prior (R = I) or of the posterior (RᵀR = I + rootᵀ W root).
 
-[C] Chai 2012, appendix F; the exponent of the t density is -(ν + p)/2 there, not +.
+[C] Chai 2012, appendix F; the exponent of the t density should be -(ν + p)/2, not +.
 """
 
 from __future__ import annotations
@@ -28,30 +28,52 @@ from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble
 from .target import Target, generator
 
-COLUMNS = 2048  # samples weighed at a time
-UPPER = 3.09  # standard errors of the 99.9 % bound. [C] section 9.1
+COLUMNS = 2048  # samples per block
+UPPER = 3.09  # number of standard errors of the 99.9 % bound. [C] section 9.1
 
 
 @dataclass(frozen=True)
 class ImportanceEvidence(Ensemble):
-    """log Z by importance sampling, with the weighted samples it came from."""
+    """Estimate of log Z by importance sampling, with the weighted samples.
+
+    Attributes
+    ----------
+    log_evidence : float
+        The estimate of log Z.
+    standard_error : float
+        Standard error of `log_evidence`.
+    upper_bound : float
+        Upper bound of log Z that holds with probability 0.999 if the weights are well behaved.
+    pareto_k : float
+        Shape of the tail of the weights. Above 0.7 the other results are not reliable.
+    log_weights : ndarray of shape (S,)
+        Log weights of the samples.
+    pooled : ndarray of shape (S, n) or (S, n, C)
+        The samples.
+    prior : Prior
+        Prior of the latent values.
+    likelihood : Likelihood
+        The likelihood.
+    """
 
     log_evidence: float
-    standard_error: float  # of log_evidence
-    upper_bound: float  # of log Z, holds with probability 0.999 where the weights are well behaved
-    pareto_k: float  # shape of the weights' tail; above 0.7 do not trust the rest
-    log_weights: np.ndarray  # (S,)
-    pooled: np.ndarray  # (S, n) or (S, n, C)
+    standard_error: float
+    upper_bound: float
+    pareto_k: float
+    log_weights: np.ndarray
+    pooled: np.ndarray
     prior: Prior
     likelihood: Any
 
     @property
     def weights(self) -> np.ndarray:  # type: ignore[override]
+        """(S,) the weights, normalised to sum to one."""
         w = np.exp(self.log_weights - self.log_weights.max())
         return w / w.sum()
 
     @property
     def effective_samples(self) -> float:
+        """Effective number of samples, 1 / Σ w²."""
         return float(1 / np.sum(self.weights**2))
 
     def __repr__(self) -> str:
@@ -73,12 +95,35 @@ def importance_sampling(
     random_state: Any = None,
     verbose: int = 0,
 ) -> ImportanceEvidence:
-    """log Z and weighted posterior samples from a Student-t proposal with `df` degrees of freedom.
+    """Estimate log Z and draw weighted posterior samples from a Student-t proposal.
 
-    `start`: a fit whose mean is the proposal's centre (for several classes draws, or an array (n, C), will do too). None
-    is EP's for two classes, the posterior mode for more.
-    `covariance`: the proposal's scale, "posterior" (that of the fit, or from the curvature at the centre) or "prior".
-    Ctrl-C ends it early with the samples that there are.
+    Ctrl-C ends the sampling early and returns the result of the samples drawn so far.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n) or (C, n, n)
+        Prior covariance, or one per class.
+    y : ndarray of shape (n,)
+        Labels as the likelihood takes them.
+    likelihood : Likelihood
+        A likelihood with `log_prob`.
+    start : Fit, Draws or ndarray of shape (n, C), optional
+        Its mean is the centre of the proposal. Draws and arrays are allowed for several classes only. By default EP's
+        posterior for two classes, and the posterior mode for more.
+    covariance : {"posterior", "prior"}, default="posterior"
+        Scale of the proposal. "posterior" is that of the fit, or from the curvature at the centre.
+    df : float, default=4.0
+        Degrees of freedom.
+    n_samples : int, default=20000
+        Number of samples.
+    random_state : int, Generator, RandomState or None, optional
+        Seed or source of random numbers.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    ImportanceEvidence
     """
     if covariance not in ("posterior", "prior"):
         raise ValueError(f"covariance must be 'posterior' or 'prior', but is {covariance!r}")
@@ -101,8 +146,8 @@ def _summary(target, log_weights, samples):
     k = pareto_k(log_weights)
     if k > HIGH_K:
         warnings.warn(
-            f"importance_sampling: the weights' tail is too heavy (Pareto k̂ = {k:.2f}, above {HIGH_K}); the estimate and "
-            "its error are not reliable. Use annealed_importance, or more samples with a better proposal.",
+            f"importance_sampling: the tail of the weights is too heavy (Pareto k̂ = {k:.2f}, above {HIGH_K}); the estimate "
+            "and its error are not reliable. Use annealed_importance, or more samples with a better proposal.",
             UserWarning,
             stacklevel=3,
         )
@@ -141,14 +186,14 @@ def _weighted(target, centre, R, df, n_samples, rng, verbose):
 
 
 def _log_t(x, df):
-    """Log density of the standard multivariate t with its dimensions along the first axis. [C] appendix F"""
+    """Return the log density of the standard multivariate t, with the dimensions on the first axis. [C] appendix F"""
     p = len(x)
     norm = gammaln((df + p) / 2) - gammaln(df / 2) - 0.5 * p * np.log(np.pi * df)
     return norm - 0.5 * (df + p) * np.log1p(np.sum(x * x, axis=0) / df)
 
 
 def _proposal(K, target, start, covariance):
-    """Centre (C r,) and R, upper triangular or None for the identity, in whitened coordinates."""
+    """Return the centre (C r,) and R, upper triangular or None for the identity, in whitened coordinates."""
     C, _ = target.shape
     if C == 1:
         if start is None and hasattr(target.likelihood, "tilted_moments"):
@@ -181,7 +226,7 @@ def _whitened_mean(target, start):
 
 
 def _mode(target):
-    """Posterior mode in whitened coordinates (C r,)."""
+    """Return the posterior mode in whitened coordinates (C r,)."""
     shape = (*target.shape, 1)
 
     def negative(z):
@@ -195,7 +240,7 @@ def _mode(target):
 
 
 def _root_precision(target, W):
-    """Upper R with RᵀR = I + rootᵀ W root, for W (n, C, C)."""
+    """Return upper triangular R with RᵀR = I + rootᵀ W root, for W (n, C, C)."""
     C, rank = target.shape
     roots = np.broadcast_to(target.prior.root, (C, *target.prior.root.shape[1:]))
     precision = np.eye(C * rank)

@@ -1,6 +1,6 @@
-"""Scaled Metropolis-Hastings: the state is shrunk a little towards zero and a little of a prior draw added.
+"""Scaled Metropolis-Hastings: the proposal shrinks the state towards zero and adds a scaled draw from the prior.
 
-The proposal keeps the prior invariant, so only the likelihood decides. The samplers' choice for softmax in
+The proposal leaves the prior invariant, so acceptance depends only on the likelihood. Used for softmax in
 [RJV] Riihimäki, Jylänki & Vehtari 2013, section 4.2.1, after Neal 1998.
 """
 
@@ -13,12 +13,16 @@ import numpy as np
 from .chains import Sampler, Walk
 from .target import Target
 
-WANTED = 0.3  # acceptance; the best is between 0.23 and 0.44, and flat
+WANTED = 0.3  # acceptance rate; the optimum is flat, between 0.23 and 0.44
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledMetropolis(Sampler):
-    """f' = √(1 - s²) f + s × (draw of the prior), s adapted in the warm-up. Any likelihood with log_prob."""
+    """Metropolis-Hastings with proposals f' = √(1 - s²) f + s × (draw from the prior), s adapted in the warm-up.
+
+    It supports any likelihood with `log_prob`. The settings are those of `Sampler`, with n_draws=5000 and n_warmup=2000 by
+    default.
+    """
 
     n_draws: int = 5000
     n_warmup: int = 2000
@@ -32,7 +36,7 @@ class ScaledMetropolis(Sampler):
 class _ScaledWalk(Walk):
     def __init__(self, target, F, rng):
         super().__init__(target, F, rng)
-        self.log_odds = np.full(F.shape[2], -2.0)  # of s, for each chain; s is between 0 and 1
+        self.log_odds = np.full(F.shape[2], -2.0)  # log odds of s, which is between 0 and 1, for each chain
         self.steps = 0
 
     def step(self):

@@ -1,9 +1,9 @@
-"""Exact evidence of probit models: a Gaussian orthant probability, by minimax exponential tilting.
+"""Evidence of probit models as a Gaussian orthant probability, by minimax exponential tilting.
 
-With noise of its own on each latent value, a probit model's label is a comparison of Gaussians, so Z = P(g > lower) for a
-Gaussian vector g: one dimension per datum, or C - 1 of them for C classes. Genz's transformation draws g coordinate by
-coordinate, each truncated given those before it; tilting the proposal makes the weights nearly constant (Botev 2017: the
-relative error stays bounded), and scrambled Sobol points do the rest. Independent scramblings give the error.
+With independent noise on each latent value, a label of a probit model is a comparison of Gaussians, so Z = P(g > lower) for
+a Gaussian vector g: one dimension per datum, or C - 1 of them for C classes. Genz's transformation draws g coordinate by
+coordinate, each truncated given the previous ones. Tilting the proposal makes the weights nearly constant (Botev 2017: the
+relative error stays bounded). The points are scrambled Sobol points, and independent scramblings give the standard error.
 
 [B] Botev 2017, The normal law under linear restrictions.
 """
@@ -27,16 +27,26 @@ from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
 from .target import generator
 
-NEWTON_STEPS = 200  # for the tilt; a dozen is usual
-LARGEST = 1024  # dimensions
+NEWTON_STEPS = 200  # maximum number of steps for the tilt; a dozen usually suffice
+LARGEST = 1024  # maximum number of dimensions
 
 
 @dataclass(frozen=True)
 class OrthantEvidence:
-    """log Z of a probit model."""
+    """log Z of a probit model.
+
+    Attributes
+    ----------
+    log_evidence : float
+        The estimate of log Z.
+    standard_error : float
+        Standard error of `log_evidence`, from independent repetitions.
+    n_dimensions : int
+        Dimension of the orthant.
+    """
 
     log_evidence: float
-    standard_error: float  # of log_evidence, from independent repetitions
+    standard_error: float
     n_dimensions: int
 
     def __repr__(self) -> str:
@@ -53,10 +63,30 @@ def orthant_evidence(
     random_state: Any = 0,
     verbose: int = 0,
 ) -> OrthantEvidence:
-    """log Z under Probit (labels -1, +1) or MultinomialProbit (labels 0 … C-1, K (n, n) or (C, n, n)).
+    """Estimate log Z under Probit or MultinomialProbit.
 
-    `likelihood` is taken from the labels if not given. `n_samples` quasi-random points (a power of two) are used in each of
-    `n_repeats` repetitions. Dimensions are n, or n (C - 1); some hundreds are the limit.
+    The orthant has n dimensions for Probit and n (C - 1) for MultinomialProbit. A few hundred dimensions are practical.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n) or (C, n, n)
+        Prior covariance, or one per class.
+    y : ndarray of shape (n,)
+        Labels: -1 and +1 for Probit, 0 … C-1 for MultinomialProbit.
+    likelihood : Probit or MultinomialProbit, optional
+        By default chosen from the labels.
+    n_samples : int, default=4096
+        Number of quasi-random points per repetition, a power of two.
+    n_repeats : int, default=12
+        Number of repetitions.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed or source of random numbers.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    OrthantEvidence
     """
     whole = isinstance(n_repeats, Integral) and isinstance(n_samples, Integral)
     if not whole or n_repeats < 2 or n_samples < 2 or n_samples & (n_samples - 1):
@@ -80,10 +110,10 @@ def orthant_evidence(
 
 
 def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tuple[float, float]:
-    """log P(g > lower) for g ~ N(0, covariance), and its standard error."""
+    """Return log P(g > lower) for g ~ N(0, covariance), and its standard error."""
     L, lower = _ordered_root(covariance, lower)
     D = np.diagonal(L)
-    ratio, lower = np.tril(L, -1) / D[:, None], lower / D  # g > lower is x_k > lower_k - Σ_j ratio_kj x_j for all k
+    ratio, lower = np.tril(L, -1) / D[:, None], lower / D  # g > lower means x_k > lower_k - Σ_j ratio_kj x_j for all k
     tilt = _tilt(ratio, lower)
     means = np.array(
         [
@@ -97,10 +127,10 @@ def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tupl
 
 
 def _repetition(ratio, lower, tilt, uniform):
-    """Log of the mean weight over the points `uniform` (d, S)."""
+    """Return the log of the mean weight over the points `uniform` (d, S)."""
     d, S = uniform.shape
     x, log_weight = np.zeros((d, S)), np.zeros(S)
-    for k in range(d):  # each coordinate's limit depends on those before it: the order is the method
+    for k in range(d):  # sequential: the limit of each coordinate depends on the previous ones
         limit = lower[k] - ratio[k, :k] @ x[:k] - tilt[k]
         tail = log_ndtr(-limit)
         x[k] = tilt[k] - ndtri_exp(np.log(np.maximum(uniform[k], 1e-300)) + tail)
@@ -109,7 +139,10 @@ def _repetition(ratio, lower, tilt, uniform):
 
 
 def _ordered_root(A, lower):
-    """Cholesky factor with the least likely coordinate next, given the expected values of those before it. [B] section 4"""
+    """Return the Cholesky factor with reordered coordinates, and the limits in that order. [B] section 4
+
+    The next coordinate is always the least likely one, given the expected values of the previous ones.
+    """
     A, lower = A.copy(), np.array(lower, float)
     d = len(A)
     L, expected = np.zeros((d, d)), np.zeros(d)
@@ -127,11 +160,11 @@ def _ordered_root(A, lower):
 
 
 def _tilt(ratio, lower):
-    """The tilt at the saddle point of [B] (8), where the log weight is largest over x and smallest over the tilt.
+    """Return the tilt at the saddle point of [B] (8): the maximum of the log weight over x, the minimum over the tilt.
 
     Its two conditions are tilt = ratioᵀ h and x = tilt + h with h = hazard(z), z = tilt - lower + ratio x. So z solves
-    A h - lower - z = 0 with A = (I + ratio)(I + ratio)ᵀ - I. That is the gradient in h of the convex function
-    ½ hᵀAh - lowerᵀh - zᵀh + Σ log Φ(z): Newton steps in z, shortened until it falls.
+    A h - lower - z = 0 with A = (I + ratio)(I + ratio)ᵀ - I. The left side is the gradient in h of the convex function
+    ½ hᵀAh - lowerᵀh - zᵀh + Σ log Φ(z). It is minimised by Newton steps in z, shortened until the function decreases.
     """
     n = len(lower)
     unit = ratio + np.eye(n)
@@ -147,7 +180,7 @@ def _tilt(ratio, lower):
         h = hazard(z)
         residual = A @ h - lower - z
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LinAlgWarning)  # whatever the tilt, the weights are right
+            warnings.simplefilter("ignore", LinAlgWarning)  # the weights are correct for any tilt
             step = solve(np.eye(n) + A * hazard_curvature(z, h), residual)
         share = 1.0
         while objective(z + share * step) > value + 1e-12 * (1 + abs(value)) and share > 1e-8:

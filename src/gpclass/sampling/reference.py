@@ -1,4 +1,4 @@
-"""A Gaussian to sample from or to anneal from: the prior, or an engine's posterior, as f = mean + root x, x ~ N(0, I)."""
+"""A Gaussian as a reference for sampling: the prior or an engine's posterior, as f = mean + root x, x ~ N(0, I)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .target import Target
 
 
 class Reference:
-    """q(f) = N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i) / Z_q, or the prior itself (no sites).
+    """q(f) = N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i) / Z_q, or the prior if there are no sites.
 
-    With several latent functions the sites are (C, n), and q is independent between the functions.
+    With several latent functions the sites are (C, n), and the functions are independent under q.
     """
 
     def __init__(self, target: Target, sites: Sites | None = None):
@@ -36,41 +36,41 @@ class Reference:
 
     @classmethod
     def of(cls, target: Target, start: Any) -> Reference:
-        """The prior for None, else the posterior of a fit made of scalar sites."""
+        """Return the prior if `start` is None, else the posterior of a fit with scalar sites."""
         if start is None:
             return cls(target)
         if target.likelihood.n_latents > 1:
-            raise TypeError("start must be None for several classes: their posteriors are not made of scalar sites")
+            raise TypeError("start must be None for several classes: their posteriors have no scalar sites")
         return cls(target, start_sites(start, len(target.y)))
 
     @cached_property
     def root(self) -> np.ndarray:
-        """(1 or C, n, r) L R⁻¹. Hyperparameters move without it: a column needs n² operations, this matrix n³."""
+        """(1 or C, n, r) L R⁻¹. Moves of hyperparameters avoid it: a column needs n² operations, this matrix n³."""
         return posterior_roots(self.target.prior.root, self._R) if self.sited else self.target.prior.root
 
     def latent(self, x: np.ndarray) -> np.ndarray:
-        """f (C, n, R) of x (C, r, R)."""
+        """Return f (C, n, R) from x (C, r, R)."""
         return self._coloured(x) + self.mean if self.sited else self.target.prior.colour(x)
 
     def _coloured(self, x):
         return self.target.prior.colour(self._solved(x))
 
     def _solved(self, x, transposed=False):
-        """R⁻¹ x, or R⁻ᵀ x."""
+        """Return R⁻¹ x, or R⁻ᵀ x."""
         return np.stack([dtrtrs(R, part, trans=int(transposed))[0] for R, part in zip(self._R, x, strict=True)])
 
     def coordinates(self, F: np.ndarray) -> np.ndarray:
-        """x (C, r, R) of f (C, n, R)."""
+        """Return x (C, r, R) from f (C, n, R)."""
         Z = self.target.prior.whiten(F)
         return np.matmul(self._R, Z) - self._pull if self.sited else Z
 
     def log_ratio(self, F: np.ndarray) -> np.ndarray:
-        """(R,) log [p(y | f) N(f | 0, K) / q(f)]."""
+        """Return log [p(y | f) N(f | 0, K) / q(f)], (R,)."""
         value = self.target.log_likelihood(F)
         return value - self._log_sites(F) if self.sited else value
 
     def log_ratio_slope(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same, and its gradient in f (C, n, R)."""
+        """Return the log ratio (R,) and its gradient in f (C, n, R)."""
         value, slope = self.target.slope(F)
         return (value - self._log_sites(F), slope + self.tau * F - self.nu) if self.sited else (value, slope)
 
@@ -79,7 +79,7 @@ class Reference:
 
 
 def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:
-    """(C, r, r) upper R with RᵀR = I + rootᵀ diag(τ) root, for roots (1 or C, n, r) and τ (C, n)."""
+    """Return upper triangular R (C, r, r) with RᵀR = I + rootᵀ diag(τ) root, for roots (1 or C, n, r) and τ (C, n)."""
     roots = np.broadcast_to(roots, (len(tau), *roots.shape[1:]))
     out = []
     for L, t in zip(roots, tau, strict=True):
@@ -91,7 +91,7 @@ def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 
 def _plus_identity(L, tau):
-    """I + Lᵀ diag(τ) L."""
+    """Return I + Lᵀ diag(τ) L."""
     if np.all(tau >= 0):
         half = np.sqrt(tau)[:, None] * L
         A = half.T @ half  # half the work of two different matrices
@@ -102,6 +102,6 @@ def _plus_identity(L, tau):
 
 
 def posterior_roots(roots: np.ndarray, R: np.ndarray) -> np.ndarray:
-    """(C, n, r) root R⁻¹, whose squares are the posterior covariances; R as `root_precisions` gives them."""
+    """Return A = root R⁻¹ (C, n, r), with A Aᵀ the posterior covariances, for R from `root_precisions`."""
     roots = np.broadcast_to(roots, (len(R), *roots.shape[1:]))
     return np.stack([solve_triangular(r, L.T, trans=1).T for r, L in zip(R, roots, strict=True)])

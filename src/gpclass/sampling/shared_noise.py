@@ -1,8 +1,8 @@
-"""Multinomial probit without its integral: the noise that all contrasts of a datum share is sampled with the latent values.
+"""Multinomial probit without an integral: the noise that all contrasts of a datum share is sampled with the latent values.
 
-p(y | f) = E_u ∏_{j≠y} Φ(f_y - f_j + u), u ~ N(0, 1). A sampler that follows gradients evaluates it thousands of times, and
-the integral over u costs at least 18 times as much as its integrand. So u becomes one more latent function, with independent
-standard Gaussian values: the joint density of (f, u) has no integral, and its marginal in f is the posterior.
+p(y | f) = E_u ∏_{j≠y} Φ(f_y - f_j + u), u ~ N(0, 1). A gradient-based sampler evaluates it thousands of times, and the
+integral over u costs at least 18 times as much as the integrand. So u becomes an additional latent function with independent
+standard Gaussian values. The joint density of (f, u) contains no integral, and its marginal in f is the posterior.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .target import Target
 class NoisyPrior(Prior):
     """N(0, K) for each latent function and N(0, I) for the shared noise, in coordinates (C + 1, n, R).
 
-    Where K has rank r < n, the last n - r coordinates of a latent function have no effect: they only give all functions the
-    same number of coordinates.
+    If K has rank r < n, the last n - r coordinates of a latent function have no effect. They exist only so that all
+    functions have the same number of coordinates.
     """
 
     def __init__(self, prior: Prior, n_latents: int):
@@ -36,9 +36,9 @@ class NoisyPrior(Prior):
 class NoisyTarget(Target):
     """The posterior of (f, u) ∝ N(f | 0, K) N(u | 0, I) ∏_ij Φ(contrasts of f_i + u_i)."""
 
-    own: Any = None  # the Target of f alone
-    contrasts: Any = None  # (n, C - 1, C + 1) matrices from the coordinates (f_i, u_i) to f_y - f_j + u
-    offsets: Any = None  # (n, C - 1, 1) differences of biases, added to these
+    own: Any = None  # the Target of f, without u
+    contrasts: Any = None  # (n, C - 1, C + 1) matrices that map the coordinates (f_i, u_i) to f_y - f_j + u
+    offsets: Any = None  # (n, C - 1, 1) differences of biases, added to the contrasts
 
     @property
     def problem(self) -> Target:
@@ -55,7 +55,7 @@ class NoisyTarget(Target):
         return self.own.log_likelihood(F[:-1])
 
     def log_likelihood(self, F: np.ndarray) -> np.ndarray:
-        """(R,) Σ log Φ of all contrasts."""
+        """Return Σ log Φ of all contrasts, (R,)."""
         return self._factor.log_prob_value(1.0, self._lead(F)).sum((0, 1))
 
     def slope(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,12 +71,12 @@ class NoisyTarget(Target):
         return self.likelihood.contrast_factor()
 
     def _lead(self, F):
-        """(n, C - 1, R)"""
+        """Return the contrasts (n, C - 1, R)."""
         return np.matmul(self.contrasts, np.swapaxes(F, 0, 1)) + self.offsets
 
 
 def smooth_target(K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
-    """The problem for samplers that follow gradients: with the shared noise sampled where the likelihood has such noise."""
+    """Return the problem for gradient-based samplers, with the shared noise as a latent function if there is such noise."""
     own = Target.of(K, y, likelihood)
     if not hasattr(likelihood, "contrast_factor"):
         return own

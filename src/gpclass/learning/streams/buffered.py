@@ -1,0 +1,103 @@
+"""Streams: sources that are read in pieces, which a buffer mixes and cuts into minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from .source import Arrays, Batch, Source
+
+BUFFER = 1 << 16  # default number of rows in the buffer
+
+
+class Stream:
+    """Base class of sources that are read in pieces. At most about `buffer` rows, or one minibatch, are in memory.
+
+    Pieces are added to the buffer, and each minibatch is drawn from it at random. A subclass has the attributes below and
+    the method `pieces`, which yields pieces in random order if possible.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Numbers of rows and of input columns.
+    buffer : int
+        Number of rows in the buffer.
+    """
+
+    n_rows: int
+    n_columns: int
+    buffer: int
+
+    def pieces(self, rng: np.random.Generator) -> Iterator[Batch]:
+        """Yield all rows once, some at a time, in an order that `rng` determines. X may have any floating type."""
+        raise NotImplementedError
+
+    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
+        if self.n_rows <= max(self.buffer, size):
+            yield from self.whole().batches(size, seed)
+            return
+        order, draws = (np.random.default_rng([*seed, part]) for part in range(2))
+        pool = Pool()
+        for piece in self.pieces(order):
+            pool.add(piece)
+            while pool.held >= max(self.buffer, size):
+                yield pool.draw(size, draws)
+        while pool.held:
+            yield pool.draw(min(size, pool.held), draws)
+
+    def whole(self) -> Arrays:
+        """Return all rows in the order of the source."""
+        X, y, rows = (np.concatenate(parts) for parts in zip(*self.pieces(np.random.default_rng(0)), strict=True))
+        place = np.argsort(rows)
+        return Arrays(X[place], y[place])
+
+
+class Pool:
+    """The rows in the buffer of a stream, from which minibatches are drawn at random."""
+
+    def __init__(self) -> None:
+        self.parts: list[np.ndarray] = []  # X, y and rows, with unused space after the first `held`
+        self.held = 0
+
+    def add(self, batch: Batch) -> None:
+        """Add rows."""
+        end = self.held + len(batch.y)
+        parts = self.parts or [part[:0] for part in batch]
+        self.parts = [_with_room(part, new, end) for part, new in zip(parts, batch, strict=True)]
+        for part, new in zip(self.parts, batch, strict=True):
+            part[self.held : end] = new
+        self.held = end
+
+    def draw(self, size: int, rng: np.random.Generator) -> Batch:
+        """Remove `size` random rows and return them."""
+        at = rng.choice(self.held, size, replace=False)
+        X, y, rows = (part[at] for part in self.parts)
+        self.held -= size
+        # remaining rows at the end fill the positions of the removed ones
+        stay = np.setdiff1d(np.arange(self.held, self.held + size), at)
+        for part in self.parts:
+            part[at[at < self.held]] = part[stay]
+        return Batch(X.astype(float, copy=False), y, rows)
+
+
+def _with_room(part: np.ndarray, new: np.ndarray, length: int) -> np.ndarray:
+    """Return `part`, or a larger copy if it is shorter than `length` or its type cannot hold `new`."""
+    dtype = np.result_type(part, new)
+    if len(part) >= length and part.dtype == dtype:
+        return part
+    larger = np.empty((max(len(part), length + length // 8), *part.shape[1:]), dtype)
+    larger[: len(part)] = part
+    return larger
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raise a ValueError unless all `sizes` are positive integers."""
+    for name, size in sizes.items():
+        if not isinstance(size, (int, np.integer)) or size < 1:
+            raise ValueError(f"{name} must be a number of rows of at least 1, but is {size!r}")
+
+
+def rows_at_once(source: Source) -> int:
+    """Return the number of rows to read at a time in a pass over the whole source."""
+    return max(1, min(getattr(source, "buffer", BUFFER), BUFFER, source.n_rows))

@@ -1,0 +1,113 @@
+"""Labels of a source: their classes and frequencies, a warning if they are sorted, and codes for the engines."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy.special import rel_entr
+
+from .buffered import rows_at_once
+from .source import Batch, Source
+
+SAMPLE = 10_000  # rows in the sample from which starting points are computed
+HARM = 0.005  # nats per row that an uneven order of labels may cost without a warning
+CHANCE = 1e-6  # probability that rows in random order count as uneven
+
+
+class SortedStreamWarning(UserWarning):
+    """The labels of a stream are in an order that its buffer cannot mix."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Result of one pass over all rows."""
+
+    labels: np.ndarray  # (C,) sorted
+    counts: np.ndarray  # (C,) number of rows of each
+    X: np.ndarray  # (s, D) uniform sample of the rows
+    y: np.ndarray  # (s,) their labels
+    unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
+
+    @property
+    def spread(self) -> np.ndarray:
+        """(D,) standard deviations of the columns of the sample, 1 for a constant column."""
+        spread = np.std(self.X, axis=0)
+        return np.where(spread > 0, spread, 1.0)
+
+
+def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Callable[[Batch], None] | None = None) -> Summary:
+    """Read all rows once and return their labels and a uniform sample.
+
+    Parameters
+    ----------
+    source : Source
+        The source.
+    seed : sequence of int
+        Seed of the pass and of the sample.
+    sample : int, default=10000
+        Number of rows in the sample.
+    watch : callable, optional
+        Called with each batch.
+
+    Returns
+    -------
+    Summary
+    """
+    rng = np.random.default_rng(list(seed))
+    keys, kept_X, kept_y = np.empty(0), np.empty((0, source.n_columns)), None
+    windows: list[dict[Any, int]] = []
+    for X, y, rows in source.batches(rows_at_once(source), seed):
+        if watch is not None:
+            watch(Batch(X, y, rows))
+        windows.append(dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True)))
+        # the rows with the smallest of n random keys are a uniform sample for any order of the rows
+        draw = np.concatenate([keys, rng.random(len(y))])
+        best = np.argsort(draw, kind="stable")[:sample]
+        kept_X = np.concatenate([kept_X, X])[best]
+        kept_y = (y if kept_y is None else np.concatenate([kept_y, y]))[best]
+        keys = draw[best]
+    names = sorted({label for window in windows for label in window})
+    counts = np.array([[window.get(name, 0) for name in names] for window in windows])
+    return Summary(np.array(names), counts.sum(0), kept_X, np.asarray(kept_y), unevenness(counts))
+
+
+def unevenness(counts: np.ndarray) -> float:
+    """Return by how many nats per row label frequencies differ between windows of a pass, beyond chance.
+
+    `counts` (W, C) are the rows of each class in each window. The mean over rows of the divergence KL(window ‖ all) is the
+    loss of predictions if a model remembers only the last window. Twice its sum is chi-squared for random orders.
+    The result is 0 if chance explains the differences.
+    """
+    total, n = counts.sum(0), counts.sum()
+    expected = counts.sum(1, keepdims=True) * (total / n)
+    divergence = float(rel_entr(counts, expected).sum())
+    freedom = (len(counts) - 1) * (len(total) - 1)
+    if freedom == 0 or 2 * divergence < scipy.stats.chi2.isf(CHANCE, freedom):
+        return 0.0
+    return (divergence - freedom / 2) / n
+
+
+def warn_if_uneven(source: Source, summary: Summary) -> None:
+    """Warn if the labels of a stream come in an order that costs accuracy."""
+    if summary.unevenness > HARM:
+        remedy = getattr(source, "remedy", "Shuffle the rows once, or use arrays or a memory map")
+        warnings.warn(
+            f"the labels come in an uneven order: their frequencies change along a pass by {summary.unevenness:.2g} nats "
+            f"per row, and predictions may be worse by as much. {remedy}.",
+            SortedStreamWarning,
+            stacklevel=3,
+        )
+
+
+def codes(y: np.ndarray, labels: np.ndarray, n_latents: int) -> np.ndarray:
+    """Return labels as the engines take them: 0 … C-1, or -1 and +1 with one latent function."""
+    place = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
+    if not np.all(labels[place] == y):
+        strange = np.unique(np.asarray(y)[labels[place] != y])[:5]
+        raise ValueError(f"labels {strange.tolist()} are unknown; the known labels are {labels[:10].tolist()}")
+    return 2.0 * place - 1.0 if n_latents == 1 else place

@@ -1,0 +1,59 @@
+"""Random orders that depend on a seed only: of rows, without storing them, and of chunks, spread evenly over a source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+ROUNDS, MIX = 6, np.uint64(0xBF58476D1CE4E5B9)  # rounds of the Feistel network, and the multiplier of its hash
+
+
+@dataclass(frozen=True)
+class Order:
+    """The numbers 0 … n-1 in a random order, computed part by part without storing the whole order.
+
+    A Feistel network splits a number into two halves and, in each round, combines one half with a hash of the other. Every
+    round is invertible, so the network permutes all numbers of 2 × `bits` bits. A result of n or more is permuted again.
+    """
+
+    n: int
+    bits: int  # of a half
+    keys: np.ndarray  # one for each round
+
+    @staticmethod
+    def of(n: int, seed: Sequence[int]) -> Order:
+        """Return an order of n numbers that `seed` determines."""
+        keys = np.random.default_rng(list(seed)).integers(2**63, size=ROUNDS, dtype=np.uint64)
+        return Order(n, max(1, -(-(n - 1).bit_length() // 2)), keys)
+
+    def part(self, start: int, stop: int) -> np.ndarray:
+        """Return the numbers at the positions start … stop-1 of the order."""
+        numbers = self._permuted(np.arange(start, stop, dtype=np.uint64))
+        while np.any(beyond := numbers >= self.n):
+            numbers[beyond] = self._permuted(numbers[beyond])
+        return numbers.astype(np.int64)
+
+    def _permuted(self, numbers):
+        half, mask = np.uint64(self.bits), np.uint64((1 << self.bits) - 1)
+        left, right = numbers >> half, numbers & mask
+        for key in self.keys:
+            mixed = (right + key) * MIX  # arithmetic modulo 2^64
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * MIX
+            left, right = right, left ^ ((mixed >> np.uint64(32)) & mask)
+        return (left << half) | right
+
+
+def spread_order(count: int, held: int, rng: np.random.Generator) -> np.ndarray:
+    """Return a random order of the chunks 0 … count-1 in which any `held` consecutive ones are spread over the source.
+
+    The source is divided into `held` strata. Each round takes a random chunk of every stratum, and all rounds visit the
+    strata in the same random order. If rows are sorted by label, buffers then differ less than in a plain random order.
+    """
+    strata = int(np.clip(held, 1, count))
+    stratum = np.arange(count) * strata // count
+    shuffled = rng.permutation(count)
+    grouped = shuffled[np.argsort(stratum[shuffled], kind="stable")]  # in random order within each stratum
+    turn = np.arange(count) - np.searchsorted(stratum, stratum)  # position in the stratum
+    return grouped[np.lexsort((rng.permutation(strata)[stratum], turn))]
