@@ -17,6 +17,7 @@ from ..sparse import log_evidence
 from .pieces import Array
 from .problems import frozen
 
+ROOM = 0.5  # variance that the inducing variables do not know: at their own inputs there would be none to move in
 
 @dataclass(frozen=True)
 class Problem:
@@ -28,7 +29,7 @@ class Problem:
     rows: ClassVar[dict[str, tuple[int, ...]]] = {}  # by name: axes that are data
     symmetric: ClassVar[tuple[str, ...]] = ()
     smallest: ClassVar[float] = 1e-10  # prior scale at which the limit of no prior variance is looked at
-    leaves_out: ClassVar[bool] = True  # whether a fit has loo()
+    answers: ClassVar[tuple[str, ...]] = ("loo", "jensen_bound")  # what else a fit can be asked
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
         return engine.fit(*self.parts.values(), self.y, likelihood, start=start)
@@ -56,6 +57,10 @@ class Problem:
         """Problems that no engine may take, by what is wrong."""
         raise NotImplementedError
 
+    def interior(self) -> Any:
+        """A problem like this whose covariances may all move a little, each by itself."""
+        return self
+
     # changes ----------------------------------------------------------------------------------------------------------
 
     def having(self, y: Array | None = None, **parts: Any) -> Any:
@@ -64,8 +69,9 @@ class Problem:
     def scaled(self, factor: float) -> Any:
         return self.having(**{name: factor * part for name, part in self.parts.items()})
 
-    def moved(self, name: str, direction: Array) -> Any:
-        return self.having(**{name: self.parts[name] + direction})
+    def another_order(self, rng: np.random.Generator) -> Array:
+        """A random order of the rows."""
+        return rng.permutation(len(self.y))
 
     def reordered(self, order: Array) -> Any:
         """With the rows in another order."""
@@ -145,6 +151,10 @@ class ActiveRows(AllRows):
 
     smallest: ClassVar = 1e-8  # rows are not included if they tell nothing to ten digits
 
+    def another_order(self, rng: np.random.Generator) -> Array:
+        """With the first row first: rows that tell as much as each other are taken in order."""
+        return np.append(0, 1 + rng.permutation(len(self.y) - 1))
+
     def gradient(self, fit: Any) -> dict[str, Array]:
         sinks = [MatrixGradient(len(self.y)) for _ in range(fit.likelihood.n_latents)]
         self._held(fit, fit.likelihood, sinks)
@@ -176,11 +186,14 @@ class InducingInputs(Problem):
 
     rows: ClassVar = {"K_fu": (-2,), "k_diag": (-1,)}
     symmetric: ClassVar = ("K_uu",)
-    leaves_out: ClassVar = False
+    answers: ClassVar = ()
 
     def gradient(self, fit: Any) -> dict[str, Array]:
         G = fit.gradient()
         return {"K_uu": G.uu, "K_fu": G.fu, "k_diag": G.diag}
+
+    def interior(self) -> Any:
+        return self.having(k_diag=self.parts["k_diag"] + ROOM)
 
     def known(self, fit: Any) -> tuple[Array, Any]:
         """Of other rows the inducing variables do not know all that the label says."""
@@ -216,6 +229,10 @@ class InducingPairs(Problem):
 
     rows: ClassVar = {"fu": (-2,), "diag": (-1,)}
     symmetric: ClassVar = ("uu",)
+    answers: ClassVar = ("loo",)
+
+    def interior(self) -> Any:
+        return self.having(diag=self.parts["diag"] + ROOM)
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
         return engine.fit(InducingCovariance(*self.parts.values(), *self.pairs), self.y, likelihood, start=start)
