@@ -75,7 +75,8 @@ def check_engine(
     bound : bool
         Whether the evidence is a lower bound of the true one.
     gradient : float
-        Relative error of the evidence's derivatives: that of differences, unless the engine has derivatives that are not exact.
+        Relative error of the evidence's derivatives: that of differences, unless the engine's derivatives are not exact.
+        Infinity if they are those of another function; then only their form is checked.
     class_order : float
         What the order of the classes may change, in posterior standard deviations.
     dense : Engine, optional
@@ -467,6 +468,8 @@ def _norm(D: Array, rank: int) -> float:
 
 def _slope(analytic: float, function: Callable[[float], float], what: str, tol: float) -> None:
     """The derivative of `function` at zero, by differences of fourth order."""
+    if tol == np.inf:
+        return
     h = STEP
     numeric = (8 * (function(h) - function(-h)) - (function(2 * h) - function(-2 * h))) / (12 * h)
     close(analytic, numeric, tol * (1 + abs(numeric)), f"{what} against central differences")
