@@ -29,6 +29,7 @@ class Problem:
     rows: ClassVar[dict[str, tuple[int, ...]]] = {}  # by name: axes that are data
     symmetric: ClassVar[tuple[str, ...]] = ()
     smallest: ClassVar[float] = 1e-10  # prior scale at which the limit of no prior variance is looked at
+    start_decides: ClassVar[bool] = False  # whether a start says which rows the posterior rests on
     answers: ClassVar[tuple[str, ...]] = ("loo", "jensen_bound")  # what else a fit can be asked
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
@@ -149,6 +150,7 @@ class ActiveRows(AllRows):
     The evidence has derivatives with these held (`gpclass.sparse.log_evidence`).
     """
 
+    start_decides: ClassVar = True
     smallest: ClassVar = 1e-8  # rows are not included if they tell nothing to ten digits
 
     def another_order(self, rng: np.random.Generator) -> Array:
