@@ -19,8 +19,11 @@ def test_rows_in_another_order(design):
     whole = K[:, ORDER[:, None], ORDER]
     at = np.argsort(ORDER)[[0, 2, 4]]  # where the inducing rows went
     wanted = {
-        "K": whole, "K_uu": whole[:, at[:, None], at], "K_fu": whole[:, :, at], "k_diag": np.diagonal(whole, axis1=1, axis2=2),
-    }  # fmt: skip
+        "K": whole,
+        "K_uu": whole[:, at[:, None], at],
+        "K_fu": whole[:, :, at],
+        "k_diag": np.diagonal(whole, axis1=1, axis2=2),
+    }
     wanted |= {"uu": wanted["K_uu"], "fu": wanted["K_fu"], "diag": wanted["k_diag"]}
     assert_array_equal(turned.y, Y[ORDER])
     for name, part in turned.parts.items():

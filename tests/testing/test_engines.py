@@ -1,4 +1,4 @@
-"""Every registered engine with every likelihood that it serves through the public kit of checks, and the kit against slips."""
+"""Every registered engine with every likelihood that it serves through the kit of checks, and the kit against slips."""
 
 import dataclasses
 import re
@@ -10,26 +10,57 @@ import gpclass.choose  # registers all engines and likelihoods  # noqa: F401
 from gpclass.engines import Engine
 from gpclass.engines.contract import DESIGNS
 from gpclass.inference import (
-    EP, FV, KL, TAP, VB, IndependentEP, LabelRegression, Laplace, MeanFieldProbit, NestedEP, QuadratureEP, TAPNaive,
+    EP,
+    FV,
+    KL,
+    TAP,
+    VB,
+    IndependentEP,
+    LabelRegression,
+    Laplace,
+    MeanFieldProbit,
+    NestedEP,
+    QuadratureEP,
+    TAPNaive,
     VariationalMNL,
-)  # fmt: skip
+)
 from gpclass.likelihoods import (
-    Gaussian, Heaviside, Logit, MultinomialProbit, OneAgainstRest, Ordinal, Poisson, Probit, RobustMax, Softmax,
-)  # fmt: skip
+    Gaussian,
+    Heaviside,
+    Logit,
+    MultinomialProbit,
+    OneAgainstRest,
+    Ordinal,
+    Poisson,
+    Probit,
+    RobustMax,
+    Softmax,
+)
 from gpclass.registry import registered
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, SparseVariationalMNL, StochasticEP
 from gpclass.testing.engines import check_engine
 
 # each likelihood once, with its parameters free: biases of zero leave it symmetric
 LIKELIHOODS = [
-    Probit(learn_bias=True), Logit(-0.3, learn_bias=True), Heaviside(0.05), Gaussian(0.3), Ordinal(), Poisson(learn_bias=True),
-    Softmax(3, learn_bias=True), MultinomialProbit(3, learn_bias=True), RobustMax(3, epsilon=0.1, learn_epsilon=True),
+    Probit(learn_bias=True),
+    Logit(-0.3, learn_bias=True),
+    Heaviside(0.05),
+    Gaussian(0.3),
+    Ordinal(),
+    Poisson(learn_bias=True),
+    Softmax(3, learn_bias=True),
+    MultinomialProbit(3, learn_bias=True),
+    RobustMax(3, epsilon=0.1, learn_epsilon=True),
     OneAgainstRest(3, learn_bias=True),
-]  # fmt: skip
-MORE = [Probit(0.4, learn_bias=True), Logit(), Heaviside(0.0)]  # for engines on all rows
+]
+MORE = {  # by design
+    "all rows": [Probit(0.4, learn_bias=True), Logit(), Heaviside(0.0)],
+    "inducing inputs": [MultinomialProbit(3, bias=(0.0, 0.2, -0.3), learn_bias=True)],
+}
 
 # inner EP is low by 0.0018 a datum where three classes are equally probable
 INNER_EP = {"small_prior": 0.002}
+TWO = QuadratureEP(), MultinomialProbit(2)  # one contrast: nothing is left to quadrature
 # what each engine is good for; see check_engine
 CLAIMS = {
     Laplace(): {},
@@ -42,8 +73,8 @@ CLAIMS = {
     VB(): {"bound": True},
     # a product of one-dimensional factors never tends to a correlated prior, however small
     FV(): {"independent": True, "bound": True, "small_prior": False, "regression": "nothing"},
-    # its evidence is that of real-valued labels under its own noise
-    LabelRegression(): {"small_prior": False, "regression": "nothing"},
+    # its evidence is that of real-valued labels under its own noise; a search for that knows no start
+    LabelRegression(): {"small_prior": False, "regression": "nothing", "warm_start": False},
     LabelRegression(noise=0.7): {"small_prior": False, "regression": "nothing"},
     NestedEP(): INNER_EP,
     IndependentEP(): INNER_EP,
@@ -54,7 +85,7 @@ CLAIMS = {
     VariationalMNL(): {"bound": True},
     SparseVariationalMNL(): {"bound": True, "dense": VariationalMNL()},
     IVM(active=6): {"regression": "nothing"},
-    IVM(active=30, sweeps=200): {},
+    IVM(active=30, sweeps=200): {"warm_start": False},  # a start gives the rows; their sites are set anew
     ScalableEP(): {},
     ScalableEP("joint"): {},
     # the derivative in K_uu takes tied sites for stationary ones; see test_stochastic_ep.py
@@ -75,6 +106,7 @@ PAIRS_OF_CLAIMS = {
     (ScalableEP("joint"), MultinomialProbit): SEVERAL_EP,
     (ScalableEP(), RobustMax): SEVERAL_EP,
     (GFITC(), RobustMax): SEVERAL_EP,
+    TWO: {"gradient": 1e-6, "class_order": 1e-6, "small_prior": True, "dense": NestedEP()},
     # quasi-random points know an order of the classes
     (SVGP(), Softmax): {"class_order": 0.02},
 }
@@ -82,16 +114,17 @@ WIDE = {IVM(active=30, sweeps=200): (Probit, Heaviside, Gaussian), ScalableEP("j
 
 
 def likelihoods_of(engine):
-    some = LIKELIHOODS + (MORE if engine.design == "all rows" else [])
+    some = LIKELIHOODS + MORE.get(engine.design, [])
     return [l for l in some if engine.serves(l) and (engine not in WIDE or type(l) in WIDE[engine])]
 
 
 def claims_of(engine, likelihood):
     dense = DENSE.get(engine, {}) if likelihood.n_latents == 1 else {}
-    return {**CLAIMS[engine], **dense, **PAIRS_OF_CLAIMS.get((engine, type(likelihood)), {})}
+    pair = PAIRS_OF_CLAIMS.get((engine, type(likelihood)), PAIRS_OF_CLAIMS.get((engine, likelihood), {}))
+    return {**CLAIMS[engine], **dense, **pair}
 
 
-PAIRS = [(e, l) for e in CLAIMS for l in likelihoods_of(e)]
+PAIRS = [*((e, l) for e in CLAIMS for l in likelihoods_of(e)), TWO]
 
 
 def short(x):

@@ -7,7 +7,8 @@ import pytest
 
 from gpclass.likelihoods import Probit
 from gpclass.sparse import SVGP, ScalableEP
-from gpclass.testing.engines import ordinary, tight
+from gpclass.testing.claims import tight
+from gpclass.testing.engines import ordinary
 from gpclass.testing.minibatches import check_minibatches
 
 

@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..gaussian import InducingCovariance, MatrixColumns, MatrixGradient
 from ..sparse import log_evidence
 from .pieces import Array
 from .problems import frozen
+
+Rows = NDArray[np.intp]
 
 ROOM = 0.5  # variance that the inducing variables do not know: at their own inputs there would be none to move in
 
@@ -46,7 +49,7 @@ class Problem:
         """What the derivatives are of; `near` is a fit to a problem nearby."""
         return self.fit(engine, likelihood, start=near).log_evidence
 
-    def known(self, fit: Any) -> tuple[Array, Any]:
+    def known(self, fit: Any) -> tuple[Rows, Any]:
         """Rows, and predictions at their inputs that should have the marginals of the fit itself."""
         raise NotImplementedError
 
@@ -70,11 +73,11 @@ class Problem:
     def scaled(self, factor: float) -> Any:
         return self.having(**{name: factor * part for name, part in self.parts.items()})
 
-    def another_order(self, rng: np.random.Generator) -> Array:
+    def another_order(self, rng: np.random.Generator) -> Rows:
         """A random order of the rows."""
         return rng.permutation(len(self.y))
 
-    def reordered(self, order: Array) -> Any:
+    def reordered(self, order: Rows) -> Any:
         """With the rows in another order."""
         parts = dict(self.parts)
         for name, axes in self.rows.items():
@@ -82,7 +85,7 @@ class Problem:
                 parts[name] = np.take(parts[name], order, axis)
         return replace(self, parts=parts, y=self.y[order])
 
-    def renamed(self, names: Array) -> Any:
+    def renamed(self, names: Rows) -> Any:
         """With class c called `names[c]`; the covariances of its function go with it."""
         back = np.argsort(names)
         parts = {name: part if part.ndim == self.rank(name) else part[back] for name, part in self.parts.items()}
@@ -122,7 +125,7 @@ class AllRows(Problem):
     def gradient(self, fit: Any) -> dict[str, Array]:
         return {"K": fit.evidence_gradient()}
 
-    def known(self, fit: Any) -> tuple[Array, Any]:
+    def known(self, fit: Any) -> tuple[Rows, Any]:
         return np.arange(len(self.y)), fit.predict(self.K, self.variances)
 
     def unknown(self, fit: Any, variances: Array) -> Any:
@@ -153,7 +156,7 @@ class ActiveRows(AllRows):
     start_decides: ClassVar = True
     smallest: ClassVar = 1e-8  # rows are not included if they tell nothing to ten digits
 
-    def another_order(self, rng: np.random.Generator) -> Array:
+    def another_order(self, rng: np.random.Generator) -> Rows:
         """With the first row first: rows that tell as much as each other are taken in order."""
         return np.append(0, 1 + rng.permutation(len(self.y) - 1))
 
@@ -164,7 +167,8 @@ class ActiveRows(AllRows):
         return {"K": total if self.K.ndim == 3 else total.sum(0)}
 
     def likelihood_gradient(self, fit: Any) -> Array:
-        return self._held(fit, fit.likelihood, [MatrixGradient(len(self.y)) for _ in range(fit.likelihood.n_latents)]).in_theta
+        sinks = [MatrixGradient(len(self.y)) for _ in range(fit.likelihood.n_latents)]
+        return self._held(fit, fit.likelihood, sinks).in_theta
 
     def evidence(self, engine: Any, likelihood: Any, near: Any) -> float:
         return self._held(near, likelihood).value
@@ -173,7 +177,7 @@ class ActiveRows(AllRows):
         matrices = self.K if self.K.ndim == 3 else [self.K] * likelihood.n_latents
         return log_evidence([MatrixColumns(k) for k in matrices], fit.at, self.y, likelihood, None, sinks)
 
-    def known(self, fit: Any) -> tuple[Array, Any]:
+    def known(self, fit: Any) -> tuple[Rows, Any]:
         return np.arange(len(self.y)), fit.predict(self.K[..., fit.rows, :], self.variances)
 
     def unknown(self, fit: Any, variances: Array) -> Any:
@@ -184,7 +188,7 @@ class ActiveRows(AllRows):
 class InducingInputs(Problem):
     """`fit(K_uu, K_fu, k_diag, y, likelihood, start)`; `inducing` are the rows that the inducing inputs are."""
 
-    inducing: Array
+    inducing: Rows
 
     rows: ClassVar = {"K_fu": (-2,), "k_diag": (-1,)}
     symmetric: ClassVar = ("K_uu",)
@@ -197,7 +201,7 @@ class InducingInputs(Problem):
     def interior(self) -> Any:
         return self.having(k_diag=self.parts["k_diag"] + ROOM)
 
-    def known(self, fit: Any) -> tuple[Array, Any]:
+    def known(self, fit: Any) -> tuple[Rows, Any]:
         """Of other rows the inducing variables do not know all that the label says."""
         at = self.inducing
         return at, fit.predict(np.swapaxes(self.parts["K_fu"][..., at, :], -1, -2), self.parts["k_diag"][..., at])
@@ -205,7 +209,7 @@ class InducingInputs(Problem):
     def unknown(self, fit: Any, variances: Array) -> Any:
         return fit.predict(np.zeros((len(self.inducing), len(variances))), variances)
 
-    def reordered(self, order: Array) -> Any:
+    def reordered(self, order: Rows) -> Any:
         return replace(super().reordered(order), inducing=np.argsort(order)[self.inducing])
 
     def spoilt(self) -> dict[str, Problem]:
@@ -227,7 +231,7 @@ class InducingInputs(Problem):
 class InducingPairs(Problem):
     """`fit(InducingCovariance, y, likelihood, start)` with inducing variables of chosen inputs and classes."""
 
-    pairs: tuple[Array, Array]  # (s,) inputs and (s,) classes
+    pairs: tuple[Rows, Rows]  # (s,) inputs and (s,) classes
 
     rows: ClassVar = {"fu": (-2,), "diag": (-1,)}
     symmetric: ClassVar = ("uu",)
@@ -237,36 +241,38 @@ class InducingPairs(Problem):
         return self.having(diag=self.parts["diag"] + ROOM)
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
-        return engine.fit(InducingCovariance(*self.parts.values(), *self.pairs), self.y, likelihood, start=start)
+        uu, fu, diag = self.parts.values()
+        return engine.fit(InducingCovariance(uu, fu, diag, *self.pairs), self.y, likelihood, start=start)
 
     def gradient(self, fit: Any) -> dict[str, Array]:
         G = fit.evidence_gradient()
         return {"uu": G.uu, "fu": G.fu, "diag": G.diag}
 
-    def known(self, fit: Any) -> tuple[Array, Any]:
+    def known(self, fit: Any) -> tuple[Rows, Any]:
         return np.arange(len(self.y)), fit.predict(np.swapaxes(self.parts["fu"], -1, -2), self.parts["diag"])
 
     def unknown(self, fit: Any, variances: Array) -> Any:
         return fit.predict(np.zeros((self.parts["uu"].shape[-1], len(variances))), variances)
 
-    def renamed(self, names: Array) -> Any:
+    def renamed(self, names: Rows) -> Any:
         return replace(super().renamed(names), pairs=(self.pairs[0], names[self.pairs[1]]))
 
     def spoilt(self) -> dict[str, Problem]:
         fu, diag = self.parts["fu"], self.parts["diag"]
         inputs, classes = self.pairs
+        twice = np.append(inputs, inputs[0]), np.append(classes, classes[0])
         return {
             **{f"{name} with NaN": self._entry(name, np.nan) for name in self.parts},
             "fu of fewer inducing inputs": self.having(fu=fu[..., :-1]),
             "fu for fewer data than y": self.having(fu=fu[..., 1:, :]),
             "diag for fewer data than y": self.having(diag=diag[..., 1:]),
-            "an inducing variable twice": replace(self, pairs=(np.append(inputs, inputs[0]), np.append(classes, classes[0]))),
+            "an inducing variable twice": replace(self, pairs=twice),
             "a class that there is not": replace(self, pairs=(inputs, classes + classes.max() + 1)),
             "an input that there is not": replace(self, pairs=(inputs + inputs.max() + 1, classes)),
         }
 
 
-def posed(design: str, K: Array, y: Array, n_latents: int, inducing: Array | None = None) -> Any:
+def posed(design: str, K: Array, y: Array, n_latents: int, inducing: Rows | None = None) -> Any:
     """The problem with covariance matrix K, (n, n) or (C, n, n), as a design asks for it.
 
     `inducing` are the rows that the inducing inputs are; by default every other one.

@@ -11,7 +11,7 @@ from ..gaussian import LowRankMatrices
 from ..sparse.step import Broadcast, RowSites, State, apply, contribution, take_step
 from .pieces import close, require
 
-STAYS = 1e-6  # that a step from a fixed point may move natural parameters by, relative to the largest: tol × condition of K_uu
+STAYS = 1e-6  # part of natural parameters that a step from a fixed point may move: tol × condition of K_uu
 SUMS = 1e-9  # rounding of sums in another order, relative to the largest entry
 
 

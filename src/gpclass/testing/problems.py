@@ -102,8 +102,7 @@ def n_categories(likelihood: Any) -> int:
 
 
 def small_problems(likelihood: Any) -> list[tuple[Array, Array]]:
-    """(2, 2) covariances, correlated by 0.6, with targets (2,): two labels in all ways, or two targets that are alike and two
-    that are not."""
+    """(2, 2) covariances, correlated by 0.6, with targets (2,): two that are alike, and two that are not."""
     if takes_signs(likelihood):
         pairs = [(1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)]
     elif likelihood.targets == "class labels":
@@ -157,10 +156,10 @@ def _grid(axes: list[Array]) -> Array:
 def several_truth(
     K: ArrayLike, y: ArrayLike, likelihood: Any, reach: float = 8.5, order: int = 48
 ) -> tuple[float, Array, Array]:
-    """log Z, posterior mean (n, C) and covariances (n, C, C) of each row by brute force, for n = 1 or 2 and up to four classes.
+    """log Z, posterior mean (n, C) and covariances (n, C, C) of each row by brute force, for n = 1 or 2.
 
-    K is (n, n), shared by all classes, or (C, n, n). The trapezoid rule on a grid of all latent values of a row. Given a row,
-    the latent functions are independent a priori, so the two grids meet in one matrix product for each function. Good to
+    K is (n, n), shared by all classes, or (C, n, n). The trapezoid rule on a grid of all latent values of a row. The latent
+    functions are independent a priori, so the grids of the two rows meet in one matrix product for each function. Good to
     1e-10 for likelihoods as smooth as softmax and multinomial probit and prior variances up to 4. Where p(y | f) jumps, the
     difference to another `order` says how good it is.
     """
