@@ -22,6 +22,7 @@ Rows = NDArray[np.intp]
 
 ROOM = 0.5  # variance that the inducing variables do not know: at their own inputs there would be none to move in
 
+
 @dataclass(frozen=True)
 class Problem:
     """Covariances and targets. With several latent functions covariances are shared, or have an axis of functions first."""

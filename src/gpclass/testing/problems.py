@@ -1,10 +1,10 @@
 """Small problems with known answers, for any likelihood. All arrays are read-only.
 
-    ordinary_problem   ten rows, covariances and targets that no engine finds hard
-    class_covariances  the same rows with another covariance matrix for each latent function
-    small_problems     problems of two rows
-    grid_truth         log Z and moments of one latent function at up to three rows, by brute force
-    several_truth      the same for several latent functions at one or two rows
+ordinary_problem   ten rows, covariances and targets that no engine finds hard
+class_covariances  the same rows with another covariance matrix for each latent function
+small_problems     problems of two rows
+grid_truth         log Z and moments of one latent function at up to three rows, by brute force
+several_truth      the same for several latent functions at one or two rows
 """
 
 from __future__ import annotations
