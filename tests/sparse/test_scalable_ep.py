@@ -14,7 +14,7 @@ from gpclass.gaussian import LowRankMatrices
 from gpclass.gaussian.inducing import LowRankPosterior, LowRankPrior, site_sums
 from gpclass.inference import EP, IndependentEP, QuadratureEP
 from gpclass.kernels import RBF
-from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Probit, RobustMax
+from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.numerics import NotPositiveDefinite
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 from gpclass.sparse.step import Broadcast, State, apply, contribution, take_step

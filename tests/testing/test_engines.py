@@ -100,7 +100,8 @@ DENSE = {IVM(active=30, sweeps=200): ONE_EP, ScalableEP(): ONE_EP, GFITC(): ONE_
 PAIRWISE = {"small_prior": False}
 PAIRS_OF_CLAIMS = {
     (ScalableEP(), MultinomialProbit): PAIRWISE,
-    (StochasticEP(), MultinomialProbit): PAIRWISE,
+    # at a training point all of its own factors stand for its part of the tied sites
+    (StochasticEP(), MultinomialProbit): {**PAIRWISE, "marginals": False},
     (SVGP(), MultinomialProbit): PAIRWISE,
     (GFITC(), MultinomialProbit): {**INNER_EP, "dense": IndependentEP()},
     (ScalableEP("joint"), MultinomialProbit): SEVERAL_EP,

@@ -27,12 +27,13 @@ class Claims:
     gradient: float
     class_order: float
     warm_start: bool
+    marginals: bool
     dense: Any
 
 
 def settled(engine: Any, tol: float = USUAL, **more: float) -> Any:
     """The engine with no larger tolerance than this, and other settings where it has them."""
-    settings = {"tol": min(tol, getattr(engine, "tol", tol)), **more}
+    settings = {"tol": min(tol, getattr(engine, "tol", None) or tol), **more}
     changes = {name: value for name, value in settings.items() if name in fields_of(engine)}
     return dataclasses.replace(engine, **changes) if changes else engine
 

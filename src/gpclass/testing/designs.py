@@ -196,7 +196,7 @@ class InducingInputs(Problem):
     answers: ClassVar = ()
 
     def gradient(self, fit: Any) -> dict[str, Array]:
-        G = fit.gradient()
+        G = fit.evidence_gradient()
         return {"K_uu": G.uu, "K_fu": G.fu, "k_diag": G.diag}
 
     def interior(self) -> Any:

@@ -23,13 +23,13 @@ def check_minibatches(engine: Any, likelihood: Any, problem: Any) -> None:
 def check_stays(engine: Any, likelihood: Any, problem: Any) -> None:
     """From where sweeps over all rows have settled, a step on all rows goes nowhere and sees the same evidence."""
     fit, n = problem.fit(engine, likelihood), len(problem.y)
-    state = fit.state
+    state = fit.minibatch_state
     done, part = take_step(engine, state, _matrices(problem), problem.y, _kept(engine, fit), n, likelihood)
     what = "a step on all rows from the fixed point"
     close(done.log_evidence, fit.log_evidence, STAYS, f"{what}: log_evidence")
     close(done.state.P, state.P, STAYS * np.abs(state.P).max(), f"{what}: precisions")
     close(done.state.h, state.h, STAYS * np.abs(state.h).max(), f"{what}: precisions times means")
-    G = fit.gradient()
+    G = fit.evidence_gradient()
     close(part.fu[0], G.fu, STAYS * (1 + np.abs(G.fu)), f"{what}: derivatives in K_fu")
     close(part.diag[0], G.diag, STAYS * (1 + np.abs(G.diag)), f"{what}: derivatives in k_diag")
 
@@ -38,7 +38,7 @@ def check_parts(engine: Any, likelihood: Any, problem: Any) -> None:
     """Rows of one minibatch may lie in several processes: their sums add up, whatever has been seen before."""
     fit, n = problem.fit(engine, likelihood), len(problem.y)
     for seen in (0, n // 2, 1000 * n):
-        state = replace(fit.state, seen=seen, steps=seen, passed=seen % n)
+        state = replace(fit.minibatch_state, seen=seen, steps=seen, passed=seen % n)
         _check_split(engine, likelihood, problem.scaled(0.8), state, _kept(engine, fit))
 
 
