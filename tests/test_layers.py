@@ -33,7 +33,7 @@ MAY_IMPORT = {
     },
     "sampling": {"numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {"files", "choose", "numerics", "kernels", "likelihoods", "gaussian", "inference", "learning", "_version"},
-    "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "testing": {"numerics", "kernels", "likelihoods", "gaussian", "inference", "sparse", "learning"},
     "datasets": set(),
     "_lazy": set(),
     "_version": set(),

@@ -116,21 +116,6 @@ def test_evidence_is_near_the_exact_one(engine, C):
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=ids)
-@pytest.mark.parametrize("shared", [True, False])
-def test_gradient_in_the_covariance(engine, shared):
-    _, K, y = problem(n=8, nugget=0.1)
-    K = K if shared else np.stack([K, 2 * K, 0.5 * K])
-    tight = replace(engine, tol=1e-10)
-    E = np.random.default_rng(0).normal(size=K.shape)
-    E = E + np.swapaxes(E, -1, -2)
-    h = 1e-5
-    up, down = (tight.fit(K + s * h * E, y, MultinomialProbit(3)).log_evidence for s in (1, -1))
-    G = tight.fit(K, y, MultinomialProbit(3)).evidence_gradient()
-    assert G.shape == K.shape
-    assert np.sum(G * E) == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-7)
-
-
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
 def test_moments_are_matched(engine):
     _, K, y = problem()
     fit = replace(engine, tol=1e-10).fit(K, y, MultinomialProbit(3))
@@ -141,40 +126,6 @@ def test_moments_are_matched(engine):
     tilted = moments(m, v, Probit())
     assert_allclose(np.take_along_axis(fit.mean, order, 1), m + v * tilted.slope, atol=1e-8)
     assert_allclose(np.take_along_axis(fit.var, order, 1), v / (1 + v * tilted.tau), rtol=1e-8)
-
-
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
-def test_limits(engine):
-    _, K, y = problem(n=10)
-    small = engine.fit(1e-10 * K, y, MultinomialProbit(3))
-    # a prior without spread: C^-n; inner EP is low by 0.0018 a datum at C = 3
-    assert small.log_evidence == pytest.approx(-10 * np.log(3), abs=0.02 if isinstance(engine, IndependentEP) else 1e-6)
-    fit, relabelled = (engine.fit(K, labels, MultinomialProbit(3)) for labels in (y, np.array([2, 0, 1])[y]))
-    # inner EP's fixed point does not depend on the order of its updates
-    assert relabelled.log_evidence == pytest.approx(fit.log_evidence, abs=1e-7)
-    assert_allclose(relabelled.mean[:, [2, 0, 1]], fit.mean, atol=1e-6)
-    # only differences count: means of the classes sum to zero under a shared prior
-    assert_allclose(fit.mean.sum(1), 0, atol=1e-7)
-    assert_allclose(fit.cov[:, 0, 1], 0)
-
-
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
-def test_one_matrix_per_class_may_be_the_same(engine):
-    _, K, y = problem()
-    one, three = engine.fit(K, y, MultinomialProbit(3)), engine.fit(np.stack([K] * 3), y, MultinomialProbit(3))
-    assert three.log_evidence == pytest.approx(one.log_evidence, abs=1e-8)
-    assert_allclose(three.evidence_gradient().sum(0), one.evidence_gradient(), atol=1e-8)
-
-
-@pytest.mark.parametrize("engine", ENGINES, ids=ids)
-def test_warm_start(engine):
-    _, K, y = problem(n=30)
-    cold = engine.fit(K, y, MultinomialProbit(3))
-    warm = engine.fit(K, y, MultinomialProbit(3), start=cold)
-    assert warm.n_iter <= 2
-    assert warm.log_evidence == pytest.approx(cold.log_evidence, abs=1e-7)
-    near = engine.fit(1.05 * K, y, MultinomialProbit(3), start=cold)
-    assert near.log_evidence == pytest.approx(engine.fit(1.05 * K, y, MultinomialProbit(3)).log_evidence, abs=1e-6)
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=ids)
@@ -239,7 +190,7 @@ def test_estimator():
 def test_damping_is_found_by_itself(seed, variance, length):
     """Under wide priors full steps lead nowhere; the end is that of short steps, which all take many more."""
     rng = np.random.default_rng(seed)
-    K, y = RBF(length, variance)(rng.normal(size=(40, 1))), rng.integers(3, size=40)
+    K, y = RBF(length, variance)(rng.normal(size=(24, 1))), rng.integers(3, size=24)
     fit = IndependentEP().fit(K, y, MultinomialProbit(3))
     assert fit.converged
     with warnings.catch_warnings():

@@ -3,8 +3,6 @@
 The class-independent one is in test_independent_ep.py.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -57,14 +55,6 @@ def test_contrast_cavity_is_the_posterior_without_the_datum_s_sites():
         assert_allclose(V @ (np.linalg.solve(cov[i], mean[i]) + nu[i]), fit.posterior.mean.reshape(6, 2)[i], atol=1e-8)
 
 
-def test_two_classes_are_nested_ep():
-    _, K, y = problem(C=2)
-    fit, nested = (e.fit(K, y, MultinomialProbit(2)) for e in (QuadratureEP(), NestedEP()))
-    assert fit.log_evidence == pytest.approx(nested.log_evidence, abs=1e-9)
-    assert_allclose(fit.mean, nested.mean, atol=1e-7)
-    assert_allclose(fit.cov, nested.cov, atol=1e-7)
-
-
 @pytest.mark.parametrize("C", [3, 4])
 def test_evidence_and_predictions(C):
     X, K, y = problem(C=C)
@@ -80,33 +70,14 @@ def test_evidence_and_predictions(C):
     assert_allclose(p, want, atol=0.01)
 
 
-@pytest.mark.parametrize("C", [2, 3])
-def test_gradient_in_the_covariance(C):
-    _, K, y = problem(n=8, C=C, nugget=0.1)
-    tight = QuadratureEP(tol=1e-10)
-    E = np.random.default_rng(0).normal(size=K.shape)
-    E = E + E.T
-    h = 1e-5
-    up, down = (tight.fit(K + s * h * E, y, MultinomialProbit(C)).log_evidence for s in (1, -1))
-    G = tight.fit(K, y, MultinomialProbit(C)).evidence_gradient()
-    # the diagonal precision of more than two classes is not stationary: 0.005 of 1.12 here
-    assert np.sum(G * E) == pytest.approx((up - down) / (2 * h), rel=1e-6 if C == 2 else 0.02, abs=1e-7)
-
-
-def test_limits():
+def test_more_nodes_know_less_of_the_order_of_classes():
+    """What ten nodes leave (see the claims in tests/testing/test_engines.py), forty do not."""
     _, K, y = problem(n=10)
-    engine = QuadratureEP()
+    engine = QuadratureEP(nodes=40)
     small = engine.fit(1e-10 * K, y, MultinomialProbit(3))
-    assert small.log_evidence == pytest.approx(-10 * np.log(3), abs=1e-3)  # of ten nodes
-    finer = replace(engine, nodes=40).fit(1e-10 * K, y, MultinomialProbit(3))
-    assert finer.log_evidence == pytest.approx(-10 * np.log(3), abs=1e-6)
+    assert small.log_evidence == pytest.approx(-10 * np.log(3), abs=1e-6)
     fit, relabelled = (engine.fit(K, labels, MultinomialProbit(3)) for labels in (y, np.array([2, 0, 1])[y]))
-    assert relabelled.log_evidence == pytest.approx(fit.log_evidence, abs=1e-3)  # the order of the contrasts: quadrature's
-    assert_allclose(relabelled.mean[:, [2, 0, 1]], fit.mean, atol=1e-3)
-    per_class = engine.fit(np.stack([K] * 3), y, MultinomialProbit(3))
-    assert per_class.log_evidence == pytest.approx(fit.log_evidence, abs=1e-8)
-    warm = engine.fit(K, y, MultinomialProbit(3), start=fit)
-    assert warm.n_iter <= 2
+    assert relabelled.log_evidence == pytest.approx(fit.log_evidence, abs=1e-5)
 
 
 def test_start_from_nested_ep():

@@ -6,7 +6,7 @@
 import numpy as np
 from scipy.stats import multivariate_normal
 
-from gpclass.testing.engines import grid_truth, ordinary_problem
+from gpclass.testing.problems import grid_truth, ordinary_problem
 
 __all__ = [
     "ERRATA_K", "ERRATA_Y", "TWO_POINTS", "arcsine", "data", "errors", "frozen", "grid_truth", "one_variable",

@@ -7,7 +7,7 @@ from problems import NEW_POINT, SEVERAL, TWO_POINTS, quadrature_truth, three_cla
 from gpclass.inference import EP
 from gpclass.likelihoods import Gaussian, Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis, effective_size
-from gpclass.testing.engines import grid_truth
+from gpclass.testing.problems import grid_truth
 
 SAMPLERS = [
     HMC(n_draws=1500, n_warmup=300, random_state=0),

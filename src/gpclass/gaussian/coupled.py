@@ -22,7 +22,9 @@ from .full import factor_of_B
 from .sites import Sites
 
 EPS = np.finfo(float).eps
-WEAKEST = 1e-10  # π times prior variance below which it is raised to that: a site too weak to be seen, but safe to divide by
+# π is raised to this over the prior variance, or over one if that is smaller: contrasts have noise of variance one beside
+# their prior. A site so weak cannot be seen, but one can divide by it.
+WEAKEST = 1e-10
 STRONG = 1e-3  # the same product above which variances are read off A⁻¹
 PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: they are good to 1e-6 then
 PREDICTION_REFINEMENTS = 2  # otherwise
@@ -43,8 +45,7 @@ class CoupledSystem:
         self.shared = K.ndim == 2
         self.K = np.broadcast_to(K, (C, n, n)) if self.shared else K
         self.prior_var = np.stack([np.diagonal(k) for k in self.K], axis=1)  # (n, C)
-        floor = WEAKEST / np.maximum(self.prior_var, np.finfo(float).tiny)
-        self.pi = np.maximum(pi, np.minimum(floor, WEAKEST * 1e100))
+        self.pi = np.maximum(pi, WEAKEST / np.maximum(self.prior_var, 1.0))
         self.root = np.sqrt(self.pi)
         self.total = self.pi.sum(1)  # (n,) 1ᵀπ
         self.inverse, P = [], np.zeros((n, n))

@@ -2,7 +2,9 @@
 
 check_kernel      values, positive definiteness, derivatives in parameters and inputs, manners
 check_likelihood  every question it answers, against quadrature and central differences
-check_engine      gradients, identities, limits, symmetries, errors
+check_engine      gradients, identities, limits, symmetries, errors; engines of any design, one or several latent functions
+
+and small problems for which the answers are known (`problems`).
 """
 
 from .engines import check_engine

@@ -1,0 +1,80 @@
+"""Checks of engines that can be trained on some rows at a time (`minibatches`); see `sparse/step.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..gaussian import LowRankMatrices
+from ..sparse.step import Broadcast, RowSites, State, apply, contribution, take_step
+from .pieces import close, require
+
+STAYS = 1e-6  # part of natural parameters that a step from a fixed point may move: tol × condition of K_uu
+SUMS = 1e-9  # rounding of sums in another order, relative to the largest entry
+
+
+def check_minibatches(engine: Any, likelihood: Any, problem: Any) -> None:
+    check_stays(engine, likelihood, problem)
+    check_parts(engine, likelihood, problem)
+
+
+def check_stays(engine: Any, likelihood: Any, problem: Any) -> None:
+    """From where sweeps over all rows have settled, a step on all rows goes nowhere and sees the same evidence."""
+    fit, n = problem.fit(engine, likelihood), len(problem.y)
+    state = fit.minibatch_state
+    done, part = take_step(engine, state, _matrices(problem), problem.y, _kept(engine, fit), n, likelihood)
+    what = "a step on all rows from the fixed point"
+    close(done.log_evidence, fit.log_evidence, STAYS, f"{what}: log_evidence")
+    close(done.state.P, state.P, STAYS * np.abs(state.P).max(), f"{what}: precisions")
+    close(done.state.h, state.h, STAYS * np.abs(state.h).max(), f"{what}: precisions times means")
+    G = fit.evidence_gradient()
+    close(part.fu[0], G.fu, STAYS * (1 + np.abs(G.fu)), f"{what}: derivatives in K_fu")
+    close(part.diag[0], G.diag, STAYS * (1 + np.abs(G.diag)), f"{what}: derivatives in k_diag")
+
+
+def check_parts(engine: Any, likelihood: Any, problem: Any) -> None:
+    """Rows of one minibatch may lie in several processes: their sums add up, whatever has been seen before."""
+    fit, n = problem.fit(engine, likelihood), len(problem.y)
+    for seen in (0, n // 2, 1000 * n):
+        state = replace(fit.minibatch_state, seen=seen, steps=seen, passed=seen % n)
+        _check_split(engine, likelihood, problem.scaled(0.8), state, _kept(engine, fit))
+
+
+def _check_split(engine: Any, likelihood: Any, problem: Any, state: State, sites: RowSites) -> None:
+    n = len(problem.y)
+    rows = np.arange(0, n, 2)
+    K = _matrices(problem).checked(n, likelihood.n_latents)
+    y = likelihood.check_targets(problem.y)
+
+    def added(some: Any) -> Any:
+        own = {name: part[some] for name, part in sites.items()}
+        return contribution(broadcast, K.K_fu[:, some], K.k_diag[:, some], y[some], own)
+
+    broadcast = Broadcast(engine, likelihood, K.K_uu, state, n, len(rows), len(rows))
+    whole, parts = added(rows), [added(rows[:1]), added(rows[1:])]
+    one, two = apply(broadcast, whole.sums), apply(broadcast, parts[0].sums + parts[1].sums)
+    what = f"a minibatch in two parts, {state.seen} rows seen before"
+    known = np.isfinite(one.log_evidence)
+    require(bool(known == np.isfinite(two.log_evidence)), f"{what}: one evidence is known and the other not")
+    if known:
+        close(two.log_evidence, one.log_evidence, SUMS * (1 + abs(one.log_evidence)), f"{what}: log_evidence")
+    pairs = {
+        "derivatives in K_uu": (two.uu, one.uu),
+        "precisions": (two.state.P, one.state.P),
+        "precisions times means": (two.state.h, one.state.h),
+        "derivatives in K_fu": (np.concatenate([p.fu for p in parts], axis=1), whole.fu),
+        **{f"sites ({name})": (np.concatenate([p.sites[name] for p in parts]), new) for name, new in whole.sites.items()},
+    }
+    for name, (a, b) in pairs.items():
+        close(a, b, SUMS * max(1.0, float(np.abs(b).max())), f"{what}: {name}")
+
+
+def _matrices(problem: Any) -> LowRankMatrices:
+    return LowRankMatrices(*problem.parts.values())
+
+
+def _kept(engine: Any, fit: Any) -> RowSites:
+    """Sites of rows, for engines whose rows keep them between minibatches."""
+    return fit.row_sites if engine.keeps_rows else {}

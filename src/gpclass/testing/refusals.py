@@ -1,0 +1,62 @@
+"""Checks of what an engine says when it is given something wrong, or too few sweeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .claims import fields_of
+from .designs import Problem
+from .pieces import raises, require, takes_signs
+
+
+def check_errors(engine: Any, likelihood: Any, problem: Problem) -> None:
+    """Bad input is refused, by the right kind of error and before it does harm."""
+    y = problem.y
+    spoilt: dict[str, Problem] = {
+        **problem.spoilt(),
+        "y with two dimensions": problem.having(y=y[:, None]),
+        "y with NaN": problem.having(y=np.where(np.arange(len(y)) == 1, np.nan, y)),
+    }
+    if takes_signs(likelihood):
+        spoilt["labels 0 and 1"] = problem.having(y=(y + 1) / 2)
+    elif likelihood.targets == "class labels":
+        spoilt["labels from 1 on"] = problem.having(y=y + 1)
+    for what, bad in spoilt.items():
+        raises(ValueError, lambda bad=bad: bad.fit(engine, likelihood), what)  # type: ignore[misc]
+    name = type(likelihood).__name__
+    raises(TypeError, lambda: problem.fit(engine, type(likelihood)), "a likelihood class", f"{name}()")
+    for need in engine.needed(likelihood):
+        mute = _without(likelihood, need)
+        if not engine.serves(mute):
+            lacking = next(question for question in engine.needed(mute) if not mute.offers(question))
+            what = f"a likelihood without {lacking}"
+            raises(TypeError, lambda mute=mute: problem.fit(engine, mute), what, lacking)  # type: ignore[misc]
+
+
+def check_ending(engine: Any, likelihood: Any, problem: Problem) -> None:
+    """A run that is cut short says so: `converged` is False, and a warning names the number and the knob."""
+    if "max_iter" not in fields_of(engine):
+        return
+    short = dataclasses.replace(engine, max_iter=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = problem.fit(short, likelihood)
+    said = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+    if fit.converged:  # an engine that solves the problem in one sweep
+        require(not said, f"a converged run warns: {said}")
+        return
+    require(len(said) == 1, f"a run with max_iter=1 does not converge, and gives {len(said)} ConvergenceWarnings")
+    for word in (type(engine).__name__, f"{fit.n_iter} sweep", "max_iter"):
+        require(word in said[0], f"the warning of a run cut short should contain {word!r}: {said[0]}")
+
+
+def _without(likelihood: Any, question: str) -> Any:
+    """A likelihood that answers all that the given one does, but one question."""
+    mute: Any = object.__new__(type("Mute", (type(likelihood),), {question: None}))
+    mute.__dict__.update(vars(likelihood))
+    return mute
