@@ -29,12 +29,12 @@ from threadpoolctl import threadpool_limits
 
 from chai import DATA, available, collect, figure, learn, prepare
 from gpclass import datasets
+from gpclass.engines.mnl.selection import choose
 from gpclass.gaussian import InducingCovariance
 from gpclass.kernels import RBF
 from gpclass.learning import Objective, maximise_inducing, resolve_priors
 from gpclass.likelihoods import Softmax
 from gpclass.sparse import InducingSet, RowCovariance, SparseVariationalMNL
-from gpclass.sparse.mnl_selection import choose
 
 TABLE_5 = {  # errors of sparse KL-MNL; support vectors: least, quartiles, most
     "iris": ((2.14, 1.39), (12, 17, 20, 24, 36)),

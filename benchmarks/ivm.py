@@ -24,6 +24,7 @@ import numpy as np
 from scipy.linalg.blas import dgemv
 
 from gpclass import datasets
+from gpclass.engines.active.selection import select
 from gpclass.kernels import RBF, Linear, Matern32, PerClass
 from gpclass.learning import (
     ImageShifts,
@@ -37,7 +38,6 @@ from gpclass.learning import (
 )
 from gpclass.likelihoods import Gaussian, MultinomialProbit, OneAgainstRest, Probit
 from gpclass.sparse import IVM
-from gpclass.sparse.selection import select
 
 PAPER_USPS = {  # digit: {d: (test error in percent, mean test log likelihood)}. Table 1
     0: {50: (3.64, -0.117), 100: (0.95, -0.081), 200: (0.80, -0.035), 500: (0.80, -0.029)},

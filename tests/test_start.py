@@ -113,4 +113,4 @@ def test_our_own_classes_are_registered_first():
         "import gpclass\nfrom gpclass.engines import Engine\n"
         "try:\n    gpclass.register(type('Mine', (Engine,), {}), 'ep')\nexcept ValueError as error:\n    print(error)"
     )
-    assert printed == "the engine gpclass.inference.ep.EP is already registered under the name 'ep'"
+    assert printed == "the engine gpclass.engines.full.ep.EP is already registered under the name 'ep'"

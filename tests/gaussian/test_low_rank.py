@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.gaussian import LowRankMatrices, LowRankPosterior, LowRankPrior
-from gpclass.gaussian.inducing import site_sums
+from gpclass.gaussian.low_rank import site_sums
 from gpclass.kernels import RBF
 from gpclass.numerics import NotPositiveDefinite
 

@@ -412,7 +412,7 @@ def test_a_checkpoint_takes_no_more_memory_than_its_length(tmp_path):
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules[RBF.__module__].__file__)))
 WATCHED = tuple(
     os.path.join(HOME, *name.split("/"))
-    for name in ("learning/inducing.py", "learning/trainer.py", "learning/checkpoint.py", "sparse/", "files.py")
+    for name in ("learning/inducing.py", "learning/trainer.py", "learning/checkpoint.py", "engines/inducing/", "files.py")
 )
 
 

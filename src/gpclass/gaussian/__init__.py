@@ -21,8 +21,8 @@ from .coupled import ContrastPosterior, CoupledPosterior, CoupledSystem, other_c
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
 from .full import SMALLER, FullPosterior, too_large
-from .inducing import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
-from .inducing_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
+from .low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
+from .low_rank_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
 from .prior import Prior
 from .sites import Sites, log_partition_1d, matched_sites, newton_sites
 from .stacked import StackedPosterior

@@ -21,7 +21,7 @@ validate    X and y as arrays of numbers, after scikit-learn's checks
 from typing import TYPE_CHECKING
 
 from .._lazy import lazy_names
-from ..sparse.training import Training
+from ..engines.inducing.training import Training
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
 from .checkpoint import CheckpointError

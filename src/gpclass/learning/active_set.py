@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.active.selection import repeat
 from ..gaussian import ActivePosterior, ActiveSites, Sites
 from ..kernels import Kernel
 from ..likelihoods import Gaussian
 from ..sparse import ActiveFit, log_evidence
-from ..sparse.selection import repeat
 from .columns import covariances, gathered, gradients
 from .objective import Evaluation, Objective
 from .optimise import FAILURES, Search, Step, updated_curvature

@@ -18,11 +18,11 @@ import numpy as np
 import sklearn
 from threadpoolctl import threadpool_limits
 
-from ..gaussian.inducing import LowRankGradient, LowRankMatrices, LowRankPosterior
-from ..inference.fit import squeezed
+from ..engines.fit import squeezed
+from ..engines.inducing.sweep import InducingFit
+from ..engines.inducing.training import Inducing
+from ..gaussian.low_rank import LowRankGradient, LowRankMatrices, LowRankPosterior
 from ..kernels import Kernel
-from ..sparse.sweep import InducingFit
-from ..sparse.training import Inducing
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from ..gaussian.inducing_coupled import InducingCovariance, InducingGradient
+from ..engines.mnl.selection import InducingSet, RowCovariance, choose
+from ..engines.mnl.sparse import SparseFit, batches, set_size
+from ..gaussian.low_rank_coupled import InducingCovariance, InducingGradient
 from ..kernels import Kernel
 from ..numerics.separable import Separable, classes_of, inputs_of
-from ..sparse.mnl_selection import InducingSet, RowCovariance, choose
-from ..sparse.sparse_mnl import SparseFit, batches, set_size
 from .columns import covariances
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..gaussian.inducing import LowRankGradient, LowRankPrior
+from ..engines.inducing.step import RowSites, State, repaired, take_step
+from ..engines.inducing.training import Training
+from ..gaussian.low_rank import LowRankGradient, LowRankPrior
 from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
-from ..sparse.step import RowSites, State, repaired, take_step
-from ..sparse.training import Training
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
 from .inducing import InducingKernel, InducingModel, start_inputs, threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..inference.fit import restored
+from ..engines.fit import restored
 from ..learning import Objective, prior_covariances
 from ..learning.memory import limits
 from .errors import ModelFileError

@@ -14,8 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
+from ..engines.iterate import COARSE
 from ..estimator import GPClassifier
-from ..inference.iterate import COARSE
 from ..kernels.per_class import covariances_with
 from ..numerics.separable import classes_of, inputs_of
 from ..regressor import GPRegressor

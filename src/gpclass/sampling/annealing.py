@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..engines.contract import require
-from ..inference.fit import check_problem
+from ..engines.fit import check_problem
 from .reference import Reference
 from .shared_noise import smooth_target
 from .target import generator

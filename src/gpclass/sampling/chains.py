@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..engines import Engine
-from ..inference.fit import check_problem
+from ..engines.fit import check_problem
 from .draws import Draws
 from .reference import Reference
 from .target import Target, generator

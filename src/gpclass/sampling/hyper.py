@@ -23,9 +23,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
+from ..engines.fit import check_problem
 from ..gaussian import Prior, Sites
 from ..inference import EP
-from ..inference.fit import check_problem
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
 from .chains import LOOK, first_states

@@ -20,9 +20,9 @@ from scipy.special import gammaln
 from tqdm import tqdm
 
 from ..engines.contract import require
+from ..engines.fit import check_problem, start_sites
 from ..gaussian import Prior
 from ..inference import EP
-from ..inference.fit import check_problem, start_sites
 from ..numerics import LOG_SQRT_2PI, NotPositiveDefinite
 from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble

@@ -22,7 +22,7 @@ from scipy.special import ndtri_exp
 from tqdm import tqdm
 
 from ..engines.contract import require
-from ..inference.fit import check_problem
+from ..engines.fit import check_problem
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
 from .target import generator

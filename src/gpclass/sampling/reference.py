@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.linalg.lapack import dtrtrs
 
+from ..engines.fit import start_sites
 from ..gaussian import Sites
-from ..inference.fit import start_sites
 from ..numerics import NotPositiveDefinite
 from .target import Target
 

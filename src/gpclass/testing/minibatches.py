@@ -1,4 +1,4 @@
-"""Checks of engines that can be trained on some rows at a time (`minibatches`); see `sparse/step.py`."""
+"""Checks of engines that can be trained on some rows at a time (`minibatches`); see `engines/inducing/step.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.inducing.step import Broadcast, RowSites, State, apply, contribution, take_step
 from ..gaussian import LowRankMatrices
-from ..sparse.step import Broadcast, RowSites, State, apply, contribution, take_step
 from .pieces import close, require
 
 STAYS = 1e-6  # part of natural parameters that a step from a fixed point may move: tol × condition of K_uu

@@ -1,0 +1,157 @@
+"""The evidence of an active set: EP's, with every row's likelihood in it whether it has a site or not. (11)
+
+    log Z = Σ_i log Z_i - Σ_{i in I} log Z̃_i + log ∫ N(f | 0, K) ∏_{i in I} exp(-½ τ_i f_i² + ν_i f_i) df
+
+Z_i is the likelihood's mass under the cavity of row i, which is its marginal where it has no site, and Z̃_i the site's. This
+is -φ. With several latent functions a row's mass is under the cavities of all of them. Its derivatives hold the active set
+and the sites: exact where EP has settled on them and no row is left out, else those of another function, see `learning`.
+
+Rows are taken block by block, so that no array is larger than an active set times a block.
+
+[SLH] Seeger, Lawrence & Herbrich, section 3.3, appendix C.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ...gaussian import ActivePosterior, ActiveSites, Columns, EvidenceGradient, Sites, log_partition_1d
+from ...gaussian.active import Block, block
+from ...numerics import MEMORY, blocks
+from .selection import tilted
+
+
+class Sink(Protocol):
+    """Takes derivatives in the covariances of one latent function."""
+
+    def gram(self, active: np.ndarray, G: np.ndarray) -> None:
+        """In those among active rows, G (d, d) symmetric."""
+
+    def cross(self, active: np.ndarray, rows: np.ndarray, G: np.ndarray, value: np.ndarray) -> None:
+        """In those of active rows with others, G (d, m); `value` are these covariances."""
+
+    def diag(self, rows: np.ndarray, g: np.ndarray) -> None:
+        """In the variances of rows."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Some rows as the active sets see them; for rows with sites the marginals are cavities."""
+
+    rows: np.ndarray  # (m,)
+    mean: np.ndarray  # (m, C)
+    var: np.ndarray  # (m, C)
+    blocks: list[tuple[np.ndarray, Block]]  # for each function which of these rows have no site of its own, and the block
+
+
+@dataclass(frozen=True)
+class Held:
+    """The evidence of an active set and its derivatives, those in covariances apart."""
+
+    value: float
+    in_theta: np.ndarray  # (p,) in the likelihood's parameters, the sites held. (12)
+    in_sites: Sites  # (d,) each: in the sites' precisions and locations; zero where EP has settled and no row is left out
+
+
+def log_evidence(
+    covariances: Sequence[Columns],
+    at: ActiveSites,
+    y: np.ndarray,
+    likelihood,
+    rows: np.ndarray | None = None,
+    sinks: Sequence[Sink] | None = None,
+) -> Held:
+    """-φ over `rows` (all by default; those with sites are always in) with the sites held, and its derivatives.
+
+    Those in the covariances go to `sinks`, one for each latent function; without any there are no derivatives. (12), (14)
+    """
+    q = ActivePosterior(covariances, at)
+    prior_var = np.stack([k.diag for k in covariances], axis=1)
+    total, slopes, in_sites = q.log_partition, np.zeros(len(likelihood.theta)), Sites.zeros(len(at))
+    gradients: list[EvidenceGradient] = []
+    for seen in walk(q, covariances, prior_var, rows):
+        value, slope, curvature = tilted(likelihood, y[seen.rows], seen.mean, seen.var)
+        total += float(np.sum(value))
+        if sinks is None:
+            continue
+        slopes += theta_slopes(likelihood, y[seen.rows], seen)
+        if not gradients:  # the first rows are those with sites
+            gradients = [_at_sites(q, c, slope[:, c], curvature[:, c], in_sites) for c in range(q.n_latents)]
+        for c, (bare, part) in enumerate(seen.blocks):
+            if not len(part.mean):
+                continue
+            d1, d2 = slope[bare, c], curvature[bare, c]
+            G, g = gradients[c].add(part, d1, 0.5 * (d1**2 + d2))
+            sinks[c].cross(q.active[c], seen.rows[bare], G, part.K)
+            sinks[c].diag(seen.rows[bare], g)
+    for part in q.parts:
+        mean, var = part.cavity()
+        total -= float(np.sum(log_partition_1d(mean, var, part.sites)))
+    for c, gradient in enumerate(gradients):
+        sinks[c].gram(q.active[c], gradient.gram)  # type: ignore[index]
+        mine = at.latents == c
+        in_sites.tau[mine] += gradient.in_tau
+        in_sites.nu[mine] += gradient.in_nu
+    return Held(total, slopes, in_sites)
+
+
+def theta_slopes(likelihood, y: np.ndarray, seen: Seen) -> np.ndarray:
+    """(p,) derivatives of Σ log Z_i in the likelihood's parameters. (12)"""
+    if not len(likelihood.theta):
+        return np.zeros(0)
+    mean, var = (seen.mean, seen.var) if likelihood.n_latents > 1 else (seen.mean[:, 0], seen.var[:, 0])
+    return likelihood.tilted_theta(y, mean, var).sum(1)
+
+
+def walk(
+    q: ActivePosterior,
+    covariances: Sequence[Columns],
+    prior_var: np.ndarray,
+    rows: np.ndarray | None = None,
+    numbers: int = MEMORY,
+) -> Iterator[Seen]:
+    """First the rows with sites, then those of `rows` (all by default) that have none, block by block."""
+    yield with_sites(q, covariances, prior_var)
+    rest = np.setdiff1d(np.arange(len(prior_var)) if rows is None else rows, q.rows)
+    for part in blocks(len(rest), max(1, *(len(active) for active in q.active)), numbers, least=16):
+        some = rest[part]
+        parts = [block(q.parts[c], k, q.active[c], some, prior_var[some, c]) for c, k in enumerate(covariances)]
+        bare = np.arange(len(some))
+        mean, var = (np.stack([getattr(p, name) for p in parts], axis=1) for name in ("mean", "var"))
+        yield Seen(some, mean, var, [(bare, p) for p in parts])
+
+
+def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray) -> Seen:
+    """The rows with sites: cavities for the functions that have one there, marginals for the others."""
+    mean, var = np.empty((2, len(q.rows), q.n_latents))
+    bare_blocks = []
+    for c, part in enumerate(q.parts):
+        bare = np.setdiff1d(np.arange(len(q.rows)), q.places[c])
+        others = block(part, covariances[c], q.active[c], q.rows[bare], prior_var[q.rows[bare], c])
+        mean[q.places[c], c], var[q.places[c], c] = part.cavity()
+        mean[bare, c], var[bare, c] = others.mean, others.var
+        bare_blocks.append((bare, others))
+    return Seen(q.rows, mean, var, bare_blocks)
+
+
+def _at_sites(
+    q: ActivePosterior, c: int, slope: np.ndarray, curvature: np.ndarray, in_sites: Sites
+) -> EvidenceGradient:
+    """C.2: with kept = 1 - τ var, ρ = (slope - α)/kept and -Δ/l² = (curvature + τ kept)/kept²; both 0 where EP has settled.
+
+    What a site's own move does to its row at given marginals goes to `in_sites`: that of log Z_i - log Z̃_i through the
+    cavity, whose mean moves by -var dν + var mean dτ and whose variance by var² dτ.
+    """
+    part, d1, d2 = q.parts[c], slope[q.places[c]], curvature[q.places[c]]
+    mean, var = part.cavity()
+    kept = part.var / var
+    lead, bend = d1 - part.alpha, d2 + part.sites.tau * kept
+    mine = q.at.latents == c
+    in_sites.nu[mine] = -lead * var
+    in_sites.tau[mine] = lead * var * mean + 0.5 * (d1**2 - part.alpha**2 + bend) * var**2
+    rho = lead / kept
+    return EvidenceGradient(part, rho, 0.5 * (rho**2 + bend / kept**2))

@@ -1,0 +1,308 @@
+"""Greedy selection of an active set: every candidate is scored before every inclusion.
+
+A score is minus what a candidate's inclusion tells about its own latent value, and therefore about all: the smallest wins.
+(Algorithm 1 has argmax in print, which picks the least informative row.) Equal scores go to the lowest row, so that the same
+data give the same set. With several classes exact scores are dear: rows are screened by rough ones, not anew for every tiny
+move of their marginals, and the best few are scored exactly; sites are exact in any case.
+
+Where all candidates' stubs would not fit into the memory allowed, candidates are given up now and then: the best ones stay,
+and of the others a random part.
+
+[SLH] Seeger, Lawrence & Herbrich, sections 3.2 and 4.2, algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...gaussian import ActiveSites, Columns, Sites, Stubs, matched_sites
+from ...gaussian.active import PIECE
+from ...gaussian.columns import take
+from ...likelihoods.multiclass import own_first, restore_order
+from ...numerics import CACHE, blocks
+from ..full.independent_ep import inner_sites
+
+LARGE_PIECE = 64  # stubs that memory is taken for at a time, where there is enough
+SCORING_WIDTH = 8  # numbers that scoring holds for each row
+FINAL = 16  # rows that are scored exactly where screening is rough
+MODE_STEPS = 2  # of Newton's method in a rough score
+TIE = 1e-10  # scores that differ by less, relatively, are equal
+VECTORS = 16  # numbers kept for each candidate and latent function beside its stub, and those on the way
+SCORES = ("information", "entropy")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """An active set, and what its growth has left behind."""
+
+    at: ActiveSites
+    rows: np.ndarray  # (m,) candidates that were kept to the end
+    mean: np.ndarray  # (m, C) their marginals
+    var: np.ndarray  # (m, C)
+    scores: np.ndarray  # (d,) of each inclusion at its time
+
+
+def tilted(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log Z (m,), slopes and curvatures (m, C) in the means, whether there is one latent function or several."""
+    if likelihood.n_latents > 1:
+        return likelihood.tilted_moments(y, mean, var)
+    value, slope, curvature = likelihood.tilted_moments(y, mean[:, 0], var[:, 0])
+    return value, slope[:, None], curvature[:, None]
+
+
+def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and curvatures (m, C) of log Z in the means."""
+    if likelihood.n_latents > 1:
+        return likelihood.tilted_moments(y, mean, var)[1:]
+    slope, curvature = likelihood.tilted_slopes(y, mean[:, 0], var[:, 0])
+    return slope[:, None], curvature[:, None]
+
+
+def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes and curvatures (m, C) for screening, a hundredth of the work.
+
+    Probit's by two sweeps of EP on its contrasts. Those of other likelihoods with a `log_prob` by Laplace's method; without
+    one they are exact.
+    """
+    if not likelihood.offers("contrast_factor"):
+        rough = _at_mode if likelihood.offers("log_prob") else exact_moments
+        return rough(likelihood, y, mean, var)
+    mean, var = own_first(y, mean + likelihood.offset), own_first(y, var)
+    factor, others = likelihood.contrast_factor(), var[:, 1:]
+    sites, cavity = inner_sites(mean[:, :1] - mean[:, 1:], others, 1 + var[:, 0], factor, sweeps=2)
+    pull = factor.tilted_moments(1.0, *cavity)[1]
+    heard = np.sum(sites.tau / (1 + others * sites.tau), axis=1, keepdims=True)  # by f_y + noise, of all contrasts
+    tau = np.hstack([heard / (1 + heard), sites.tau / (1 + sites.tau * (cavity[1] - others))])
+    slope = np.hstack([pull.sum(1, keepdims=True), -pull])
+    return restore_order(y, slope), restore_order(y, -tau / (1 + tau * var))
+
+
+def _at_mode(likelihood, y, mean, var):
+    """Slopes and curvatures of log Z by Laplace's method, the latent values of a row taken one by one."""
+    f = mean
+    for _ in range(MODE_STEPS):
+        _, slope, hessian = likelihood.log_prob(y, f)
+        weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
+        f = mean + var * (slope + weight * (f - mean)) / (1 + var * weight)  # Newton's step for each latent value
+    _, slope, hessian = likelihood.log_prob(y, f)
+    weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
+    return slope, -weight / (1 + var * weight)
+
+
+def scoring_blocks(n: int) -> Iterator[slice]:
+    return blocks(n, SCORING_WIDTH, CACHE)
+
+
+def concave_sites(mean, var, slope, curvature) -> Sites:
+    """Return the sites that give N(mean, var) the tilted moments. B.1; only the mean if the curvature is positive: (7)"""
+    return matched_sites(mean, var, slope, np.minimum(curvature, 0.0))
+
+
+def score(kind: str, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
+    """Scores, the smallest best; infinite where an inclusion would hardly narrow the marginal, or widen it. (5)"""
+    lost = var * curvature  # 1 + lost is the new variance over the old
+    left = 1 + lost
+    useless = ~((-lost > threshold * left) & (left > 0))  # τ var is not above the threshold
+    if useless.any():
+        lost[useless] = 0.0
+    value = np.log1p(lost)
+    if kind == "information":
+        value -= lost
+        value -= var * slope**2
+    value *= 0.5
+    value[useless] = np.inf
+    return value
+
+
+class Candidates:
+    """All rows that may still be included, with the marginals of C latent functions."""
+
+    def __init__(self, settings, covariances: Sequence[Columns], y: np.ndarray, likelihood):
+        piece = PIECE if settings.memory is not None or len(covariances) > 1 else LARGE_PIECE
+        self.stubs = [Stubs(covariance, piece) for covariance in covariances]
+        self.settings, self.y, self.likelihood = settings, y, likelihood
+        shape = len(y), len(self.stubs)
+        self.drift = settings.drift if len(self.stubs) > 1 else 0.0
+        self.taken = np.zeros(shape, bool)
+        self.value = np.full(shape, np.inf)  # scores; of inclusions that were made, too
+        self.scored = np.zeros(shape), np.full(shape, -1.0)  # marginals that belong to them; kept if there is a drift
+        self._places: np.ndarray | None = None  # of inclusions that were made, in the flat scores
+        self.inclusions: list[tuple[int, int, float, float]] = []  # row, latent function, τ, ν
+        self._exact: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # moments of rows that were scored exactly since the last
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self.stubs[0].rows
+
+    def marginals(self, some=slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """(m, C) each."""
+        mean, var = ([getattr(s, name)[some] for s in self.stubs] for name in ("mean", "var"))
+        return (mean[0][:, None], var[0][:, None]) if len(mean) == 1 else (np.stack(mean, axis=1), np.stack(var, axis=1))
+
+    def refresh(self) -> None:
+        """Score all rows; with several classes roughly, and those only whose marginals have drifted."""
+        stale: list = list(scoring_blocks(len(self.y)))
+        if self.drift:
+            (mean, var), (old_mean, old_var) = self.marginals(), self.scored
+            moved = (np.abs(mean - old_mean) > self.drift * np.sqrt(var)) | (np.abs(var - old_var) > self.drift * var)
+            which = np.flatnonzero(moved.any(1))
+            stale = [which[some] for some in scoring_blocks(len(which))]
+        for some in stale:
+            mean, var = self.marginals(some)
+            moments = rough_moments if self.drift else exact_moments
+            self._score(some, mean, var, *moments(self.likelihood, self.y[some], mean, var))
+            if self.drift:
+                self.scored[0][some], self.scored[1][some] = mean, var
+
+    def _score(self, some, mean, var, slope, curvature) -> None:
+        self.value[some] = score(self.settings.score, var, slope, curvature, self.settings.threshold)
+
+    def mask(self, closed: np.ndarray) -> None:
+        """No score for inclusions that were made, and for latent functions that are `closed`."""
+        if self._places is None:
+            self._places = np.flatnonzero(self.taken)
+        self.value.reshape(-1)[self._places] = np.inf
+        if closed.any():
+            self.value[:, closed] = np.inf
+
+    def best(self, closed: np.ndarray) -> tuple[float, int, int]:
+        """Score, row and latent function of the best inclusion; of those screened roughly the best are scored exactly."""
+        self.mask(closed)
+        if not self.drift:
+            return best_of(self.value)
+        lowest = self.value.min(1)
+        first = np.argpartition(lowest, FINAL)[:FINAL] if len(lowest) > FINAL else np.arange(len(lowest))
+        first = np.sort(first[np.isfinite(lowest[first])])
+        if not len(first):
+            return np.inf, -1, -1
+        mean, var = self.marginals(first)
+        slope, curvature = exact_moments(self.likelihood, self.y[first], mean, var)
+        self._exact = {int(i): (slope[k].copy(), curvature[k].copy()) for k, i in enumerate(first)}
+        self._score(first, mean, var, slope, curvature)
+        self.mask(closed)
+        best, i, c = best_of(self.value[first])
+        return best, int(first[i]) if i >= 0 else -1, c
+
+    def include(self, i: int, c: int) -> None:
+        """Add the site of candidate i for latent function c, matched to its marginals as they are now."""
+        mean, var = self.marginals(slice(i, i + 1))
+        slopes, curvatures = self._exact.get(i) or _first(exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
+        slope, curvature = slopes[c], min(curvatures[c], 0.0)
+        site = concave_sites(mean[0, c], var[0, c], slope, curvature)
+        self.inclusions.append((int(self.rows[i]), c, float(site.tau), float(site.nu)))
+        self.stubs[c].include(i, slope, curvature)
+        self._take(i, c)
+
+    def _take(self, i: int, c: int) -> None:
+        self.taken[i, c], self._places, self._exact = True, None, {}
+
+    def restore(self, at: ActiveSites) -> None:
+        """Add sites that are known already."""
+        for i, c, tau, nu in zip(at.rows, at.latents, at.sites.tau, at.sites.nu, strict=True):
+            mean, var = self.stubs[c].mean[i], self.stubs[c].var[i]
+            self.stubs[c].include(int(i), (nu - tau * mean) / (1 + tau * var), -tau / (1 + tau * var))
+            self.inclusions.append((int(self.rows[i]), int(c), tau, nu))
+            self._take(int(i), int(c))
+
+    def keep(self, which: np.ndarray) -> None:
+        for s in self.stubs:
+            s.keep(which)
+        self.y, self.taken, self.value = self.y[which], self.taken[which], self.value[which]
+        self.scored = self.scored[0][which], self.scored[1][which]
+        self._places, self._exact = None, {}
+
+    def sites(self) -> ActiveSites:
+        rows, latents, tau, nu = np.array(self.inclusions, float).reshape(-1, 4).T
+        return ActiveSites(rows.astype(int), latents.astype(int), Sites(tau.copy(), nu.copy()))
+
+
+def _first(pair):
+    return pair[0][0], pair[1][0]
+
+
+def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, rng: np.random.Generator) -> Selection:
+    """Grow an active set by `settings.active` inclusions, or as many as tell anything."""
+    pool = Candidates(settings, covariances, y, likelihood)
+    total, most = sizes(settings.active, len(covariances))
+    room = Room(settings.memory, settings.block, len(y), len(covariances))
+    scores = []
+    for count in range(total):
+        pool.refresh()
+        closed = np.array([s.count >= most[c] for c, s in enumerate(pool.stubs)])
+        if count % settings.block == 0 and (size := room.candidates(count, total)) < len(pool.y):
+            pool.mask(closed)
+            pool.keep(shrink(pool.value.min(1), np.any(~pool.taken, axis=1), size, settings.keep, rng))
+        best, i, c = pool.best(closed)
+        if best == np.inf:
+            break
+        scores.append(best)
+        pool.include(i, c)
+    mean, var = pool.marginals()
+    return Selection(pool.sites(), pool.rows, mean, var, np.array(scores))
+
+
+def best_of(value: np.ndarray) -> tuple[float, int, int]:
+    """The smallest score, its row and latent function; of equal ones the first."""
+    best = value.min(initial=np.inf)
+    if best == np.inf:
+        return np.inf, -1, -1
+    i, c = np.unravel_index(np.flatnonzero(value.ravel() <= best + TIE * abs(best))[0], value.shape)
+    return float(value[i, c]), int(i), int(c)
+
+
+def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: np.ndarray, likelihood) -> ActiveSites:
+    """The sites that the same inclusions in the same order would get under these covariances and this likelihood."""
+    rows = at.union
+    pool = Candidates(settings, [take(covariance, rows) for covariance in covariances], y[rows], likelihood)
+    for i, c in zip(at.renumbered(rows).rows, at.latents, strict=True):
+        pool.include(int(i), int(c))
+    return at.with_sites(pool.sites().sites)
+
+
+def sizes(active, n_latents: int) -> tuple[int, list[int]]:
+    """How many inclusions in all, and how many at most for each latent function."""
+    if np.ndim(active) == 0:
+        return int(active), [int(active)] * n_latents
+    if len(active) != n_latents:
+        raise ValueError(f"active has {len(active)} sizes, one for each latent function, but there are {n_latents}")
+    return sum(active), list(active)
+
+
+def shrink(scores: np.ndarray, open_: np.ndarray, size: int, part: float, rng: np.random.Generator) -> np.ndarray:
+    """`size` of the candidates that are `open_`, in order: a part of them the best ones, the rest drawn at random."""
+    ranked = rng.permutation(np.flatnonzero(open_))  # so that equal scores, as all are at first, have equal chances
+    ranked = ranked[np.argsort(scores[ranked], kind="stable")]
+    if len(ranked) <= size:
+        return np.sort(ranked)
+    best, others = np.split(ranked, [int(np.ceil(part * size))])
+    return np.sort(np.concatenate([best, rng.choice(others, size - len(best), replace=False)]))
+
+
+@dataclass(frozen=True)
+class Room:
+    """How many candidates a bound on memory leaves. 3.2"""
+
+    memory: float | None  # MiB for stubs and the vectors beside them
+    block: int  # inclusions between two looks at it
+    n: int
+    n_latents: int
+
+    def candidates(self, count: int, total: int) -> int:
+        """How many fit until the next look, after `count` of `total` inclusions."""
+        if self.memory is None:
+            return self.n
+        stubs = min(count + self.block, total) + self.n_latents * PIECE  # each function may have a piece half empty
+        # the vectors of all n rows stay with whoever keeps them, and a piece is copied when it is cut
+        left = self.memory * 2**20 / 8 - VECTORS * self.n * self.n_latents
+        size = int(left // (stubs + PIECE))
+        if size * self.n_latents < max(1, total - count):
+            vectors, stubs = VECTORS * self.n * self.n_latents, total + 2 * PIECE * self.n_latents
+            need = (vectors + stubs * max(1, total - count)) * 8 / 2**20
+            raise MemoryError(
+                f"memory={self.memory:g} MiB leaves room for {max(size, 0)} candidates, fewer than the {total - count} rows "
+                f"still to be included; give at least {need:.1f} MiB, or ask for fewer active rows"
+            )
+        return size

@@ -1,0 +1,278 @@
+"""What every engine returns, and the checks that every engine makes of what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ..gaussian import FullPosterior, Sites
+from ..numerics.separable import Separable, inputs_of
+from . import Engine
+from .contract import require
+from .iterate import Status
+
+Some = TypeVar("Some", bound="Fit")
+
+
+class NotAvailable(AttributeError):
+    """A question that a fit of this engine cannot answer."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A Gaussian approximation to the posterior, with its evidence: what every engine returns.
+
+    A subclass adds fields that an engine needs for its own questions; the answers are here, each once.
+    """
+
+    engine: Any
+    posterior: Any  # of the prior's structure, see gaussian/
+    y: np.ndarray  # (n,) targets as the likelihood takes them
+    likelihood: Any
+    status: Status
+    log_evidence: float  # by the engine's own formula
+
+    inputs_are: ClassVar[str] = "training points"  # what `predict` needs covariances with
+
+    def state(self) -> dict[str, Any]:
+        """What a model file keeps of it: arrays, numbers and words with which `restored` makes it anew."""
+        return {**self.posterior.state(), "log_evidence": self.log_evidence, "status": asdict(self.status)}
+
+    @classmethod
+    def restored(
+        cls: type[Some], engine: Any, posterior: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any], **more: Any
+    ) -> Some:
+        """The fit that a `state` was taken of, around its posterior; `more` are fields of a subclass."""
+        status = Status(**state["status"])
+        return cls(engine, posterior, likelihood.check_targets(y), likelihood, status, float(state["log_evidence"]), **more)
+
+    @property
+    def converged(self) -> bool:
+        return self.status.converged
+
+    @property
+    def n_iter(self) -> int:
+        """Sweeps, one factorisation each."""
+        return self.status.n_iter
+
+    # at the training points: (n,) with one latent function, (n, C) with one for each class --------------------------
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(n,) or (n, C) marginal means."""
+        return self.posterior.latent.mean
+
+    @property
+    def var(self) -> np.ndarray:
+        """(n,) or (n, C) marginal variances."""
+        return self.posterior.latent.var
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances of the classes' latent values."""
+        return self.posterior.latent.cov
+
+    @property
+    def alpha(self) -> np.ndarray:
+        """(n,) or (n, C) K⁻¹ mean."""
+        return self.posterior.latent.alpha
+
+    @property
+    def sites(self) -> Sites:
+        if self.posterior.sites is None:
+            raise NotAvailable(f"the posterior of {type(self.engine).__name__} is not made of scalar sites")
+        return self.posterior.sites
+
+    @property
+    def W(self) -> np.ndarray:
+        """(n,) precisions of the effective likelihood. [NR] (7)"""
+        return self.sites.tau
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means and (co)variances of each point's latent values given all other points."""
+        return self.posterior.latent.cavity()
+
+    def loo(self) -> np.ndarray:
+        """(n,) log probability of each label given all others, from the cavities; no refits."""
+        return self.likelihood.log_predictive(self.y, *self.cavity())
+
+    def loo_class_probabilities(self) -> np.ndarray:
+        """(n, C) class probabilities given all other data, from the cavities."""
+        return np.exp(self.likelihood.log_class_probabilities(*self.cavity()))
+
+    # the evidence ---------------------------------------------------------------------------------------------------
+
+    def evidence_gradient(self) -> Any:
+        """Derivative of log_evidence in the covariances, in their form: (n, n) symmetric G with d log Z = Σ G_ij dK_ij."""
+        return self.engine.evidence_gradient(self)
+
+    def likelihood_gradient(self) -> np.ndarray:
+        """(p,) d log_evidence / d likelihood.theta."""
+        if not len(self.likelihood.theta):
+            return np.zeros(0)
+        return np.asarray(self.engine.likelihood_gradient(self))
+
+    def jensen_bound(self) -> float:
+        """Lower bound of the log evidence by Jensen's inequality. [NR] (9)"""
+        if self.likelihood.n_latents > 1:
+            raise NotAvailable(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
+        require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
+        return jensen_bound(self.posterior, self.y, self.likelihood)
+
+    # at new points --------------------------------------------------------------------------------------------------
+
+    @property
+    def n_inputs(self) -> int:
+        """Points that predictions need covariances with."""
+        return len(self.y)
+
+    def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values at m new points.
+
+        Parameters
+        ----------
+        Ks : ndarray of shape (n_inputs, m)
+            Covariances of the points that the posterior rests on with the new ones; with several classes (C, n_inputs, m)
+            will do, and a `Separable` pair where the prior has one.
+        kd : ndarray of shape (m,)
+            Prior variances of the new points; (C, m) will do.
+
+        Returns
+        -------
+        mean, spread : ndarray
+            Mean and variance, each (m,), with one latent function; mean (m, C) and covariance (m, C, C) with several.
+        """
+        mean, spread = self.moments(Ks, kd)
+        return mean, independent(spread) if spread.ndim == 2 else spread
+
+    def moments(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The same as `predict`, but variances (m, C) where classes are independent."""
+        return self.posterior.predict(*self._checked(Ks, kd))
+
+    def log_class_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
+        """(m, C) log class probabilities at new points; with one latent function exact far into the tails."""
+        return self.engine.log_class_probabilities(self, Ks, kd)
+
+    def class_probability_std(self, Ks: Any, kd: Any) -> np.ndarray:
+        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        return self.likelihood.class_probability_std(*self.moments(Ks, kd))
+
+    def members(self, kernel: Any) -> list[tuple[Any, Any]]:
+        """(kernel, posterior) pairs that predictions average over."""
+        return [(kernel, self)]
+
+    @property
+    def separable(self) -> bool:
+        """Whether covariances come as pairs (`Separable`): of inputs, and of classes."""
+        return False
+
+    def _checked(self, Ks: Any, kd: Any) -> tuple[Any, Any]:
+        for name, given in (("Ks", Ks), ("kd", kd)):
+            if isinstance(given, Separable) != self.separable:
+                wanted = "Separable" if self.separable else "an array"
+                raise TypeError(f"{name} is of type {type(given).__name__}, but the prior's covariance was {wanted}")
+        if not self.separable:
+            Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
+        cross, own, several = inputs_of(Ks), inputs_of(kd), self.likelihood.n_latents > 1 and not self.separable
+        if cross.ndim - 2 not in (0, several) or cross.shape[-2] != self.n_inputs or own.shape[-1:] != cross.shape[-1:]:
+            each = ", or one per class" if several else ""
+            raise ValueError(
+                f"Ks must be ({self.n_inputs}, m) and kd (m,){each}, but they are {cross.shape} and {own.shape}; "
+                f"rows of Ks are {self.inputs_are}"
+            )
+        return Ks, kd
+
+
+def squeezed(x: np.ndarray) -> np.ndarray:
+    """(m,) of an array (m, 1) of one latent function; other arrays as they are."""
+    return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x
+
+
+def independent(var: np.ndarray) -> np.ndarray:
+    """(m, C, C) diagonal covariances of variances (m, C)."""
+    return var[:, :, None] * np.eye(var.shape[1])
+
+
+def several(x: np.ndarray) -> np.ndarray:
+    """(m, 1) of an array (m,) of one latent function; other arrays as they are."""
+    return x[:, None] if x.ndim == 1 else x
+
+
+def restored(engine: Any, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Any:
+    """The fit that `state()` was taken of, from the covariances among the inputs that it rests on. Nothing is iterated.
+
+    An engine whose posterior is K × scalar sites needs nothing for it; others offer `restore(K, y, likelihood, state)`.
+    """
+    if engine.restore is not None:
+        return engine.restore(K, y, likelihood, state)
+    return Fit.restored(engine, FullPosterior.restored(K, state), y, likelihood, state)
+
+
+def jensen_bound(q, y: np.ndarray, likelihood) -> float:
+    """Σ E[log p(y_i | f_i)] + ½[n - mᵀK⁻¹m + ln|VK⁻¹| - tr(VK⁻¹)]. [NR] (9)"""
+    expected = float(np.sum(likelihood.expected_log_prob(y, q.mean, q.var)[0]))
+    return expected + 0.5 * (len(y) - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
+
+
+def prepare(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
+    """K and y as the engines want them, or an error that says what is wrong."""
+    check_settings(engine)
+    engine.check_likelihood(likelihood)
+    return check_problem(K, y, likelihood, type(engine).__name__)
+
+
+def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
+    """K, (n, n) or (C, n, n), and y, as float arrays that fit together; `who` is named in errors."""
+    C = likelihood.n_latents
+    y = likelihood.check_targets(y)
+    if isinstance(K, Separable):
+        raise TypeError(f"{who} cannot do with correlated classes (kernels.Correlated); VariationalMNL and its kin can")
+    K = np.ascontiguousarray(K, dtype=float)
+    if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
+        wanted = "a square matrix" if C == 1 else f"a square matrix, shared by all classes, or of shape ({C}, n, n)"
+        raise ValueError(f"K must be {wanted}, but has shape {K.shape}")
+    n = K.shape[-1]
+    if n == 0:
+        raise ValueError("K is empty: there must be at least one training point")
+    if len(y) != n:
+        raise ValueError(f"K is {n}×{n} but y has {len(y)} labels")
+    if not np.isfinite(K.sum()):
+        raise ValueError("K contains NaN or infinite entries (or its sum overflows)")
+    some = slice(None, None, max(1, n // 32))  # check symmetry on a sample of rows
+    rows, columns = K[..., some, :], np.swapaxes(K[..., some], -1, -2)
+    if not np.allclose(rows, columns, rtol=1e-8, atol=1e-8 * np.abs(rows).max()):
+        raise ValueError("K is not symmetric: is it a matrix of covariances between all pairs of training points?")
+    if np.any(np.diagonal(K, axis1=-2, axis2=-1) < 0):
+        raise ValueError("K has negative variances on its diagonal")
+    return K, y
+
+
+def check_settings(engine) -> None:
+    """The settings of the loop, where an engine has them."""
+    tol, damping, max_iter = (getattr(engine, name, 1) for name in ("tol", "damping", "max_iter"))
+    if tol is not None and not tol > 0:
+        raise ValueError(f"tol must be positive, but is {tol}")
+    if not 0 < damping <= 1:
+        raise ValueError(f"damping must be in (0, 1], 1 is undamped, but is {damping}")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, but is {max_iter}")
+
+
+def start_sites(start: Any, n: int) -> Sites | None:
+    """Sites of an earlier fit (or Sites themselves) for a warm start."""
+    if start is None:
+        return None
+    sites = start if isinstance(start, Sites) else getattr(start, "sites", None)
+    if sites is None:
+        raise TypeError(f"start must be an earlier fit made of sites, or Sites, but is {_origin(start)}")
+    if len(sites.tau) != n:
+        raise ValueError(f"start has {len(sites.tau)} sites, but there are {n} training points")
+    return sites
+
+
+def _origin(start: Any) -> str:
+    engine = getattr(start, "engine", None)
+    return f"a fit of {type(engine).__name__}" if engine is not None else f"of type {type(start).__name__}"

@@ -1,0 +1,140 @@
+"""Laplace's approximation for softmax: the mode of C coupled latent functions, by Newton's method.
+
+The Hessian of log softmax is -(diag(p) - p pᵀ), a site of the coupled structure with π = p. As for two classes, steps with
+the factorisation at hand are taken until they stop paying; only then the curvature is renewed.
+
+[RW] Rasmussen & Williams 2006, section 3.5.   [RJV] Riihimäki, Jylänki & Vehtari 2013, section 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...gaussian import CoupledPosterior, CoupledSystem, too_large
+from ..climb import uphill
+from ..fit import Fit
+from ..iterate import Status, ending
+
+CHORDS = 8  # steps per factorisation
+PAYING = 0.5  # a step that leaves more than this part of the gap asks for new curvature
+
+
+def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
+    """The mode, and the Gaussian there."""
+    path = ModeClimb(K, y, likelihood, start)
+    system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
+    pi = likelihood.curvature_weights(path.f)
+    moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
+    if moved > engine.tol:  # the last steps were small but not nothing
+        system, sweep = CoupledSystem(K, pi), sweep + 1
+    nu = path.slope + system.times_Pi(path.f)
+    q = CoupledPosterior(K, pi, nu, system, (path.alpha, path.f))
+    status = path.ending(q, sweep, gap, engine.tol)
+    return Fit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
+
+
+class ModeClimb:
+    """f = Kα on its way to the mode of log p(y | f) - ½ αᵀf."""
+
+    def __init__(self, K, y, likelihood, start):
+        self.K, self.y, self.likelihood = K, y, likelihood
+        shape = (len(y), likelihood.n_latents)
+        earlier = getattr(start, "alpha", None)
+        if start is not None and (earlier is None or np.shape(earlier) != shape):
+            raise ValueError(f"start must be an earlier fit to {shape[0]} points of {shape[1]} classes")
+        self.alpha = np.zeros(shape) if earlier is None else earlier
+        self.f: np.ndarray = np.zeros(shape)
+        self.value, self.slope = -np.inf, np.zeros(shape)
+        self.stuck = False  # whether a step with fresh curvature led nowhere
+
+    def to_the_top(self, engine: Any, curvature: Callable) -> tuple[CoupledSystem, float, int]:
+        """Newton steps until the gradient is zero, or no step leads on; the last system, the gap left, and the sweeps.
+
+        Parameters
+        ----------
+        engine : object
+            Gives `tol` and `max_iter`.
+        curvature : callable
+            From latent values (n, C) to the π (n, C) of the precisions that Newton's steps use.
+        """
+        kernels = np.broadcast_to(self.K, (self.alpha.shape[1], *self.K.shape[-2:]))
+        self._accept(self._look(self.alpha, np.stack([k @ self.alpha[:, c] for c, k in enumerate(kernels)], axis=1)))
+        gap, sweep = np.inf, 0
+        while sweep < engine.max_iter and gap >= engine.tol and not self.stuck:
+            sweep += 1
+            system = CoupledSystem(self.K, curvature(self.f))
+            gap = self.settle(system, engine.tol)
+        return system, gap, sweep
+
+    def _look(self, alpha, f):
+        """(α, f), the objective there, and the slope of log p(y | f)."""
+        log_p, slope = self.likelihood.log_prob_slope(self.y, f)
+        return alpha, f, float(log_p.sum() - 0.5 * np.sum(alpha * f)), slope
+
+    def _accept(self, found):
+        self.alpha, self.f, self.value, self.slope = found
+
+    def settle(self, system: CoupledSystem, tol: float) -> float:
+        """Newton steps with a given curvature, while they pay; how far the mode still is, in standard deviations."""
+        # sums of steps carry the rounding of the largest of them: f and α must agree, since predictions rest on α
+        self._accept(self._look(self.alpha, system.times_K(self.alpha)))
+        before = np.inf
+        for _ in range(CHORDS):
+            missing = self.slope - self.alpha  # the gradient in f
+            d_alpha, d_f = system.solve(missing)
+            along = float(np.sum(missing * d_f))
+            # negative only by rounding, which then hides as much as this; zero where K is singular (rows that are equal)
+            # and α can move without f: each datum's own move counts too
+            gap = max(np.sqrt(abs(along)), system.largest_move(missing))
+            if gap < tol or gap > PAYING * before:
+                break
+            moved = self._step(d_alpha, d_f, along, tol)
+            self.stuck = not moved and before == np.inf
+            if not moved:
+                break
+            before = gap
+        return gap
+
+    def _step(self, d_alpha, d_f, along, tol) -> bool:
+        """Take a step that leads uphill, shortened while it overshoots; return False if there is none."""
+
+        def look(length):
+            found = self._look(self.alpha + length * d_alpha, self.f + length * d_f)
+            # what is missing is small beside α: taken from α before the step is, it keeps its digits
+            return float(np.sum((found[3] - self.alpha - length * d_alpha) * d_f)), found
+
+        length, found = uphill(look, along, negligible=tol**2)
+        if length:
+            self._accept(found)
+        return length > 0
+
+    def ending(self, q: Any, n_iter: int, gap: float, tol: float) -> Status:
+        status = ending(q, n_iter, gap, tol)
+        if status.converged or not self.stuck:
+            return status
+        advice = f"No step leads closer to the mode than {gap:.0e} standard deviations: {too_large(self.K)}"
+        return replace(status, message="no step uphill is left", advice=advice)
+
+
+def coupled_gradient(fit: Fit) -> np.ndarray:
+    """d log Z / dK with the implicit terms. [RW] (5.23), with third derivatives of softmax"""
+    return fit.posterior.gradient((_implicit(fit), fit.alpha))
+
+
+def coupled_theta_gradient(fit: Fit) -> np.ndarray:
+    """d log Z / dθ: a bias shifts the latent values of its class, and the mode gives way by (I + KW)⁻¹."""
+    return fit.likelihood.theta_gradient((fit.alpha + _implicit(fit)).sum(0))
+
+
+def _implicit(fit):
+    """(n, C) u with d log Z = uᵀ dK α by way of the mode."""
+    q = fit.posterior
+    p, cov = q.pi, q.cov
+    # -½ tr(Σ dW/df_c) = -½ Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and dp/df is W itself
+    v = np.diagonal(cov, axis1=1, axis2=2) - 2 * np.einsum("icd,id->ic", cov, p)
+    pull = -0.5 * q.system.times_Pi(v)
+    return q.system.solve(pull)[0]  # (I + WK)⁻¹ pull

@@ -1,0 +1,150 @@
+"""Expectation propagation, two classes.
+
+[RW] Rasmussen & Williams 2006, section 3.6.   [NR] Nickisch & Rasmussen 2008, section 4.
+Departs from [RW] algorithm 3.5: all sites move together, and for given site precisions the mean is settled before the next
+factorisation; site by site only on request, or when the parallel sweeps do not settle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg.blas import dger
+
+from ...gaussian import FullPosterior, Sites, log_partition_1d, matched_sites
+from ...numerics import NotPositiveDefinite
+from .. import Engine
+from ..fit import Fit, prepare, start_sites
+from ..iterate import SiteTarget, Status, ending, iterate, stands_still, warn_if_unfinished
+
+
+@dataclass(frozen=True)
+class EP(Engine):
+    """Sites matched to the moments of cavity × likelihood."""
+
+    damping: float = 1.0  # largest part of a step that is taken; 1 is undamped, and adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # sweeps; as many again, site by site, if the parallel ones do not settle
+    schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slow, but sturdier
+
+    needs: ClassVar = ("tilted_moments",)
+
+    def __post_init__(self):
+        if self.schedule not in ("parallel", "sequential"):
+            raise ValueError(f"schedule must be 'parallel' or 'sequential', but is {self.schedule!r}")
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        sites = start_sites(start, len(y))
+        if self.schedule == "parallel":
+            q, status = self._parallel(K, y, likelihood, sites)
+        else:
+            q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+        if not has_cavities(q):
+            raise NotPositiveDefinite(
+                "EP ended with sites of negative precision that leave other data no proper cavity: there is no evidence. "
+                f"Labels and prior contradict each other too sharply for {likelihood!r}: raise its label noise (epsilon)."
+            )
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
+
+    def _parallel(self, K, y, likelihood, sites):
+        try:
+            q, status = iterate(self, FullPosterior.without_sites(K), moment_rule(y, likelihood), sites)
+            settled = status.converged or q.rounding > self.tol  # what rounding hides no schedule finds
+            if settled and has_cavities(q):
+                return q, status
+            spent = status.n_iter
+            sites = q.sites if status.change < 1 and has_cavities(q) else None
+        except (np.linalg.LinAlgError, FloatingPointError):  # as with sites of negative precision
+            sites, spent = None, 0
+        q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+        return q, replace(status, n_iter=spent + status.n_iter, message="parallel sweeps did not settle")
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+
+
+def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
+    """Sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
+
+    At the tilted mean the log of such a site has the slope d1; its curvature follows from the tilted variance. Where
+    negative sites of other data leave an improper cavity, the site stays as it is; where rounding leaves no tilted
+    variance (cavities wider than 1e9 that a label narrows to one), nothing is known.
+    """
+
+    def rule(q: FullPosterior) -> SiteTarget:
+        mean, var = cavity(q)
+        proper = var >= 0
+        if not np.all(proper):
+            mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
+        _, d1, d2 = likelihood.tilted_moments(y, mean, var)
+        left = 1 + var * d2  # tilted variance over the cavity's
+        matched = SiteTarget(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
+        if np.all(proper):
+            return matched
+        kept = SiteTarget(q.mean, q.alpha, -q.sites.tau)
+        return SiteTarget(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
+
+    return rule
+
+
+def has_cavities(q: FullPosterior) -> bool:
+    """Whether every datum's cavity is a proper distribution; always so for log-concave likelihoods."""
+    return bool(np.all(q.cavity()[1] >= 0))
+
+
+def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
+    """Each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
+    mean, var = q.cavity()
+    log_mass, _, _ = likelihood.tilted_moments(y, mean, var)
+    return q.log_partition + float(np.sum(log_mass - log_partition_1d(mean, var, q.sites)))
+
+
+def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior, Status]:
+    """One site at a time with rank-one updates of the covariance, refreshed after each sweep. [RW] algorithm 3.5"""
+    q = FullPosterior(K, sites or Sites.zeros(len(y)))
+    part, change = min(engine.damping, 0.8), np.inf
+    for sweep in range(1, max_iter + 1):
+        tau, nu = q.sites.tau.copy(), q.sites.nu.copy()
+        V, mean = np.asfortranarray(q.covariance()), q.mean.copy()
+        before, change = change, 0.0
+        for i in range(len(y)):
+            if V[i, i] <= 0 or tau[i] * V[i, i] >= 1:  # nothing to learn, or other data's negative sites leave no cavity
+                continue
+            step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
+            if step is None:  # rounding has left no tilted variance: nothing to take, and no end either
+                change = np.inf
+                continue
+            change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
+            d_tau, d_nu = part * step[0], part * step[1]
+            shrink = 1 + d_tau * V[i, i]
+            if shrink < 0.1:  # a negative step that would leave the variance improper or nearly so
+                continue
+            column = V[:, i].copy()
+            mean += (d_nu - d_tau * mean[i]) / shrink * column
+            dger(-d_tau / shrink, column, column, a=V, overwrite_a=1)
+            tau[i] += d_tau
+            nu[i] += d_nu
+        q = FullPosterior(K, Sites(tau, nu))
+        if stands_still(q, change, engine.tol):
+            return q, ending(q, sweep, change, engine.tol)
+        part = max(0.7 * part, 0.1) if change > before else min(1.1 * part, engine.damping, 0.9)
+    return q, ending(q, max_iter, change, engine.tol)
+
+
+def _site_step(i, var, mean, tau, nu, y, likelihood):
+    """Return the change of (τ_i, ν_i) that matches the moments of datum i, or None if rounding leaves no variance."""
+    kept = 1 - tau * var
+    cavity_var = np.array([var / kept])
+    cavity_mean = np.array([(mean - var * nu) / kept])
+    _, d1, d2 = likelihood.tilted_moments(y[i : i + 1], cavity_mean, cavity_var)
+    if not 1 + cavity_var * d2 > 0:
+        return None
+    wanted = matched_sites(cavity_mean, cavity_var, d1, d2)
+    return wanted.tau[0] - tau, wanted.nu[0] - nu

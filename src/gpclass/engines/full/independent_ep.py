@@ -1,0 +1,185 @@
+"""Expectation propagation for multinomial probit with a posterior that is independent between classes (IEP).
+
+A datum's likelihood is P(x_y > x_j for all j ≠ y), x = f + standard Gaussian noise. Under a cavity that is independent
+between classes the x are too, and x_y is the hub that all else depends on: the tilted moments are integrals over x_y, or
+come from an inner EP whose sites send scalar messages to the hub.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, sections 3.1 and 3.2, appendix A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...gaussian import Sites, StackedPosterior, log_partition_1d, matched_sites
+from ...likelihoods.multiclass import own_first, restore_order
+from .. import Engine
+from ..fit import Fit, prepare, start_sites
+from ..iterate import SiteTarget, iterate, warn_if_unfinished
+
+INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, site by site: some ten suffice
+
+
+class Tilted(NamedTuple):
+    """What cavity × likelihood says about each datum."""
+
+    log_mass: np.ndarray  # (n,)
+    slope: np.ndarray  # (n, C) of the log mass in the cavity means
+    tau: np.ndarray  # (n, C) precisions of the sites that give each class its tilted variance
+    pi: np.ndarray  # (n, C) nearly the tilted precision is the cavity's plus diag(π) - π πᵀ/(1ᵀπ). [RJV] (12)
+
+
+Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # of cavity means and variances, (n, C) each
+
+
+@dataclass(frozen=True)
+class IndependentEP(Engine):
+    """Sites for each class by itself, matched to the mean and variances of cavity × likelihood as an inner EP has them."""
+
+    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # sweeps, 2 C + 1 factorisations each
+
+    needs: ClassVar = ("contrast_factor",)
+    latents: ClassVar = "several"
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        factor, offset = likelihood.contrast_factor(), likelihood.offset
+
+        def moments(mean, var):
+            tilted = inner_ep(own_first(y, mean + offset), own_first(y, var), factor)
+            return Tilted(tilted.log_mass, *(restore_order(y, part) for part in tilted[1:]))
+
+        return fit_independent(self, K, y, likelihood, start, moments)
+
+    def restore(self, K, y, likelihood, state) -> Fit:
+        return Fit.restored(self, StackedPosterior.restored(K, likelihood.n_classes, state), y, likelihood, state)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+
+
+def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Fit:
+    """What class-independent EP does, whatever the tilted moments come from."""
+    data = _Data(moments)
+    prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
+    sites = start_sites(start, prior.mean.size) or data.first_sites(prior)
+    q, status = iterate(engine, prior, data.rule, sites)
+    warn_if_unfinished(engine, status)
+    q = StackedPosterior(K, q.parts)  # the coupling was for the loop, and functions cannot be pickled
+    return Fit(engine, q, y, likelihood, status, data.evidence(q))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The likelihood of all data, as the loop sees it."""
+
+    moments: Moments
+
+    def rule(self, q: StackedPosterior) -> SiteTarget:
+        """Sites that give each class its tilted mean and variance.
+
+        The cavity moves along when the mean is moved towards the tilted one, in all classes of a datum: what ν lacks is
+        (I + Π S)(slope - α), S the cavity variances, and Newton's step is that of the coupled precision Π.
+        """
+        var = q.table(q.cavity()[1])
+        tilted = self._tilted(q)
+        lacking = tilted.slope - q.table(q.alpha)
+        pulled = tilted.pi * var * lacking
+        lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
+        return SiteTarget(q.mean, q.alpha + _flat(lacking), -_flat(tilted.tau))
+
+    def first_sites(self, prior: StackedPosterior) -> Sites:
+        """Matched to the prior as the cavity."""
+        tilted = self._tilted(prior)
+        tau, slope = _flat(tilted.tau), _flat(tilted.slope)
+        return Sites(tau, slope * (1 + tau * prior.var))
+
+    def coupling(self, q: StackedPosterior) -> np.ndarray:
+        return self._tilted(q).pi
+
+    def evidence(self, q: StackedPosterior) -> float:
+        """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28), independent between classes"""
+        local = log_partition_1d(*q.cavity(), q.sites)
+        return q.log_partition + float(np.sum(self._tilted(q).log_mass)) - float(np.sum(local))
+
+    def _tilted(self, q):
+        return self.moments(*(q.table(x) for x in q.cavity()))
+
+
+def _flat(x):
+    """(n, C) class by class."""
+    return x.T.ravel()
+
+
+def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
+    """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j. [RJV] appendix A
+
+    Mean and var (n, C) have the own class first. Contrasts meet in x_y only, so an inner site is a message
+    exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all is scalar.
+    """
+    lead, wrong_var = mean[:, :1] - mean[:, 1:], var[:, 1:]
+    sites, cavity = inner_sites(lead, wrong_var, 1 + var[:, 0], factor)
+    log_mass, slope, _ = factor.tilted_moments(1.0, *cavity)
+    rho, lam, constant = _messages(lead, wrong_var, sites)
+    total, pull = rho.sum(1), lam.sum(1)
+    grown = 1 + (1 + var[:, 0]) * total
+    joint = constant.sum(1) - 0.5 * np.log(grown) + 0.5 * pull**2 * (1 + var[:, 0]) / grown
+    value = joint + np.sum(log_mass - log_partition_1d(*cavity, sites), axis=1)
+    # what each class sees of the others: f_j through the hub's cavity, f_y through the noise of x_y
+    tau = np.column_stack([total / (1 + total), sites.tau / (1 + sites.tau * (cavity[1] - wrong_var))])
+    pi = np.column_stack([np.ones(len(mean)), sites.tau])
+    return Tilted(np.minimum(value, 0.0), np.column_stack([slope.sum(1), -slope]), tau, pi)
+
+
+def _messages(lead, var, sites):
+    """Precision and location of each inner site's message to ξ, and its value at ξ = 0: f_j integrated out."""
+    grown = 1 + var * sites.tau
+    rho = sites.tau / grown
+    return rho, sites.nu / grown - rho * lead, log_partition_1d(lead, var, sites)
+
+
+def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
+    """Sites on the contrasts of mean `lead` and their cavities, updated one class after the other for all data at once."""
+    tau, nu = np.zeros_like(lead), np.zeros_like(lead)
+    rho, lam = np.zeros_like(lead), np.zeros_like(lead)
+    cavity_mean, cavity_var = np.empty_like(lead), np.empty_like(lead)
+    for _ in range(sweeps):
+        change = 0.0
+        # the messages of all but j: those of this sweep before j and those of the last one after it. Sums, not total less
+        # own: a message that outweighs all others would leave their sum to rounding
+        rho_before = lam_before = np.zeros(len(lead))
+        rho_after, lam_after = _sums_after(rho), _sums_after(lam)
+        for j in range(lead.shape[1]):
+            spread = hub_var / (1 + hub_var * (rho_before + rho_after[:, j]))  # of the hub without message j
+            cavity_mean[:, j] = lead[:, j] + spread * (lam_before + lam_after[:, j])
+            cavity_var[:, j] = var[:, j] + spread
+            _, d1, d2 = factor.tilted_moments(1.0, cavity_mean[:, j], cavity_var[:, j])
+            before = tau[:, j].copy(), nu[:, j].copy()
+            now = matched_sites(cavity_mean[:, j], cavity_var[:, j], d1, d2)
+            tau[:, j], nu[:, j] = now.tau, now.nu
+            rho[:, j], lam[:, j], _ = _messages(lead[:, j], var[:, j], now)
+            rho_before, lam_before = rho_before + rho[:, j], lam_before + lam[:, j]
+            # in units of the tilted contrast
+            scale = cavity_var[:, j] * (1 + cavity_var[:, j] * d2)
+            shift = np.abs(nu[:, j] - before[1] - (tau[:, j] - before[0]) * (cavity_mean[:, j] + cavity_var[:, j] * d1))
+            change = max(change, np.max(np.abs(tau[:, j] - before[0]) * scale), np.max(shift * np.sqrt(scale)))
+        if change < INNER_TOL:
+            break
+    return Sites(tau, nu), (cavity_mean, cavity_var)
+
+
+def _sums_after(x):
+    """(n, k) for each column the sum of the columns to its right."""
+    out = np.zeros_like(x)
+    out[:, :-1] = np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]
+    return out

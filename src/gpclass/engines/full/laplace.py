@@ -1,0 +1,108 @@
+"""Laplace's approximation: a Gaussian at the posterior mode, with the curvature found there.
+
+[RW] Rasmussen & Williams 2006, sections 3.4 and 5.5.1.   [NR] Nickisch & Rasmussen 2008, section 3.
+The sign of the log determinant is that of [RW] (3.32); [NR] 3.2 prints the other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...gaussian import CoupledPosterior, FullPosterior
+from ...numerics import symmetric_product
+from .. import Engine
+from ..fit import Fit, prepare, start_sites
+from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
+from .tierney_kadane import corrected_log_probabilities
+
+
+@dataclass(frozen=True)
+class Laplace(Engine):
+    """Gaussian at the mode, with the curvature there."""
+
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 100  # Newton steps with a new factorisation
+    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
+    correction: str | None = None  # of class probabilities: "tierney-kadane" takes ratios of evidences, at their price
+
+    needs: ClassVar = ("log_prob",)
+    latents: ClassVar = "any"
+    likelihood_names: ClassVar = ("probit", "softmax")
+
+    def __post_init__(self):
+        if self.correction not in (None, "tierney-kadane"):
+            raise ValueError(f'correction must be None or "tierney-kadane", but is {self.correction!r}')
+
+    def needed(self, likelihood) -> tuple[str, ...]:
+        """Methods of the likelihood that it calls."""
+        return self.needs if likelihood.n_latents == 1 else (*self.needs, "curvature_weights")
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        find = coupled_mode if likelihood.n_latents > 1 else scalar_mode
+        fit = find(self, K, y, likelihood, start)
+        warn_if_unfinished(self, fit.status)
+        return fit
+
+    def log_class_probabilities(self, fit: Fit, Ks, kd) -> np.ndarray:
+        if self.correction is None:
+            return super().log_class_probabilities(fit, Ks, kd)
+        return corrected_log_probabilities(fit, Ks, kd)
+
+    def restore(self, K, y, likelihood, state) -> Fit:
+        structure = CoupledPosterior if likelihood.n_latents > 1 else FullPosterior
+        return Fit.restored(self, structure.restored(K, state), y, likelihood, state)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        if fit.likelihood.n_latents > 1:
+            return coupled_gradient(fit)
+        return fit.posterior.gradient((self._implicit(fit), fit.alpha))
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        if fit.likelihood.n_latents > 1:
+            return coupled_theta_gradient(fit)
+        q = fit.posterior
+        value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
+        explicit = value.sum(1) + 0.5 * curvature @ q.var
+        # the mode moves by V d(slope)/dθ; V s = K u with u as in the gradient in K
+        return explicit + slope @ symmetric_product(q.K, self._implicit(fit))
+
+    @staticmethod
+    def _implicit(fit: Fit) -> np.ndarray:
+        """u with d log Z = uᵀ dK α by way of the mode. [RW] (5.23), (5.24)"""
+        q: Any = fit.posterior
+        pull = 0.5 * q.var * fit.likelihood.log_prob_third(fit.y, q.mean)
+        return pull - q.apply_residual_precision(symmetric_product(q.K, pull))  # (I + WK)⁻¹ pull
+
+
+def scalar_mode(engine: Laplace, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
+    """The mode of one latent function per datum, and the Gaussian there."""
+    q, status = iterate(
+        engine,
+        FullPosterior.without_sites(K),
+        mode_rule(y, likelihood),
+        start_sites(start, len(y)),
+        scale=variance_bound,
+        memory=0,
+    )
+    log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
+    evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
+    return Fit(engine, q, y, likelihood, status, evidence)
+
+
+def mode_rule(y: np.ndarray, likelihood):
+    def rule(q: FullPosterior) -> SiteTarget:
+        _, slope, curvature = likelihood.log_prob(y, q.mean)
+        return SiteTarget(q.mean, slope, curvature)
+
+    return rule
+
+
+def variance_bound(q: FullPosterior) -> np.ndarray:
+    """Upper bounds of the marginal variances that cost nothing."""
+    prior = np.diagonal(q.K)
+    return prior / np.maximum(1.0, np.abs(q.sites.tau) * prior)

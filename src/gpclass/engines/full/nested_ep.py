@@ -1,0 +1,64 @@
+"""Nested expectation propagation: the fully coupled EP for multinomial probit.
+
+A datum's likelihood is E_u ∏_j Φ(f_y - f_j + u) over its wrong classes j, and each factor sees one scalar. Its "inner"
+sites therefore are ordinary probit sites on n (C - 1) contrasts, and moving all of them together, with the inner and the
+outer loop one, is binary EP on a structured prior: the rule, the loop and the evidence of `ep` serve as they are.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, section 3.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...gaussian import ContrastPosterior, Sites
+from .. import Engine
+from ..fit import Fit, prepare, start_sites
+from ..iterate import iterate, warn_if_unfinished
+from .ep import ep_evidence, moment_rule
+
+
+@dataclass(frozen=True)
+class NestedEP(Engine):
+    """Sites α̃, β̃ on the contrasts matched to the moments of cavity × probit."""
+
+    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # sweeps, C + 1 factorisations each
+
+    needs: ClassVar = ("contrast_factor",)
+    latents: ClassVar = "several"
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        size = len(y) * (likelihood.n_classes - 1)
+        prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
+        factor, right = Shifted(likelihood.contrast_factor(), likelihood.contrast_offset(y).ravel()), np.ones(size)
+        rule = moment_rule(right, factor, ContrastPosterior.cavity)
+        q, status = iterate(self, prior, rule, start_sites(start, size))
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
+
+    def restore(self, K, y, likelihood, state) -> Fit:
+        return Fit.restored(self, ContrastPosterior.restored(K, y, likelihood.n_classes, state), y, likelihood, state)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """A likelihood that sees each latent value with an offset of its own: what class biases are to contrasts."""
+
+    likelihood: Any
+    offset: np.ndarray
+
+    def tilted_moments(self, y, mean, var):
+        return self.likelihood.tilted_moments(y, mean + self.offset, var)

@@ -1,0 +1,203 @@
+"""Expectation propagation for multinomial probit with tilted moments by quadrature.
+
+Class-independent (QIEP): the largest of independent Gaussians is a one-dimensional integral over the winner, which the
+trapezoid rule does to all digits that matter. Coupled (QEP): moments of the C - 1 contrasts by a product Gauss–Hermite
+rule, and of the site precision that they ask for the diagonal. Departs from [RJV] in its coordinates: not the contrasts
+themselves, whose nodes miss what is narrower than the cavity, but the numbers that sequential truncation turns into them.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, sections 3.1 and 3.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri_exp
+
+from ...gaussian import ContrastPosterior, Sites, StackedPosterior, too_large
+from ...likelihoods.multiclass import own_first, restore_order
+from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, hermite_nodes, log_ndtr
+from .. import Engine
+from ..fit import Fit, prepare, start_sites
+from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from .independent_ep import Tilted, fit_independent
+
+TINY = 1e-12  # least site precision that a direction is derived from
+NO_NOISE = 0.01  # for the same purpose
+MOST_NODES = 20_000  # of a product rule, per datum: six classes with the default
+
+
+@dataclass(frozen=True)
+class QuadratureEP(Engine):
+    """Sites matched to tilted moments that come from quadrature; `coupled` or independent between classes."""
+
+    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # sweeps
+    coupled: bool = True
+    nodes: int = 10  # in each of C - 2 dimensions, if coupled; the last contrast needs none
+
+    latents: ClassVar = "several"
+
+    def needed(self, likelihood) -> tuple[str, ...]:
+        return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        if not self.coupled:
+            return fit_independent(self, K, y, likelihood, start, partial(quadrature_moments, y, likelihood))
+        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(y))
+        size = len(y) * (likelihood.n_classes - 1)
+        prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
+        q, status = iterate(self, prior, rule.target, start_sites(start, size))
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, rule.evidence(q))
+
+    def restore(self, K, y, likelihood, state) -> Fit:
+        C = likelihood.n_classes
+        q = ContrastPosterior.restored(K, y, C, state) if self.coupled else StackedPosterior.restored(K, C, state)
+        return Fit.restored(self, q, y, likelihood, state)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. The sites are held.
+
+        Where they are stationary that is all: they are if independent. If coupled only nearly so, for more than two
+        classes: a diagonal Λ̃ does not match all variances. Expect it to be off by one part in a hundred.
+        """
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        if self.coupled:
+            return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+        mean, var = (fit.posterior.table(x) for x in fit.posterior.cavity())
+        return fit.likelihood.tilted_theta(fit.y, mean, var).sum(1)
+
+
+# independent between classes -----------------------------------------------------------------------------------------
+
+
+def quadrature_moments(y: np.ndarray, likelihood, mean: np.ndarray, var: np.ndarray) -> Tilted:
+    """What the likelihood's own integral says of cavity × likelihood."""
+    log_mass, slope, curvature = likelihood.tilted_moments(y, mean, var)
+    left = 1 + var * curvature  # tilted variance over the cavity's
+    tau = -curvature / np.where(left > 0, left, np.nan)
+    pi = inner_precision(own_first(y, tau), own_first(y, var), likelihood.noise)
+    return Tilted(log_mass, slope, tau, restore_order(y, pi))
+
+
+def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarray:
+    """(n, C) π of inner sites that would leave each class its τ; own class first. Only to know which way to go.
+
+    Rival j sends the hub x_y a message of precision ρ_j = π_j/(1 + var_j π_j), and sees it through π_j/(1 + h_j π_j), where
+    h_j is the variance that all other messages leave to the hub; the own class sees the sum of the ρ through the noise.
+    """
+    tau = np.clip(tau, TINY, 1 / TINY)
+    own, rivals, var_rivals = tau[:, :1], tau[:, 1:], var[:, 1:]
+    total = own / np.maximum(1 - noise * own, 0.01)
+    rho = np.zeros_like(rivals)
+    for _ in range(3):
+        left = 1 / (noise + var[:, :1]) + np.maximum(total - rho, 0.0)
+        pi = rivals / np.maximum(1 - rivals / left, 0.01)
+        rho = pi / (1 + var_rivals * pi)
+    return np.column_stack([np.full(len(tau), 1 / max(noise, NO_NOISE)), pi])
+
+
+# coupled -------------------------------------------------------------------------------------------------------------
+
+
+def product_rule(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return points (q, d) and log weights (q,) for expectations under N(0, I), if they are not too many."""
+    if nodes < 2:
+        raise ValueError(f"nodes must be at least 2, but is {nodes}")
+    if nodes**dimension > MOST_NODES:
+        raise ValueError(
+            f"{nodes} nodes in each of {dimension} dimensions are {nodes}**{dimension} evaluations for every datum, more "
+            f"than {MOST_NODES}. Use fewer nodes, QuadratureEP(coupled=False), or NestedEP, which needs no quadrature."
+        )
+    return hermite_nodes(nodes, dimension)
+
+
+@dataclass(frozen=True)
+class _Contrasts:
+    """The likelihood of all data in terms of the contrasts g = f_y - f_j + u, as the loop sees it."""
+
+    points: np.ndarray  # (q, C - 2) of the product rule
+    log_weights: np.ndarray
+    offset: np.ndarray | float = 0.0  # (n, C - 1) bias of the own class less that of each other
+
+    def target(self, q: ContrastPosterior) -> SiteTarget:
+        """[RJV] (18)-(21), with Σ_g for the Σ_w that (19) has in print."""
+        mean, cov = contrast_cavity(q)
+        _, slope, lost = self.tilted(mean + self.offset, cov)
+        g_cov = cov - cov @ lost @ cov
+        try:
+            tau = np.diagonal(np.linalg.solve(g_cov, cov @ lost), axis1=1, axis2=2)  # Λ̃: Σ̂⁻¹ - Σ_g⁻¹ = Σ̂⁻¹ Σ_g D
+        except np.linalg.LinAlgError:  # rounding has left no tilted covariance: nothing is known, as the loop will say
+            tau = np.full_like(mean, np.nan)
+        point = mean + np.einsum("ijk,ik->ij", cov, slope)
+        return SiteTarget(point.ravel(), slope.ravel(), -np.maximum(tau, 0.0).ravel())  # slope is ξ - Λ̃ ĝ of (21)
+
+    def evidence(self, q: ContrastPosterior) -> float:
+        """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28)"""
+        mean, cov = contrast_cavity(q)
+        tau, nu = q.sites.tau.reshape(mean.shape), q.sites.nu.reshape(mean.shape)
+        grown = np.eye(mean.shape[1]) + cov * tau[:, None, :]  # I + Σ_g Λ̃
+        settled = np.linalg.solve(grown, (mean + np.einsum("ijk,ik->ij", cov, nu))[..., None])[..., 0]
+        local = 0.5 * np.sum(nu * settled + mean * (nu - tau * settled), axis=1) - 0.5 * np.linalg.slogdet(grown)[1]
+        return q.log_partition + float(np.sum(self.tilted(mean + self.offset, cov)[0] - local))
+
+    def tilted(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of N(g | mean, S) ∏_j Φ(g_j): log mass (n,), slope s (n, d) and loss D (n, d, d).
+
+        The tilted mean is mean + S s, the tilted covariance S - S D S.
+        """
+        width = len(self.points) * mean.shape[1]
+        parts = [self._tilted(mean[some], cov[some]) for some in blocks(len(mean), width)]
+        log_mass, slope, lost = (np.concatenate(p) for p in zip(*parts, strict=True))
+        return log_mass, slope, lost
+
+    def _tilted(self, mean, cov):
+        # Φ(g) says that x = g + noise is positive: x = mean + L e, each e standard normal above a bound set by those before
+        d = mean.shape[1]
+        try:
+            L = np.linalg.cholesky(cov + np.eye(d))
+        except np.linalg.LinAlgError as error:  # a covariance plus the identity: only rounding can do that
+            raise NotPositiveDefinite(too_large(cov, "A cavity's covariance matrix")) from error
+        e, log_mass = np.zeros((len(mean), len(self.points), d)), self.log_weights
+        for k in range(d):
+            bound = -(mean[:, k, None] + np.einsum("iqk,ik->iq", e, L[:, k])) / L[:, k, k, None]  # later e are zero as yet
+            log_room = log_ndtr(-bound)
+            log_mass = log_mass + log_room
+            if k < d - 1:
+                e[..., k] = -ndtri_exp(log_room + log_ndtr(-self.points[:, k]))
+        e[..., -1] = hazard(-bound)  # the last one's mean and variance are known
+        last_var = 1 - hazard_curvature(-bound, e[..., -1])
+        top = log_mass.max(1, keepdims=True)
+        weights = np.exp(log_mass - top)
+        total = weights.sum(1, keepdims=True)
+        weights /= total
+        centre = np.einsum("iq,iqj->ij", weights, e)
+        e -= centre[:, None]
+        lost = np.eye(d) - np.swapaxes(e * weights[..., None], 1, 2) @ e
+        lost[:, -1, -1] -= np.sum(weights * last_var, axis=1)
+        back = np.swapaxes(np.linalg.inv(L), 1, 2)
+        slope = np.einsum("ijk,ik->ij", back, centre)
+        return (top + np.log(total))[:, 0], slope, back @ lost @ np.swapaxes(back, 1, 2)
+
+
+def contrast_cavity(q: ContrastPosterior) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (n, C - 1) and covariance of each datum's contrasts with all its sites taken out: μ_g and Σ_g."""
+    own = q.y[:, None]
+    rows = np.arange(len(q.y))[:, None]
+    if np.any(q.sites.tau):
+        f, S = q.latent.cavity()
+    else:  # the prior has no coupled system
+        var = np.broadcast_to(np.diagonal(q.K, axis1=-2, axis2=-1), (q.n_classes, len(q.y))).T
+        f, S = np.zeros(var.shape), var[:, :, None] * np.eye(q.n_classes)
+    mean = f[rows, own] - f[rows, q.others]
+    j, k = q.others[:, :, None], q.others[:, None, :]
+    i, y = rows[:, :, None], own[:, :, None]
+    return mean, S[i, y, y] - S[i, j, y] - S[i, y, k] + S[i, j, k] + 1.0  # Bᵀ Σ B + 11ᵀ

@@ -1,0 +1,171 @@
+"""The mean-field methods of Opper & Winther: TAP and its naive variant.
+
+[NR] Nickisch & Rasmussen 2008, section 4.3.   [OW] Opper & Winther 2000, Gaussian processes for classification.
+Unknowns are (α, W); for given cavity variances s the equations α_i = d log Z_i/dμ_i, μ = (K - Dg(s)) α are solved by
+Newton's method. TAP then renews s by (12) until it agrees with W, and so ends where EP ends; the naive one keeps s = K_ii.
+The second line of (11) as printed holds for a step likelihood only; right for any is W⁻¹ = 1/ν - s, ν = -d² log Z_i/dμ_i².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...gaussian import FullPosterior, Sites
+from ...numerics import NotPositiveDefinite, anderson, within_reach
+from .. import Engine
+from ..fit import Fit, prepare, start_sites
+from ..iterate import LINEAR_REGIME, MIXED_SWEEPS, ending, iterate, stands_still, warn_if_unfinished
+from .ep import ep_evidence, moment_rule
+from .laplace import variance_bound
+
+WIDEST = 1e6  # cavity variance to start from
+FIRST_TOL = 1e-4  # of the mean under the first cavity variances, in standard deviations
+PATIENCE = 2e-4  # the mean need not be closer than this part of the relative move of the cavity variances
+TRIES = 20  # halvings of a step
+SMALLEST_RATIO = 1e-10  # of a cavity variance to the one before, in one step
+TINY = 1e-300
+NO_CAVITY = (
+    "TAP: negative site precisions leave a datum no proper cavity, however short the step. "
+    "Allow more label noise (raise epsilon), or try EP, which can move one site at a time."
+)
+
+
+@dataclass(frozen=True)
+class TAP(Engine):
+    """TAP mean-field equations; same fixed points as EP."""
+
+    damping: float = 1.0  # part of each step of the log cavity variances that is taken; adapted downwards by itself
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # renewals of the cavity variances
+
+    needs: ClassVar = ("tilted_moments",)
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        sites = start_sites(start, len(y))
+        path = _Renewals(self.damping, first_cavities(K, sites))
+        change, inner_tol, sweep = np.inf, FIRST_TOL, 0
+        while sweep < self.max_iter:
+            sweep += 1
+            # cavity variances that are still to move do not need a mean to all digits
+            engine = replace(self, tol=max(self.tol, inner_tol))
+            try:
+                q, inner = solve(engine, K, rule_given_cavities(y, likelihood, path.var), sites)
+                wanted = q.cavity()[1]  # (12)
+                if np.any(wanted < 0):
+                    raise NotPositiveDefinite(NO_CAVITY)
+            except NotPositiveDefinite as error:
+                path.step_back(error)
+                continue
+            change, sites = path.gap(wanted), q.sites
+            if stands_still(q, max(change, inner.change), self.tol):
+                break
+            inner_tol = PATIENCE * change
+            path.advance(wanted, change)
+        status = ending(q, sweep, max(change, inner.change), self.tol)
+        warn_if_unfinished(self, status)
+        return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+
+
+@dataclass(frozen=True)
+class TAPNaive(Engine):
+    """TAP with the cavity variances held at the prior's: no determinant, no inverse in the equations.
+
+    Its evidence is the free energy whose stationary point the equations are, Σ log Z_i(μ_i, K_ii) - ½ αᵀ(K - Dg K)α:
+    exact for a diagonal K, neither a bound nor given in [NR].
+    """
+
+    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200  # Newton steps with a new factorisation
+
+    needs: ClassVar = ("tilted_moments",)
+
+    def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        K, y = prepare(self, K, y, likelihood)
+        var = np.diagonal(K)
+        q, status = solve(self, K, rule_given_cavities(y, likelihood, var), start_sites(start, len(y)))
+        warn_if_unfinished(self, status)
+        log_mass, _, _ = likelihood.tilted_moments(y, q.mean - var * q.alpha, var)
+        evidence = float(np.sum(log_mass) - 0.5 * q.alpha @ (q.mean - var * q.alpha))
+        return Fit(self, q, y, likelihood, status, evidence)
+
+    def evidence_gradient(self, fit: Fit) -> np.ndarray:
+        _, d1, d2 = fit.likelihood.tilted_moments(fit.y, *self._cavity(fit))
+        G = 0.5 * np.outer(fit.alpha, fit.alpha)
+        np.fill_diagonal(G, 0.5 * (d1**2 + d2))
+        return G
+
+    def likelihood_gradient(self, fit: Fit) -> np.ndarray:
+        return fit.likelihood.tilted_theta(fit.y, *self._cavity(fit)).sum(1)
+
+    @staticmethod
+    def _cavity(fit: Fit):
+        q: Any = fit.posterior
+        var = np.diagonal(q.K)
+        return q.mean - var * q.alpha, var
+
+
+class _Renewals:
+    """Chooses the next cavity variances, in logarithms: part of the way to what (12) says, past ones mixed in when near."""
+
+    def __init__(self, damping: float, var: np.ndarray):
+        self.var = self.last = var  # to be tried, and the last ones that left every datum a cavity
+        self.part = self.largest = damping
+        self.change = np.inf
+        self.tries = 0  # steps taken back since the last good one
+        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (log variances, how far they wanted to move)
+
+    def gap(self, wanted: np.ndarray) -> float:
+        return float(np.max(np.abs(self._ratio(wanted) - 1), initial=0.0))
+
+    def _ratio(self, wanted):
+        return np.divide(wanted, self.var, out=np.ones_like(self.var), where=self.var > 0)  # no spread, none to renew
+
+    def advance(self, wanted: np.ndarray, change: float) -> None:
+        self.part = max(0.6 * self.part, 0.05) if change > self.change else min(1.2 * self.part, self.largest)
+        self.change, self.last, self.tries = change, self.var, 0
+        if change > LINEAR_REGIME:
+            self.seen.clear()
+        step = np.log(np.maximum(self._ratio(wanted), SMALLEST_RATIO))
+        self.seen = [*self.seen, (np.log(np.maximum(self.var, TINY)), step)][-MIXED_SWEEPS - 1 :]
+        points, steps = (np.array(x) for x in zip(*self.seen, strict=True))
+        mixed = within_reach(anderson(points, steps, self.part), points[-1], step, unit=1.0, slack=0.1, most=1.0)
+        self.var = self.var * np.exp(mixed - points[-1])
+
+    def step_back(self, error: Exception) -> None:
+        """Half the step, after one that left no proper posterior or cavity; `error` again if that has not helped."""
+        self.tries += 1
+        if self.tries > TRIES or np.array_equal(self.var, self.last):
+            raise error
+        self.seen.clear()
+        self.part = max(0.5 * self.part, 0.05)
+        self.var = np.where(self.last > 0, np.sqrt(self.var * self.last), self.var)
+
+
+def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:
+    """Cavity variances of an earlier fit's sites, or the prior's; much wider ones cost the tilted moments their digits."""
+    prior = np.minimum(np.diagonal(K), WIDEST)
+    if sites is None:
+        return prior
+    var = FullPosterior(K, sites).cavity()[1]
+    return var if np.all(var >= 0) else prior
+
+
+def rule_given_cavities(y, likelihood, var: np.ndarray):
+    """For a posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, cavity variances `var` held fixed."""
+    return moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.alpha, var))
+
+
+def solve(engine, K, rule, sites: Sites | None):
+    """By Newton steps: a rule given cavities has τ that depend on the mean alone."""
+    return iterate(engine, FullPosterior.without_sites(K), rule, sites, scale=variance_bound, memory=0)

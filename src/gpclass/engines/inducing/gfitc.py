@@ -1,0 +1,102 @@
+"""The generalised FITC approximation: EP for a prior of low rank plus diagonal, all data at once.
+
+What the inducing variables do not tell of f_i is a part of the prior, independent between data, and sites are on f_i itself
+(for multinomial probit on x_i = f_i + noise, so that the factors x_y > x_c of a datum share what they have in common). A
+site on x_i of precision T is, for the inducing variables, one on g_i of precision T/(1 + r T), r the variance of x_i - g_i:
+the algebra is that of scalable EP, which with one factor for each datum this is.
+
+[NH] Naish-Guzman & Holden 2007.   [KG] Kim & Ghahramani 2006, the factors for several classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...gaussian.low_rank import Marginals
+from ...gaussian.sites import Sites, log_partition_1d
+from .engine import LowRankEngine, Message, RowRule
+from .scalable_ep import (
+    JOINT_SITES,
+    LEAST_KEPT,
+    PAIRWISE_SITES,
+    JointRule,
+    Pairs,
+    cavity,
+    own_class,
+    pairwise_totals,
+    spread_of,
+)
+from .step import RowSites
+from .training import Inducing
+
+
+@dataclass(frozen=True)
+class GFITC(LowRankEngine, Inducing):
+    """EP with FITC's prior; all rows at a time."""
+
+    damping: float = 0.8  # part of each step that is taken; lowered by itself where sweeps do not settle
+    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 500  # sweeps
+    jitter: float = 1e-6  # noise on inducing variables, relative to their variance
+
+    minibatches: ClassVar = False
+    takes_more: ClassVar = False
+
+    @staticmethod
+    def _contrasts(likelihood) -> bool:
+        return likelihood.offers("contrast_factor")
+
+    def needed(self, likelihood) -> tuple[str, ...]:
+        return ("contrast_factor",) if self._contrasts(likelihood) else ("tilted_moments",)
+
+    def row_sites(self, n: int, likelihood) -> RowSites:
+        names = PAIRWISE_SITES if self._contrasts(likelihood) else JOINT_SITES
+        return {name: np.zeros((n, likelihood.n_latents)) for name in names}
+
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+        return LatentRule(likelihood) if self._contrasts(likelihood) else JointRule(likelihood)
+
+    def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if "tau" in sites:
+            return sites["tau"], sites["nu"]
+        tau, nu = pairwise_totals(sites, y)
+        left = 1 + residual * tau
+        return tau / left, nu / left
+
+    def noise(self, likelihood) -> float:
+        return likelihood.noise if self._contrasts(likelihood) else 0.0  # of x
+
+
+@dataclass(frozen=True)
+class LatentRule:
+    """Factors [x_y > x_c] with sites on x = f + noise."""
+
+    likelihood: Any
+    least: float = LEAST_KEPT
+
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
+        own = own_class(y, at.mean.shape[1])
+        rest = at.rows.residual
+        tau, nu = pairwise_totals(sites, y)
+        without = cavity(at.mean, at.var, tau / (1 + rest * tau), nu / (1 + rest * tau), self.least)
+        x_var = without.var + rest  # of x without this datum
+        grown = 1 + x_var * tau
+        now = (without.mean + x_var * nu) / grown, x_var / grown
+        pairs = Pairs.of(self.likelihood, *now, np.zeros_like(rest), own, sites, self.least)
+        fresh_tau, fresh_nu = pairwise_totals(pairs.sites, y)
+        slope, bend = (nu - tau * without.mean) / grown, tau / grown
+        excess = 0.5 * (slope**2 - bend)
+        joint = log_partition_1d(without.mean, x_var, Sites(tau, nu)) - without.log_partition
+        return Message(
+            joint.sum(1) + pairs.value,
+            fresh_tau / (1 + rest * fresh_tau),
+            fresh_nu / (1 + rest * fresh_tau),
+            slope,
+            spread_of(without, slope, excess),
+            excess,
+            self.likelihood.theta_gradient(slope.sum(0)),
+            pairs.sites,
+        )

@@ -1,0 +1,301 @@
+"""Scalable expectation propagation: EP on inducing variables with the posterior independent between classes.
+
+Multinomial probit is P(x_y > x_c for all c ≠ y), x = f + noise. Given u the product of P(x_y > x_c) stands for it: a factor
+Φ((a_y - a_c)/√(b_y + b_c)) for each datum and wrong class, whose site is two scalars along w_i for either class. No
+quadrature; but the product is no larger than what it stands for and does not sum to one over classes, so its evidence is
+biased low and not comparable with that of other engines (`evidence_is_comparable`). With `factors="joint"` a datum's
+likelihood is one factor, its moments under independent latent values by quadrature: exact for any likelihood with
+`tilted_moments`, robust-max and the binary ones included. (With one latent function that is the generalised FITC.)
+
+[VC] Villacampa-Calvo 2017, chapter 5 and appendix B, the signs of B.10 corrected: what pulls the own class up pushes
+the other down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...gaussian.low_rank import Marginals
+from ...gaussian.sites import Sites, log_partition_1d, matched_sites
+from ...numerics import hazard, hazard_curvature, log_ndtr
+from ..fit import several, squeezed
+from .engine import LowRankEngine, Message, RowRule, sites_on_f
+from .step import Broadcast, RowSites, State, Sums
+from .training import Training
+
+FACTORS = ("auto", "pairwise", "joint")
+# part of a marginal's precision that a cavity keeps at least: exact sweeps need it against rounding only; on minibatches a
+# site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
+LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
+STEADY = 0.2  # how far hyperparameters may move, times the minibatches of a pass, for sites to be taken out by themselves
+# EP on a row's factors alone: sweeps at most, part of each step that is taken, move of a site that counts as none
+ROW_SWEEPS, ROW_PART, ROW_TOL = 200, 0.7, 1e-9
+AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps together; more at once may circle for ever
+
+
+@dataclass(frozen=True)
+class ScalableEP(LowRankEngine, Training):
+    """Sites of rank one for each datum, matched to moments; all or a minibatch at a time."""
+
+    factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise where there is no ε
+    damping: float = 1.0  # part of each step that is taken; lowered by itself where sweeps do not settle
+    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 500  # sweeps
+    jitter: float = 1e-6  # noise on inducing variables, relative to their variance
+
+    keeps_rows: ClassVar = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.factors not in FACTORS:
+            raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
+
+    def pairwise(self, likelihood) -> bool:
+        return self.factors == "pairwise" or (self.factors == "auto" and likelihood.offers("contrast_factor"))
+
+    def needed(self, likelihood) -> tuple[str, ...]:
+        return ("contrast_factor",) if self.pairwise(likelihood) else ("tilted_moments",)
+
+    def evidence_is_comparable(self, likelihood) -> bool:
+        return not self.pairwise(likelihood)
+
+    def row_sites(self, n: int, likelihood) -> RowSites:
+        names = PAIRWISE_SITES if self.pairwise(likelihood) else JOINT_SITES
+        return {name: np.zeros((n, likelihood.n_latents)) for name in names}
+
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+        least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
+        return PairwiseRule(likelihood, least) if self.pairwise(likelihood) else JointRule(likelihood, least)
+
+    def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, y)
+
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pairwise factors of a row share f - g, as their sites do not: EP with q without these sites, and all factors."""
+        if not self.pairwise(likelihood):
+            return super().latent_marginals(g, message, y, likelihood)
+        without, rest = cavity(g.mean, g.var, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
+        mine = np.sum(rest, axis=1, keepdims=True, where=own_class(y, rest.shape[1]))
+        sites = message.sites
+        own, other = (sites_on_f(sites[f"{k}_tau"], sites[f"{k}_nu"], v) for k, v in (("own", mine), ("other", rest)))
+        start = dict(zip(PAIRWISE_SITES, (*own, *other), strict=True))
+        return settled_pairs(likelihood, without.mean, without.var + rest, y, start)
+
+    def moved_sites(self, broadcast: Broadcast, message: Message, sites: RowSites) -> RowSites:
+        part = step_part(self.damping, broadcast.rows, broadcast.n_total)
+        return {name: sites[name] + part * (fresh - sites[name]) for name, fresh in message.sites.items()}
+
+    def takes_out(self, broadcast: Broadcast) -> bool:
+        """After the first pass, while hyperparameters stand still."""
+        state, n_total = broadcast.state, broadcast.n_total
+        last = state.passed + broadcast.rows >= n_total
+        return state.seen >= n_total and not last and state.age * n_total <= STEADY * broadcast.size
+
+    def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
+        """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
+        log-concave: a few rows must not be so sure).
+
+        P and h are the sums over this pass's sites and over what is left of the last pass's. While hyperparameters stand
+        still, each row's old site is taken out by itself: that is EP, however many minibatches there are in a pass. Where
+        they move, an old site is not known as it went in. Taken out as it would be now it leaves an error of either sign,
+        in all `state.age` parts of the sum, and at the end of a pass only one minibatch is left of that: searches would run
+        away. Rows come in random order, so there what is left is reduced in proportion to its rows.
+
+        At the end of a pass P and h are the sums over its sites, added up anew: rounding does not outlast a pass.
+        """
+        state, n_total = broadcast.before, broadcast.n_total
+        P, h = state.fresh_P + sums.P, state.fresh_h + sums.h
+        passed, seen = state.passed + sums.rows, state.seen + sums.rows
+        if passed >= n_total:
+            done = replace(state, P=P, h=h, passed=0, seen=seen, moved=0.0, moved_before=state.moved)
+            return replace(done, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h))
+        now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
+        if state.seen < n_total:
+            scale = n_total / passed if broadcast.likelihood.log_concave else 1.0
+            return replace(now, P=scale * P, h=scale * h)
+        if self.takes_out(broadcast):
+            return replace(now, P=state.P + sums.P - sums.old_P, h=state.h + sums.h - sums.old_h)
+        left = (n_total - passed) / (n_total - state.passed)
+        return replace(now, P=P + left * (state.P - state.fresh_P), h=h + left * (state.h - state.fresh_h))
+
+
+def step_part(damping: float, m: int, n_total: int) -> float:
+    """Part of their step that m rows take together during training, where no sweep looks at what became of the last one."""
+    return min(damping, HALF) if m > AT_ONCE * n_total else damping
+
+
+# one factor for each datum ------------------------------------------------------------------------------------------------
+
+JOINT_SITES = ("tau", "nu")
+PAIRWISE_SITES = ("own_tau", "own_nu", "other_tau", "other_nu")
+
+
+@dataclass(frozen=True)
+class Cavity:
+    """Scalars g without some sites, elementwise."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    kept: np.ndarray  # part of the precision that is left
+    tilt: np.ndarray  # what the cavity's mean of u is off that of the posterior, in units of V w
+    log_partition: np.ndarray  # of the sites that were taken out, under the cavity
+
+
+def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
+    """(B.17)-(B.20) as scalars; of a site that leaves less than a part `least` of the marginal, less is taken."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # where the quotient is not asked for
+        room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
+    tau, nu = room * tau, room * nu
+    kept = 1 - tau * var
+    cavity_var, cavity_mean = var / kept, (mean - nu * var) / kept
+    local = log_partition_1d(cavity_mean, cavity_var, Sites(tau, nu))
+    return Cavity(cavity_mean, cavity_var, kept, (tau * mean - nu) / kept, local)
+
+
+def spread_of(at: Cavity, d1: np.ndarray, excess: np.ndarray) -> np.ndarray:
+    """What multiplies V w in d log Z/dw: the cavity's mean and covariance of u both differ from the posterior's by V w."""
+    return d1 * at.tilt + 2 * excess / at.kept
+
+
+@dataclass(frozen=True)
+class JointRule:
+    """A datum's likelihood as one factor, its moments under independent latent values as the likelihood has them."""
+
+    likelihood: Any
+    least: float = LEAST_KEPT
+
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
+        without = cavity(at.mean, at.var, sites["tau"], sites["nu"], self.least)
+        f_mean, f_var = (squeezed(x) for x in (without.mean, without.var + at.rows.residual))
+        value, d1, d2 = self.likelihood.tilted_moments(y, f_mean, f_var)
+        d1, d2 = several(d1), several(d2)
+        new = matched_sites(without.mean, without.var, d1, d2)  # (B.7)-(B.10)
+        excess = 0.5 * (d2 + d1**2)
+        return Message(
+            value - without.log_partition.sum(1),
+            new.tau,
+            new.nu,
+            d1,
+            spread_of(without, d1, excess),
+            excess,
+            theta_sum(self.likelihood, y, f_mean, f_var),
+            {"tau": new.tau, "nu": new.nu},
+        )
+
+
+def theta_sum(likelihood, y, mean, var) -> np.ndarray:
+    """(p,) derivatives of Σ log Z_i in the likelihood's parameters."""
+    return likelihood.tilted_theta(y, mean, var).sum(1) if len(likelihood.theta) else np.zeros(0)
+
+
+# a factor for each datum and wrong class --------------------------------------------------------------------------------
+
+
+def own_class(y: np.ndarray, n_classes: int) -> np.ndarray:
+    return y[:, None] == np.arange(n_classes)
+
+
+def pairwise_totals(sites: RowSites, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(B.14), (B.15)"""
+    own = own_class(y, sites["own_tau"].shape[1])
+    return tuple(
+        np.where(own, sites[f"own_{name}"].sum(1, keepdims=True), sites[f"other_{name}"]) for name in ("tau", "nu")
+    )  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Factors Φ(β) of x_y > x_c, one for each row and class c; nothing where c = y."""
+
+    log_mass: np.ndarray  # (m, C)
+    pull: np.ndarray  # (m, C) derivative of log Z in the mean of the own class; minus that in the mean of the other
+    bend: np.ndarray  # (m, C) minus the second derivative in either
+
+    @staticmethod
+    def of(lead: np.ndarray, var: np.ndarray, own: np.ndarray) -> Contrast:
+        """From means and variances of x_y - x_c. (B.22)-(B.32)"""
+        root = np.sqrt(np.where(own, 1.0, var))
+        beta = np.where(own, 0.0, lead) / root
+        alpha = hazard(beta)
+        parts = log_ndtr(beta), alpha / root, hazard_curvature(beta, alpha) / root**2
+        return Contrast(*(np.where(own, 0.0, part) for part in parts))
+
+    @property
+    def excess(self) -> np.ndarray:
+        """Derivative of log Z in the variance."""
+        return 0.5 * (self.pull**2 - self.bend)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Factors of the own class against each other class, the cavities that they see, and their new sites."""
+
+    own: Cavity
+    other: Cavity
+    factor: Contrast
+    value: np.ndarray  # (m,) log mass of the factors less that of the sites that they replace
+    sites: RowSites  # the new sites
+
+    @staticmethod
+    def of(likelihood, mean, var, rest, own: np.ndarray, sites: RowSites, least: float) -> Pairs:
+        """From marginals (m, C) of what the sites are on; a latent value has variance `rest` (m, C) beside that."""
+        mine, mine_var, my_rest = (np.sum(x, axis=1, keepdims=True, where=own) for x in (mean, var, rest))
+        first = cavity(mine, mine_var, sites["own_tau"], sites["own_nu"], least)
+        second = cavity(mean, var, sites["other_tau"], sites["other_nu"], least)
+        my_offset = np.sum(np.where(own, likelihood.offset, 0.0), axis=1, keepdims=True)
+        lead = first.mean + my_offset - second.mean - likelihood.offset  # (B.23)-(B.26)
+        factor = Contrast.of(lead, first.var + second.var + my_rest + rest, own)
+        mass = np.where(own, 0.0, factor.log_mass - first.log_partition - second.log_partition)
+        new = matched_sites(first.mean, first.var, factor.pull, -factor.bend)  # (B.7)-(B.10)
+        others = matched_sites(second.mean, second.var, -factor.pull, -factor.bend)
+        parts = zip(PAIRWISE_SITES, (new.tau, new.nu, others.tau, others.nu), strict=True)
+        return Pairs(first, second, factor, mass.sum(1), {name: np.where(own, 0.0, part) for name, part in parts})
+
+
+@dataclass(frozen=True)
+class PairwiseRule:
+    """Factors P(x_y > x_c), each with a site for y and one for c."""
+
+    likelihood: Any
+    least: float = LEAST_KEPT
+
+    def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
+        own = own_class(y, at.mean.shape[1])
+        rest = at.rows.residual + self.likelihood.noise
+        pairs = Pairs.of(self.likelihood, at.mean, at.var, rest, own, sites, self.least)
+        pull, more = pairs.factor.pull, pairs.factor.excess
+        slope, spread, excess = (
+            np.where(own, a.sum(1, keepdims=True), b)
+            for a, b in (
+                (pull, -pull),
+                (spread_of(pairs.own, pull, more), spread_of(pairs.other, -pull, more)),
+                (more, more),
+            )
+        )
+        theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts its class's mean
+        return Message(pairs.value, *pairwise_totals(pairs.sites, y), slope, spread, excess, theta, pairs.sites)
+
+
+def settled_pairs(
+    likelihood: Any, mean: np.ndarray, var: np.ndarray, y: np.ndarray, sites: RowSites
+) -> tuple[np.ndarray, np.ndarray]:
+    """(m, C) means and variances where EP ends with each row's factors alone, under N(f | mean, diag var).
+
+    `sites` are those to begin with.
+    """
+    own, noise = own_class(y, mean.shape[1]), np.full_like(var, likelihood.noise)
+    for _ in range(ROW_SWEEPS):
+        tau, nu = pairwise_totals(sites, y)
+        known = var / (1 + var * tau)
+        centre = known * (mean / var + nu)
+        new = Pairs.of(likelihood, centre, known, noise, own, sites, LEAST_KEPT).sites
+        change = max(float(np.max(np.abs(new[name] - sites[name]), initial=0.0)) for name in PAIRWISE_SITES)
+        if change < ROW_TOL:
+            break
+        sites = {name: sites[name] + ROW_PART * (new[name] - sites[name]) for name in PAIRWISE_SITES}
+    return centre, known

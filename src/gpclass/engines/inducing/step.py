@@ -1,0 +1,194 @@
+"""A step on a minibatch, as two pure functions.
+
+    contribution(broadcast, K_fu, k_diag, y, sites)   what some rows add to the sums, and what stays with these rows
+    apply(broadcast, sums)                            the next state, from the sums of all rows of the minibatch
+
+Sums of parts of a minibatch add up to the sums of the whole, so the rows of one minibatch may lie in several processes.
+Nothing in `Broadcast` or `Sums` grows with the number of rows. What belongs to single rows (their new sites, the derivatives
+in their covariances) stays where the rows are.
+
+[VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...gaussian.low_rank import GradientSum, LowRankMatrices, LowRankPosterior, LowRankPrior, site_sums
+from ...numerics import NotPositiveDefinite
+
+STILL = 1e-10  # hyperparameters that have moved by less, in their own units, count as held: rounding moves sites by more
+
+RowSites = dict[str, np.ndarray]  # numbers kept for each row, (n, …) each
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of the inducing variables: natural parameters that stay when hyperparameters move."""
+
+    P: np.ndarray  # (C, M, M) sum of the sites' precisions, in terms of u
+    h: np.ndarray  # (C, M) sum of their precisions times means
+    fresh_P: np.ndarray  # P and h of the rows of this pass over the data alone, for methods that keep rows
+    fresh_h: np.ndarray
+    seen: int = 0  # rows taken in so far, in all passes
+    passed: int = 0  # rows of this pass
+    steps: int = 0
+    moved: float = 0.0  # by how much hyperparameters and inducing inputs have moved in this pass
+    moved_before: float = 0.0  # and in the pass before
+
+    @staticmethod
+    def empty(n_latents: int, M: int) -> State:
+        P, h = np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
+        return State(P, h, P, h)
+
+    @property
+    def age(self) -> float:
+        """By how much hyperparameters and inducing inputs have moved, at most, since a row's site was made."""
+        return self.moved_before + self.moved
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What a minibatch is computed from, whichever process has its rows."""
+
+    engine: Any
+    likelihood: Any
+    K_uu: np.ndarray  # (1 or C, M, M)
+    state: State
+    n_total: int  # rows of the whole table
+    rows: int  # rows of this minibatch
+    size: int  # rows of a whole minibatch: this one may have fewer, and counts for as many as it has
+
+    @property
+    def share(self) -> float:
+        """What makes a sum over the rows of this minibatch an estimate of the sum over all rows."""
+        return self.n_total / self.rows
+
+    @cached_property
+    def stage(self) -> Any:
+        """The engine whose step this is: the given one, or one that makes the first sites for it."""
+        return self.engine.stage(self.state, self.n_total, self.likelihood)
+
+    @cached_property
+    def prior(self) -> LowRankPrior:
+        return LowRankPrior(self.K_uu, self.likelihood.n_latents, self.engine.jitter)
+
+    @cached_property
+    def posterior(self) -> LowRankPosterior:
+        """The posterior before the step."""
+        return repaired(self.prior, *self._whitened)
+
+    @cached_property
+    def _whitened(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.prior.whitened(self.state.P, self.state.h)
+
+    @cached_property
+    def before(self) -> State:
+        """The state, with the posterior's own P and h where it had to be repaired: new sites are added to what it has."""
+        if self.posterior.S is self._whitened[0]:
+            return self.state
+        P, h = self.prior.coloured(self.posterior.S, self.posterior.pull)
+        return replace(self.state, P=P, h=h)
+
+    @cached_property
+    def source(self) -> LowRankPosterior:
+        """Where the rule's marginals come from."""
+        return self.stage.source(self.posterior, self.n_total, self.likelihood)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What some rows contribute to a step."""
+
+    rows: int
+    value: float  # to the evidence, beside the posterior's own term
+    theta: np.ndarray  # (p,) its derivative in the likelihood's parameters
+    inner: np.ndarray  # (1 or C, M, M) to the derivative in K_uu; see `GradientSum`
+    P: np.ndarray  # (C, M, M) precisions of the new sites, in terms of u
+    h: np.ndarray  # (C, M) precisions times means
+    old_P: np.ndarray  # of the sites that they replace, where the engine takes these out one by one; else zero
+    old_h: np.ndarray
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Sums)))
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What comes of some rows."""
+
+    sums: Sums
+    fu: np.ndarray  # (1 or C, m, M) derivative of the estimate of the evidence in K_fu
+    diag: np.ndarray  # (1 or C, m) and in k_diag
+    sites: RowSites  # new sites of these rows; empty for engines whose rows keep none
+
+
+@dataclass(frozen=True)
+class MinibatchStep:
+    """One minibatch: estimates with the sites as they were, and the state after it."""
+
+    log_evidence: float  # unbiased for that of all rows, sites held; NaN while some rows that should have sites have none
+    uu: np.ndarray  # (1 or C, M, M) its derivative in K_uu
+    theta: np.ndarray  # (p,) and in the likelihood's parameters
+    state: State
+
+
+def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: np.ndarray, sites: RowSites) -> Contribution:
+    """What rows with targets y and own sites contribute to a step. [VC] (5.22)
+
+    K_fu (1 or C, m, M) and k_diag (1 or C, m) are their covariances, as `LowRankMatrices.checked` gives them.
+    """
+    engine, likelihood, prior = broadcast.stage, broadcast.likelihood, broadcast.prior
+    rows = prior.rows(K_fu, k_diag)
+    at = broadcast.source.marginals(rows)
+    message = engine.rule(likelihood, broadcast.n_total, loose=broadcast.state.age > STILL)(at, y, sites)
+    gradient = GradientSum(prior)
+    fu, diag = gradient.add(at, message.slope, message.spread, message.excess, broadcast.share)
+    W = prior.weights(rows)
+    new = engine.moved_sites(broadcast, message, sites)
+    P, h = site_sums(W, *(engine.totals(new, y, np.zeros(0)) if new else (message.tau, message.nu)))
+    old = np.zeros_like(P), np.zeros_like(h)
+    if engine.takes_out(broadcast):
+        old = site_sums(W, *engine.totals(sites, y, np.zeros(0)))
+    value = float(np.sum(message.value))
+    return Contribution(Sums(len(y), value, message.theta, gradient.inner, P, h, *old), fu, diag, new)
+
+
+def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
+    """The step that the sums of all rows of a minibatch make. [VC] (5.22)"""
+    engine, q, state = broadcast.stage, broadcast.posterior, broadcast.state
+    constant = engine.constant(q, broadcast.source, broadcast.n_total, broadcast.likelihood)
+    value = q.log_partition + broadcast.share * sums.value + constant
+    unknown = engine.keeps_rows and 0 < state.seen < broadcast.n_total
+    if unknown or engine is not broadcast.engine:  # rows without sites; or the evidence of another engine
+        value = np.nan
+    new = replace(engine.absorb(broadcast, sums), steps=state.steps + 1)
+    return MinibatchStep(value, GradientSum(broadcast.prior, sums.inner).uu(q), broadcast.share * sums.theta, new)
+
+
+def take_step(
+    engine: Any, state: State, K: LowRankMatrices, y: np.ndarray, sites: RowSites, n_total: int, likelihood, size=None
+) -> tuple[MinibatchStep, Contribution]:
+    """A step on rows that are all in one process; `size` as in `Broadcast`, by default the number of these rows."""
+    if not engine.minibatches:
+        raise TypeError(f"{type(engine).__name__} takes all rows at once. ScalableEP can do with minibatches.")
+    engine.check_likelihood(likelihood)
+    y = likelihood.check_targets(y)
+    K = K.checked(len(y), likelihood.n_latents)
+    broadcast = Broadcast(engine, likelihood, K.K_uu, state, n_total, len(y), len(y) if size is None else size)
+    part = contribution(broadcast, K.K_fu, K.k_diag, y, sites)
+    return apply(broadcast, part.sums), part
+
+
+def repaired(prior: LowRankPrior, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
+    """The posterior of natural parameters that were learned under another prior: what outweighs this one is dropped."""
+    try:
+        return LowRankPosterior(prior, S, pull)
+    except NotPositiveDefinite:
+        value, vector = np.linalg.eigh(0.5 * (S + np.swapaxes(S, 1, 2)))
+        kept = np.maximum(value, -0.5)
+        return LowRankPosterior(prior, np.einsum("cij,cj,ckj->cik", vector, kept, vector), pull)

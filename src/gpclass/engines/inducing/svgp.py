@@ -1,0 +1,136 @@
+"""The sparse variational Gaussian process: the best Gaussian q(u), independent between classes, by the Jensen bound.
+
+    log p(y) ≥ Σ_i E[log p(y_i | f_i)] - KL(q(u) ‖ p(u))
+
+A natural-gradient step moves the natural parameters of q(u) part of the way to the sites that slope and curvature of
+E[log p] make: the update of stochastic EP, with another rule. Multinomial probit's E[log p] is bounded from below by the sum
+over wrong classes of E[log P(x_y > x_c | f)], and the bound stays one.
+
+Robust-max is not log-concave: its bound has many tops, and from knowing nothing the climb ends on a low one. There EP makes
+the first sites (a few sweeps, or the first pass of minibatches), and the climb begins from these.
+
+[HMG] Hensman, Matthews & Ghahramani 2015.   [VC] Villacampa-Calvo 2017, section 5.3.
+[LSK] Lin, Schmidt & Khan 2020, "Handling the positive-definite constraint in the Bayesian learning rule".
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ...gaussian import newton_sites
+from ...gaussian.low_rank import LowRankPosterior, Marginals, times
+from ..fit import several, squeezed
+from .engine import LowRankEngine, Message, RowRule
+from .scalable_ep import ScalableEP
+from .step import Broadcast, RowSites, State, Sums
+from .stochastic_ep import StochasticEP, averaged
+from .sweep import InducingFit
+from .training import Training
+
+# where the likelihood is not log-concave
+FIRST, FIRST_TOL = 20, 1e-2  # sweeps of EP (or minibatches, at least) before the bound is climbed; a move that ends them
+
+
+@dataclass(frozen=True)
+class SVGP(LowRankEngine, Training):
+    """Variational inference with natural gradients; all rows or a minibatch at a time."""
+
+    rate: float = 0.02  # of a whole minibatch's natural-gradient step, at least; more where that is a good part of all rows
+    damping: float = 1.0  # part of each step that sweeps over all rows take; lowered by itself where they do not settle
+    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 500  # sweeps
+    jitter: float = 1e-6  # noise on inducing variables, relative to their variance
+
+    needs: ClassVar = ("expected_log_prob",)
+    likelihood_names: ClassVar = ("probit", "softmax", "multinomial-probit")
+    ascends: ClassVar = True
+    settles: ClassVar = False  # its sweeps are many
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate must be in (0, 1], but is {self.rate}")
+
+    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+        return ExpectationRule(likelihood)
+
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The variational posterior of f given u is the prior's: no label speaks of f - g."""
+        return g.mean, g.var + self.rest(g, likelihood)
+
+    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
+        return -q.divergence() - q.log_partition
+
+    def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
+        if start is None and not likelihood.log_concave:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # a place to begin
+                start = ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST).fit(
+                    K_uu, K_fu, k_diag, y, likelihood
+                )
+        return super().fit(K_uu, K_fu, k_diag, y, likelihood, start)
+
+    def stage(self, state: State, n_total: int, likelihood) -> LowRankEngine:
+        if likelihood.log_concave or (state.seen >= n_total and state.steps >= FIRST):
+            return self
+        return StochasticEP("joint", jitter=self.jitter)
+
+    def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
+        """Natural gradient: the first rows are averaged, so that none of them counts for more than another."""
+        size, n_total = broadcast.size, broadcast.n_total
+        if not broadcast.likelihood.log_concave:
+            return curved(broadcast, sums, rate_of(sums.rows, size, self.rate))
+        whole = max(self.rate, size / (2 * n_total))  # to average some two passes, unless that takes too long
+        first = sums.rows / (broadcast.state.seen + sums.rows)
+        return averaged(broadcast, sums, max(rate_of(sums.rows, size, whole), first))
+
+
+def rate_of(m: int, size: int, whole: float) -> float:
+    """Rate of m rows, where minibatches of `size` rows have the rate `whole`: as much is forgotten for each row."""
+    return whole if m == size else 1 - (1 - whole) ** (m / size)
+
+
+def curved(broadcast: Broadcast, sums: Sums, rate: float) -> State:
+    """A natural-gradient step that sites of negative precision cannot make improper. [LSK]
+
+    With A the posterior's precision, D what it lacks to the sites' new sum, and A - ρD the plain step, A becomes
+    A - ρD + ½ρ² D A⁻¹ D = ½ (A + (A - ρD) A⁻¹ (A - ρD)). The mean goes as far as in the plain step with A held. ρ is made
+    smaller where ρD would outweigh A: there the square is no small correction, and steps would run off.
+    """
+    state, share = broadcast.before, broadcast.share
+    P, h = share * sums.P, share * sums.h
+    mean, cov = broadcast.posterior.of_inducing()
+    D = state.P - P
+    relative = np.stack([times(V, part) for V, part in zip(cov, D, strict=True)])
+    size = np.sqrt(np.maximum(np.einsum("cij,cji->c", relative, relative), 1e-300))  # of A^-½ D A^-½, by Frobenius
+    rates = np.minimum(rate, 1 / size)
+    square = np.stack([times(part, other) for part, other in zip(D, relative, strict=True)])
+    moved = -rates[:, None, None] * D + 0.5 * (rates**2)[:, None, None] * square
+    lack = h - state.h + np.einsum("cij,cj->ci", D, mean)  # gradient of the bound in the mean
+    new_mean = mean + rates[:, None] * np.einsum("cij,cj->ci", cov, lack)
+    h = state.h + rates[:, None] * lack + np.einsum("cij,cj->ci", moved, new_mean)
+    return replace(state, P=state.P + moved, h=h, seen=state.seen + sums.rows)
+
+
+@dataclass(frozen=True)
+class ExpectationRule:
+    """Sites with the slope and curvature of E[log p] under the marginal."""
+
+    likelihood: Any
+
+    def __call__(self, at: Marginals, y, sites: RowSites) -> Message:
+        likelihood = self.likelihood
+        marginal = squeezed(at.mean), squeezed(at.var + at.rows.residual)
+        value, slope, curvature = likelihood.expected_log_prob(y, *marginal)
+        theta = likelihood.expected_log_prob_theta(y, *marginal).sum(1) if len(likelihood.theta) else np.zeros(0)
+        slope, curvature = several(slope), several(curvature)
+        new = newton_sites(at.mean, slope, curvature)
+        # the derivative in the variance is half the curvature
+        return Message(value, new.tau, new.nu, slope, curvature, 0.5 * curvature, theta, {"tau": new.tau, "nu": new.nu})

@@ -1,0 +1,362 @@
+"""Engines on inducing points at fixed hyperparameters: sweeps over all rows until their sites stand still.
+
+[VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...gaussian.full import EPS, NEGLIGIBLE, too_large
+from ...gaussian.low_rank import (
+    GradientSum,
+    LowRankGradient,
+    LowRankMatrices,
+    LowRankPosterior,
+    LowRankPrior,
+    Marginals,
+    Rows,
+    site_sums,
+)
+from ...numerics import NotPositiveDefinite, anderson, blocks, within_reach
+from ..fit import Fit, NotAvailable, check_settings, independent, squeezed
+from ..iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
+from .step import RowSites, State
+
+MIXED_SWEEPS = 8  # past sweeps that are mixed
+WORSE = 1.5  # growth of a move that counts as astray
+LEAST_PART = 1e-3  # of a step
+IDLE = 12  # sweeps without a smaller move than before that count as astray
+SETTLED = 1000  # passes (and steps) that a fit stands for: it is not forgotten for the next minibatch
+PAUSE = 8  # plain steps after a mixed one that went astray
+
+
+@dataclass(frozen=True)
+class RowData:
+    """The rows that a fit was made from, and their sites."""
+
+    rows: Rows
+    sites: RowSites  # of each row, as the engine keeps them
+    tau: np.ndarray  # (n, C) sites on g
+    nu: np.ndarray
+    shared: bool  # whether covariances came as one for all latent functions
+
+
+@dataclass(frozen=True)
+class InducingFit(Fit):
+    """A posterior of inducing variables, with its evidence; `predict` needs covariances with the inducing inputs.
+
+    `log_evidence` is that of settled sites, or as the minibatches of the last pass estimate it.
+    """
+
+    n_rows: int  # that it was made from
+    data: RowData | None = None  # None: they are not kept, and questions about them raise an error
+
+    inputs_are: ClassVar[str] = "inducing inputs"
+
+    @classmethod
+    def trained(cls, engine: Any, posterior: LowRankPosterior, likelihood: Any, log_evidence: float, n_rows: int, n_iter=1):
+        """A fit without rows, as training on minibatches ends with it."""
+        return cls(engine, posterior, np.zeros(0), likelihood, Status(True, n_iter, 0.0), log_evidence, n_rows)
+
+    def without_rows(self) -> InducingFit:
+        """What a trained model predicts with: the same size whatever the number of rows."""
+        return replace(self, y=np.zeros(0), data=None)
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "n_rows": self.n_rows}
+
+    @property
+    def n_inputs(self) -> int:
+        return self.posterior.prior.M
+
+    def moments(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Ks, kd = self._checked(Ks, kd)
+        prior, m = self.posterior.prior, Ks.shape[-1]
+        K_fu = np.broadcast_to(np.swapaxes(Ks, -1, -2), (prior.n_groups, m, prior.M))
+        rows = prior.rows(np.ascontiguousarray(K_fu), np.broadcast_to(kd, (prior.n_groups, m)))
+        mean, var = self.posterior.predict(rows)
+        return squeezed(mean), squeezed(var)
+
+    @property
+    def minibatch_state(self) -> State:
+        """To go on from, with other hyperparameters or with minibatches."""
+        P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
+        return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * self.n_rows, steps=SETTLED)
+
+    # of the rows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _kept(self) -> RowData:
+        if self.data is None:
+            raise NotAvailable(f"{type(self.engine).__name__} keeps no training rows once it is trained")
+        return self.data
+
+    @property
+    def rows(self) -> Rows:
+        return self._kept.rows
+
+    @property
+    def row_sites(self) -> RowSites:
+        return self._kept.sites
+
+    @property
+    def tau(self) -> np.ndarray:
+        """(n, C) precisions of the sites on g."""
+        return self._kept.tau
+
+    @property
+    def nu(self) -> np.ndarray:
+        """(n, C) precisions times means of the sites on g."""
+        return self._kept.nu
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotAvailable(
+            f"{type(self.engine).__name__} keeps no training rows to leave out one by one; use scikit-learn's "
+            "cross_val_predict(..., method='predict_proba')"
+        )
+
+    def jensen_bound(self) -> float:
+        raise NotAvailable(
+            f"{type(self.engine).__name__} keeps no training rows to bound the evidence of; SVGP's log_evidence_ estimates "
+            "such a bound"
+        )
+
+    def evidence_gradient(self) -> LowRankGradient:
+        """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
+        return self._derivatives[0]
+
+    def likelihood_gradient(self) -> np.ndarray:
+        return self._derivatives[1]
+
+    @cached_property
+    def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
+        rule = self.engine.rule(self.likelihood, len(self.y))
+        total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
+        theta = np.zeros(len(self.likelihood.theta))
+        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
+            at = source.marginals(self.rows.some(some))
+            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+            fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
+            diag.append(g)
+            theta += message.theta
+        parts = total.uu(self.posterior), fu, np.concatenate(diag, axis=1)
+        return LowRankGradient(*(part[0] if self._kept.shared else part for part in parts)), theta
+
+    @property
+    def mean(self) -> np.ndarray:
+        """(n,) or (n, C) marginal means of f at the training points.
+
+        A row's own label is taken into account: f_i = g_i + e_i, and with EP the label speaks of e_i as well, which the
+        inducing variables know nothing of. `predict` gives the values at a new point of the same inputs.
+
+        With one site for each row, these are the marginals of EP on the prior of low rank plus diagonal. With pairwise
+        factors (ScalableEP, StochasticEP) they are where EP ends with q(u) without the row's own sites, p(f_i | u) and all
+        of the row's factors ∏_c P(x_y > x_c | f_i). EP on the dense prior ends elsewhere if there are more than two classes:
+        its q(u) knows that a row's factors share e_i, while scalable EP integrates e_i out of each factor.
+        """
+        return squeezed(self._marginals[0])
+
+    @property
+    def var(self) -> np.ndarray:
+        """(n,) or (n, C) marginal variances of f at the training points; see `mean`."""
+        return squeezed(self._marginals[1])
+
+    @property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances of f at the training points, diagonal; see `mean`."""
+        return independent(self._marginals[1])
+
+    @cached_property
+    def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of f_i = g_i + e_i, as the engine says."""
+        rule = self.engine.rule(self.likelihood, len(self.y))
+        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
+        mean, var = np.empty((2, *self.rows.residual.shape))
+        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
+            at = source.marginals(self.rows.some(some))
+            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+            g = at if source is self.posterior else self.posterior.marginals(at.rows)
+            mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
+        return mean, var
+
+
+def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
+    """Matrices and labels as the sweeps take them, and whether the latent functions share the matrices."""
+    check_settings(engine)
+    engine.check_likelihood(likelihood)
+    y = likelihood.check_targets(y)
+    M = np.shape(K_uu)[-1]
+    if len(y) < M:
+        raise ValueError(f"{M} inducing points are more than the {len(y)} data that they stand for: take fewer")
+    shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
+    return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(y), likelihood.n_latents), y, shared
+
+
+def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
+    """Sites of all rows moved together until they stand still; damped where they do not settle."""
+    matrices, y, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
+    C = likelihood.n_latents
+    prior = LowRankPrior(matrices.K_uu, C, engine.jitter)
+    rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
+    sweeps = Sweeps(engine, prior, rows, y, likelihood)
+    sites = sweeps.start(start)
+    tau, nu, q = sweeps.at(sites)
+    mixer, status, value = Mixer(engine.damping, engine.ascends), Status(False, 0, np.inf), np.nan
+    for sweep in range(1, engine.max_iter + 1):
+        new, value, change, var = sweeps.sweep(q, sites, tau, nu)
+        require_finite(engine, change, matrices.k_diag)
+        status = Status(change <= engine.tol, sweep, change)
+        if status.converged or sweep == engine.max_iter:
+            break
+        sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, sweeps)
+    warn_if_unfinished(engine, replace(status, advice=advice(matrices.k_diag, tau)), stacklevel=4)
+    data = RowData(rows, sites, tau, nu, shared)
+    return InducingFit(engine, q, y, likelihood, status, q.log_partition + value, len(y), data)
+
+
+def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
+    """What to do about a run that did not settle, if rounding is why; else empty.
+
+    Inducing variables are known to about eps × the condition of I + Σ τ w wᵀ, as all rows' latent values are in B.
+    """
+    largest = float(np.max(k_diag, initial=0.0))
+    strength = 1 + float(np.max(np.abs(tau), initial=1.0)) * largest  # labels can have sites of precision one
+    return "" if EPS * len(tau) * strength < NEGLIGIBLE else too_large(np.array([[largest]]))
+
+
+class Mixer:
+    """Where the next sweep begins: Anderson mixing of the last ones; plainly, then damped, after steps that went astray."""
+
+    def __init__(self, damping: float, ascends: bool):
+        self.most, self.part, self.ascends = damping, damping, ascends
+        self.points: list[np.ndarray] = []
+        self.residuals: list[np.ndarray] = []
+        self.last, self.objective = np.inf, -np.inf
+        self.least, self.idle = np.inf, 0  # smallest move so far, and sweeps since
+        self.mixed, self.wait = False, 0  # whether the last step was mixed; plain steps to come
+
+    def move(self, sites: RowSites, new: RowSites, change: float, units: np.ndarray, objective: float, data: Sweeps):
+        x, goal = _joined(sites), _joined(new)
+        fell = self.ascends and objective < self.objective - 1e-9 * abs(self.objective)
+        if fell and self.points:  # again from where the step began
+            x, residual = self.points[-1], self.residuals[-1]
+            self._astray()
+            self.points, self.residuals = [x], [residual]
+        else:
+            self.idle = 0 if change < self.least else self.idle + 1
+            if (change > WORSE * self.last or self.idle >= IDLE) and not self.ascends:
+                self._astray()
+                self.idle, self.least = 0, change
+            elif self.idle == 0 or self.ascends:
+                self.part = min(self.most, 1.1 * self.part)
+            self.least = min(self.least, change)
+            self.last, self.objective = change, objective
+            self.points, self.residuals = [*self.points[-MIXED_SWEEPS:], x], [*self.residuals[-MIXED_SWEEPS:], goal - x]
+        return self._made(x, self.residuals[-1], self._target(units), sites, data)
+
+    def _astray(self):
+        """A mixed step is to blame first, then the length of plain ones."""
+        self.points, self.residuals = [], []
+        if self.mixed:
+            self.wait = PAUSE
+        else:
+            self.part = max(0.5 * self.part, LEAST_PART)
+
+    def _made(self, x, residual, target, sites, data):
+        part = self.part
+        while True:
+            mixed = _split(target, sites)
+            try:
+                return mixed, data.at(mixed)
+            except NotPositiveDefinite:  # sites of negative precision: not so far
+                part *= 0.5
+                if part < LEAST_PART:
+                    raise
+                target = x + part * residual
+
+    def _target(self, units):
+        x, residual = self.points[-1], self.residuals[-1]
+        self.wait = max(0, self.wait - 1)
+        self.mixed = len(self.points) >= 3 and self.last < LINEAR_REGIME and not self.wait
+        if not self.mixed:
+            return x + self.part * residual
+        residuals = np.stack(self.residuals)
+        mixed = anderson(np.stack(self.points), residuals, self.part, residuals * units)
+        return within_reach(mixed, x, residual, units, slack=1e-2)
+
+
+def units(sites: RowSites, var: np.ndarray) -> np.ndarray:
+    """What makes moves of sites comparable: posterior variances for precisions, standard deviations for pulls."""
+    wide = np.maximum(np.mean(var, axis=1), 1e-300)
+    parts = (wide if name.endswith("tau") else np.sqrt(wide) for name in sites)
+    return np.concatenate([np.repeat(part, sites[name].shape[1]) for name, part in zip(sites, parts, strict=True)])
+
+
+def _joined(sites: RowSites) -> np.ndarray:
+    return np.concatenate([part.ravel() for part in sites.values()])
+
+
+def _split(x: np.ndarray, like: RowSites) -> RowSites:
+    edges = np.cumsum([part.size for part in like.values()])[:-1]
+    return {name: part.reshape(like[name].shape) for name, part in zip(like, np.split(x, edges), strict=True)}
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """Sweeps over all rows at fixed hyperparameters."""
+
+    engine: Any
+    prior: LowRankPrior
+    rows: Rows
+    y: np.ndarray
+    likelihood: Any
+
+    def start(self, start: Any) -> RowSites:
+        n, C = len(self.y), self.likelihood.n_latents
+        empty = self.engine.row_sites(n, self.likelihood)
+        if start is None:
+            return empty
+        if not isinstance(start, InducingFit) or start.tau.shape != (n, C) or start.row_sites.keys() != empty.keys():
+            raise TypeError(f"start must be an earlier fit of {type(self.engine).__name__} to as many rows and classes")
+        return start.row_sites
+
+    def at(self, sites: RowSites) -> tuple[np.ndarray, np.ndarray, LowRankPosterior]:
+        """Sites on g, and the posterior with them."""
+        tau, nu = self.engine.totals(sites, self.y, self.rows.residual)
+        return tau, nu, self.posterior(tau, nu)
+
+    def posterior(self, tau: np.ndarray, nu: np.ndarray) -> LowRankPosterior:
+        C, M = self.likelihood.n_latents, self.prior.M
+        S, pull = np.zeros((C, M, M)), np.zeros((C, M))
+        for some in blocks(len(self.y), M, least=64):
+            more, pulled = site_sums(self.rows.phi[:, some], tau[some], nu[some])
+            S += more
+            pull += pulled
+        return LowRankPosterior(self.prior, S, pull)
+
+    def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
+        """New sites of all rows, what they contribute to the evidence as they are, and how far the new ones would move q."""
+        rule = self.engine.rule(self.likelihood, len(self.y))
+        source = self.engine.source(q, len(self.y), self.likelihood)
+        messages, change, var = [], 0.0, np.empty(tau.shape)
+        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M, least=64):
+            at = source.marginals(self.rows.some(some))
+            message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
+            messages.append(message)
+            var[some] = at.var
+            change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
+        new = {name: np.concatenate([m.sites[name] for m in messages]) for name in sites}
+        value = float(sum(np.sum(m.value) for m in messages)) + self.engine.constant(q, source, len(self.y), self.likelihood)
+        return new, value, change, var
+
+
+def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
+    """Largest move of a site, in the units of its row's posterior."""
+    shift = np.abs(d_nu - d_tau * at.mean) * np.sqrt(at.var)
+    return float(np.maximum(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))

@@ -1,0 +1,357 @@
+"""Variational multinomial logit: the best Gaussian under Chai's bound of the expected log softmax, classes fully coupled.
+
+    log Z_h = -KL(q ‖ prior) + Σ_i max over b_i, S_i of h(y_i; q_i, b_i, S_i)        a lower bound of log p(y)
+
+As in every engine the bound asks for sites: its slope in the mean, y - b, and its precisions W_i = -2 dh/dV_i. A sweep
+factorises B for the precisions at hand, settles the mean (log Z_h is concave in it) by Newton steps whose linear systems are
+solved by conjugate gradients with that factorisation, and reads off new W. V = (K⁻¹ + W)⁻¹ moves uphill along W's way to the
+new W: the step is shortened until log Z_h does not fall, and past sweeps are mixed (Anderson) when near the end.
+
+[C] Chai 2012, which ascends in b, S, m and V in turn, to the same maximum; there is but one. With p as in mnl_bound.py
+log Z_h is max over (m, V), min over p of a function that is convex in p and has, at each p, one maximum over (m, V).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy
+
+from ...gaussian import DenseCoupledPosterior, Sites, precision_root
+from ...gaussian.dense_coupled import products
+from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
+from ...numerics import Factor, anderson, conjugate_gradients
+from ...numerics.separable import Separable, contrasts, inputs_of
+from .. import Engine
+from ..climb import uphill
+from ..fit import Fit, prepare
+from ..iterate import (
+    LINEAR_REGIME,
+    MIXED_SWEEPS,
+    Status,
+    judged,
+    require_finite,
+    stands_still,
+    warn_if_unfinished,
+)
+
+START = 1.0  # γ of [C] E.3; larger ones put b off the simplex
+SETTLE_STEPS = 8  # Newton steps on the mean per factorisation
+PATIENCE = 0.3  # the mean need not be closer than this part of the move that W wants to make
+CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-4  # of conjugate gradients for one Newton step
+MOST_REJECTED = 20  # steps, each half of the one before, after which there is no way up that float64 can see
+
+
+@dataclass(frozen=True)
+class VariationalMNL(Engine):
+    """Lower bound of the evidence by a Gaussian with fully coupled classes, which may be correlated a priori. [C]"""
+
+    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200
+    damping: float = 1.0  # largest part of each step of the precisions that is taken
+    needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
+    latents: ClassVar[str] = "several"
+    correlated: ClassVar[bool] = True
+    bounds: ClassVar[bool] = True
+
+    def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
+        """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""
+        K, y = _prepared(self, K, y, likelihood)
+        climb = BoundClimb(y, likelihood, _bound_tol(self), *_first(K, y, likelihood.n_classes, start))
+        status, history = climb.to_the_top(self)
+        warn_if_unfinished(self, status)
+        return VariationalFit(self, climb.at.q, y, likelihood, status, climb.at.value, climb.at.bound, history)
+
+    def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> VariationalFit:
+        q = DenseCoupledPosterior.restored(K, state)
+        bound = likelihood.expected_log_prob_bound(q.mean, q.contrast_cov, state["log_b"], _bound_tol(self))
+        return VariationalFit.restored(self, q, y, likelihood, state, bound=bound, history=tuple(state["history"]))
+
+    def evidence_gradient(self, fit: VariationalFit) -> Any:
+        """½(α αᵀ - W(I + KW)⁻¹), contracted to the form of K: all else is stationary. [C] section 6"""
+        return fit.posterior.gradient()
+
+    def likelihood_gradient(self, fit: VariationalFit) -> np.ndarray:
+        return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+
+
+@dataclass(frozen=True)
+class VariationalFit(Fit):
+    """The best Gaussian under the bound; `log_evidence` is log Z_h. [C] (21)"""
+
+    bound: BoundOptimum  # b_i, S_i and W_i at the training points
+    history: tuple[float, ...]  # log Z_h after each sweep; it never falls
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "log_b": self.bound.log_b, "history": list(self.history)}
+
+    @property
+    def separable(self) -> bool:
+        return isinstance(self.posterior.K, Separable)
+
+    def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
+        lower = np.exp(self._expected(Ks, kd).of_classes)
+        return lower, 1 - (lower.sum(1, keepdims=True) - lower)
+
+    def renormalised_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
+        """(m, C) the lower bounds scaled to sum to one, softmax of the mean: for decisions, over-confident else. [C] (25)"""
+        return self.likelihood.class_probabilities(self.predict(Ks, kd)[0])
+
+    def log_joint_bound(self, Ks: Any, kd: Any, labels: np.ndarray, log_evidence: float) -> float:
+        """Lower bound of log p(labels of new points | y), given log p(y) or an upper bound of it. [C] theorem 12"""
+        labels = self.likelihood.check_targets(labels)
+        return float(self._expected(Ks, kd).of_class(labels).sum()) + self.log_evidence - log_evidence
+
+    def jensen_bound(self) -> float:
+        """log Z_B: the same Gaussian with the expected log softmax itself, by quadrature. [C] (3)"""
+        expected = self.likelihood.mean_log_prob(self.y, self.mean, self.cov)
+        return float(expected.sum()) - self.posterior.divergence
+
+    def sum_to_zero_error(self) -> tuple[float, float]:
+        """Largest |Σ_c α_ic| and |Σ_c mean_ic|, which should be zero: the first always, the second where 1 is an
+        eigenvector of the covariance between classes. [C] section 5"""
+        return tuple(float(np.max(np.abs(x.sum(1)))) for x in (self.alpha, self.mean))  # type: ignore[return-value]
+
+    def _expected(self, Ks, kd):
+        return self.likelihood.expected_log_prob_bound(*self.predict(Ks, kd))
+
+
+# bounds that do not ask for y ---------------------------------------------------------------------------------------
+
+
+def prior_evidence_bound(K: Any, n_classes: int) -> float:
+    """Lower bound of log p(y), whatever y, with the prior itself for q. [C] theorem 10, for any K"""
+    prior = _prior_covariances(K, n_classes)
+    return float(maximise_bound(np.zeros(prior.shape[:2]), prior).value.sum())
+
+
+def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = None) -> float:
+    """Lower bound of log p(y), whatever y, with q = N(0, variance × identity); None is the best variance. [C] theorem 9
+
+    K is inverted here: one that is nearly singular makes the bound useless, a singular one raises.
+    """
+    log_det, trace, size = 0.0, 0.0, 0
+    for k, F in products(K, n_classes):
+        inner = F.T @ F if F.shape[1] == 1 else F @ F.T  # (1, 1) for a class by itself
+        parts = Factor(np.array(k, float), "K"), Factor(np.array(inner, float), "the covariance between the classes")
+        (n, log_k), (q, log_c) = ((len(f.diag_inverse()), f.log_det) for f in parts)
+        log_det += q * log_k + n * log_c
+        trace += float(parts[0].diag_inverse().sum() * parts[1].diag_inverse().sum())
+        size += n * q
+
+    def bound(log_variance):
+        v = np.exp(log_variance)
+        return 0.5 * (size + size * log_variance - log_det - v * trace) + size / n_classes * isotropic_bound(v, n_classes)
+
+    if variance is not None:
+        return float(bound(np.log(variance)))
+    best = scipy.optimize.minimize_scalar(lambda t: -bound(t), bracket=(np.log(size / trace) - 1, np.log(size / trace)))
+    return float(-best.fun)
+
+
+def _prior_covariances(K, n_classes):
+    """(n, C, C) at each datum."""
+    return sum(np.diagonal(k)[:, None, None] * (F @ F.T) for k, F in products(K, n_classes))
+
+
+# the way up ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BoundPoint:
+    """A Gaussian with the bound there."""
+
+    q: DenseCoupledPosterior
+    bound: BoundOptimum
+    value: float  # log Z_h
+
+
+class BoundClimb:
+    """From a Gaussian to the top of log Z_h."""
+
+    def __init__(self, y, likelihood, tol: float, q: DenseCoupledPosterior, log_b: np.ndarray | None):
+        self.y, self.likelihood, self.tol = y, likelihood, tol
+        self.own = np.eye(likelihood.n_classes)[y]
+        self.at = self.point(q, log_b)
+
+    def point(self, q, log_b) -> BoundPoint:
+        bound = self.likelihood.expected_log_prob_bound(q.mean, q.contrast_cov, log_b, self.tol)
+        return BoundPoint(q, bound, float(bound.of_class(self.y).sum()) - q.divergence)  # [C] (21)
+
+    def to_the_top(self, engine) -> tuple[Status, tuple[float, ...]]:
+        path, history, change = _PrecisionPath(engine.damping), [], np.inf
+        for sweep in range(1, engine.max_iter + 1):
+            gap, move = self.settle_mean(engine.tol)
+            if not path.accepts(self.at):
+                if sweep == engine.max_iter or path.rejected == MOST_REJECTED:
+                    self.at = path.last
+                    break
+                self.at = self.moved(*path.step_back())
+                continue
+            history.append(self.at.value)
+            change = max(gap, move)
+            require_finite(engine, change, self.at.q.prior_cov)
+            if stands_still(self.at.q, change, engine.tol):
+                break
+            if sweep < engine.max_iter:
+                self.at = self.moved(*path.advance(self.at, change))
+        return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
+
+    def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
+        """The same mean with other precisions."""
+        q = DenseCoupledPosterior(last.q.K, precision_root(precision), last.q.alpha, mean=last.q.mean)
+        return self.point(q, last.bound.log_b)
+
+    def settle_mean(self, tol: float) -> tuple[float, float]:
+        """Newton steps of the mean at given V; how far it still is, and how far W wants to move."""
+        for _ in range(SETTLE_STEPS + 1):
+            slope = self.slope(self.at)
+            chord = self.at.q.system.solve(slope)
+            gap, move = float(np.sqrt(abs(np.sum(slope * chord[1])))), self.precision_move()
+            if gap < max(0.1 * tol, PATIENCE * move) or gap <= self.at.q.rounding:
+                break
+            if not self.take(*self.newton_step(slope, chord), slope):
+                break
+        return gap, move
+
+    def take(self, alpha: np.ndarray, mean: np.ndarray, slope: np.ndarray) -> bool:
+        """Take a step of the mean, shortened while it overshoots; False if it does not lead uphill."""
+        bound = self.at.bound
+        turn = np.einsum("icd,id->ic", bound.curvature, mean) / np.maximum(bound.b, 1e-300)  # of log b, to first order
+
+        def look(length):
+            start = bound.log_b + np.clip(length * turn, -1.0, 1.0)
+            trial = self.point(self.at.q.shifted(length * alpha, length * mean), start)
+            return float(np.sum(self.slope(trial) * mean)), trial
+
+        length, trial = uphill(look, float(np.sum(slope * mean)))
+        if length:
+            self.at = trial
+        return length > 0
+
+    def slope(self, at: BoundPoint) -> np.ndarray:
+        """(n, C) of log Z_h in the mean. [C] (26), with b = ḡ"""
+        return self.own - at.bound.b - at.q.alpha
+
+    def newton_step(self, slope, chord) -> tuple[np.ndarray, np.ndarray]:
+        """(δα, Kδα) with (K⁻¹ + N) Kδα = slope, by conjugate gradients.
+
+        N is the bound's curvature; V = (K⁻¹ + W)⁻¹, W ⪰ N, whose answer `chord` is, makes them fast.
+        """
+        q, N = self.at.q, self.at.bound.curvature
+        step, left = conjugate_gradients(
+            slope,
+            lambda pair: pair[0] + np.einsum("icd,id->ic", N, pair[1]),
+            lambda missing: np.stack(q.system.solve(missing)),
+            CONJUGATE_TOL,
+            CONJUGATE_STEPS,
+            np.stack(chord),
+            lambda missing, pair: float(np.sum(missing * pair[1])),
+        )
+        # α of equal rows can grow against each other while the mean, and so this iteration, stays as it is: a last chord
+        # step of length one removes what is left of `slope` in such directions
+        return step[0] + left[0], step[1] + left[1]
+
+    def precision_move(self) -> float:
+        """Largest relative change of a marginal covariance that the new W ask for."""
+        q = self.at.q
+        relative = (self.at.bound.precision - q.precision) @ q.contrast_cov
+        return float(np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0))))
+
+
+class _PrecisionPath:
+    """Chooses the next W. Far from the end a part of the step to what the bound asks for; near it a mix of past sweeps."""
+
+    def __init__(self, damping: float):
+        self.largest = self.part = damping
+        self.change = np.inf
+        self.rejected = 0
+        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (W, what the bound wanted instead)
+        self.last: Any = None
+        self.best = -np.inf  # log Z_h so far
+
+    def accepts(self, at: BoundPoint) -> bool:
+        if at.value < self.best - 1e-11 * (1 + abs(at.value)) - at.q.rounding:
+            return False
+        self.best = max(self.best, at.value)
+        return True
+
+    def step_back(self) -> tuple[BoundPoint, np.ndarray]:
+        """A shorter step from the last point, straight towards what it asked for: uphill, if short enough."""
+        mixed = len(self.seen) > 1
+        self.seen = self.seen[-1:]
+        self.rejected += 1
+        if not mixed or self.rejected > 1:
+            self.part *= 0.5
+        W, wanted = self.seen[0]
+        return self.last, W + self.part * (wanted - W)
+
+    def advance(self, at: BoundPoint, change: float) -> tuple[BoundPoint, np.ndarray]:
+        if change > 1.5 * self.change:
+            self.part = max(0.5 * self.part, 0.05)
+        elif not self.rejected:
+            self.part = min(1.3 * self.part, self.largest)
+        self.last, self.change, self.rejected = at, change, 0
+        if change > LINEAR_REGIME:
+            self.seen.clear()
+        self.seen = [*self.seen, (at.q.precision, at.bound.precision)][-MIXED_SWEEPS - 1 :]
+        return at, self._mixed(at)
+
+    def _mixed(self, at):
+        points, goals = (np.stack(part) for part in zip(*self.seen, strict=True))
+        residuals = goals - points
+        plain = points[-1] + self.part * residuals[-1]
+        if len(self.seen) < 2:
+            return plain
+        # in units of the posterior, roughly: changes of W by standard deviations
+        width = np.sqrt(np.einsum("icc->ic", at.q.contrast_cov))
+        mixed = anderson(points, residuals, self.part, residuals * width[:, :, None] * width[:, None, :])
+        # an extrapolation is a guess: a datum whose precision it would change by a large factor keeps its plain step
+        H = contrasts(plain.shape[1])
+        tame = np.linalg.eigvalsh(H.T @ (mixed - 0.3 * plain) @ H)[:, 0] >= 0
+        tame &= np.trace(mixed, axis1=1, axis2=2) <= 3 * np.trace(plain, axis1=1, axis2=2)
+        return np.where(tame[:, None, None], mixed, plain)
+
+
+# beginnings ---------------------------------------------------------------------------------------------------------
+
+
+def _prepared(engine, K, y, likelihood):
+    if not isinstance(K, Separable):
+        return prepare(engine, K, y, likelihood)
+    inputs, y = prepare(engine, K.inputs, y, likelihood)
+    if inputs.ndim != 2:
+        raise ValueError(f"the covariances between inputs must be a square matrix, but have shape {inputs.shape}")
+    classes, C = np.asarray(K.classes, float), likelihood.n_classes
+    if classes.shape != (C, C) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
+        raise ValueError(f"the covariances between classes must be a symmetric ({C}, {C}) matrix, but are {classes!r}")
+    if not np.all(np.isfinite(classes)):
+        raise ValueError("the covariances between classes contain NaN or infinite entries")
+    return Separable(inputs, classes), y
+
+
+def _bound_tol(engine):
+    """How far the search for b and S goes: log b is then good to the square of it."""
+    return min(1e-5, 0.1 * np.sqrt(engine.tol))
+
+
+def _first(K, y, n_classes, start):
+    """A first Gaussian, and log b where it is known."""
+    n, shape = len(y), (len(y), n_classes)
+    if start is None:
+        one = START * (np.eye(n_classes) / n_classes - 1 / n_classes**2)  # [C] E.3.1
+        W = np.broadcast_to(one, (n, n_classes, n_classes))
+        at_data = START * (n_classes * np.eye(n_classes)[y] - 1) / (n_classes - 1)  # [C] E.3.2
+        return DenseCoupledPosterior.from_sites(K, Sites(W, np.einsum("icd,id->ic", W, at_data))), None
+    if isinstance(start, VariationalFit):
+        if start.alpha.shape != shape:
+            raise ValueError(f"start was fitted to (points, classes) = {start.alpha.shape}, not {shape}")
+        return DenseCoupledPosterior(K, start.posterior.root, start.alpha), start.bound.log_b
+    sites = start if isinstance(start, Sites) else getattr(start, "sites", None)
+    if sites is None or np.shape(sites.tau) != (*shape, n_classes):
+        raise TypeError(f"start must be an earlier fit of VariationalMNL to {n} points of {n_classes} classes, or its sites")
+    return DenseCoupledPosterior.from_sites(K, sites), None

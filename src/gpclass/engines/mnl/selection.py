@@ -1,0 +1,395 @@
+"""Choosing inducing variables by what they would add to log Z̃_h.
+
+A new variable z* with posterior mean and variance of its own, and all else as it is, changes the posterior of the data by
+
+    m_f → m_f + μ κ,    V_i → V_i - (κ0 - ν) κ_i κ_iᵀ        κ0 its variance given the set, κ what it says of the data
+
+and log Z̃_h by a sum of a concave function of μ and one of ν. Their maximum, d2 ≥ 0, is a lower bound of what the variable
+adds; d3 is d2 with the data's part estimated from a few of them. d3 makes a shortlist of all candidates, d2 chooses there.
+
+[C] Chai 2012, section 6.1 and appendix D; its κ_*, V_* in D.1 are those of the old set, and D.2.2's model ends in -bν/2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...gaussian import Columns, MatrixColumns
+from ...gaussian.low_rank_coupled import InducingCovariance
+from ...numerics import blocks
+from ...numerics.separable import Separable, inputs_of
+
+SELECTIONS = ("active", "random", "k-means")
+SHORTLIST = 4  # candidates scored by all data for each that is chosen
+KNOWN = 1e-6  # a candidate's variance given the set, relative to its own, below which it has nothing to tell
+ROUNDS = 60  # of each one-dimensional search
+STILL = 1e-8  # relative step at which they end
+
+
+@dataclass(frozen=True)
+class InducingSet:
+    """Some (row, class) pairs, in the order in which they were chosen."""
+
+    rows: np.ndarray  # (t,) the rows at which there are any
+    inputs: np.ndarray  # (s,) which of these a variable is at
+    classes: np.ndarray  # (s,)
+
+    @classmethod
+    def empty(cls) -> InducingSet:
+        return cls(*(np.zeros(0, int) for _ in range(3)))
+
+    @classmethod
+    def of_pairs(cls, rows: np.ndarray, classes: np.ndarray) -> InducingSet:
+        return cls.empty().with_pairs(rows, classes)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """(s, 2) row and class of each variable."""
+        return np.column_stack([self.rows[self.inputs], self.classes])
+
+    def with_pairs(self, rows: np.ndarray, classes: np.ndarray) -> InducingSet:
+        place = {row: i for i, row in enumerate(self.rows.tolist())}
+        inputs = [place.setdefault(row, len(place)) for row in np.asarray(rows, int).tolist()]
+        return InducingSet(
+            np.array(list(place), int),
+            np.concatenate([self.inputs, np.array(inputs, int)]),
+            np.concatenate([self.classes, np.asarray(classes, int)]),
+        )
+
+
+class RowCovariance:
+    """Prior covariances of all latent values of n rows, of which columns are computed when asked for."""
+
+    def __init__(self, columns: Sequence[Columns], n_classes: int, between: np.ndarray | None = None):
+        self.columns = columns  # one for all classes, or one for each
+        self.n_classes = n_classes
+        self.between = between  # (C, C) covariances of the classes, None if they are independent
+
+    @classmethod
+    def of(cls, K: Any, n_classes: int) -> RowCovariance:
+        """From a matrix (n, n) or (C, n, n), columns or a list of them, or Separable with one of the former in it."""
+        if isinstance(K, RowCovariance):
+            return K
+        if isinstance(K, Separable):
+            return cls(cls.of(K.inputs, n_classes).columns, n_classes, np.asarray(K.classes, float))
+        if hasattr(K, "columns"):
+            return cls([K], n_classes)
+        if isinstance(K, Sequence) and len(K) and hasattr(K[0], "columns"):
+            same = all(part is K[0] for part in K)
+            return cls(list(K[:1]) if same else list(K), n_classes)
+        K = np.asarray(K, float)
+        if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and len(K) != n_classes):
+            raise ValueError(f"K must be a square matrix, or ({n_classes}, n, n), but has shape {K.shape}")
+        return cls([MatrixColumns(k) for k in (K if K.ndim == 3 else K[None])], n_classes)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def diag(self) -> Any:
+        return self._joined([part.diag for part in self.columns])
+
+    def cross(self, rows: np.ndarray, data: np.ndarray | None = None) -> Any:
+        """(n, t) covariances of all rows, or of those in `data`, with `rows`; (C, n, t) where each class has its own."""
+        return self._joined([part.columns(rows, rows=data) for part in self.columns])
+
+    def of_class(self, c: int) -> Columns:
+        return self.columns[c if len(self.columns) > 1 else 0]
+
+    def inducing(self, chosen: InducingSet, before: Any = None) -> InducingCovariance:
+        """What an engine takes; columns that an earlier fit has are not computed again."""
+        fu = self._columns(chosen, before)
+        uu = np.take(inputs_of(fu), chosen.rows, axis=-2)
+        uu = self._wrapped(0.5 * (uu + np.swapaxes(uu, -1, -2)))
+        return InducingCovariance(uu, fu, self.diag, chosen.inputs, chosen.classes).checked(len(self), self.n_classes)
+
+    def _columns(self, chosen, before):
+        if before is None or before.chosen is None:
+            return self.cross(chosen.rows)
+        t = len(before.chosen.rows)
+        known = inputs_of(before.posterior.prior.K.fu)
+        if t == len(chosen.rows):
+            return self._wrapped(known)
+        new = inputs_of(self.cross(chosen.rows[t:]))
+        return self._wrapped(np.concatenate([known, new], axis=-1))
+
+    def _joined(self, parts):
+        return self._wrapped(parts[0] if len(parts) == 1 else np.stack(parts))
+
+    def _wrapped(self, inputs):
+        return inputs if self.between is None else Separable(inputs, self.between)
+
+
+# scores -------------------------------------------------------------------------------------------------------------------
+
+
+def scores(
+    fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, data: np.ndarray | None = None
+) -> np.ndarray:
+    """(m,) d2 of the candidates (rows, classes); with `data`, some rows, d3 by these. [C] (42), (43)"""
+    rows, classes = np.asarray(rows, int), np.asarray(classes, int)
+    data = np.arange(len(fit.y)) if data is None else np.asarray(data, int)
+    view, out = _View(fit), np.empty(len(rows))
+    for some, c in _batches(classes, len(data) * fit.likelihood.n_classes):
+        inputs = covariance.of_class(c).columns(rows[some], rows=data)
+        out[some] = view.score(inputs, rows[some], c, data[:, None])
+    return out
+
+
+def group_scores(
+    fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """(m,) d3 of the candidates, each by the data of its own group: all rows are parted into groups of `size` at random.
+
+    With the same few data for all, candidates are ranked by how near they are to these; in groups each has its own row among
+    its data. [C] section 6.1.1 ("by partitioning the observed data appropriately")
+    """
+    n = len(fit.y)
+    groups = np.resize(rng.permutation(n), (-(-n // size), size))  # the last one is filled up from the first
+    members = np.empty((n, size), int)
+    near = [np.empty((n, size)) for _ in covariance.columns]
+    for group in groups[::-1]:
+        members[group] = group
+        for part, inputs in zip(covariance.columns, near, strict=True):
+            inputs[group] = part.columns(group, rows=group).T
+    view, out = _View(fit), np.empty(len(rows))
+    for some, c in _batches(classes, size * max(fit.likelihood.n_classes, *(len(p) for p in view.prior.columns))):
+        inputs = near[c if len(near) > 1 else 0][rows[some]].T
+        out[some] = view.score(inputs, rows[some], c, members[rows[some]].T)
+    return out
+
+
+def _batches(classes, numbers):
+    """Candidates of a class, as many as fit if each needs an array of so many numbers; and the class."""
+    for c in np.unique(classes):
+        mine = np.flatnonzero(classes == c)
+        yield from ((mine[some], int(c)) for some in blocks(len(mine), numbers))
+
+
+class _View:
+    """What scores look at."""
+
+    def __init__(self, fit):
+        self.q, self.prior = fit.posterior, fit.posterior.prior
+        self.n, C = fit.bound.b.shape
+        self.b = fit.bound.b
+        self.slope = np.eye(C)[fit.y] - self.b
+        self.W = fit.bound.precision
+        self.inverse = _inverse(self.q.cov)
+
+    def score(self, inputs: np.ndarray, rows: np.ndarray, c: int, data: np.ndarray) -> np.ndarray:
+        """(m,) of class c's values at some rows, by data (d, 1) or each by its own (d, m); `inputs` (d, m) between them."""
+        prior, group = self.prior, self.prior.group_of[c].classes
+        own = prior.prior_cov[rows, c, c]
+        left = prior.residual[rows, c, c] + prior.jitter * own  # κ0
+        telling = np.flatnonzero(left > KNOWN * own)
+        out = np.zeros(len(rows))
+        if not len(telling):
+            return out
+        data = data if data.shape[1] == 1 else data[:, telling]
+        rows, left, inputs = rows[telling], left[telling], inputs[:, telling]
+        told = [inputs * prior.between[d, c] - self._known(c, d, rows, data) for d in group]
+        kappa = np.stack(told, axis=1) / left  # (data, classes of the group, candidates)
+        weight = self.n / len(data)
+        b, slope = (np.moveaxis(part[data][:, :, group], 2, 1) for part in (self.b, self.slope))
+        gain = best_mean(left, kappa, slope, b, weight)
+        tightness, cost = (left * self._quadratic(kappa, part, group, data) for part in (self.inverse, self.W))
+        out[telling] = gain + best_variance(tightness, cost, weight)
+        return out
+
+    def _known(self, c, d, rows, data):
+        """(d, m) what the set tells of the covariance between class d's values of data and class c's of candidates."""
+        one, other = self.prior.features[c][rows], self.prior.features[d]
+        if data.shape[1] == 1:
+            return other[data[:, 0]] @ one.T
+        return np.einsum("imk,mk->im", other[data], one)
+
+    @staticmethod
+    def _quadratic(kappa, matrices, group, data):
+        """(d, m) κ_iᵀ A_i κ_i."""
+        A = matrices[np.ix_(np.arange(len(matrices)), group, group)][data]  # (d, m or 1, G, G)
+        pairs = product(range(len(group)), repeat=2)
+        return sum(A[:, :, j, k] * kappa[:, j] * kappa[:, k] for j, k in pairs)
+
+
+def _inverse(cov):
+    """Of covariances that may be singular, on their range."""
+    value, vector = np.linalg.eigh(cov)
+    floor = np.maximum(1e-13 * value[:, -1:], 1e-300)
+    inverse = np.where(value > floor, 1 / np.maximum(value, floor), 0.0)
+    return (vector * inverse[:, None, :]) @ np.swapaxes(vector, 1, 2)
+
+
+def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndarray, weight: float) -> np.ndarray:
+    """(m,) the largest -μ²/2κ0 + weight Σ_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)] over μ. [C] D.2.1
+
+    κ (data, classes, m) are zero for classes that are not given; the slope is y - b, which are (data, classes, m or 1).
+    Newton's method, shortened.
+    """
+    b = np.broadcast_to(b, kappa.shape)
+    rest = np.maximum(1 - b.sum(1), 0.0)
+    linear = weight * np.sum(kappa * slope, axis=(0, 1))
+    mean = np.sum(kappa * b, axis=1)
+
+    def parts(mu, some):
+        """Value, slope and curvature; the slope at zero is taken out of the sum for the sake of its digits."""
+        move = mu * kappa[:, :, some]
+        top = np.maximum(move.max(1), 0.0)
+        g = b[:, :, some] * np.exp(move - top[:, None])
+        total = g.sum(1) + rest[:, some] * np.exp(-top)
+        g /= total[:, None]
+        first = np.einsum("icm,icm->im", g, kappa[:, :, some])
+        second = np.einsum("icm,icm,icm->m", g, kappa[:, :, some], kappa[:, :, some]) - np.sum(first**2, axis=0)
+        excess = np.log(total) + top - mu * mean[:, some]
+        value = mu * linear[some] - 0.5 * mu**2 / left[some] - weight * excess.sum(0)
+        d1 = linear[some] - mu / left[some] - weight * (first - mean[:, some]).sum(0)
+        return value, d1, 1 / left[some] + weight * second
+
+    mu, share, active = np.zeros(len(left)), np.ones(len(left)), np.arange(len(left))
+    value, d1, stiffness = parts(mu, active)
+    for _ in range(ROUNDS):
+        # what is left to gain is about ½ d1²/stiffness
+        active = active[(d1[active] ** 2 > STILL * stiffness[active] * (STILL + value[active])) & (share[active] > STILL)]
+        if not len(active):
+            break
+        step = share[active] * d1[active] / stiffness[active]
+        new = parts(mu[active] + step, active)
+        good = new[0] >= value[active] + 1e-4 * step * d1[active] - 1e-13 * (1 + value[active])
+        taken = active[good]
+        mu[taken] += step[good]
+        value[taken], d1[taken], stiffness[taken] = (part[good] for part in new)
+        share[taken] = 1.0
+        share[active[~good]] *= 0.25
+    return np.maximum(value, 0.0)
+
+
+def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: float) -> np.ndarray:
+    """(m,) the largest ½(1 + log x - x) + ½ weight Σ_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)] over x = ν/κ0 in (0, 1].
+
+    e = κ0 κ_iᵀV_i⁻¹κ_i, in [0, 1), and w = κ0 κ_iᵀW_iκ_i are (data, m). [C] D.2.2: a non-quadratic model, its (74) in x.
+    """
+    n = weight * len(tightness)
+    e = np.clip(tightness, 0.0, 1 - 1e-12)
+    pull = 1 + weight * (e + cost).sum(0)
+    x = 1 / pull
+    for _ in range(ROUNDS):
+        tau = e / (1 - (1 - x) * e)
+        squares = weight * np.sum(tau**2, axis=0)
+        root = np.sqrt(n * squares)
+        slope = root + pull - weight * tau.sum(0)  # b of (74)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            a = np.sqrt(n / squares) - x
+            middle = a * slope - n - 1
+            wide = np.sqrt(middle**2 + 4 * a * slope)
+            new = np.where(middle > 0, 2 * a / (middle + wide), (wide - middle) / (2 * slope))
+        new = np.where(np.isfinite(new), new, 1 / pull)  # no datum is told anything that it knows: log x - pull x is left
+        new = np.clip(new, 1e-300, 1.0)
+        moved = np.max(np.abs(new - x) / x, initial=0.0)
+        x = new
+        if moved < STILL:
+            break
+    value = 0.5 * (1 + np.log(x) - x) + 0.5 * weight * np.sum(np.log1p(-(1 - x) * e) + (1 - x) * (e + cost), axis=0)
+    return np.maximum(value, 0.0)
+
+
+# choosing -----------------------------------------------------------------------------------------------------------------
+
+
+def choose(
+    engine: Any, fit: Any, covariance: RowCovariance, chosen: InducingSet, count: int, rng: np.random.Generator
+) -> InducingSet:
+    """`chosen` enlarged to `count` variables; by scores if there is a fit and the engine wants that, at random else."""
+    more = count - len(chosen)
+    rows, classes = _candidates(engine, covariance, chosen)
+    if fit is None or engine.selection == "random":
+        order = rng.permutation(len(rows))
+    else:
+        order = _by_score(engine, fit, covariance, rows, classes, more, rng)
+    unit = covariance.n_classes if engine.whole else 1
+    best = order[: more // unit]
+    rows = np.repeat(rows[best], unit)
+    return chosen.with_pairs(rows, np.tile(np.arange(unit), len(best)) if engine.whole else classes[best])
+
+
+def _candidates(engine, covariance, chosen):
+    """(row, class) pairs that are not in the set; of whole rows those of class 0."""
+    C = covariance.n_classes
+    free = np.ones((len(covariance), C), dtype=bool)
+    free[tuple(chosen.pairs.T)] = False
+    if engine.whole:
+        rows = np.flatnonzero(free.all(1))
+        return rows, np.zeros(len(rows), int)
+    return np.nonzero(free)
+
+
+def _by_score(engine, fit, covariance, rows, classes, more, rng):
+    """Places of candidates, the best first."""
+
+    def score(some):
+        return total(lambda c: scores(fit, covariance, rows[some], c), classes[some])
+
+    def total(one, own):
+        """The score of a candidate: of a whole row the sum over its classes."""
+        return sum(one(np.full(len(own), c)) for c in range(covariance.n_classes)) if engine.whole else one(own)
+
+    def best(some, value, count):
+        if not engine.apart:
+            return some[np.argsort(-value, kind="stable")[:count]]
+        return some[apart(fit, covariance, rows[some], classes[some], value, count)]
+
+    wanted = more // covariance.n_classes if engine.whole else more
+    listed = SHORTLIST * wanted if engine.shortlist is None else max(engine.shortlist, wanted)
+    some = np.arange(len(rows))
+    if len(some) > listed and engine.subsample:
+        size, seed = min(engine.subsample, len(fit.y)), rng.integers(2**32)
+        d3 = total(lambda c: group_scores(fit, covariance, rows, c, size, np.random.default_rng(seed)), classes)
+        some = best(some, d3, listed)
+    elif len(some) > listed:
+        some = np.sort(rng.choice(len(some), listed, replace=False))
+    return best(some, score(some), wanted)
+
+
+def apart(
+    fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, value: np.ndarray, count: int
+) -> np.ndarray:
+    """Places of `count` candidates, taken one by one by value times the part of their variance that is not known by then.
+
+    Scores are those of single variables: without this a batch is made of near twins.
+    """
+    prior = fit.posterior.prior
+    before = prior.residual[rows, classes, classes] + prior.jitter * prior.prior_cov[rows, classes, classes]
+    left, free = before.copy(), np.ones(len(rows), dtype=bool)
+    told: list[np.ndarray] = []  # by each chosen one of all candidates, in units of its own standard deviation
+    out: list[int] = []
+    while len(out) < min(count, len(rows)):
+        share = np.maximum(left, 0.0) / np.maximum(before, 1e-300)
+        j = int(np.argmax(np.where(free, value * share, -1.0)))
+        out.append(j)
+        free[j] = False
+        if len(out) == count or share[j] < KNOWN:
+            continue
+        column = _given_the_set(prior, covariance, rows, classes, j)
+        column -= sum((half * half[j] for half in told), np.zeros(len(rows)))
+        told.append(column / np.sqrt(left[j]))
+        left = left - told[-1] ** 2
+    return np.array(out, int)
+
+
+def _given_the_set(prior, covariance, rows, classes, j):
+    """(m,) prior covariances of all candidates with the j-th, given the inducing variables at hand."""
+    c = int(classes[j])
+    inputs = covariance.of_class(c).columns(rows[[j]], rows=rows)[:, 0]
+    own = prior.features[c][rows[j]]
+    out = np.zeros(len(rows))
+    for d in prior.group_of[c].classes:
+        mine = np.flatnonzero(classes == d)
+        out[mine] = inputs[mine] * prior.between[c, d] - prior.features[d][rows[mine]] @ own
+    return out

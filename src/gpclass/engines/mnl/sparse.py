@@ -1,0 +1,441 @@
+"""Variational multinomial logit on inducing variables: the best Gaussian of the form p(f | z) q(z) under Chai's bound.
+
+    log Z̃_h = -KL(q(z) ‖ p(z)) + Σ_i max over b_i, S_i of h(y_i; q_i, b_i, S_i)        a lower bound of log p(y)
+
+At each marginal q_i the bound is maximised over b_i and S_i (likelihoods/mnl_bound.py), which gives its slope y - b and its
+curvature in the mean, and the precision W_i = -2 dh/dV_i that it asks for. Then mean and covariance of z move together: the
+mean by a Newton step, M towards ΦᵀWΦ, past sweeps mixed in (Anderson); where log Z̃_h would fall the mean follows the new
+covariance alone, or both move by less. A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes O(n C³ + n C² s + n s²
++ s³).
+
+[C] Chai 2012, sections 4 and 6. It ascends in b, S, m and V in turn instead, to the same maximum.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ...gaussian import SMALLER, Sites
+from ...gaussian.low_rank_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
+from ...likelihoods.mnl_bound import BoundOptimum, multinomial_root
+from ...numerics import NotPositiveDefinite, anderson, conjugate_gradients
+from ...numerics.separable import Separable, inputs_of
+from .. import Engine
+from ..fit import check_settings
+from ..iterate import COARSE, Status, require_finite, warn_if_unfinished
+from .dense import VariationalFit
+from .selection import SELECTIONS, InducingSet, RowCovariance, choose
+
+START = 1.0  # γ of [C] E.3
+LINEAR_REGIME = 2.0  # a move below which sweeps are taken to be nearly linear, and are mixed
+PATIENCE = 0.2  # a mean that settles alone need not be closer than this part of the covariance's move
+SETTLE = 4  # such steps before a new covariance is given up
+MIXED_SWEEPS = 6  # past sweeps that are mixed
+DEFAULT = 100  # inducing variables
+BATCHES = 8  # in which an inducing set is chosen
+ROUGH = 1e-2  # tolerance while the inducing set grows: 1e-4 nats
+SHORTEST = 2.0**-40  # of a line search
+ARMIJO = 1e-4  # part of what a step promises that it must keep
+CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-6  # of conjugate gradients for one Newton step
+EPS = np.finfo(float).eps
+
+
+@dataclass(frozen=True)
+class SparseVariationalMNL(Engine):
+    """Lower bound of the evidence by a Gaussian that is known through inducing variables, classes fully coupled. [C]"""
+
+    inducing: int | None = None  # inducing variables: latent values of one class at one row; None: 100, or all if fewer
+    selection: str = "active"  # by what they add to the bound; or "random"; in learning also "k-means"
+    whole: bool = False  # whether a row is chosen with all its classes' values or with single ones
+    batch: int | None = None  # variables that are added at a time; None: an eighth of all
+    subsample: int = 5  # data that each candidate is first scored by (score d3); 0 leaves the shortlist to chance
+    shortlist: int | None = None  # candidates that are then scored by all data (score d2); None: four times a batch
+    apart: bool = True  # whether near twins in a batch count less; without it scores are taken as they are
+    jitter: float = 1e-8  # noise of the inducing variables, relative to their variances
+    tol: float = 1e-8  # move, in posterior standard deviations, that counts as standing still
+    max_iter: int = 200
+    damping: float = 1.0  # largest part of each step that is taken
+    random_state: int = 0  # for what is random in the choice
+    # for learning hyperparameters (gpclass.learning.maximise_inducing)
+    steps: int = 1  # of the optimiser between two batches
+    move: bool = False  # whether inducing inputs move in the end
+    needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
+    latents: ClassVar[str] = "several"
+    design: ClassVar[str] = "inducing pairs"
+    correlated: ClassVar[bool] = True
+    bounds: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check_settings(self)
+        for name, least in (("inducing", 1), ("subsample", 0), ("shortlist", 1), ("batch", 1), ("steps", 0)):
+            value = getattr(self, name)
+            if value is not None and (value < least or value != int(value)):
+                raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {', '.join(map(repr, SELECTIONS))}, but is {self.selection!r}")
+        if not 0 <= self.jitter < 1:
+            raise ValueError(f"jitter must be in [0, 1), but is {self.jitter}")
+
+    def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> SparseFit:
+        """With the inducing variables of K, an InducingCovariance; else with some of its rows, which the engine chooses.
+
+        In the second case K is (n, n) for all classes alike, (C, n, n), Separable, or has columns computed on demand
+        (gaussian.columns); `start`, an earlier fit of such a kind, gives its choice.
+        """
+        y = _prepared(self, y, likelihood)
+        C = likelihood.n_classes
+        if isinstance(K, InducingCovariance):
+            return self._fit(K.checked(len(y), C), y, likelihood, start, None)
+        if self.selection == "k-means":
+            raise ValueError(
+                'selection="k-means" needs inputs, of which engines know nothing: use learning.maximise_inducing, or give '
+                "the covariances with the centres as an InducingCovariance"
+            )
+        covariance = RowCovariance.of(K, C)
+        if len(covariance) != len(y):
+            raise ValueError(f"the covariance has {len(covariance)} rows but y has {len(y)} labels")
+        earlier = getattr(start, "chosen", None)
+        if earlier is not None:
+            return self._fit(covariance.inducing(earlier), y, likelihood, start, earlier)
+        return grown(self, covariance, y, likelihood)
+
+    def _fit(self, K: InducingCovariance, y, likelihood, start, chosen: InducingSet | None) -> SparseFit:
+        prior = InducingPrior(K, likelihood.n_classes, self.jitter)
+        q, log_b = _first(prior, y, likelihood, start)
+        climb = SparseBoundClimb(y, likelihood, q, log_b)
+        status = climb.to_the_top(self)
+        warn_if_unfinished(self, status)
+        at = climb.at
+        return SparseFit(self, at.q, y, likelihood, status, at.value, at.bound, tuple(climb.history), at.wanted, chosen)
+
+    def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> SparseFit:
+        """From the covariances among the inducing inputs alone."""
+        q = InducingPosterior.restored(K, likelihood.n_classes, self.jitter, state)
+        bound = likelihood.expected_log_prob_bound(q.mean, q.cov, state["log_b"])
+        rows = state["chosen"]
+        chosen = None if rows is None else InducingSet(rows, state["inputs"], state["classes"])
+        more = {"bound": bound, "history": tuple(state["history"]), "wanted": q.M, "chosen": chosen}
+        return SparseFit.restored(self, q, y, likelihood, state, **more)
+
+    def evidence_gradient(self, fit: SparseFit) -> InducingGradient:
+        """In the covariances of the inducing inputs, of data with these, and in the data's variances. [C] C.4"""
+        slope = np.eye(fit.likelihood.n_classes)[fit.y] - fit.bound.b
+        return fit.posterior.gradient(slope, fit.bound.precision, fit.wanted)
+
+    def likelihood_gradient(self, fit: SparseFit) -> np.ndarray:
+        slope = np.eye(fit.likelihood.n_classes)[fit.y] - fit.bound.b
+        return fit.likelihood.theta_gradient(slope.sum(0))
+
+
+@dataclass(frozen=True)
+class SparseFit(VariationalFit):
+    """The best Gaussian through inducing variables; `log_evidence` is log Z̃_h. [C] (32)
+
+    `predict` and its kin take covariances Ks (t, m) of the t inducing inputs with m new points, and kd (m,).
+    """
+
+    posterior: InducingPosterior
+    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the W that the bound asks for; M at the top
+    chosen: InducingSet | None  # which rows the inducing inputs are, where the engine or learning chose rows
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "chosen": None if self.chosen is None else self.chosen.rows}
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(t,) training rows that predictions need."""
+        if self.chosen is None:
+            raise AttributeError("the inducing inputs were given as covariances: which rows they are is not known")
+        return self.chosen.rows
+
+    @property
+    def sites(self) -> Sites:
+        """(W, ν) at all data."""
+        W = self.bound.precision
+        nu = np.eye(W.shape[1])[self.y] - self.bound.b + np.einsum("icd,id->ic", W, self.mean)
+        return Sites(W, nu)
+
+    inputs_are: ClassVar[str] = "inducing inputs"
+
+    @property
+    def separable(self) -> bool:
+        return isinstance(self.posterior.prior.K.uu, Separable)
+
+    @property
+    def n_inputs(self) -> int:
+        return inputs_of(self.posterior.prior.K.uu).shape[-1]
+
+    def sum_to_zero_error(self) -> tuple[float, float]:
+        """Largest sum of α over the classes of an inducing input, and of a datum's means: zero at the top where all classes'
+        values are in the set, and 1 is an eigenvector of the covariance between classes. [C] section 5.1"""
+        sums = np.bincount(self.posterior.prior.K.inputs, self.alpha)
+        return float(np.max(np.abs(sums))), float(np.max(np.abs(self.mean.sum(1))))
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """As in every fit; the inducing set is held."""
+        slope = np.eye(self.likelihood.n_classes)[self.y] - self.bound.b
+        return self.posterior.cavity(slope, self.bound.precision)
+
+
+
+def _prepared(engine, y, likelihood):
+    check_settings(engine)
+    engine.check_likelihood(likelihood)
+    y = likelihood.check_targets(y)
+    if not len(y):
+        raise ValueError("y is empty: there must be at least one training point")
+    return y
+
+
+# choosing the inducing set ----------------------------------------------------------------------------------------------
+
+
+def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: np.ndarray, likelihood: Any) -> SparseFit:
+    """A fit with inducing variables that were chosen batch by batch."""
+    rng = np.random.default_rng(engine.random_state)
+    chosen, fit = InducingSet.empty(), None
+    sizes = batches(engine, len(covariance), covariance.n_classes)
+    rough = replace(engine, tol=max(engine.tol, ROUGH))
+    for size in sizes:
+        chosen = choose(engine, fit, covariance, chosen, size, rng)
+        with warnings.catch_warnings():
+            if size < sizes[-1]:
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the last fit will say so
+            fit = (rough if size < sizes[-1] else engine)._fit(covariance.inducing(chosen, fit), y, likelihood, fit, chosen)
+    assert fit is not None, "there is at least one batch"
+    return fit
+
+
+def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
+    """How many variables are to be in the set after each batch."""
+    unit = n_classes if engine.whole else 1
+    target = set_size(engine, n, n_classes) // unit * unit
+    if not target:
+        raise ValueError(f"inducing={engine.inducing} is less than the {unit} classes of one row, and whole=True")
+    if engine.selection != "active":
+        return [target]
+    step = -(-target // BATCHES) if engine.batch is None else engine.batch
+    step = -(-step // unit) * unit
+    return [*range(step, target, step), target]
+
+
+def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
+    """How many inducing variables n rows are to have."""
+    most = n * n_classes
+    if engine.inducing is None:
+        return min(DEFAULT, most)
+    if engine.inducing > most:
+        raise ValueError(f"inducing={engine.inducing} is more than the {n} × {n_classes} latent values that there are")
+    return engine.inducing
+
+
+# the way up ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SparseBoundPoint:
+    """A Gaussian, the bound there, and where it wants to go."""
+
+    q: InducingPosterior
+    bound: BoundOptimum
+    value: float  # log Z̃_h
+    slope: np.ndarray  # (s,) its gradient in a
+    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the bound's W, where M is to go
+
+    @property
+    def gap(self) -> float:
+        """How far the mean is to go, in standard deviations."""
+        return float(np.sqrt(self.slope @ self.q.times_A(self.slope)))
+
+    @cached_property
+    def move(self) -> float:
+        """The same of the covariance: log Z̃_h rises at a rate of gap² + move² at the start of the way."""
+        return float(np.linalg.norm(self.q.in_units(self.wanted - self.q.M))) / np.sqrt(2)
+
+    @property
+    def change(self) -> float:
+        return float(np.hypot(self.gap, self.move))
+
+    @property
+    def noise(self) -> float:
+        """What rounding may do to log Z̃_h: in the sums, and in the means."""
+        q = self.q
+        reach = np.sqrt(np.max(q.prior.prior_cov)) * np.linalg.norm(q.a)
+        return 4 * EPS * (abs(self.value) + q.divergence + len(q.mean) * (1 + reach))
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding moves q, in standard deviations: eps × condition of I + M."""
+        return 8 * EPS * (1 + float(np.trace(self.q.M)))
+
+
+class SparseBoundClimb:
+    """From a Gaussian to the top of log Z̃_h."""
+
+    def __init__(self, y: np.ndarray, likelihood: Any, q: InducingPosterior, log_b: np.ndarray | None):
+        self.y, self.likelihood = y, likelihood
+        self.own = np.eye(likelihood.n_classes)[y]
+        bound, value = self.look(q, log_b)
+        self.at = self.point(q, bound, value)
+        self.history = [value]  # log Z̃_h after each sweep; it never falls
+
+    def look(self, q: InducingPosterior, log_b: np.ndarray | None) -> tuple[BoundOptimum, float]:
+        bound = self.likelihood.expected_log_prob_bound(q.mean, q.cov, log_b)
+        return bound, float(bound.of_class(self.y).sum()) - q.divergence  # [C] (32)
+
+    def point(self, q: InducingPosterior, bound: BoundOptimum, value: float) -> SparseBoundPoint:
+        return SparseBoundPoint(q, bound, value, self.slope(q, bound), q.prior.gram(bound.precision, bound.root))
+
+    def slope(self, q: InducingPosterior, bound: BoundOptimum) -> np.ndarray:
+        return q.prior.transposed(self.own - bound.b) - q.a  # [C] section 4.2, with b = ḡ
+
+    def to_the_top(self, engine: SparseVariationalMNL) -> Status:
+        path = _Proposals(engine.damping)
+        for sweep in range(1, engine.max_iter + 1):
+            change = self.at.change
+            require_finite(engine, change, self.at.q.prior.prior_cov)
+            if change < engine.tol or change <= self.at.rounding:
+                return Status(True, sweep, change)
+            if sweep < engine.max_iter and not self.advance(path):
+                return _stuck(sweep, change)
+        return Status(False, sweep, change)
+
+    def advance(self, path: _Proposals) -> bool:
+        """Move to the first proposal that does not lower the bound; False if there is none."""
+        for q, promise in path.proposals(self.at):
+            needed = self.at.value + promise - self.at.noise
+            q, bound, value = self.settled(q, needed)
+            if value >= needed:
+                self.at = self.point(q, bound, value)
+                self.history.append(value)
+                return True
+        return False
+
+    def settled(self, q: InducingPosterior, needed: float) -> tuple[InducingPosterior, BoundOptimum, float]:
+        """A new covariance is judged with a mean that has followed it: Newton steps until the bound is as needed."""
+        bound, value = self.look(q, self.at.bound.log_b)
+        for _ in range(SETTLE):
+            if value >= needed or q.M is self.at.q.M:
+                break
+            slope = self.slope(q, bound)
+            step = mean_step(q, bound.curvature, slope)
+            next_q = q.shifted(step)
+            next_bound, next_value = self.look(next_q, bound.log_b)
+            if not next_value > value + ARMIJO * float(slope @ step):
+                break
+            q, bound, value = next_q, next_bound, next_value
+        return q, bound, value
+
+
+def _stuck(sweep: int, change: float) -> Status:
+    """Where no step uphill can be seen: the top as far as rounding lets it be known, or not."""
+    advice = f"Rounding hides the way up: {SMALLER}, or raise jitter."
+    return Status(change < COARSE, sweep, change, message="no step uphill is left", advice=advice)
+
+
+class _Proposals:
+    """Proposes where to go from a point, boldest first.
+
+    Mean and covariance move together, near the end mixed with past sweeps. Where the mean then lags behind, as it does under
+    large prior variances, it first settles alone: log Z̃_h is concave in it.
+    """
+
+    def __init__(self, damping: float):
+        self.part = damping
+        self.seen: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []  # a, M, and their steps
+        self.gap = np.inf  # before the last step
+        self.lagging = False
+
+    def proposals(self, at: SparseBoundPoint) -> Iterator[tuple[InducingPosterior, float]]:
+        """Gaussians, and what the bound must gain there."""
+        step = mean_step(at.q, at.bound.curvature, at.slope)
+        self.lagging = at.gap > (PATIENCE * at.move if self.lagging else max(at.move, 0.5 * self.gap))
+        self.gap = at.gap
+        if self.lagging:
+            yield from ((at.q.shifted(share * step), ARMIJO * share * at.gap**2) for share in 4.0 ** -np.arange(8))
+        yield from self._together(at, step)
+
+    def _together(self, at, step):
+        q, dM = at.q, at.wanted - at.q.M
+        if at.change > LINEAR_REGIME:
+            self.seen.clear()
+        self.seen = [*self.seen, (q.a, q.M, step, dM)][-MIXED_SWEEPS - 1 :]
+        if len(self.seen) > 1:
+            with suppress(NotPositiveDefinite):  # an extrapolation that went too far
+                yield InducingPosterior(q.prior, *self._mixed(q)), 0.0
+            self.seen = self.seen[-1:]  # it did not serve
+        yield InducingPosterior(q.prior, q.a + self.part * step, q.M + self.part * dM), ARMIJO * at.change**2
+        share = self.part
+        while share > SHORTEST:
+            moved = InducingPosterior(q.prior, q.a, q.M + share * dM)
+            yield moved.shifted(share * moved.times_A(at.slope)), ARMIJO * share * at.change**2
+            share *= 0.5
+
+    def _mixed(self, q):
+        """a and M after mixing; moves are measured in standard deviations."""
+        points = np.stack([_joined(a, M) for a, M, _, _ in self.seen])
+        residuals = np.stack([_joined(step, dM) for _, _, step, dM in self.seen])
+        moves = np.stack([_joined(q.length(step), q.in_units(dM) / np.sqrt(2)) for _, _, step, dM in self.seen])
+        mixed = anderson(points, residuals, self.part, moves)
+        return mixed[: len(q.a)], mixed[len(q.a) :].reshape(q.M.shape)
+
+
+def _joined(vector: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    return np.concatenate([vector, matrix.ravel()])
+
+
+def mean_step(q: InducingPosterior, curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Return Newton's step of a, by conjugate gradients. A is the preconditioner: ΦᵀWΦ is above the curvature ΦᵀNΦ."""
+
+    def product(x):
+        return x + q.prior.transposed(np.einsum("icd,id->ic", curvature, q.prior.times(x)))
+
+    return conjugate_gradients(slope, product, q.times_A, CONJUGATE_TOL, CONJUGATE_STEPS)[0]
+
+
+# beginnings ---------------------------------------------------------------------------------------------------------------
+
+
+def _first(prior: InducingPrior, y, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
+    """A first Gaussian, and log b where it is known."""
+    n, C = len(y), likelihood.n_classes
+    if start is None:
+        root = np.broadcast_to(np.sqrt(START) * multinomial_root(np.full(C, -np.log(C))), (n, C, C - 1))
+        W = root @ np.swapaxes(root, 1, 2)
+        at_data = START * (C * np.eye(C)[y] - 1) / (C - 1)  # [C] E.3.2
+        return _from_sites(prior, W, root, np.einsum("icd,id->ic", W, at_data)), None
+    if not isinstance(start, SparseFit) or start.bound.b.shape != (n, C):
+        raise TypeError(f"start must be an earlier fit of SparseVariationalMNL to {n} points of {C} classes")
+    if _contains(prior, start.posterior.prior):
+        return start.posterior.extended(prior), start.bound.log_b
+    sites = start.sites
+    return _from_sites(prior, sites.tau, start.bound.root, sites.nu), start.bound.log_b
+
+
+def _from_sites(prior, W, root, nu):
+    q = InducingPosterior(prior, np.zeros(len(prior)), prior.gram(W, root))
+    return q.shifted(q.times_A(prior.transposed(nu)))
+
+
+def _contains(new: InducingPrior, old: InducingPrior) -> bool:
+    """Whether the variables of `old` are the first ones of `new`, under the same covariances."""
+    s, t = len(old), inputs_of(old.K.uu).shape[-1]
+    if len(new) < s or new.jitter != old.jitter or not np.array_equal(new.between, old.between):
+        return False
+    same = np.array_equal(new.K.inputs[:s], old.K.inputs) and np.array_equal(new.K.classes[:s], old.K.classes)
+    if not same or inputs_of(new.K.uu).ndim != inputs_of(old.K.uu).ndim:
+        return False
+    pairs = (
+        (inputs_of(new.K.uu)[..., :t, :t], inputs_of(old.K.uu)),
+        (inputs_of(new.K.fu)[..., :t], inputs_of(old.K.fu)),
+        (inputs_of(new.K.diag), inputs_of(old.K.diag)),
+    )
+    return all(a.shape == b.shape and np.allclose(a, b, rtol=1e-10, atol=1e-10 * np.abs(b).max()) for a, b in pairs)
