@@ -78,7 +78,7 @@ class NoisyTarget(Target):
 def smooth_target(K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
     """Return the problem for gradient-based samplers, with the shared noise as a latent function if there is such noise."""
     own = Target.of(K, y, likelihood)
-    if not hasattr(likelihood, "contrast_factor"):
+    if not likelihood.offers("contrast_factor"):
         return own
     C = likelihood.n_latents
     basis = None if own.basis is None else block_diag(own.basis, 1.0)
