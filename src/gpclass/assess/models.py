@@ -62,11 +62,9 @@ def input_names(model: Any) -> list[str]:
 def training_labels(model: Any) -> np.ndarray | None:
     """Return the labels (n,) of all training rows in order, or None if the posterior does not keep them."""
     last = classifier(model)
-    y = getattr(last.posterior_, "y", None)
-    if y is None:
+    if last.inference_.design == "inducing inputs":
         return None
-    codes = np.asarray(y) if last.likelihood_.n_latents > 1 else (np.asarray(y) > 0)
-    return last.classes_[codes.astype(int)]
+    return last.classes_[np.searchsorted(last.likelihood_.class_targets, last.posterior_.y)]
 
 
 def training_inputs(model: Any) -> np.ndarray | None:
