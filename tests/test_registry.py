@@ -27,7 +27,7 @@ def test_a_class_is_known_by_its_name_or_by_that_of_the_class(table):
 
 
 def test_a_name_is_given_once(table):
-    with pytest.raises(ValueError, match=r"gpclass\.inference\.ep\.EP is already registered under the name 'ep'"):
+    with pytest.raises(ValueError, match=r"gpclass\.engines\.full\.ep\.EP is already registered under the name 'ep'"):
         register(type("Mine", (Engine,), {}), "ep")
     assert registered("engine")["ep"] is EP
     first, again = (type("Anew", (Engine,), {"__module__": "notebook"}) for _ in range(2))

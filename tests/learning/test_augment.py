@@ -26,7 +26,7 @@ def test_image_shifts():
     assert ImageShifts((3, 4))(image.reshape(1, -1)).shape == (4, 1, 12)
     assert ImageShifts((3, 4), steps=((1, 0),))(image.reshape(1, -1)).min() == 1  # the background is the image's own
     assert pickle.loads(pickle.dumps(shifts)) == shifts
-    with pytest.raises(ValueError, match="no images of 3 × 4"):
+    with pytest.raises(ValueError, match="not images of 3 × 4"):
         shifts(np.zeros((2, 11)))
 
 

@@ -21,7 +21,7 @@ def test_text_is_found_where_it_is():
 
 
 def test_numbers_that_no_float_can_hold():
-    with pytest.raises(ValueError, match="X contains a number that no float can hold"):
+    with pytest.raises(ValueError, match="X contains a number that is too large for a float"):
         validated(BaseEstimator(), np.array([[10**400], [1]], object))
 
 
