@@ -1,11 +1,10 @@
-"""Small problems with truth by product quadrature: no sampler made it."""
-
-from itertools import product
+"""Small problems with truth by brute force: no sampler made it."""
 
 import numpy as np
 
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Softmax
+from gpclass.testing.problems import several_truth
 
 TWO_POINTS = (np.array([[4.0, 2.4], [2.4, 4.0]]), np.array([1.0, -1.0]))
 NEW_POINT = (np.array([[1.5], [3.0]]), np.array([4.0]))  # covariances with the two points, and its prior variance
@@ -25,23 +24,13 @@ def three_class_problem(n=12, seed=0, variance=4.0):
     return RBF(lengthscale=1.0, variance=variance)(X), y
 
 
-def quadrature_truth(K, y, likelihood, nodes=41):
-    """log Z, mean (n, C), variance (n, C) by a product Gauss-Hermite rule on the whitened latent values; C n ≤ 4."""
-    x, w = np.polynomial.hermite_e.hermegauss(nodes)
-    C, n = likelihood.n_latents, len(y)
-    roots = [np.linalg.cholesky(k) for k in (K if K.ndim == 3 else [K] * C)]
-    z = np.array(list(product(x, repeat=C * n))).reshape(-1, C, n)
-    weights = np.prod(np.array(list(product(w / w.sum(), repeat=C * n))), axis=1)
-    f = np.stack([z[:, c] @ roots[c].T for c in range(C)], axis=-1)  # (S, n, C)
-    log_p = likelihood.log_prob_slope(y, f if C > 1 else f[..., 0])[0].sum(-1)
-    mass = weights * np.exp(log_p)
-    total = mass.sum()
-    mean = np.tensordot(mass, f, (0, 0)) / total
-    var = np.tensordot(mass, (f - mean) ** 2, (0, 0)) / total
-    return float(np.log(total)), mean, var
+def quadrature_truth(K, y, likelihood):
+    """log Z, mean (n, C), variance (n, C) on a grid of all latent values of a row."""
+    log_z, mean, cov = several_truth(K, y, likelihood)
+    return log_z, mean, np.einsum("icc->ic", cov)
 
 
-SEVERAL = {  # C n is four or three: small enough for the rule above
+SEVERAL = {  # one or two rows: small enough for a grid
     "softmax, two points": (Softmax(2), np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([0, 1])),
     "probit, two points": (MultinomialProbit(2), np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1, 1])),
     "softmax, three classes": (Softmax(3), np.array([[2.0]]), np.array([2])),

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from gpclass.engines.active.selection import exact_moments, repeat, rough_moments
 from gpclass.gaussian import MatrixColumns, MatrixGradient
 from gpclass.inference import QuadratureEP
 from gpclass.kernels import RBF
@@ -195,39 +194,3 @@ def test_bad_input(problem):
         IVM().fit(K, y + 0.5, MultinomialProbit(C))
     with pytest.raises(AttributeError, match="no Jensen bound"):
         IVM(active=5).fit(K, y, MultinomialProbit(C)).jensen_bound()
-
-
-def test_rough_scores_are_near_the_exact_ones():
-    from gpclass.engines.active.selection import rough_moments, score
-
-    rng = np.random.default_rng(7)
-    y, mean, var = rng.integers(0, 5, size=200), rng.normal(size=(200, 5)), rng.uniform(0.1, 4.0, size=(200, 5))
-    likelihood = MultinomialProbit(5, bias=(0.3, 0.0, -0.2, 0.1, 0.0))
-    exact = score("information", var, *likelihood.tilted_moments(y, mean, var)[1:], 0.0)
-    rough = score("information", var, *rough_moments(likelihood, y, mean, var), 0.0)
-    assert_allclose(rough, exact, atol=0.03)  # as good as EP of two sweeps is, of scores down to -2
-    assert exact.min() < -0.5
-    # a likelihood without contrasts has nothing rougher
-    robust = RobustMax(5, epsilon=0.1)
-    assert_allclose(rough_moments(robust, y, mean, var)[0], robust.tilted_moments(y, mean, var)[1])
-
-
-def test_screening_by_laplace_ranks_as_exact_moments_do():
-    # narrow marginals: the two agree to first order in the variance
-    rng = np.random.default_rng(0)
-    y, mean, var = rng.integers(0, 4, 30), rng.normal(size=(30, 4)), np.full((30, 4), 0.05)
-    rough, exact = (f(Softmax(4), y, mean, var) for f in (rough_moments, exact_moments))
-    for a, b in zip(rough, exact, strict=True):
-        assert a == pytest.approx(b, abs=0.02)  # 0.05 times third derivatives of log p, which are below 0.1, and 1e-3
-
-
-@pytest.mark.parametrize("likelihood", [Softmax(3), MultinomialProbit(3)], ids=repr)
-def test_sites_are_exact_however_rows_are_screened(likelihood):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(25, 2))
-    y = rng.integers(0, 3, 25)
-    K = RBF(1.0, 2.0)(X)
-    at = IVM(active=30).fit(K, y, likelihood).at
-    again = repeat(IVM(active=30), [MatrixColumns(K)] * 3, at, y, likelihood)  # moments of each inclusion computed anew
-    assert again.sites.tau == pytest.approx(at.sites.tau, rel=1e-9)
-    assert again.sites.nu == pytest.approx(at.sites.nu, rel=1e-9, abs=1e-12)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from truth import several_classes as problem
 
 from gpclass import GPClassifier
 from gpclass.engines.full.independent_ep import _sums_after, inner_ep, inner_sites
@@ -18,13 +19,6 @@ from gpclass.sampling import orthant_evidence
 
 ENGINES = [IndependentEP(), QuadratureEP(coupled=False)]
 ids = lambda e: type(e).__name__  # noqa: E731
-
-
-def problem(n=12, C=3, variance=4.0, seed=0, nugget=0.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    y = np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(n, C)), axis=1)
-    return X, RBF(1.0, variance)(X) + nugget * np.eye(n), y
 
 
 def hub_moments(mean, var, factor=None):

@@ -7,19 +7,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
+from truth import several_classes as problem
 
 from gpclass.engines.full.quadrature_ep import _Contrasts, contrast_cavity, product_rule
 from gpclass.inference import NestedEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.sampling import orthant_evidence
-
-
-def problem(n=12, C=3, variance=4.0, seed=0, nugget=0.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    y = np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(n, C)), axis=1)
-    return X, RBF(1.0, variance)(X) + nugget * np.eye(n), y
 
 
 @pytest.mark.parametrize("d", [1, 2])

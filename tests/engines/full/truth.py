@@ -6,11 +6,12 @@
 import numpy as np
 from scipy.stats import multivariate_normal
 
+from gpclass.kernels import RBF
 from gpclass.testing.problems import grid_truth, ordinary_problem
 
 __all__ = [
     "ERRATA_K", "ERRATA_Y", "TWO_POINTS", "arcsine", "data", "errors", "frozen", "grid_truth", "one_variable",
-    "ordinary_problem", "orthant", "refitted_loo", "step_evidence",
+    "ordinary_problem", "orthant", "refitted_loo", "several_classes", "step_evidence",
 ]  # fmt: skip
 
 ERRATA_K = np.array([[3.0, 1.2], [1.2, 2.0]])  # errata item 1
@@ -38,6 +39,14 @@ def data(n, seed=0, variance=2.0, nugget=0.0, flips=0.1):
     K = variance * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(-1)) + nugget * np.eye(n)
     y = np.where(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] > 0, 1.0, -1.0) * np.where(rng.random(n) < flips, -1.0, 1.0)
     return frozen(K, y)
+
+
+def several_classes(n=12, C=3, variance=4.0, seed=0, nugget=0.0):
+    """Inputs, K of an RBF kernel with lengthscale 1 on them, and labels of C noisy linear functions."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(n, C)), axis=1)
+    return X, RBF(1.0, variance)(X) + nugget * np.eye(n), y
 
 
 def orthant(K, y, abseps=1e-7):

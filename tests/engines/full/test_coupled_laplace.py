@@ -1,0 +1,59 @@
+"""Laplace for softmax: importance sampling, the mode under priors of large scale, runs that cannot move."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
+from truth import several_classes as problem
+
+from gpclass.inference import Laplace
+from gpclass.kernels import Polynomial
+from gpclass.likelihoods import Softmax
+from gpclass.sampling import importance_sampling
+
+
+def test_softmax_laplace_against_importance_sampling():
+    _, K, y = problem(variance=1.0)
+    fit = Laplace().fit(K, y, Softmax(3))
+    truth = importance_sampling(K, y, Softmax(3), random_state=0)
+    assert abs(fit.log_evidence - truth.log_evidence) < 0.3  # Laplace's own error; the sampling error is 0.01
+    # at the mode the gradient of the log posterior vanishes
+    slope = Softmax(3).log_prob_slope(y, fit.mean)[1]
+    assert_allclose(slope, fit.alpha, atol=1e-7)
+
+
+def wine(order):
+    X, y = load_wine(return_X_y=True)
+    return Polynomial(2)(X)[np.ix_(order, order)], y[order]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_laplace_ends_at_the_mode_in_raw_units(seed):
+    """K has entries of 1e13: the gradient is zero whatever the order of rows, and a warning names the rounding."""
+    order = np.random.default_rng(seed).permutation(178)
+    K, y = wine(order)
+    with pytest.warns(ConvergenceWarning, match="scale the kernel's variance down"):
+        fit = Laplace().fit(K, y, Softmax(3))
+    f = (K.astype(np.longdouble) @ fit.alpha.astype(np.longdouble)).astype(float)
+    missing = Softmax(3).log_prob_slope(y, f)[1] - fit.alpha
+    # to 1e-8 of what it is without any fit: slopes are of order one there
+    assert np.max(np.abs(missing)) < 1e-8
+    assert np.max(np.abs(missing)) < 1e-5 * np.max(np.abs(fit.alpha))
+    assert np.mean(np.argmax(f, axis=1) == y) == 1.0  # quadratic functions tell all wines apart
+    twin = np.argsort(order)
+    with pytest.warns(ConvergenceWarning):
+        plain = Laplace().fit(*wine(np.arange(178)), Softmax(3))
+    assert_allclose(fit.mean[twin], plain.mean, rtol=1e-4, atol=1e-4)  # standard deviations are 200 and more
+    assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-2)  # the rounding that the warning names
+
+
+def test_laplace_that_cannot_move_says_so(monkeypatch):
+    """As where a line search finds no length that leads uphill."""
+    K, y = wine(np.arange(178))
+    monkeypatch.setattr("gpclass.engines.climb.step_length", lambda look, along, growth: (0.0, None))
+    with pytest.warns(ConvergenceWarning, match="scale the kernel's variance down"):
+        fit = Laplace().fit(1e-12 * K, y, Softmax(3))
+    assert not fit.converged
+    assert fit.status.change > 1
+    assert fit.n_iter <= 2  # and does not try a hundred times

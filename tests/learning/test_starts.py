@@ -1,0 +1,49 @@
+"""Typical distances, spreads of columns, and the ranges of random starts."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpclass.inference import EP
+from gpclass.kernels import RBF
+from gpclass.learning import Objective
+from gpclass.learning.starts import ENOUGH, column_spread, random_start, typical_distance
+from gpclass.likelihoods import Probit
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_typical_distance_is_the_median_of_those_above_zero():
+    assert typical_distance(np.array([[0.0], [0.0], [3.0]]), rng()) == 3.0
+    assert typical_distance(np.array([[0.0], [1.0], [3.0]]), rng()) == 2.0
+    assert typical_distance(np.ones((4, 2)), rng()) == 1.0
+    X = rng().normal(size=(3 * ENOUGH, 2))
+    # of two standard normal rows: √2 times the median of a Rayleigh variable
+    assert_allclose(typical_distance(X, rng()), np.sqrt(2) * np.sqrt(2 * np.log(2)), rtol=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_very_large_and_small_numbers(scale):
+    X = rng().normal(size=(50, 3))
+    assert_allclose(typical_distance(scale * X, rng()), scale * typical_distance(X, rng()), rtol=1e-12)
+    assert_allclose(column_spread(scale * X), scale * X.std(0), rtol=1e-12)
+
+
+def test_random_starts_stay_in_their_ranges():
+    X = rng().normal(size=(20, 2))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    likelihood = Probit(0.5, learn_bias=True)
+    objective = Objective(X, y, RBF((1.0, 1.0)), likelihood, EP(), [])
+    generator = rng()
+    starts = np.array([random_start(objective, 2.0, np.array([1.0, 10.0]), generator) for _ in range(400)])
+    columns = {name: starts[:, i] for i, name in enumerate(objective.names)}
+    # a column's own lengthscale: its spread times √(2 · 2), within a factor of five either way
+    for name, centre in (("lengthscale[0]", 2.0), ("lengthscale[1]", 20.0)):
+        ratio = np.exp(columns[name]) / centre
+        assert 0.2 <= ratio.min() < 0.25
+        assert 4 < ratio.max() <= 5
+    assert 0.3 <= np.exp(columns["variance"]).min() < 0.4
+    assert 75 < np.exp(columns["variance"]).max() <= 100
+    assert np.all(np.abs(columns["bias"] - 0.5) <= 1)
