@@ -530,7 +530,7 @@ def test_leave_one_out():
 )  # fmt: skip
 def test_other_engines_refuse_correlated_classes(engine, likelihood):
     _, K, y = problem()
-    with pytest.raises(TypeError, match="cannot do with correlated classes"):
+    with pytest.raises(TypeError, match="does not support correlated classes"):
         engine.fit(Separable(K, np.eye(3)), y, likelihood)
 
 
