@@ -224,7 +224,7 @@ class _PositiveSystem:
 class _IndefiniteSystem:
     """(K, τ) with some τ < 0, for likelihoods that are not log-concave: V = L (I + LᵀTL)⁻¹ Lᵀ, K = L Lᵀ."""
 
-    JITTER = 1e-10  # relative to the mean prior variance; the relative error of V is at most this
+    JITTER = 1e-10  # relative to the mean prior variance; bounds the error of V
 
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau = K, tau

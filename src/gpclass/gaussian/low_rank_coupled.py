@@ -6,8 +6,8 @@ With Φ = K_fu L⁻ᵀ the marginals of datum i are N(Φ_i a, D_i + Φ_i A Φ_i�
 given the inducing variables. Sites of precision W_i (C × C) at the data give M = Φᵀ W Φ. All costs are linear in n.
 
 Each z has noise of variance `jitter` times its own ([C] remark 13), so K_uu always has a Cholesky factor, also with two
-equal inputs or a singular covariance between classes. A lower bound without the noise remains a lower bound with it. Classes
-that are independent a priori have separate inducing variables, so Φ is stored class by class.
+equal inputs or a singular covariance between classes. A lower bound without the noise remains a lower bound with it. A
+class does not depend on the inducing variables of classes that are independent of it a priori: Φ is stored class by class.
 
 [C] Chai 2012, sections 4 and 6, appendices C.4 and E.2.2.
 """

@@ -47,7 +47,7 @@ class IVM(Engine):
     memory: float | None = None  # MiB for the stubs of candidates; None keeps all candidates
     keep: float = 0.5  # when candidates are dropped: fraction of the kept ones that are the best, the rest are random
     block: int = 50  # inclusions between two memory checks
-    drift: float = 1e-3  # several classes: marginals that move by less, in widths, are not rescored; 0 rescores all
+    drift: float = 1e-3  # several classes: smaller relative moves of marginals are not rescored; 0 scores all exactly
     random_state: int = 0  # seed of the random choice
     # for learning hyperparameters (gpclass.learning.maximise_active)
     strategy: str = "constant"  # sites between two choices of rows: "constant", "hybrid" or "exact"

@@ -41,7 +41,7 @@ class SVGP(LowRankEngine, Training):
     """Variational inference with natural gradients, on all rows or on minibatches."""
 
     rate: float = 0.02  # smallest natural-gradient rate of a full minibatch; larger if that is a large part of all rows
-    damping: float = 1.0  # part of each step that sweeps over all rows take; lowered by itself where they do not settle
+    damping: float = 1.0  # fraction of each step of full sweeps; lowered automatically if they do not converge
     tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
@@ -49,7 +49,7 @@ class SVGP(LowRankEngine, Training):
     needs: ClassVar = ("expected_log_prob",)
     likelihood_names: ClassVar = ("probit", "softmax", "multinomial-probit")
     ascends: ClassVar = True
-    settles: ClassVar = False  # its sweeps are many
+    settles: ClassVar = False  # it needs many sweeps
 
     def __post_init__(self):
         super().__post_init__()
