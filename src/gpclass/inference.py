@@ -1,23 +1,26 @@
-"""Inference engines: from a covariance matrix and labels to a Gaussian posterior and its evidence.
+"""Inference engines on all rows: covariance matrix and labels in, Gaussian posterior and evidence out.
 
-An engine is a frozen set of settings with `fit(K, y, likelihood, start=None) -> Fit`; `needs` names what it asks of a
-likelihood. It gives a rule (how sites follow from the current marginals), an evidence, and the evidence's derivatives
-`evidence_gradient(fit)` in K and `likelihood_gradient(fit)`. The loop is in iterate.py, the linear algebra in gaussian/.
+An engine is a frozen dataclass of settings with a method `fit(K, y, likelihood, start=None) -> Fit`. Its `needs` lists the
+likelihood methods that it calls. An engine defines a rule (new sites from the current marginals), an evidence, and the
+derivatives of the evidence: `evidence_gradient(fit)` in K and `likelihood_gradient(fit)`. The loop is in engines/iterate.py,
+the linear algebra in gaussian/.
+
+One latent function:
 
     Laplace          curvature of log p(y | f) at the mode
     EP               moments of cavity × likelihood
-    TAP, TAPNaive    mean-field equations; TAP ends where EP ends, the naive one keeps the prior's variances
-    KL               expected slope and curvature under the marginals: the best Gaussian in KL(q‖p)
+    TAP, TAPNaive    mean-field equations; TAP has the fixed point of EP, TAPNaive keeps the prior variances
+    KL               expected slope and curvature under the marginals: the Gaussian that minimises KL(q‖p)
     VB               quadratic lower bounds of log p(y | f)
-    FV               the best factorial distribution in KL(q‖p)
+    FV               the factorial distribution that minimises KL(q‖p)
     LabelRegression  labels as noisy function values
 
-and with one latent function per class:
+One latent function per class:
 
-    Laplace          also for Softmax; correction="tierney-kadane" makes its class probabilities ratios of evidences
+    Laplace          also for Softmax; correction="tierney-kadane" computes class probabilities as ratios of evidences
     NestedEP         EP on the contrasts of multinomial probit, classes fully coupled
     IndependentEP    EP with classes independent a posteriori
-    QuadratureEP     either of the two, tilted moments by quadrature
+    QuadratureEP     either of these two, with tilted moments by quadrature
     MeanFieldProbit  latent functions independent of multinomial probit's auxiliary variables: a lower bound
     VariationalMNL   the best Gaussian under Chai's bound of the expected log softmax; classes may be correlated
 """

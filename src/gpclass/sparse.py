@@ -1,20 +1,20 @@
-"""Engines that do not see every pair of data: inducing points and active sets.
+"""Sparse engines: they use an active set or inducing points instead of the full covariance matrix.
 
-An active set's engine takes covariances whose columns are computed when asked for (`gaussian.columns`).
+Engines on active sets take covariances whose columns are computed on demand (`gaussian.columns`).
 
-ivm        IVM, the informative vector machine: EP on an active set that is chosen greedily
-selection  that choice: scores, ties, a bound on memory
-criterion  the evidence of an active set, and its derivatives with sites held
-sparse_mnl     SparseVariationalMNL: variational multinomial logit through inducing variables
-mnl_selection  their choice by what they would add to the bound
-engine         what an engine on inducing points with independent classes is: a rule, and what belongs to it
-sweep          sweeps over all rows at fixed hyperparameters, and the fit that they end with
-step           a step on a minibatch, as two pure functions
-scalable_ep    ScalableEP: EP with sites of rank one, all data or a minibatch at a time
-stochastic_ep  StochasticEP: the same with tied sites, memory independent of the number of rows
-svgp           SVGP: variational, natural gradients
-gfitc          GFITC: EP with FITC's prior, all data at once
-training       settings of learning that these engines have
+engines/active/ivm              IVM, the informative vector machine: EP on a greedily chosen active set
+engines/active/selection        the greedy choice: scores, ties, a bound on memory
+engines/active/criterion        the evidence of an active set and its derivatives with fixed sites
+engines/mnl/sparse              SparseVariationalMNL: variational multinomial logit with inducing variables
+engines/mnl/selection           choice of inducing variables by their increase of the bound
+engines/inducing/engine         base of the engines on inducing points with independent classes
+engines/inducing/sweep          sweeps over all rows at fixed hyperparameters, and the resulting fit
+engines/inducing/step           a minibatch step as two pure functions
+engines/inducing/scalable_ep    ScalableEP: EP with rank-one sites, on all data or on minibatches
+engines/inducing/stochastic_ep  StochasticEP: the same with tied sites; memory does not depend on the number of rows
+engines/inducing/svgp           SVGP: variational inference with natural gradients
+engines/inducing/gfitc          GFITC: EP with the FITC prior, on all data
+engines/inducing/training       training settings of these engines
 """
 
 from .engines.active.criterion import log_evidence

@@ -113,7 +113,7 @@ def test_roots():
     for K in (spd(rng, C), spd(rng, C, 1)):
         assert class_factor(K) @ class_factor(K).T == pytest.approx(K, abs=1e-12)
     for bad in (np.eye(C) - 1, np.zeros((C, C))):
-        with pytest.raises(NotPositiveDefinite, match="may be singular, but not negative"):
+        with pytest.raises(NotPositiveDefinite, match="may be singular, but must be positive"):
             class_factor(bad)
 
 

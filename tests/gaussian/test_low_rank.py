@@ -79,5 +79,5 @@ def test_shapes_are_checked():
         LowRankMatrices(np.eye(2), np.ones((5, 2)), np.ones(4)).checked(5, 1)
     with pytest.raises(ValueError, match="negative variances"):
         LowRankMatrices(np.eye(2), np.ones((5, 2)), -np.ones(5)).checked(5, 1)
-    with pytest.raises(ValueError, match="one of 3 latent functions"):
+    with pytest.raises(ValueError, match="axis of 3 latent functions"):
         LowRankMatrices(np.ones((2, 4, 4)), np.ones((5, 4)), np.ones(5)).checked(5, 3)

@@ -188,10 +188,10 @@ def test_equal_inputs_are_no_obstacle_with_jitter_and_an_error_without():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"inputs": np.array([0, 0]), "classes": np.array([1, 1])}, "is there 2 times"),
-        ({"inputs": np.array([0, 9]), "classes": np.array([1, 1])}, "inputs 0 … 3"),
-        ({"inputs": np.array([0, 1]), "classes": np.array([1, 3])}, "classes 0 … 2"),
-        ({"inputs": np.array([0, 1]), "classes": np.array([1])}, "as long as each other"),
+        ({"inputs": np.array([0, 0]), "classes": np.array([1, 1])}, "occurs 2 times"),
+        ({"inputs": np.array([0, 9]), "classes": np.array([1, 1])}, "inputs in 0 … 3"),
+        ({"inputs": np.array([0, 1]), "classes": np.array([1, 3])}, "classes in 0 … 2"),
+        ({"inputs": np.array([0, 1]), "classes": np.array([1])}, "same length"),
         ({"inputs": np.repeat(np.arange(40), 1), "classes": np.zeros(40, int)}, "more than the 9 × 3"),
         ({"fu": np.zeros((n, t + 1))}, r"fu must be \(9, 4\)"),
         ({"diag": np.full(n, np.nan)}, "NaN"),
@@ -207,7 +207,7 @@ def test_errors_say_what_is_wrong(change, message):
 def test_class_covariances_are_checked():
     bad = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     parts = (Separable(x, bad) for x in (np.eye(t), np.zeros((n, t)), np.ones(n)))
-    with pytest.raises(NotPositiveDefinite, match="may be singular, but not negative"):
+    with pytest.raises(NotPositiveDefinite, match="may be singular, but must be positive"):
         InducingCovariance(*parts, INPUTS, CLASSES).checked(n, C)
-    with pytest.raises(TypeError, match="of one kind"):
+    with pytest.raises(TypeError, match="of the same kind"):
         InducingCovariance(Separable(np.eye(t), np.eye(C)), np.zeros((n, t)), np.ones(n), INPUTS, CLASSES).checked(n, C)

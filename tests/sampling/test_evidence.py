@@ -104,7 +104,7 @@ def test_annealing_errors():
     for bad in ({"n_runs": 1}, {"n_temperatures": 0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             annealed_importance(K, y, Probit(), **bad)
-    with pytest.raises(TypeError, match="made of sites"):
+    with pytest.raises(TypeError, match="with sites"):
         annealed_importance(K, y, Probit(), FV().fit(K, y, Probit()))
     with pytest.raises(TypeError, match="several classes"):
         annealed_importance(K, (y > 0).astype(int), Softmax(2), EP().fit(K, y, Probit()))

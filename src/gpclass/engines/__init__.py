@@ -1,4 +1,4 @@
-"""What every engine declares (`contract.py`)."""
+"""The base class of all engines (`contract.py`)."""
 
 from .contract import Engine, UnsuitableLikelihood
 

@@ -1,4 +1,4 @@
-"""The line search of every engine that climbs an objective: how much of a step uphill to take."""
+"""Line search, shared by all engines that maximise an objective."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-SHORTEST = 1e-12  # part of a step; a shorter one is lost in rounding
+SHORTEST = 1e-12  # fraction of a step; a shorter step is lost in rounding
 
 Look = Callable[[float], tuple[float, Any]]
 
@@ -15,8 +15,8 @@ Look = Callable[[float], tuple[float, Any]]
 def uphill(look: Look, along: float, negligible: float = 0.0, growth: float = 1.0) -> tuple[float, Any]:
     """Take a step if it leads uphill, shortened while it overshoots; see `step_length` for parameters and returns.
 
-    A slope of at most `negligible` is rounding: there is nothing to overshoot, and the whole step is taken. A step that
-    leads downhill is not taken; then nothing was found.
+    A slope of at most `negligible` is rounding, and the full step is taken. A downhill step is not taken: the result is then
+    a length of 0 and None.
     """
     if abs(along) <= negligible:
         return 1.0, look(1.0)[1]
@@ -24,27 +24,27 @@ def uphill(look: Look, along: float, negligible: float = 0.0, growth: float = 1.
 
 
 def step_length(look: Look, along: float, growth: float = 1.0) -> tuple[float, Any]:
-    """Return how much of an uphill step to take: the slope along it may change sign, but to at most half its size.
+    """Return the fraction of an uphill step to take: the slope along it may change sign, but to at most half its size.
 
-    Slopes are compared, not values of the objective: near the top a value changes by the square of the move, and under
-    priors of large scale rounding hides that long before the slope loses its sign.
+    Slopes are compared, not values of the objective. Near the maximum a value changes by the square of the move, and under
+    priors of large scale rounding hides this long before the slope loses its sign.
 
     Parameters
     ----------
     look : callable
-        From a length to the slope along the step at that length, and anything else that was found there.
+        Function of a length that returns the slope along the step there, and any other result.
     along : float
-        The slope where the step begins; positive.
+        The slope at the start of the step; positive.
     growth : float
-        Factor by which the slope may grow. More than 1 where the objective is not concave along the step, as in
-        class-independent EP: there the slope may grow at first, however short the step is.
+        Factor by which the slope may grow. More than 1 if the objective is not concave along the step, as in
+        class-independent EP: there the slope may grow at first, even for very short steps.
 
     Returns
     -------
     length : float
         0 if no length is acceptable.
     found : object
-        What `look` found at the last length that was tried.
+        The second result of `look` at the last length tried.
     """
     length = 1.0
     while length > SHORTEST:

@@ -1,4 +1,4 @@
-"""What every engine returns, and the checks that every engine makes of what it is given."""
+"""The result of every engine, and the checks of every engine's arguments."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ Some = TypeVar("Some", bound="Fit")
 
 
 class NotAvailable(AttributeError):
-    """A question that a fit of this engine cannot answer."""
+    """A fit of this engine does not provide the requested quantity."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A Gaussian approximation to the posterior, with its evidence: what every engine returns.
+    """A Gaussian approximation to the posterior, with its evidence: the result of every engine.
 
-    A subclass adds fields that an engine needs for its own questions; the answers are here, each once.
+    A subclass adds fields that its engine needs. Methods are implemented here, once for all engines.
     """
 
     engine: Any
-    posterior: Any  # of the prior's structure, see gaussian/
-    y: np.ndarray  # (n,) targets as the likelihood takes them
+    posterior: Any  # its structure depends on the prior, see gaussian/
+    y: np.ndarray  # (n,) targets in the form that the likelihood expects
     likelihood: Any
     status: Status
-    log_evidence: float  # by the engine's own formula
+    log_evidence: float  # according to the engine's formula
 
-    inputs_are: ClassVar[str] = "training points"  # what `predict` needs covariances with
+    inputs_are: ClassVar[str] = "training points"  # rows of Ks in `predict`, for error messages
 
     def state(self) -> dict[str, Any]:
-        """What a model file keeps of it: arrays, numbers and words with which `restored` makes it anew."""
+        """The arrays, numbers and strings that a model file stores, from which `restored` rebuilds the fit."""
         return {**self.posterior.state(), "log_evidence": self.log_evidence, "status": asdict(self.status)}
 
     @classmethod
     def restored(
         cls: type[Some], engine: Any, posterior: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any], **more: Any
     ) -> Some:
-        """The fit that a `state` was taken of, around its posterior; `more` are fields of a subclass."""
+        """Fit from its `state` and its posterior; `more` are fields of a subclass."""
         status = Status(**state["status"])
         return cls(engine, posterior, likelihood.check_targets(y), likelihood, status, float(state["log_evidence"]), **more)
 
@@ -55,10 +55,10 @@ class Fit:
 
     @property
     def n_iter(self) -> int:
-        """Sweeps, one factorisation each."""
+        """Number of sweeps, one factorisation each."""
         return self.status.n_iter
 
-    # at the training points: (n,) with one latent function, (n, C) with one for each class --------------------------
+    # at the training points: (n,) with one latent function, (n, C) with one per class --------------------------------
 
     @property
     def mean(self) -> np.ndarray:
@@ -96,17 +96,17 @@ class Fit:
         return self.posterior.latent.cavity()
 
     def loo(self) -> np.ndarray:
-        """(n,) log probability of each label given all others, from the cavities; no refits."""
+        """(n,) log probability of each label given all others, computed from the cavities without refits."""
         return self.likelihood.log_predictive(self.y, *self.cavity())
 
     def loo_class_probabilities(self) -> np.ndarray:
-        """(n, C) class probabilities given all other data, from the cavities."""
+        """(n, C) class probabilities given all other data, computed from the cavities."""
         return np.exp(self.likelihood.log_class_probabilities(*self.cavity()))
 
     # the evidence ---------------------------------------------------------------------------------------------------
 
     def evidence_gradient(self) -> Any:
-        """Derivative of log_evidence in the covariances, in their form: (n, n) symmetric G with d log Z = Σ G_ij dK_ij."""
+        """Derivative of log_evidence in the covariances, in their form: symmetric G (n, n) with d log Z = Σ G_ij dK_ij."""
         return self.engine.evidence_gradient(self)
 
     def likelihood_gradient(self) -> np.ndarray:
@@ -126,19 +126,18 @@ class Fit:
 
     @property
     def n_inputs(self) -> int:
-        """Points that predictions need covariances with."""
+        """Number of points whose covariances with new points predictions need."""
         return len(self.y)
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values at m new points.
+        """Return the moments of the latent values at m new points.
 
         Parameters
         ----------
-        Ks : ndarray of shape (n_inputs, m)
-            Covariances of the points that the posterior rests on with the new ones; with several classes (C, n_inputs, m)
-            will do, and a `Separable` pair where the prior has one.
-        kd : ndarray of shape (m,)
-            Prior variances of the new points; (C, m) will do.
+        Ks : ndarray of shape (n_inputs, m) or (C, n_inputs, m), or Separable
+            Covariances of the points on which the posterior is represented with the new points.
+        kd : ndarray of shape (m,) or (C, m), or Separable
+            Prior variances of the new points.
 
         Returns
         -------
@@ -149,11 +148,11 @@ class Fit:
         return mean, independent(spread) if spread.ndim == 2 else spread
 
     def moments(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The same as `predict`, but variances (m, C) where classes are independent."""
+        """The same as `predict`, but with variances (m, C) if classes are independent."""
         return self.posterior.predict(*self._checked(Ks, kd))
 
     def log_class_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
-        """(m, C) log class probabilities at new points; with one latent function exact far into the tails."""
+        """(m, C) log class probabilities at new points. With one latent function they are exact far into the tails."""
         return self.engine.log_class_probabilities(self, Ks, kd)
 
     def class_probability_std(self, Ks: Any, kd: Any) -> np.ndarray:
@@ -166,7 +165,7 @@ class Fit:
 
     @property
     def separable(self) -> bool:
-        """Whether covariances come as pairs (`Separable`): of inputs, and of classes."""
+        """Whether covariances are `Separable` pairs: one matrix for the inputs, one for the classes."""
         return False
 
     def _checked(self, Ks: Any, kd: Any) -> tuple[Any, Any]:
@@ -187,24 +186,24 @@ class Fit:
 
 
 def squeezed(x: np.ndarray) -> np.ndarray:
-    """(m,) of an array (m, 1) of one latent function; other arrays as they are."""
+    """Array (m, 1) of one latent function as (m,); other arrays unchanged."""
     return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x
 
 
 def independent(var: np.ndarray) -> np.ndarray:
-    """(m, C, C) diagonal covariances of variances (m, C)."""
+    """(m, C, C) diagonal covariances from variances (m, C)."""
     return var[:, :, None] * np.eye(var.shape[1])
 
 
 def several(x: np.ndarray) -> np.ndarray:
-    """(m, 1) of an array (m,) of one latent function; other arrays as they are."""
+    """Array (m,) of one latent function as (m, 1); other arrays unchanged."""
     return x[:, None] if x.ndim == 1 else x
 
 
 def restored(engine: Any, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Any:
-    """The fit that `state()` was taken of, from the covariances among the inputs that it rests on. Nothing is iterated.
+    """Fit from its `state()` and the covariances among the inputs on which it is represented. Nothing is iterated.
 
-    An engine whose posterior is K × scalar sites needs nothing for it; others offer `restore(K, y, likelihood, state)`.
+    Engines whose posterior is K × scalar sites need no code for this; others have `restore(K, y, likelihood, state)`.
     """
     if engine.restore is not None:
         return engine.restore(K, y, likelihood, state)
@@ -218,18 +217,18 @@ def jensen_bound(q, y: np.ndarray, likelihood) -> float:
 
 
 def prepare(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
-    """K and y as the engines want them, or an error that says what is wrong."""
+    """K and y as checked arrays; raises an error that says what is wrong."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
     return check_problem(K, y, likelihood, type(engine).__name__)
 
 
 def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
-    """K, (n, n) or (C, n, n), and y, as float arrays that fit together; `who` is named in errors."""
+    """K, (n, n) or (C, n, n), and y as checked float arrays of matching sizes; errors name `who`."""
     C = likelihood.n_latents
     y = likelihood.check_targets(y)
     if isinstance(K, Separable):
-        raise TypeError(f"{who} cannot do with correlated classes (kernels.Correlated); VariationalMNL and its kin can")
+        raise TypeError(f"{who} does not support correlated classes (kernels.Correlated); use VariationalMNL")
     K = np.ascontiguousarray(K, dtype=float)
     if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
         wanted = "a square matrix" if C == 1 else f"a square matrix, shared by all classes, or of shape ({C}, n, n)"
@@ -251,7 +250,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_settings(engine) -> None:
-    """The settings of the loop, where an engine has them."""
+    """Check the settings of the loop that an engine has."""
     tol, damping, max_iter = (getattr(engine, name, 1) for name in ("tol", "damping", "max_iter"))
     if tol is not None and not tol > 0:
         raise ValueError(f"tol must be positive, but is {tol}")
@@ -262,12 +261,12 @@ def check_settings(engine) -> None:
 
 
 def start_sites(start: Any, n: int) -> Sites | None:
-    """Sites of an earlier fit (or Sites themselves) for a warm start."""
+    """Sites of an earlier fit, or Sites themselves, for a warm start."""
     if start is None:
         return None
     sites = start if isinstance(start, Sites) else getattr(start, "sites", None)
     if sites is None:
-        raise TypeError(f"start must be an earlier fit made of sites, or Sites, but is {_origin(start)}")
+        raise TypeError(f"start must be an earlier fit with sites, or Sites, but is {_origin(start)}")
     if len(sites.tau) != n:
         raise ValueError(f"start has {len(sites.tau)} sites, but there are {n} training points")
     return sites

@@ -1,18 +1,18 @@
-"""Prior × sites: the linear algebra shared by every engine, one file per prior structure.
+"""Prior × sites: the linear algebra shared by all engines, one file per prior structure.
 
-sites      Gaussian sites (τ, ν), made from a slope and a curvature or by matching moments
-full       exact prior K with one scalar site per datum: q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)
-factorial  exact prior K, posterior Gaussian with diagonal covariance (the factorial method's)
-coupled    one latent function per class, sites that couple the classes of a datum
-dense_coupled  the same with sites of any precision, and with classes that are correlated a priori
-stacked    one latent function per class, independent of each other
-columns    covariances of which columns are computed when asked for
-inducing   low rank: one latent function per class known through inducing variables, a scalar site per datum and class
-active     sites on an active set only, which may grow one by one
-inducing_coupled  one latent function per class, coupled at the data, known through inducing (input, class) pairs
-prior      N(0, K) alone, in whitened coordinates, for samplers
+sites             Gaussian sites (τ, ν), from a slope and a curvature or by moment matching
+full              exact prior K with one scalar site per datum: q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)
+factorial         exact prior K, Gaussian posterior with diagonal covariance (factorial variational method)
+coupled           one latent function per class, sites that couple the classes of a datum
+dense_coupled     the same with sites of any precision, and with classes that are correlated a priori
+stacked           one latent function per class, independent of each other
+columns           covariances whose columns are computed on demand
+low_rank          one latent function per class, inducing variables, a scalar site per datum and class
+active            sites on an active set only, which can grow row by row
+low_rank_coupled  one latent function per class, coupled at the data, with inducing (input, class) pairs
+prior             N(0, K) alone, in whitened coordinates, for samplers
 
-A posterior offers: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_ratio (tr VK⁻¹), cavity(), predict(Ks, kd).
+A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_ratio (tr VK⁻¹), cavity(), predict(Ks, kd).
 """
 
 from .active import ActivePosterior, ActiveSites, EvidenceGradient, Stubs

@@ -1,12 +1,12 @@
-"""A prior whose sites stand on an active set only: q(f) ∝ N(f | 0, K) ∏_{i in I} exp(-½ τ_i f_i² + ν_i f_i).
+"""A prior with sites on an active set only: q(f) ∝ N(f | 0, K) ∏_{i in I} exp(-½ τ_i f_i² + ν_i f_i).
 
-Its restriction to I is a `FullPosterior` of d rows, and all else follows from that by covariances with these rows. While
-the set grows, `Stubs` keeps the marginals of all candidates at the price of one column and a matrix-vector product for each
-inclusion: of M = K_.I √Π L⁻ᵀ one column more, which is √ν (K_.i - M M_iᵀ).
+The restriction of q to I is a `FullPosterior` of d rows. Everything else follows from it and the covariances with these
+rows. While the set grows, `Stubs` updates the marginals of all candidates. Each inclusion costs one column of K and one
+matrix-vector product: it appends the column √ν (K_.i - M M_iᵀ) to M = K_.I √Π L⁻ᵀ.
 
 [SLH] Seeger, Lawrence & Herbrich, sections 3.1, 3.2; appendix C. Its b is our ν (`nu`), its Π our τ (`tau`), its h and a are
-`mean` and `var`. Departs from C.1: h and a move by α_i A_i and -ν_i A_i² with A_i = K_.i - M M_iᵀ, ν_i = -curvature,
-so that nothing is divided by Π^½; and L, β are not kept, since a new factorisation of d rows is cheap at the end.
+`mean` and `var`. Departs from C.1: h and a change by α_i A_i and -ν_i A_i² with A_i = K_.i - M M_iᵀ, ν_i = -curvature,
+so there is no division by Π^½. L and β are not stored, since one factorisation of d rows at the end is cheap.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .columns import Columns, MatrixColumns, cross, gram, take
 from .full import FullPosterior
 from .sites import Sites
 
-PIECE = 16  # stubs that memory is taken for at a time, where there is little
-SMALLEST = 1e-14  # variance, relative to the prior's, below which rounding may have pushed one
+PIECE = 16  # number of stubs allocated at a time when memory is limited
+SMALLEST = 1e-14  # smallest variance, relative to the prior variance; rounding can push variances below it
 
 
 class Stubs:
-    """Marginals of candidates while sites are added one by one; `rows` are the candidates among all rows."""
+    """Marginals of the candidates while sites are added one by one. `rows` holds the indices of the candidates."""
 
     def __init__(self, covariance: Columns, piece: int = PIECE):
         self.covariance, self.piece = covariance, piece
@@ -37,34 +37,34 @@ class Stubs:
         self._least = SMALLEST * self.prior_var
         self.mean, self.var = np.zeros(len(self.rows)), self.prior_var.copy()
         self.count = 0
-        self._pieces: list[np.ndarray] = []  # of M transposed, so many rows each
+        self._pieces: list[np.ndarray] = []  # of M transposed, up to `piece` rows each
 
     def include(self, i: int, slope: float, curvature: float) -> None:
-        """Add the site that candidate i asks for, given slope and curvature of log Z_i in its mean. C.1"""
+        """Add the site of candidate i, given slope and curvature of log Z_i in its mean. C.1"""
         A = np.ascontiguousarray(self.covariance.columns(np.array([i]))[:, 0])
         for piece, used in self._filled():
             dgemv(-1.0, piece[:used].T, piece[:used, i], 1.0, A, overwrite_y=1)
-        A[i] = self.var[i]  # the same but for rounding
+        A[i] = self.var[i]  # equal up to rounding
         stub = self._stub(A)
-        self.mean += np.multiply(A, slope, out=stub)  # where there is room for a while
+        self.mean += np.multiply(A, slope, out=stub)  # `stub` serves as scratch memory here
         np.multiply(A, np.sqrt(-curvature), out=stub)
         self.var -= np.multiply(stub, stub, out=A)
         np.maximum(self.var, self._least, out=self.var)
         self.count += 1
 
     def _filled(self):
-        """Pieces, each with the number of stubs in it."""
+        """Pieces, each with its number of stubs."""
         used = (self.count - self.piece * j for j in range(len(self._pieces)))
         return ((piece, min(self.piece, left)) for piece, left in zip(self._pieces, used, strict=True) if left > 0)
 
     def _stub(self, like: np.ndarray) -> np.ndarray:
-        """Room for the next column of M."""
+        """Memory for the next column of M."""
         if self.count == self.piece * len(self._pieces):
             self._pieces.append(np.empty((self.piece, len(like))))
         return self._pieces[-1][self.count % self.piece]
 
     def keep(self, which: np.ndarray) -> None:
-        """Forget all candidates but these; one piece after the other, so that no more memory is needed than before."""
+        """Drop all candidates except `which`. Pieces are replaced one at a time to limit the peak memory."""
         for j in range(len(self._pieces)):
             self._pieces[j] = self._pieces[j][:, which]
         self.covariance = take(self.covariance, which)
@@ -73,23 +73,23 @@ class Stubs:
 
     @property
     def allocated(self) -> int:
-        """Numbers in all stubs."""
+        """Number of array entries in all stubs."""
         return sum(piece.size for piece in self._pieces)
 
 
 @dataclass(frozen=True)
 class ActiveSites:
-    """Sites in the order of their inclusion; a row may have one for each of several latent functions."""
+    """Sites in the order of inclusion. A row can have a site for each of several latent functions."""
 
-    rows: np.ndarray  # (d,) rows that they stand on
-    latents: np.ndarray  # (d,) functions that they belong to; all zero if there is but one
+    rows: np.ndarray  # (d,) rows of the sites
+    latents: np.ndarray  # (d,) latent functions of the sites; all zero if there is only one
     sites: Sites
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def of(self, latent: int) -> tuple[np.ndarray, Sites]:
-        """Rows and sites of one function."""
+        """Rows and sites of one latent function."""
         mine = self.latents == latent
         return self.rows[mine], Sites(self.sites.tau[mine], self.sites.nu[mine])
 
@@ -97,28 +97,28 @@ class ActiveSites:
         return ActiveSites(self.rows, self.latents, sites)
 
     def renumbered(self, rows: np.ndarray) -> ActiveSites:
-        """The same sites, their rows as places in `rows`."""
+        """The same sites, with rows given as positions in `rows`."""
         order = np.argsort(rows)
         return ActiveSites(order[np.searchsorted(rows, self.rows, sorter=order)], self.latents, self.sites)
 
     @property
     def union(self) -> np.ndarray:
-        """All rows with a site, in the order of their first inclusion."""
+        """All rows with a site, in the order of first inclusion."""
         rows, first = np.unique(self.rows, return_index=True)
         return rows[np.argsort(first)]
 
 
 class ActivePosterior:
-    """Independent latent functions, each with sites on an active set of its own.
+    """Independent latent functions, each with sites on its own active set.
 
-    `rows` (u,) are the rows that predictions need: those of all active sets. `active` names each function's, `parts` are
-    their posteriors there.
+    `rows` (u,) is the union of all active sets: the rows that predictions need. `active` holds the active set of each
+    function, `parts` the posteriors there.
     """
 
     def __init__(self, covariances: Sequence[Columns], at: ActiveSites):
         self.at, self.rows = at, at.union
         self.active: list[np.ndarray] = []
-        self.parts: list[Any] = []  # FullPosterior each, or Bare
+        self.parts: list[Any] = []  # FullPosterior or Bare
         for c, covariance in enumerate(covariances):
             rows, sites = at.of(c)
             self.active.append(rows)
@@ -127,13 +127,13 @@ class ActivePosterior:
         self.places = [local.of(c)[0] for c in range(len(covariances))]
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but the covariances that `restored` needs."""
+        """Everything that `restored` needs except the covariances."""
         at = self.at
         return {"rows": at.rows, "latents": at.latents, "tau": at.sites.tau, "nu": at.sites.nu}
 
     @classmethod
     def restored(cls, K: np.ndarray, n: int, n_latents: int, state: Mapping[str, Any]) -> ActivePosterior:
-        """The posterior that a `state` was taken of; K (u, u), or (C, u, u), are covariances among its `rows` of n."""
+        """Posterior from its `state`; K (u, u), or (C, u, u), holds the covariances among its `rows` of n."""
         at = ActiveSites(state["rows"], state["latents"], Sites(state["tau"], state["nu"]))
         rows = at.union
         place = np.zeros(n, int)
@@ -155,12 +155,11 @@ class ActivePosterior:
 
     @property
     def divergence(self) -> float:
-        """KL(q ‖ prior): given the active rows, all others are as under the prior."""
+        """KL(q ‖ prior). Only the active rows contribute: given them, q is the prior."""
         return 0.5 * sum(p.log_det + p.trace_ratio + float(p.alpha @ p.mean) - len(p.alpha) for p in self.parts)
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (m, C) at points with cross covariances Ks (u, m) or (C, u, m), prior variances kd (m,) or
-        (C, m)."""
+        """Means and variances (m, C) at new points; Ks (u, m) or (C, u, m), prior variances kd (m,) or (C, m)."""
         C, m = self.n_latents, Ks.shape[-1]
         Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m))
         moments = [p.predict(Ks[c][at], kd[c]) for c, (p, at) in enumerate(zip(self.parts, self.places, strict=True))]
@@ -168,7 +167,7 @@ class ActivePosterior:
 
 
 class Bare:
-    """The posterior of a function without sites, which is its prior."""
+    """The posterior of a function without sites, equal to its prior."""
 
     sites = Sites.zeros(0)
     mean = var = alpha = np.zeros(0)
@@ -181,12 +180,12 @@ class Bare:
         return np.zeros(len(kd)), np.array(kd)
 
 
-# derivatives of the evidence with the sites held ----------------------------------------------------------------------
+# derivatives of the evidence with fixed sites -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of m rows as the active rows of one function see them."""
+    """Quantities of m rows relative to the active rows of one function."""
 
     K: np.ndarray  # (d, m) cross covariances
     stubs: np.ndarray  # (d, m) M transposed
@@ -195,7 +194,7 @@ class Block:
 
 
 def block(part: Any, covariance: Columns, active: np.ndarray, rows: np.ndarray, prior_var: np.ndarray) -> Block:
-    """A block of rows without sites, from the posterior of the active ones."""
+    """Block of rows without sites, from the posterior of the active rows."""
     K = cross(covariance, active, rows)
     if not np.any(part.sites.tau) or not len(rows):
         return Block(K, np.zeros_like(K), K.T @ part.alpha, prior_var.copy())
@@ -206,15 +205,15 @@ def block(part: Any, covariance: Columns, active: np.ndarray, rows: np.ndarray, 
 
 
 class EvidenceGradient:
-    """d/dK of log_partition + Σ_i g_i(mean_i, var_i) for one function, its sites held. [SLH] (14)
+    """d/dK of log_partition + Σ_i g_i(mean_i, var_i) for one function, with fixed sites. [SLH] (14)
 
     The g_i are given by their derivatives: `slope` in the mean, `growth` in the variance. With R = (K_I + Π⁻¹)⁻¹,
     v = K_I⁻¹ mean_I and E_j = R K_Ij of a row j that has no site,
 
         d mean_j = v·dK_Ij - E_jᵀ dK_I v        d var_j = dk_jj - 2 E_j·dK_Ij + E_jᵀ dK_I E_j
 
-    and for an active row the same with U_i = (I - R K_I) e_i: d mean_i = U_iᵀ dK_I v, d var_i = U_iᵀ dK_I U_i. Sites that
-    move instead move the marginals by V_Ij = Π⁻¹ E_j: `in_tau` and `in_nu` are the derivatives of Σ g_i.
+    and for an active row the same with U_i = (I - R K_I) e_i: d mean_i = U_iᵀ dK_I v, d var_i = U_iᵀ dK_I U_i. A change of
+    the sites changes the marginals through V_Ij = Π⁻¹ E_j: `in_tau` and `in_nu` are the derivatives of Σ g_i in the sites.
     """
 
     def __init__(self, part: Any, slope: np.ndarray, growth: np.ndarray):
@@ -235,16 +234,16 @@ class EvidenceGradient:
 
     @property
     def in_nu(self) -> np.ndarray:
-        """(d,)"""
+        """(d,) derivative of Σ g_i in ν of the sites."""
         return self._in_mean
 
     @property
     def in_tau(self) -> np.ndarray:
-        """(d,)"""
+        """(d,) derivative of Σ g_i in τ of the sites."""
         return -self._part.mean * self._in_mean - self._in_var
 
     def add(self, seen: Block, slope: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take in rows without sites; their derivatives in K_Ij (d, m) and k_jj (m,) come back."""
+        """Add rows without sites and return their derivatives in K_Ij (d, m) and k_jj (m,)."""
         v = self._part.alpha
         if self._silent:
             return v[:, None] * slope, growth
@@ -253,7 +252,7 @@ class EvidenceGradient:
         E *= system.root[:, None]
         summed = E @ slope
         squares = _scaled_square(E, growth)
-        tau = np.where(self._tau > 0, self._tau, np.inf)  # a site without precision is moved by nothing
+        tau = np.where(self._tau > 0, self._tau, np.inf)  # a site of zero precision contributes nothing
         self._in_mean += summed / tau
         self._in_var += np.diagonal(squares) / tau**2
         self.gram += squares - _symmetric(summed, v)
@@ -270,7 +269,7 @@ def _unseen(part: FullPosterior) -> np.ndarray:
     U = mirror_lower(system.factor.inverse_lower())
     U *= system.root[:, None]
     U /= np.where(tau > 0, system.root, 1.0)
-    silent = tau == 0  # their columns are e_i - R K_i
+    silent = tau == 0  # the columns of these sites are e_i - R K_i
     if np.any(silent):
         U[:, silent] = -system.root[:, None] * system.factor.solve(system.root[:, None] * part.K[:, silent])
         U[silent, silent] += 1.0

@@ -1,7 +1,7 @@
-"""Covariances that are never all there at once: a diagonal, and columns when they are asked for.
+"""Covariances that are never stored as a whole: a diagonal, and columns on demand.
 
-Whatever has `diag` (n,), `columns(indices, rows=None)` (n or len(rows), k) and a length will do. `take(rows)`, the
-covariances among some rows only, may be offered for speed.
+Any object with `diag` (n,), `columns(indices, rows=None)` (n or len(rows), k) and a length works. A method `take(rows)`, the
+covariances among some rows only, is optional and speeds things up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Columns(Protocol):
-    """What a sparse engine asks of a covariance of n rows."""
+    """Interface of a covariance of n rows that sparse engines use."""
 
     @property
     def diag(self) -> np.ndarray:
@@ -25,7 +25,7 @@ class Columns(Protocol):
 
 
 class MatrixColumns:
-    """Columns of a matrix that is there already."""
+    """Columns of a given matrix."""
 
     def __init__(self, K: np.ndarray, rows: np.ndarray | None = None):
         self._K = K
@@ -47,7 +47,7 @@ class MatrixColumns:
 
 
 class Restricted:
-    """Some rows of covariances that have no `take` of their own."""
+    """Some rows of covariances that have no `take` method."""
 
     def __init__(self, whole: Columns, rows: np.ndarray):
         self._whole, self._rows = whole, rows
@@ -68,12 +68,12 @@ class Restricted:
 
 
 def take(covariance: Any, rows: np.ndarray) -> Columns:
-    """The covariances among some rows."""
+    """Covariances among `rows`."""
     return covariance.take(rows) if hasattr(covariance, "take") else Restricted(covariance, rows)
 
 
 def cross(covariance: Columns, active: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """(d, m) covariances of active rows with others, in the order of columns that LAPACK wants."""
+    """(d, m) covariances of active rows with other rows, in the column order that LAPACK needs."""
     if not len(active) or not len(rows):
         return np.zeros((len(active), len(rows)))
     return np.ascontiguousarray(covariance.columns(active, rows=rows)).T
@@ -86,7 +86,7 @@ def gram(covariance: Columns, active: np.ndarray) -> np.ndarray:
 
 
 class MatrixGradient:
-    """Collects a derivative in all covariances as a symmetric matrix: what a small problem can be checked with."""
+    """Accumulates a derivative in all covariances as a symmetric matrix. For checks on small problems."""
 
     def __init__(self, n: int):
         self.total = np.zeros((n, n))

@@ -1,8 +1,8 @@
 """One latent function per class, coupled at each datum by sites of precision Π_i = diag(π_i) - π_i π_iᵀ/(1ᵀπ_i).
 
-With D_c = diag(π of class c), A_c = I + √D_c K_c √D_c, B_c = √D_c A_c⁻¹ √D_c and P = Σ_c B_c the posterior precision's
-missing piece is M = B - B R P⁻¹ Rᵀ B, so C + 1 factorisations of n × n do what one of nC × nC would. The product
-K_c B_c = D_c^-½ (I - A_c⁻¹) D_c^½ =: H_c comes without a matrix product. With L Lᵀ = P the marginals need L⁻¹ H_cᵀ, and the
+With D_c = diag(π of class c), A_c = I + √D_c K_c √D_c, B_c = √D_c A_c⁻¹ √D_c and P = Σ_c B_c, the matrix
+M = Π (I + KΠ)⁻¹ equals B - B R P⁻¹ Rᵀ B. So C + 1 factorisations of n × n replace one of nC × nC. The product
+K_c B_c = D_c^-½ (I - A_c⁻¹) D_c^½ =: H_c needs no matrix product. With L Lᵀ = P the marginals need L⁻¹ H_cᵀ, and the
 gradient L⁻¹ B_c = (L⁻¹ - L⁻¹ H_cᵀ) D_c.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, appendix B.
@@ -22,23 +22,23 @@ from .full import factor_of_B
 from .sites import Sites
 
 EPS = np.finfo(float).eps
-# π is raised to this over the prior variance, or over one if that is smaller: contrasts have noise of variance one beside
-# their prior. A site so weak cannot be seen, but one can divide by it.
+# Lower bound of π times the prior variance (or times one, if that is larger: contrasts have noise of variance one besides
+# their prior). A site this weak has no visible effect, and the bound avoids division by zero.
 WEAKEST = 1e-10
-STRONG = 1e-3  # the same product above which variances are read off A⁻¹
-PRECISE = 3e-12  # eps × condition of A up to which predictions need no refinement: they are good to 1e-6 then
-PREDICTION_REFINEMENTS = 2  # otherwise
-OF_PRIOR = ("others", "_own", "_others", "prior_var")  # what contrasts of the same prior and labels have in common
+STRONG = 1e-3  # value of the same product above which variances are computed from A⁻¹
+PRECISE = 3e-12  # largest eps × condition of A at which predictions need no refinement: they are accurate to 1e-6 then
+PREDICTION_REFINEMENTS = 2  # number of refinement steps above PRECISE
+OF_PRIOR = ("others", "_own", "_others", "prior_var")  # shared by all contrasts of the same prior and labels
 
 
 def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n, C - 1) all classes but the own one, in order."""
+    """(n, C - 1) all classes other than y, in order."""
     rest = np.arange(n_classes - 1)
     return rest + (rest >= y[:, None])
 
 
 class CoupledSystem:
-    """The linear algebra of one set of π (n, C) under K (n, n), shared by all classes, or (C, n, n)."""
+    """The linear algebra for one π (n, C) under K (n, n), shared by all classes, or (C, n, n)."""
 
     def __init__(self, K: np.ndarray, pi: np.ndarray):
         n, C = pi.shape
@@ -60,16 +60,16 @@ class CoupledSystem:
 
     @cached_property
     def rounding(self) -> float:
-        """How far rounding of K moves marginals, in standard deviations: eps × condition of A, where it may matter.
+        """Effect of rounding of K on the marginals, in standard deviations: eps × condition of A, where it can matter.
 
-        As for one latent function (`FullPosterior.rounding`): where K has full rank A⁻¹ is small, and so is its error.
+        As for one latent function (`FullPosterior.rounding`): if K has full rank, A⁻¹ is small, and so is its error.
         """
         most = 8 * EPS * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
         kept = [np.max(np.diagonal(inverse)) for inverse in self.inverse]
         return float(np.max(np.where(most < 1e-9, most, most * kept)))
 
     def _add_B(self, c: int, out: np.ndarray, times: float = 1.0) -> None:
-        """`times` B_c added to the lower triangle of `out`."""
+        """Add `times` B_c to the lower triangle of `out`."""
         root, inverse = self.root[:, c], self.inverse[c]
         for i, j in row_blocks(len(out)):
             block = inverse[i:j, :j] * root[:j]
@@ -83,7 +83,7 @@ class CoupledSystem:
 
     def times_K(self, X: np.ndarray) -> np.ndarray:
         """K_c x_c for X (n, C)."""
-        if self.shared:  # Kᵀ = K, in LAPACK's order
+        if self.shared:  # Kᵀ = K gives LAPACK's order
             return dsymm(1.0, self.K[0].T, np.asfortranarray(X))
         return np.array([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])]).T
 
@@ -112,9 +112,10 @@ class CoupledSystem:
         return refined(nu, self._alpha, check)
 
     def largest_move(self, nu: np.ndarray) -> float:
-        """Largest √(ν_iᵀ S_i ν_i), S_i the covariance that datum i would have if there were no others: at least V's.
+        """Largest √(ν_iᵀ S_i ν_i), where S_i is the covariance that datum i would have without the other data.
 
-        How far a change of ν moves the datum that it belongs to, in standard deviations, at most.
+        S_i is an upper bound of the marginal covariance. So this bounds how far a change of ν moves its datum, in standard
+        deviations.
         """
         alone = self.prior_var / (1 + self.pi * self.prior_var)  # S = E + E π πᵀ E / (1ᵀπ - πᵀE π), E = diag(alone)
         coupled = np.sum(self.pi * alone * nu, axis=1) ** 2 / np.sum(self.pi / (1 + self.pi * self.prior_var), axis=1)
@@ -123,9 +124,9 @@ class CoupledSystem:
     def _alpha(self, nu):
         """(I + ΠK)⁻¹ ν in a form whose error grows with the condition of A, not with its square.
 
-        Π = D - D R (1ᵀπ)⁻¹ RᵀD. With g = (I + DK)⁻¹ν it is g - B R P⁻¹ Rᵀ(g - ν), where K no longer appears: in
-        ν - M K ν the large directions of K would meet the rounding of P⁻¹, which is as large as K. As for one latent
-        function, g is √D A⁻¹ ν/√D where πK is large, and ν - √D A⁻¹ √D K ν where it is small.
+        Π = D - D R (1ᵀπ)⁻¹ RᵀD. With g = (I + DK)⁻¹ν the result is g - B R P⁻¹ Rᵀ(g - ν), which does not contain K. In
+        the form ν - M K ν the large directions of K would multiply the rounding error of P⁻¹, which is as large as K. As for
+        one latent function, g is √D A⁻¹ ν/√D where πK is large, and ν - √D A⁻¹ √D K ν where it is small.
         """
         strong = self.pi * self.prior_var > 1
         weak = np.where(strong, 0.0, nu)
@@ -135,7 +136,7 @@ class CoupledSystem:
 
     @cached_property
     def _white(self) -> list[np.ndarray]:
-        """Transposes of L⁻¹ H_cᵀ, (n, n) each: as large as all of `inverse`, so `forget` them in time."""
+        """Transposes of L⁻¹ H_cᵀ, (n, n) each. They take as much memory as `inverse`; `forget` frees it."""
         halves = [self._H(c) for c in range(self.pi.shape[1])]
         for half in halves:
             self.P.whiten_rows(half)
@@ -151,7 +152,7 @@ class CoupledSystem:
         return out
 
     def forget(self) -> None:
-        """Let go of what can be had again."""
+        """Free the arrays that can be recomputed."""
         self.__dict__.pop("_white", None)
 
     @cached_property
@@ -167,10 +168,10 @@ class CoupledSystem:
         return out
 
     def _own_var(self, c: int) -> np.ndarray:
-        """(n,) variances of class c if the others had no say: diag(K - K B K)."""
+        """(n,) variances of class c without the coupling: diag(K - K B K)."""
         pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
         var = (1 - np.diagonal(inverse)) / pi
-        weak = pi * prior <= STRONG  # where that cancels: diag(K - H K), in blocks of rows
+        weak = pi * prior <= STRONG  # where that form cancels: diag(K - H K), in blocks of rows
         for i, j in row_blocks(len(pi)):
             some = i + np.flatnonzero(weak[i:j])
             if len(some):
@@ -197,13 +198,13 @@ class CoupledSystem:
         return out
 
     def _precise(self, c: int) -> bool:
-        """Whether A⁻¹ of class c has more digits than predictions show."""
+        """Whether A⁻¹ of class c is accurate enough for predictions without refinement."""
         return bool(EPS * (1 + np.max(self.pi[:, c] * self.prior_var[:, c])) < PRECISE)
 
     def _refined(self, c: int, K: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Improve Y = A⁻¹ K, rows (m, n), in place; diag(K A⁻¹ Kᵀ) comes back.
+        """Improve Y = A⁻¹ K, rows (m, n), in place and return diag(K A⁻¹ Kᵀ).
 
-        That is max over y of 2 kᵀy - yᵀA y = (k + residual)ᵀy: of second order in the error of y.
+        The diagonal is the maximum over y of 2 kᵀy - yᵀA y = (k + residual)ᵀy, so its error is of second order in that of y.
         """
         root, prior = self.root[:, c], self.K[c]
         missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
@@ -213,12 +214,12 @@ class CoupledSystem:
         return np.einsum("mn,mn->m", K + missing, Y)
 
     def gradient(self, alpha: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, the blocks of each class: their sum (n, n), or (C, n, n)."""
+        """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, block by class: summed (n, n) if K is shared, else (C, n, n)."""
         n, C = self.pi.shape
         out = np.zeros((1 if self.shared else C, n, n))
         parts = [slice(0, C)] if self.shared else [slice(c, c + 1) for c in range(C)]
         white, inverse_root = self._white, np.ascontiguousarray(self.P.inverse_root().T)
-        self.forget()  # it will be overwritten
+        self.forget()  # its memory is overwritten below
         for G, part in zip(out, parts, strict=True):
             for c in range(C)[part]:
                 self._add_B(c, G, -0.5)
@@ -245,12 +246,12 @@ class CoupledPosterior:
         self.alpha, self.mean = moments or self.system.solve(nu)  # (n, C) each
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K that `restored` needs."""
+        """Everything that `restored` needs except K."""
         return {"pi": self.pi, "nu": self.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: np.ndarray, state: Mapping[str, Any]) -> CoupledPosterior:
-        """The posterior that a `state` was taken of."""
+        """Posterior from its `state`."""
         return cls(K, state["pi"], state["nu"], moments=(state["alpha"], state["mean"]))
 
     @property
@@ -267,7 +268,7 @@ class CoupledPosterior:
         return Sites(self.pi, self.nu)
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site taken out."""
+        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
         pi = self.pi
         Pi = pi[:, :, None] * (np.eye(pi.shape[1]) - (pi / self.system.total[:, None])[:, None, :])
         left = np.eye(pi.shape[1]) - self.cov @ Pi
@@ -292,7 +293,7 @@ class CoupledPosterior:
 
     @property
     def rounding(self) -> float:
-        """How far rounding moves marginals, in standard deviations."""
+        """Effect of rounding on the marginals, in standard deviations."""
         return self.system.rounding
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -308,29 +309,30 @@ class CoupledPosterior:
 
 
 class ContrastPosterior:
-    """Scalar sites on g_ij = f_i^y - f_i^j + u_i, j ≠ y_i, u_i ~ N(0, 1): what multinomial probit is made of.
+    """Scalar sites on the contrasts g_ij = f_i^y - f_i^j + u_i, j ≠ y_i, u_i ~ N(0, 1), for multinomial probit.
 
-    As a posterior of the n (C - 1) contrasts it offers all that `FullPosterior` does, so rules and loop of the binary
-    engines apply; with u integrated out it is a `CoupledPosterior` with π = (τ, and 1 for the own class). [RJV] (12)-(16)
+    As a posterior of the n (C - 1) contrasts it has the interface of `FullPosterior`, so the rules and the loop of the
+    binary engines apply. With u integrated out it is a `CoupledPosterior` with π = (τ, and 1 for the own class).
+    [RJV] (12)-(16)
     """
 
-    others: np.ndarray  # (n, C - 1) all classes but the own one, in order
+    others: np.ndarray  # (n, C - 1) all classes other than y, in order
 
     def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, sites: Sites, system=None, moments=None, known=None):
         self.K, self.y, self.n_classes, self.sites = K, y, n_classes, sites
-        self.__dict__.update(known or {"others": other_classes(y, n_classes)})  # what an earlier one knew and holds here too
+        self.__dict__.update(known or {"others": other_classes(y, n_classes)})  # reused from an earlier posterior
         self._system = system or (CoupledSystem(K, self._pi()) if np.any(sites.tau) else None)
         self.alpha: np.ndarray
         self.mean: np.ndarray
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K, labels and their number that `restored` needs."""
+        """Everything that `restored` needs except K, the labels and the number of classes."""
         return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: np.ndarray, y: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> ContrastPosterior:
-        """The posterior that a `state` was taken of."""
+        """Posterior from its `state`."""
         return cls(K, y, n_classes, Sites(state["tau"], state["nu"]), moments=(state["alpha"], state["mean"]))
 
     # between contrasts (n (C - 1),) and classes (n, C) --------------------------------------------------------------
@@ -340,22 +342,22 @@ class ContrastPosterior:
 
     @cached_property
     def _own(self) -> np.ndarray:
-        """(n, 1) where the own class of each datum stands in a flat (n, C)."""
+        """(n, 1) position of each datum's own class in a flat (n, C) array."""
         return (np.arange(len(self.y)) * self.n_classes + self.y)[:, None]
 
     @cached_property
     def _others(self) -> np.ndarray:
-        """(n, C - 1) where the others stand."""
+        """(n, C - 1) positions of the other classes."""
         return np.arange(len(self.y))[:, None] * self.n_classes + self.others
 
     def _pi(self):
-        """[RJV] (12)"""
+        """π (n, C). [RJV] (12)"""
         pi = np.ones((len(self.y), self.n_classes))
         pi.ravel()[self._others] = self._table(self.sites.tau)
         return pi
 
     def _to_classes(self, x):
-        """B x: the own class gets the sum, the others what they lose."""
+        """B x: the own class gets the sum of its contrasts, each other class the negative of its contrast."""
         x = self._table(x)
         out = np.empty((len(self.y), self.n_classes))
         out.ravel()[self._others] = -x
@@ -366,16 +368,16 @@ class ContrastPosterior:
         """Bᵀ f, (n, C - 1)."""
         return f.take(self._own) - f.take(self._others)
 
-    # what the loop asks for -----------------------------------------------------------------------------------------
+    # interface of the loop ------------------------------------------------------------------------------------------
 
     def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
-        """The same prior with other sites."""
+        """The same prior with new sites."""
         if self._system is not None:
             self._system.forget()
         return ContrastPosterior(self.K, self.y, self.n_classes, sites, moments=moments, known=self._known(OF_PRIOR))
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> ContrastPosterior:
-        """The same τ, with `mean` = (prior covariance) `alpha` added to the mean: no new factorisation."""
+        """The same τ, with `mean` = (prior covariance) `alpha` added to the mean. Needs no new factorisation."""
         tau = self.sites.tau
         sites, moments = Sites(tau, self.sites.nu + alpha + tau * mean), (self.alpha + alpha, self.mean + mean)
         known = self._known((*OF_PRIOR, "var"))
@@ -385,11 +387,11 @@ class ContrastPosterior:
         return {name: self.__dict__[name] for name in names if name in self.__dict__}
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) of the contrasts that belong to ν under the current τ."""
+        """(α, mean) of the contrasts for ν under the current τ."""
         tau, table = self._table(self.sites.tau), self._table(nu)
         if self._system is None:
             return nu, self._prior_times(nu)
-        # u integrated out: ν of the latent values is B(ν - τ a), a = 1ᵀν/(1ᵀπ). [RJV] (15)
+        # with u integrated out, ν of the latent values is B(ν - τ a), a = 1ᵀν/(1ᵀπ). [RJV] (15)
         a = table.sum(1) / (1 + tau.sum(1))
         _, f = self._system.solve(self._to_classes((table - tau * a[:, None]).ravel()))
         d = self._to_contrasts(f)
@@ -449,14 +451,14 @@ class ContrastPosterior:
 
     @property
     def rounding(self) -> float:
-        """How far rounding moves marginals, in standard deviations: eps × condition of A."""
+        """Effect of rounding on the marginals, in standard deviations: eps × condition of A."""
         return 8 * EPS * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.y))
 
     # in terms of the classes ----------------------------------------------------------------------------------------
 
     @cached_property
     def latent(self) -> CoupledPosterior:
-        """The posterior of the latent functions, the u integrated out."""
+        """The posterior of the latent functions, with u integrated out."""
         tau, nu = self._table(self.sites.tau), self._table(self.sites.nu)
         a = nu.sum(1) / (1 + tau.sum(1))
         return CoupledPosterior(self.K, self._pi(), self._to_classes((nu - tau * a[:, None]).ravel()), self._system)

@@ -1,12 +1,12 @@
-"""One latent function per class, coupled at each datum by sites of any precision W_i (C × C) that ignore what all share.
+"""One latent function per class, coupled at each datum by sites of any precision W_i (C × C) with W_i 1 = 0.
 
-Under softmax only differences of a datum's latent values matter, W_i 1 = 0, so W_i = R_i R_iᵀ with R_i (C, C - 1), and all
-comes from B = I + RᵀKR of size n (C - 1), R block diagonal: K is never inverted, nor W. The classes may be correlated: K is
-(n, n) for all classes alike, (C, n, n), or Separable, and either way a sum of products
+Under softmax only differences of a datum's latent values matter, so W_i 1 = 0 and W_i = R_i R_iᵀ with R_i (C, C - 1).
+Everything is computed from B = I + RᵀKR of size n (C - 1), with R block diagonal. Neither K nor W is inverted. The classes
+may be correlated: K is (n, n), shared by all classes, (C, n, n), or Separable. In each case it is a sum of products
 
     K = Σ_r K_r ⊗ F_r F_rᵀ        K_r (n, n), F_r (C, q)
 
-Rows and columns of B go class by class, data within: entry (a n + i, b n + j).
+Rows and columns of B are ordered by class, then by datum: entry (a n + i, b n + j).
 
 [C] Chai 2012, appendix E.2.1.
 """
@@ -26,7 +26,7 @@ from .full import factor_of_B
 from .sites import Sites
 
 EPS = np.finfo(float).eps
-WEAK = 1e-9  # W times prior variance below which marginal covariances are not read off B⁻¹
+WEAK = 1e-9  # W times prior variance below which marginal covariances are not computed from B⁻¹
 
 Covariance = np.ndarray | Separable
 
@@ -36,8 +36,8 @@ def class_factor(classes: np.ndarray) -> np.ndarray:
     value, vector = np.linalg.eigh(classes)
     if value[0] < -1e-10 * max(value[-1], 0.0) or not value[-1] > 0:
         raise NotPositiveDefinite(
-            f"the covariance between the classes has eigenvalues from {value[0]:.3g} to {value[-1]:.3g}: "
-            "it may be singular, but not negative or zero"
+            f"the covariance matrix of the classes has eigenvalues from {value[0]:.3g} to {value[-1]:.3g}: "
+            "it may be singular, but must be positive semidefinite and not zero"
         )
     return vector * np.sqrt(np.maximum(value, 0.0))
 
@@ -69,7 +69,7 @@ class _BlockFactor(Factor):
 
 
 class DenseSystem:
-    """The linear algebra of one set of roots R (n, C, C - 1) under K."""
+    """The linear algebra for one set of roots R (n, C, C - 1) under K."""
 
     def __init__(self, K: Covariance, root: np.ndarray):
         self.root = root
@@ -86,7 +86,7 @@ class DenseSystem:
 
     @cached_property
     def rounding(self) -> float:
-        """How far rounding moves marginals, in standard deviations: eps × condition of B."""
+        """Effect of rounding on the marginals, in standard deviations: eps × condition of B."""
         strength = np.einsum("ica,ica->i", self.root, self.prior_cov @ self.root)  # tr(W K) at each datum
         return 8 * EPS * (1 + len(self.root) * float(np.max(strength)))
 
@@ -117,7 +117,7 @@ class DenseSystem:
 
     @cached_property
     def contrast_cov(self) -> np.ndarray:
-        """(n, C, C) the same of the latent values less their mean: (I - B⁻¹)/W."""
+        """(n, C, C) posterior covariances of the latent values minus their mean over classes: (I - B⁻¹)/W."""
         C = self.root.shape[1]
         H = contrasts(C)
         inner = H.T @ self.root  # R = H E
@@ -125,7 +125,7 @@ class DenseSystem:
         # 1/|E⁻¹|² is about the smallest eigenvalue of W
         weak = np.einsum("icc->i", self.prior_cov) < WEAK * np.einsum("iab,iab->i", back, back)
         D = np.swapaxes(back, 1, 2) @ self.explained @ back
-        if weak.any():  # the quotient would lose all digits
+        if weak.any():  # the quotient would lose all significant digits
             rows = np.flatnonzero(weak)
             D[rows] = H.T @ self.covariances([k[:, rows] for k, _ in self.products], self.prior_cov[rows]) @ H
         cov = H @ D @ H.T
@@ -154,13 +154,13 @@ class DenseSystem:
         return refined(nu, lambda x: x - self.apply_M(self.times_K(x)), check)
 
     def split(self, K: Any, rank: int) -> list[np.ndarray]:
-        """The K_r of cross covariances, of `rank` 2, or of variances, of rank 1."""
+        """The K_r of cross covariances (`rank` 2) or of variances (`rank` 1)."""
         if isinstance(K, Separable):
             return [K.inputs]
         return [K] * len(self.products) if K.ndim == rank else list(K)
 
     def covariances(self, cross: list[np.ndarray], prior: np.ndarray) -> np.ndarray:
-        """(m, C, C) at points with covariances `cross` (n, m) with the data, for each K_r, and `prior` (m, C, C)."""
+        """(m, C, C) posterior covariances at points with cross covariances (n, m) for each K_r, and `prior` (m, C, C)."""
         halves = []  # L⁻¹RᵀK for each column of the F_r
         for k, load in zip(cross, self.loads, strict=True):
             columns = ((load[:, :, p, None] * k).reshape(-1, k.shape[1]) for p in range(load.shape[2]))
@@ -201,16 +201,16 @@ class DenseCoupledPosterior:
         return cls(K, system.root, alpha, system, mean)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K that `restored` needs."""
+        """Everything that `restored` needs except K."""
         return {"root": self.root, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: Covariance, state: Mapping[str, Any]) -> DenseCoupledPosterior:
-        """The posterior that a `state` was taken of."""
+        """Posterior from its `state`."""
         return cls(K, state["root"], state["alpha"], mean=state["mean"])
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> DenseCoupledPosterior:
-        """The same precisions, with `mean` = K `alpha` added to the mean: no new factorisation."""
+        """The same precisions, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
         return DenseCoupledPosterior(self.K, self.root, self.alpha + alpha, self.system, self.mean + mean)
 
     @property
@@ -253,7 +253,7 @@ class DenseCoupledPosterior:
 
     @property
     def rounding(self) -> float:
-        """How far rounding moves marginals, in standard deviations."""
+        """Effect of rounding on the marginals, in standard deviations."""
         return self.system.rounding
 
     @property
@@ -263,7 +263,7 @@ class DenseCoupledPosterior:
 
     @property
     def contrast_cov(self) -> np.ndarray:
-        """(n, C, C) marginal covariances of each datum's latent values less their mean; cheaper than `cov`."""
+        """(n, C, C) marginal covariances of each datum's latent values minus their mean over classes; cheaper than `cov`."""
         return self.system.contrast_cov
 
     @property
@@ -272,20 +272,20 @@ class DenseCoupledPosterior:
         return np.diagonal(self.cov, axis1=1, axis2=2)
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site taken out."""
+        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
         left = np.eye(self.alpha.shape[1]) - self.cov @ self.precision
         mean = self.mean - np.einsum("icd,id->ic", self.cov, self.sites.nu)
         return np.linalg.solve(left, mean[:, :, None])[:, :, 0], _symmetric(np.linalg.solve(left, self.cov))
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) at new points; Ks and kd of the structure of K, n × m and m."""
+        """Mean (m, C) and covariance (m, C, C) at new points; Ks (n × m) and kd (m) have the structure of K."""
         loadings = [F for _, F in self.system.products]
         cross, variances = self.system.split(Ks, 2), self.system.split(kd, 1)
         mean = sum(k.T @ (self.alpha @ F) @ F.T for k, F in zip(cross, loadings, strict=True))
         return mean, self.system.covariances(cross, _diagonal_blocks(zip(variances, loadings, strict=True)))
 
     def gradient(self) -> Any:
-        """½(α αᵀ - W(I + KW)⁻¹) contracted to what K is made of: (n, n), (C, n, n) or Separable."""
+        """½(α αᵀ - W(I + KW)⁻¹) contracted to the structure of K: (n, n), (C, n, n) or Separable."""
         inverse = self.system.inverse()
         out = [self._in_inputs(r, inverse) for r in range(len(self.system.products))]
         if isinstance(self.K, Separable):
@@ -317,7 +317,7 @@ class DenseCoupledPosterior:
 
 
 def _inverses(E):
-    """Those that do not exist are very large."""
+    """Batched inverse. Singular matrices give 1e100 · I."""
     try:
         return np.linalg.inv(E)
     except np.linalg.LinAlgError:
@@ -328,7 +328,7 @@ def _inverses(E):
 
 
 def precision_root(W: np.ndarray) -> np.ndarray:
-    """R (n, C, C - 1) with R Rᵀ = W, for psd W (n, C, C) with W 1 = 0."""
+    """R (n, C, C - 1) with R Rᵀ = W, for positive semidefinite W (n, C, C) with W 1 = 0."""
     H = contrasts(W.shape[1])
     value, vector = np.linalg.eigh(H.T @ W @ H)
     return H @ (vector * np.sqrt(np.maximum(value, 0.0))[:, None, :])

@@ -1,6 +1,6 @@
-"""Exact prior N(0, K), Gaussian posterior with mean Kα and *diagonal* covariance: the factorial method's.
+"""Exact prior N(0, K), Gaussian posterior with mean Kα and *diagonal* covariance (factorial variational method).
 
-No diagonal site precision gives such a posterior, so this structure keeps a factor of K itself.
+No diagonal site precision gives such a posterior, so this structure stores a factor of K.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..numerics import Factor, mirror_lower
 
 
 class FactorialPosterior:
-    """q(f) = N(f | K α, Dg(var)); `factor` is that of K."""
+    """q(f) = N(f | K α, Dg(var)); `factor` is the Cholesky factor of K."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class FactorialPosterior:
         self.K, self._factor = K, factor
         self.alpha, self.mean, self.var = alpha, mean, var  # each (n,)
         self._conditional_var = conditional_var  # (n,) 1/[K⁻¹]_ii, the prior's leave-one-out variance
-        self._response = response  # (n,) how far mean_i moves for a unit of α_i, all other factors following
+        self._response = response  # (n,) change of mean_i per unit of α_i, with all other factors re-optimised
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K and its factor that `restored` needs."""
+        """Everything that `restored` needs except K and its factor."""
         return {"alpha": self.alpha, "mean": self.mean, "var": self.var, "response": self._response}
 
     @classmethod
     def restored(cls, K: np.ndarray, factor: Factor, state: Mapping[str, Any]) -> FactorialPosterior:
-        """The posterior that a `state` was taken of."""
+        """Posterior from its `state`."""
         parts = {name: state[name] for name in ("alpha", "mean", "var", "response")}
         return cls(K, factor, conditional_var=1 / factor.diag_inverse(), **parts)
 
@@ -47,7 +47,7 @@ class FactorialPosterior:
         """The posterior of the latent values."""
         return self
 
-    sites = None  # its covariance is diagonal, which no prior × scalar sites is
+    sites = None  # prior × scalar sites never has a diagonal covariance
 
     @property
     def log_det(self) -> float:
@@ -60,14 +60,14 @@ class FactorialPosterior:
         return float(np.sum(self.var / self._conditional_var))
 
     def conditional(self) -> tuple[np.ndarray, np.ndarray]:
-        """The Gaussian that datum i tilts: the prior's of f_i given all others at their means. [NR] (15)"""
+        """The Gaussian that the likelihood of datum i tilts: the prior of f_i given all others at their means. [NR] (15)"""
         return self.mean - self._conditional_var * self.alpha, self._conditional_var
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each f_i as predicted from the other data.
 
-        The means of the others follow when datum i goes, to first order; `conditional` leaves them where i has put them,
-        and takes them for known. Their variances stay.
+        The means of the other data are corrected, to first order, for the removal of datum i; their variances are not. In
+        contrast, `conditional` leaves these means as they are and treats them as known.
         """
         P = self.prior_precision()
         np.fill_diagonal(P, 0.0)
@@ -76,7 +76,7 @@ class FactorialPosterior:
         return self.mean - self._response * self.alpha, var
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """[NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""
+        """Latent mean and variance (m,). [NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""
         white = self._factor.whiten(Ks)
         weights = self._factor.unwhiten(white)  # K⁻¹ Ks
         var = kd - np.einsum("ij,ij->j", white, white) + np.einsum("ij,i,ij->j", weights, self.var, weights)

@@ -1,11 +1,11 @@
 """Exact prior N(0, K) times scalar sites.
 
-Everything comes from B = I + √τ K √τ, whose eigenvalues are at least one; K is never inverted. With b = diag(B⁻¹):
+Everything is computed from B = I + √τ K √τ, whose eigenvalues are at least one. K is never inverted. With b = diag(B⁻¹):
 
     var_i = (1 - b_i)/τ_i      cavity variance = var_i / b_i      tr(V K⁻¹) = Σ b_i      log|V K⁻¹| = -log|B|
 
-so one factorisation and one triangular inverse give all that a sweep of any engine asks for. The mean for other ν
-(same τ) costs matrix-vector products only: `shifted`.
+so one factorisation and one triangular inverse give everything that a sweep of any engine needs. The mean for another ν
+(with the same τ) costs only matrix-vector products: see `shifted`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ..numerics import (
 from .sites import Sites
 
 EPS = np.finfo(float).eps
-NEGLIGIBLE = 1e-3  # rounding of B's eigenvalues that cannot be why a factorisation fails
-SAFE = 1e8  # entries of K whose rounding is negligible among ten thousand rows, if no site precision is much above one
-SMALLER = "scale the kernel's variance down, or standardise the inputs"  # what to do where K is too large
+NEGLIGIBLE = 1e-3  # rounding of B's eigenvalues that is too small to make a factorisation fail
+SAFE = 1e8  # entries of K with negligible rounding for ten thousand rows, if no site precision is much above one
+SMALLER = "scale the kernel's variance down, or standardise the inputs"  # advice if K is too large
 TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
 
 
 class FullPosterior:
     """q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)."""
 
-    def __init__(self, K: np.ndarray, sites: Sites, system=None, moments=None):  # the last two: see `shifted`
+    def __init__(self, K: np.ndarray, sites: Sites, system=None, moments=None):  # `system` and `moments`: see `shifted`
         if system is None:
             system = _IndefiniteSystem(K, sites.tau) if np.any(sites.tau < 0) else _PositiveSystem(K, sites.tau)
         self.K, self.sites, self._system = K, sites, system
@@ -52,26 +52,26 @@ class FullPosterior:
         return cls(K, Sites.zeros(len(K)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K that `restored` needs: the sites, and the moments to the last bit."""
+        """Everything that `restored` needs except K: the sites and the moments."""
         return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: np.ndarray, state: Mapping[str, Any]) -> FullPosterior:
-        """The posterior that a `state` was taken of: one factorisation."""
+        """Posterior from its `state`. Needs one factorisation."""
         return cls(K, Sites(state["tau"], state["nu"]), moments=(state["alpha"], state["mean"]))
 
     def renewed(self, sites: Sites, moments=None) -> FullPosterior:
-        """The same prior with other sites; `moments` are (α, mean), where they are known."""
+        """The same prior with new sites; `moments` are (α, mean), if known."""
         return FullPosterior(self.K, sites, moments=moments)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
-        """The same τ, with `mean` = K `alpha` added to the mean: no new factorisation."""
+        """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
         sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
         return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
 
     @property
     def latent(self) -> FullPosterior:
-        """The posterior of the latent values: sites are on these."""
+        """The posterior of the latent values, which carry the sites: this object."""
         return self
 
     @property
@@ -96,11 +96,11 @@ class FullPosterior:
 
     @property
     def rounding(self) -> float:
-        """How far rounding of K moves marginals, in standard deviations: eps × condition of B, where it may matter.
+        """Effect of rounding of K on the marginals, in standard deviations: eps × condition of B, where it can matter.
 
-        Large for K of low rank and large scale only: where K has full rank, B⁻¹ is small and so is its error.
+        Large only for K of low rank and large scale: if K has full rank, B⁻¹ is small and so is its error.
         """
-        most = 8 * rounding_of_B(self.K, self.sites.tau)  # sweeps stall at up to 5 times the rounding itself, as measured
+        most = 8 * rounding_of_B(self.K, self.sites.tau)  # in measurements sweeps stall at up to 5 times the rounding
         return most if most < 1e-9 else most * float(np.max(self._system.kept))
 
     @property
@@ -109,32 +109,32 @@ class FullPosterior:
         return 0.5 * float(self.sites.nu @ self.mean) - 0.5 * self.log_det
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each f_i with its own site taken out. [NR] (12)"""
+        """Mean and variance of each f_i with its own site removed. [NR] (12)"""
         var = self._system.cavity_var
         return self.mean - var * self.alpha, var
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) that belong to ν under the current τ: V ν = K α."""
+        """(α, mean) for ν under the current τ: V ν = K α."""
 
         def check(alpha):
             mean = symmetric_product(self.K, alpha)
             return nu - alpha - self.sites.tau * mean, mean
 
-        # under priors of very large scale the first answer loses digits that refinement restores
+        # under priors of very large scale the first solution loses digits, which refinement restores
         return refined(nu, self._system.alpha, check)
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
         var = kd - self._system.explained(Ks)
-        # rounding can push the variance of a point that coincides with data below zero, never by more than this
+        # rounding can push the variance of a point that coincides with data below zero, by at most this amount
         return Ks.T @ self.alpha, np.maximum(var, 1e-14 * kd)
 
     def covariance(self) -> np.ndarray:
-        """(n, n) posterior covariance V; only for those who need all of it."""
+        """(n, n) posterior covariance V."""
         return self._system.covariance()
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the pairs given: a new symmetric (n, n) array."""
+        """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the given pairs: a new symmetric (n, n) array."""
         G = self._system.residual_precision()  # lower triangle, negated and halved below
         products = [(self.alpha, self.alpha), *pairs, *((w, u) for u, w in pairs)]
         for i, j in row_blocks(len(G)):
@@ -163,8 +163,8 @@ class _PositiveSystem:
         return self.root * self.factor.solve(self.root * x) if self.factor else np.zeros_like(x)
 
     def alpha(self, nu):
-        # (I + TK)⁻¹ ν is ν - √τ B⁻¹ √τ K ν, which cancels where τK is large, and √τ B⁻¹ ν/√τ, which needs τ > 0:
-        # each datum's ν takes the form that suits it, in one solve
+        # (I + TK)⁻¹ ν is ν - √τ B⁻¹ √τ K ν, which cancels where τK is large, or √τ B⁻¹ ν/√τ, which needs τ > 0:
+        # each datum uses the form that is accurate for it, in one solve
         if self.factor is None or not np.any(nu):
             return nu.copy()
         strong = self.tau * np.diagonal(self.K) > 1
@@ -174,7 +174,7 @@ class _PositiveSystem:
 
     @cached_property
     def kept(self):
-        """b = diag(B⁻¹) = 1 - τ var, at most one but for rounding."""
+        """b = diag(B⁻¹) = 1 - τ var, at most one up to rounding."""
         if self.factor is None:
             return np.ones(len(self.tau))
         return self._part(self.factor.diag_inverse(), 1.0)
@@ -190,7 +190,7 @@ class _PositiveSystem:
         return var
 
     def _part(self, part, whole):
-        """`part`, where rounding puts it above the whole the whole; by more than rounding only if K is no covariance."""
+        """Clip `part` to `whole`, but raise if it is larger by more than rounding: then K is not a covariance matrix."""
         if np.any(part - whole > 10 * len(self.K) * rounding_of_B(self.K, self.tau) * whole):
             raise NotPositiveDefinite(
                 "K is not positive semidefinite: a posterior variance is negative. Is the kernel valid for these inputs?"
@@ -222,9 +222,9 @@ class _PositiveSystem:
 
 
 class _IndefiniteSystem:
-    """(K, τ) with some τ < 0, as sites of likelihoods that are not log-concave have: V = L (I + LᵀTL)⁻¹ Lᵀ, K = L Lᵀ."""
+    """(K, τ) with some τ < 0, for likelihoods that are not log-concave: V = L (I + LᵀTL)⁻¹ Lᵀ, K = L Lᵀ."""
 
-    JITTER = 1e-10  # relative to the mean prior variance; V is off by no more than that
+    JITTER = 1e-10  # relative to the mean prior variance; bounds the error of V
 
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau = K, tau
@@ -234,8 +234,8 @@ class _IndefiniteSystem:
             factor = Factor(np.ascontiguousarray(np.eye(n) + L.T @ (tau[:, None] * L)), "the posterior precision")
         except NotPositiveDefinite as error:
             raise NotPositiveDefinite(
-                "negative site precisions outweigh the prior: no proper posterior. "
-                "Labels and prior contradict each other too sharply: allow more label noise (raise epsilon)."
+                "negative site precisions outweigh the prior, so there is no proper posterior. "
+                "Labels and prior contradict each other too strongly: allow more label noise (raise epsilon)."
             ) from error
         self.half = factor.whiten(np.asfortranarray(L.T))  # V = halfᵀ half
         self.log_det = factor.log_det
@@ -262,17 +262,18 @@ class _IndefiniteSystem:
 
 
 def rounding_of_B(K: np.ndarray, tau: np.ndarray) -> float:
-    """Of its largest entry."""
+    """Rounding error of the largest entry of B."""
     return EPS * float(np.max(1 + np.abs(tau) * np.diagonal(K)))
 
 
 def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> Any:
-    """Cholesky factor of B = I + √τ K √τ, or of another sum of the identity and a matrix made from K.
+    """Cholesky factor of B = I + √τ K √τ, or of the identity plus another matrix made from K.
 
-    No eigenvalue of B is below one. So there are two reasons why this may fail: K is no covariance matrix, or rounding of K
-    outweighs the identity. The error says which. `K` (..., n, n) is for that message; its entries are finite.
+    All eigenvalues of B are at least one. So the factorisation fails for one of two reasons: K is not a covariance matrix,
+    or the rounding of K is larger than the identity. The error says which. `K` (..., n, n) is used for the message; its
+    entries must be finite.
     """
-    rounding = len(B) * EPS * float(np.max(np.diagonal(B), initial=0.0))  # NaN where B overflows
+    rounding = len(B) * EPS * float(np.max(np.diagonal(B), initial=0.0))  # NaN if B overflows
     try:
         return kind(B, what)
     except NotPositiveDefinite as error:
@@ -282,9 +283,9 @@ def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> 
 
 
 def too_large(K: np.ndarray, what: str = "K") -> str:
-    """The message for K (..., n, n) whose rounding is larger than what the data say."""
+    """Error message for K (..., n, n) whose rounding exceeds the information in the data."""
     largest = float(np.max(np.diagonal(K, axis1=-2, axis2=-1)))
     return (
-        f"{what} has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}, and its rank is too low to "
-        f"bear that (entries up to {SAFE:.0e} are safe): {SMALLER}."
+        f"{what} has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}; its rank is too low to "
+        f"tolerate that (entries up to {SAFE:.0e} are safe): {SMALLER}."
     )

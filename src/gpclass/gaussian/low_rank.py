@@ -1,16 +1,16 @@
-"""Latent functions known through M inducing variables each, independent between functions: low-rank prior × sites.
+"""Low-rank prior × sites: independent latent functions, each with M inducing variables.
 
     f_i = g_i + e_i,   g_i = w_iᵀ u = φ_iᵀ v,   u = L v,   L Lᵀ = K_uu,   φ_i = L⁻¹ k_i,   e_i ~ N(0, k_ii - φ_iᵀ φ_i)
 
-A datum speaks of u through the scalar g_i only: its site is exp(-½ τ_i g_i² + ν_i g_i), of rank one. With Φ the rows φ_i
-the posterior is q(v) = N(μ, A⁻¹), A = I + Φᵀ T Φ, μ = A⁻¹ Φᵀ ν. What changes with hyperparameters is kept as natural
-parameters of u, P = Σ τ_i w_i w_iᵀ and h = Σ ν_i w_i: what was learned of u stays learned when the prior moves.
+A datum depends on u only through the scalar g_i, so its site exp(-½ τ_i g_i² + ν_i g_i) has rank one. With Φ the rows φ_i
+the posterior is q(v) = N(μ, A⁻¹), A = I + Φᵀ T Φ, μ = A⁻¹ Φᵀ ν. Between changes of hyperparameters the sites are stored as
+natural parameters of u, P = Σ τ_i w_i w_iᵀ and h = Σ ν_i w_i, which do not depend on the prior.
 
-Each inducing variable carries noise of `jitter` times its variance, so that K_uu has a factor whatever the inputs: two
-equal inducing inputs are one, no obstacle.
+Each inducing variable has noise of `jitter` times its variance, so K_uu always has a Cholesky factor. Two equal inducing
+inputs then act as one.
 
-Arrays carry the latent functions on the first axis, (C, …); those of covariances may be (1, …), shared by all. Latent
-functions that share a covariance are a group, and what is asked of a group is one matrix product, however many there are.
+The first axis of arrays is that of the latent functions, (C, …); arrays of covariances may be (1, …), shared by all. Latent
+functions that share a covariance form a group. Each operation on a group is one matrix product.
 
 [VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
 """
@@ -28,28 +28,28 @@ from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
 from ..numerics import NotPositiveDefinite
 
-ROUNDING = 1e-15  # of a pivot, relative to the variance that it is left of: smaller ones are noise
-LEAST = 1e-12  # residual variance, relative to the prior's, that rounding cannot tell from none
+ROUNDING = 1e-15  # smallest pivot, relative to the variance before elimination; smaller ones are rounding
+LEAST = 1e-12  # residual variance, relative to the prior variance, that is zero up to rounding
 
 
 @dataclass(frozen=True)
 class LowRankMatrices:
-    """Prior covariances, shared by all latent functions or with a leading axis of them."""
+    """Prior covariances, shared by all latent functions or with a leading axis of latent functions."""
 
     K_uu: np.ndarray  # (M, M) or (C, M, M) of the inducing variables
     K_fu: np.ndarray  # (n, M) or (C, n, M) of data and inducing variables
     k_diag: np.ndarray  # (n,) or (C, n) prior variances of the data
 
     def checked(self, n: int, n_latents: int) -> LowRankMatrices:
-        """The same as float arrays with an axis of latent functions, (1, …) or (C, …), after a look at all."""
+        """Checked copy with float arrays that have an axis of latent functions, (1, …) or (C, …)."""
         K_uu, K_fu, k_diag = (np.asarray(part, float) for part in (self.K_uu, self.K_fu, self.k_diag))
         parts = [part[None] if part.ndim == rank else part for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1))]
         names = ("K_uu", "K_fu", "k_diag")
         for part, name, rank in zip(parts, names, (3, 3, 2), strict=True):
             if part.ndim != rank or len(part) not in (1, n_latents):
                 raise ValueError(
-                    f"{name} must have {rank - 1} axes, or one of {n_latents} latent functions before them, but has shape "
-                    f"{part.shape}"
+                    f"{name} must have {rank - 1} axes, optionally preceded by an axis of {n_latents} latent functions, "
+                    f"but has shape {part.shape}"
                 )
             if not np.isfinite(part.sum()):
                 raise ValueError(f"{name} contains NaN or infinite entries (or its sum overflows)")
@@ -77,17 +77,17 @@ class LowRankGradient:
 
 @dataclass(frozen=True)
 class Rows:
-    """Some data as the inducing variables see them."""
+    """Features of some data relative to the inducing variables."""
 
     phi: np.ndarray  # (1 or C, m, M) L⁻¹ k_i
-    residual: np.ndarray  # (m, C) variances that no inducing variable tells
+    residual: np.ndarray  # (m, C) variances given the inducing variables
 
     def some(self, rows: slice) -> Rows:
         return Rows(self.phi[:, rows], self.residual[rows])
 
 
 class LowRankPrior:
-    """N(0, K_uu) of the inducing variables, one factor for all latent functions or one each."""
+    """N(0, K_uu) of the inducing variables, with one factor for all latent functions or one for each."""
 
     def __init__(self, K_uu: np.ndarray, n_latents: int, jitter: float):
         K_uu = np.asarray(K_uu, float)
@@ -98,30 +98,30 @@ class LowRankPrior:
 
     @property
     def n_groups(self) -> int:
-        """Factors: 1, or one for each latent function."""
+        """Number of factors: 1, or one for each latent function."""
         return len(self.L)
 
     def grouped(self, parts: np.ndarray) -> np.ndarray:
-        """(C, …) as (groups, latent functions of each, …)."""
+        """(C, …) as (groups, latent functions per group, …)."""
         return parts.reshape(self.n_groups, -1, *parts.shape[1:])
 
     def rows(self, K_fu: np.ndarray, k_diag: np.ndarray) -> Rows:
-        """From K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
+        """Rows from K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
         phi = stacked([times_triangle(part, L, transposed=True) for part, L in zip(K_fu, self.L_inv, strict=True)])
         known = np.einsum("cij,cij->ci", phi, phi)
         left = np.maximum(k_diag - known, LEAST * k_diag)
         return Rows(phi, np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T))
 
     def whitened(self, P: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters (C, M, M), (C, M) of u as those of v."""
+        """Natural parameters of v from those of u, (C, M, M) and (C, M)."""
         return self._congruent(P, h, self.L)
 
     def coloured(self, S: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters of v as those of u."""
+        """Natural parameters of u from those of v."""
         return self._congruent(S, pull, self.L_inv)
 
     def _congruent(self, P, h, triangles, transposed=False):
-        """Lᵀ P L and Lᵀ h, or with Lᵀ for L. P is symmetric: the transpose of P L is Lᵀ P."""
+        """Lᵀ P L and Lᵀ h, or with Lᵀ in place of L. P is symmetric, so the transpose of P L is Lᵀ P."""
         out = np.empty(P.shape)
         for group, of, L in zip(self.grouped(out), self.grouped(P), triangles, strict=True):
             half = times_triangle(of.reshape(-1, self.M), L, transposed).reshape(of.shape)
@@ -131,7 +131,7 @@ class LowRankPrior:
         return out, np.concatenate([times_triangle(of, L, transposed) for of, L in pulls])
 
     def carried(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Moments (C, M), (C, M, M) of v as those of u."""
+        """Moments of u from those of v, (C, M) and (C, M, M)."""
         return self._congruent(cov, mean, self.L, transposed=True)[::-1]
 
     def weights(self, rows: Rows) -> np.ndarray:
@@ -150,7 +150,7 @@ def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.nda
 
 
 class LowRankPosterior:
-    """q(v) = N(μ, A⁻¹), A = I + S, for natural parameters S (C, M, M), `pull` (C, M) of the sites."""
+    """q(v) = N(μ, A⁻¹), A = I + S, with natural parameters S (C, M, M) and `pull` (C, M) of the sites."""
 
     def __init__(self, prior: LowRankPrior, S: np.ndarray, pull: np.ndarray):
         self.prior, self.S, self.pull = prior, S, pull
@@ -160,12 +160,12 @@ class LowRankPosterior:
         self.mu = np.einsum("cij,cj->ci", self.A_inv, pull)  # (C, M)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but the prior that `restored` needs."""
+        """Everything that `restored` needs except the prior."""
         return {"S": self.S, "pull": self.pull}
 
     @classmethod
     def restored(cls, prior: LowRankPrior, state: Mapping[str, Any]) -> LowRankPosterior:
-        """The posterior that a `state` was taken of."""
+        """Posterior from its `state`."""
         return cls(prior, state["S"], state["pull"])
 
     @cached_property
@@ -182,7 +182,7 @@ class LowRankPosterior:
         return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
 
     def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
-        """(C, M) means and (C, M, M) covariances of u."""
+        """Means (C, M) and covariances (C, M, M) of u."""
         return self.prior.carried(self.mu, self.A_inv)
 
     def divergence(self) -> float:
@@ -191,37 +191,40 @@ class LowRankPosterior:
         return 0.5 * float(trace + np.sum(self.mu**2) - self.mu.size + np.sum(self.log_det))
 
     def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) means and variances of f."""
+        """Means and variances of f, (m, C) each."""
         at = self.marginals(rows)
         return at.mean, at.var + rows.residual
 
 
 @dataclass(frozen=True)
 class Marginals:
-    """Of g_i, what the inducing variables tell of f_i."""
+    """Marginals of g_i, the part of f_i that depends on the inducing variables."""
 
     rows: Rows
-    mu: np.ndarray  # (C, M) of the posterior that they come from
-    psi: np.ndarray  # (groups, m, latent functions of each, M) φ_iᵀ A⁻¹
+    mu: np.ndarray  # (C, M) mean of the posterior that the marginals come from
+    psi: np.ndarray  # (groups, m, latent functions per group, M) φ_iᵀ A⁻¹
     mean: np.ndarray  # (m, C)
     var: np.ndarray  # (m, C)
 
 
 class GradientSum:
-    """Derivatives of log ∫ N(u | 0, K_uu) exp(sites) du + Σ_i log Z_i in the prior's matrices, sites held, block by block.
+    """Derivatives of log ∫ N(u | 0, K_uu) exp(sites) du + Σ_i log Z_i in the prior matrices, sites fixed, block by block.
 
-    log Z_i depends on a = w_iᵀ m and b = k_ii - k_iᵀ w_i + w_iᵀ V w_i, with m, V of a cavity that is held. The same sum
-    serves Σ_i E[log p(y_i | f_i)] - KL(q(u) ‖ p(u)) with q(u) held. [VC] (5.19), (5.22), (B.52)
+    log Z_i depends on a = w_iᵀ m and b = k_ii - k_iᵀ w_i + w_iᵀ V w_i, with m, V of a fixed cavity. The same sum also gives
+    the derivatives of Σ_i E[log p(y_i | f_i)] - KL(q(u) ‖ p(u)) with fixed q(u). [VC] (5.19), (5.22), (B.52)
     """
 
     def __init__(self, prior: LowRankPrior, inner: np.ndarray | None = None):
         self.prior = prior
-        # (1 or C, M, M) what rows bring to the derivative in K_uu, in terms of v
+        # (1 or C, M, M) contribution of the rows to the derivative in K_uu, in terms of v
         self.inner = np.zeros((prior.n_groups, prior.M, prior.M)) if inner is None else inner
 
     def add(self, at: Marginals, slope: np.ndarray, spread: np.ndarray, excess: np.ndarray, share: float = 1.0):
-        """Takes in rows: `slope` is d log Z/da, `excess` d log Z/db, and `spread` what multiplies V w_i in d log Z/dw_i, V
-        of the posterior that `at` comes from; (m, C) each. Gives their derivatives in K_fu and k_diag."""
+        """Add rows and return their derivatives in K_fu and k_diag.
+
+        `slope` is d log Z/da, `excess` is d log Z/db, and `spread` is the factor of V w_i in d log Z/dw_i, with V of the
+        posterior that `at` comes from; (m, C) each.
+        """
         groups = self.prior.n_groups
         fu, parts = [], zip(*(np.split(share * part, groups, axis=1) for part in (slope, spread, excess)), strict=True)
         for g, (p, r, e) in enumerate(parts):
@@ -235,19 +238,19 @@ class GradientSum:
         return stacked(fu), share * (excess.T if groups > 1 else excess.sum(1)[None])
 
     def uu(self, q: LowRankPosterior) -> np.ndarray:
-        """(1 or C, M, M) the derivative in K_uu, of the posterior's own term and of all rows taken in."""
+        """(1 or C, M, M) derivative in K_uu of the posterior's own term and of all added rows."""
         mu, A_inv = self.prior.grouped(q.mu), self.prior.grouped(q.A_inv)
         own = np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - mu.shape[1] * np.eye(self.prior.M)
         inner = self.inner + 0.5 * own
         inner = 0.5 * (inner + np.swapaxes(inner, 1, 2))
         halves = [np.ascontiguousarray(times_triangle(part, L).T) for part, L in zip(inner, self.prior.L_inv, strict=True)]
         uu = np.stack([times_triangle(half, L) for half, L in zip(halves, self.prior.L_inv, strict=True)])
-        return uu + self.prior.jitter * np.einsum("cii->ci", uu)[:, :, None] * np.eye(self.prior.M)  # noise is a part of it
+        return uu + self.prior.jitter * np.einsum("cii->ci", uu)[:, :, None] * np.eye(self.prior.M)  # of the jittered K_uu
 
 
 # matrices -------------------------------------------------------------------------------------------------------------
-# products of C-ordered arrays by SciPy's BLAS, which sees their transposes; see numerics.linalg. Products by NumPy's beside
-# them would wake a second set of threads, and the two would wait for each other
+# products of C-ordered arrays by SciPy's BLAS, which sees their transposes; see numerics.linalg. NumPy's BLAS would start a
+# second thread pool, and the two pools would wait for each other
 
 
 def times(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -268,7 +271,7 @@ def times_triangle(X: np.ndarray, L: np.ndarray, transposed: bool = False) -> np
 
 
 def stacked(parts: list[np.ndarray]) -> np.ndarray:
-    """`np.stack` without a copy of a single one."""
+    """`np.stack` without a copy if there is only one part."""
     return parts[0][None] if len(parts) == 1 else np.stack(parts)
 
 
@@ -280,7 +283,7 @@ def _lower_factor(K, jitter):
     if info != 0 or not np.all(pivots > ROUNDING * np.diagonal(K)):
         raise NotPositiveDefinite(
             f"the covariance of {len(K)} inducing variables is not positive definite with noise of {jitter:g} times their "
-            "variances. Are several of them at one place? Raise jitter, or take fewer."
+            "variances. Do several of them coincide? Raise jitter, or use fewer."
         )
     return upper.T
 
@@ -293,10 +296,10 @@ def _inverse_plus_identity(S):
     log_det = 2.0 * float(np.sum(np.log(np.maximum(np.diagonal(upper), 0.0)))) if info == 0 else np.nan
     if not np.isfinite(log_det):
         raise NotPositiveDefinite(
-            "the posterior of the inducing variables is not a distribution: sites of negative precision outweigh the prior"
+            "the posterior of the inducing variables is not proper: sites of negative precision outweigh the prior"
         )
     inverse, _ = dpotri(upper, lower=0, overwrite_c=1)
-    inverse = inverse + inverse.T  # zeros stand below its diagonal
+    inverse = inverse + inverse.T  # the entries below its diagonal are zero
     inverse.flat[:: len(S) + 1] *= 0.5
     return inverse, log_det
 

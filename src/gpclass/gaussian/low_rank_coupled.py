@@ -1,13 +1,13 @@
-"""One latent function per class, known through inducing variables: the latent values z of chosen (input, class) pairs.
+"""One latent function per class, with inducing variables: the latent values z of chosen (input, class) pairs.
 
     q(f) = ∫ p(f | z) q(z) dz,    z = L u,   L Lᵀ = K_uu,    q(u) = N(a, A),   A = (I + M)⁻¹
 
-With Φ = K_fu L⁻ᵀ the marginals of datum i are N(Φ_i a, D_i + Φ_i A Φ_iᵀ), where D_i = K_ii - Φ_i Φ_iᵀ is what no inducing
-variable tells. Sites of precision W_i (C × C) at the data give M = Φᵀ W Φ. All work is linear in n.
+With Φ = K_fu L⁻ᵀ the marginals of datum i are N(Φ_i a, D_i + Φ_i A Φ_iᵀ), where D_i = K_ii - Φ_i Φ_iᵀ is the covariance
+given the inducing variables. Sites of precision W_i (C × C) at the data give M = Φᵀ W Φ. All costs are linear in n.
 
-Each z carries noise of variance `jitter` times its own ([C] remark 13), so that K_uu has a factor whatever the set: two
-equal inputs or a singular covariance between classes are no obstacle, and what is a lower bound without the noise is one
-with it. Classes that are independent a priori do not see each other's variables: Φ is kept class by class.
+Each z has noise of variance `jitter` times its own ([C] remark 13), so K_uu always has a Cholesky factor, also with two
+equal inputs or a singular covariance between classes. A lower bound without the noise remains a lower bound with it. A
+class does not depend on the inducing variables of classes that are independent of it a priori: Φ is stored class by class.
 
 [C] Chai 2012, sections 4 and 6, appendices C.4 and E.2.2.
 """
@@ -29,25 +29,25 @@ from ..numerics.separable import Separable, inputs_of
 from .dense_coupled import Covariance, class_factor
 from .full import factor_of_B
 
-LEAST = 1e-13  # part of a variable's variance that must not be known from the others
+LEAST = 1e-13  # smallest conditional variance of a variable given the others, relative to its variance
 
 
 @dataclass(frozen=True)
 class InducingCovariance:
-    """Prior covariances of t inducing inputs and n data, and which (input, class) pairs are the inducing variables.
+    """Prior covariances of t inducing inputs and n data, and the (input, class) pairs that are the inducing variables.
 
-    Each of `uu`, `fu` and `diag` is an array shared by all classes, one with a leading axis of classes, or Separable.
+    Each of `uu`, `fu` and `diag` is an array shared by all classes, an array with a leading axis of classes, or Separable.
     """
 
     uu: Covariance  # (t, t) among the inducing inputs
     fu: Covariance  # (n, t) of data and inducing inputs
     diag: Covariance  # (n,) prior variances of the data
-    inputs: np.ndarray  # (s,) which of the t inputs a variable is at
-    classes: np.ndarray  # (s,) which class's function it is a value of
+    inputs: np.ndarray  # (s,) index of each variable's input among the t inputs
+    classes: np.ndarray  # (s,) class of each variable
 
     @classmethod
     def of_all_classes(cls, uu: Covariance, fu: Covariance, diag: Covariance, n_classes: int) -> InducingCovariance:
-        """All classes' values at each of the inducing inputs."""
+        """Inducing variables of all classes at each of the inducing inputs."""
         t = np.shape(inputs_of(uu))[-1]
         return cls(uu, fu, diag, np.repeat(np.arange(t), n_classes), np.tile(np.arange(n_classes), t))
 
@@ -56,9 +56,9 @@ class InducingCovariance:
         return len(self.inputs)
 
     def checked(self, n: int, n_classes: int) -> InducingCovariance:
-        """The same as arrays of floats, after a look at all."""
+        """Checked copy with float arrays."""
         if not type(self.uu) is type(self.fu) is type(self.diag) and Separable in map(type, (self.uu, self.fu, self.diag)):
-            raise TypeError("uu, fu and diag must be of one kind: arrays, or Separable all three")
+            raise TypeError("uu, fu and diag must be of the same kind: all arrays, or all Separable")
         uu, fu, diag = (_as_floats(part, n_classes, rank, name) for part, rank, name in self._parts())
         t = inputs_of(uu).shape[-1]
         for part, shape, name in ((uu, (t, t), "uu"), (fu, (n, t), "fu"), (diag, (n,), "diag")):
@@ -68,17 +68,17 @@ class InducingCovariance:
         inputs, classes = (np.asarray(part, int) for part in (self.inputs, self.classes))
         s = len(inputs)
         if inputs.ndim != 1 or classes.shape != (s,) or not s:
-            raise ValueError("inputs and classes must be as long as each other, an entry for each inducing variable")
+            raise ValueError("inputs and classes must have the same length, one entry for each inducing variable")
         if s > n * n_classes:
             raise ValueError(
-                f"{s} inducing variables are more than the {n} × {n_classes} latent values that they stand for: take fewer"
+                f"{s} inducing variables are more than the {n} × {n_classes} latent values that they approximate: use fewer"
             )
         if inputs.min() < 0 or inputs.max() >= t or classes.min() < 0 or classes.max() >= n_classes:
-            raise ValueError(f"inducing variables must be at inputs 0 … {t - 1} and of classes 0 … {n_classes - 1}")
+            raise ValueError(f"inducing variables must have inputs in 0 … {t - 1} and classes in 0 … {n_classes - 1}")
         pairs, counts = np.unique(np.column_stack([inputs, classes]), axis=0, return_counts=True)
         if len(pairs) < s:
             twice = tuple(pairs[np.argmax(counts)].tolist())
-            raise ValueError(f"the inducing variable (input, class) = {twice} is there {counts.max()} times: once will do")
+            raise ValueError(f"inducing variable (input, class) = {twice} occurs {counts.max()} times; it must be unique")
         return InducingCovariance(uu, fu, diag, inputs, classes)
 
     def _parts(self):
@@ -98,7 +98,7 @@ def _as_floats(part, n_classes, rank, name):
     inputs = np.asarray(inputs_of(part), float)
     own = inputs.ndim == rank + 1 and len(inputs) == n_classes and not isinstance(part, Separable)
     if inputs.ndim != rank and not own:
-        wanted = f"{rank} axes, or one of {n_classes} classes before them"
+        wanted = f"{rank} axes, optionally preceded by an axis of {n_classes} classes"
         raise ValueError(f"{name} must have {wanted}, but has shape {inputs.shape}")
     if not np.isfinite(inputs.sum()):
         raise ValueError(f"{name} contains NaN or infinite entries (or its sum overflows)")
@@ -107,12 +107,12 @@ def _as_floats(part, n_classes, rank, name):
     classes = np.asarray(part.classes, float)
     if classes.shape != (n_classes, n_classes) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
         raise ValueError(f"the covariances between classes must be a symmetric ({n_classes}, {n_classes}) matrix")
-    class_factor(classes)  # raises if it is no covariance
+    class_factor(classes)  # raises if it is not a covariance matrix
     return Separable(inputs, classes)
 
 
 class _Group:
-    """Classes that are correlated with each other, and the inducing variables of these classes."""
+    """Classes that are correlated with each other, and their inducing variables."""
 
     def __init__(self, classes: np.ndarray, variables: np.ndarray, gram: np.ndarray, jitter: float):
         self.classes, self.variables = classes, variables
@@ -121,8 +121,8 @@ class _Group:
         self.L, info = dpotrf(gram.T, lower=1, overwrite_a=1) if len(variables) else (gram, 0)
         if info or np.any(np.diagonal(self.L) ** 2 < LEAST * variances):
             raise NotPositiveDefinite(
-                f"the covariance of {len(variables)} inducing variables is singular, with noise of {jitter:g} times their "
-                "variances: some of them tell what the others tell. Raise jitter, or leave some out."
+                f"the covariance of {len(variables)} inducing variables is singular, even with noise of {jitter:g} times "
+                "their variances: some of them are determined by the others. Raise jitter, or remove some."
             )
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
@@ -135,7 +135,7 @@ class _Group:
 
 
 class InducingPrior:
-    """N(0, K) of inducing variables and data in whitened coordinates: Φ, D, and products with them."""
+    """N(0, K) of inducing variables and data in whitened coordinates: Φ, D and products with them."""
 
     def __init__(self, K: InducingCovariance, n_classes: int, jitter: float = 0.0):
         self.K, self.n_classes, self.jitter = K, n_classes, jitter
@@ -145,13 +145,13 @@ class InducingPrior:
         for g in range(group.max() + 1):
             variables = np.flatnonzero(group[K.classes] == g)
             self.groups.append(_Group(np.flatnonzero(group == g), variables, self._gram_of(variables), jitter))
-        self.group_of = [self.groups[g] for g in group]  # of each class
+        self.group_of = [self.groups[g] for g in group]  # the group of each class
         self.features = self.whitened(K.fu)
         self.prior_cov = self.variances(K.diag)
         self.residual = self.prior_cov - self._known()
 
     def __len__(self) -> int:
-        """Inducing variables."""
+        """Number of inducing variables."""
         return self.K.n_variables
 
     @property
@@ -160,18 +160,18 @@ class InducingPrior:
 
     @cached_property
     def independent(self) -> bool:
-        """Whether no two classes are correlated a priori."""
+        """Whether all classes are uncorrelated a priori."""
         return len(self.groups) == self.n_classes
 
     @cached_property
     def columns(self) -> list[np.ndarray]:
-        """The variables that each class's values depend on."""
+        """Indices of the variables that each class's values depend on."""
         return [group.variables for group in self.group_of]
 
     # covariances --------------------------------------------------------------------------------------------------
 
     def _gram_of(self, variables):
-        """K_uu of some variables, with their noise."""
+        """K_uu of some variables, including their noise."""
         inputs, classes = self.K.inputs[variables], self.K.classes[variables]
         whole = inputs_of(self.K.uu)
         if whole.ndim == 3:
@@ -179,24 +179,25 @@ class InducingPrior:
         gram = whole[np.ix_(inputs, inputs)] * self.between[np.ix_(classes, classes)]
         gram = 0.5 * (gram + gram.T)
         variances = np.diagonal(gram)
-        noisy = np.where((variances == 0) & (self.jitter > 0), 1.0, variances * (1 + self.jitter))  # nothing but noise
+        # a variable of zero variance becomes pure noise
+        noisy = np.where((variances == 0) & (self.jitter > 0), 1.0, variances * (1 + self.jitter))
         gram[np.diag_indices_from(gram)] = noisy
         return gram
 
     def cross(self, fu: Covariance, c: int) -> np.ndarray:
-        """(m, |columns[c]|) covariances of class c's values at m points, `fu` (m, t), with the variables in `columns[c]`."""
+        """(m, |columns[c]|) covariances of class c's values at m points, `fu` (m, t), with the variables `columns[c]`."""
         variables = self.columns[c]
         whole = inputs_of(fu)
         taken = (whole[c] if whole.ndim == 3 else whole)[:, self.K.inputs[variables]]
         return taken if self.independent and self.between[c, c] == 1 else taken * self.between[c, self.K.classes[variables]]
 
     def whitened(self, fu: Covariance) -> list[np.ndarray]:
-        """Φ at m points: for each class an (m, |columns[c]|) array."""
+        """Φ at m points: an (m, |columns[c]|) array for each class."""
         parts = (self.cross(fu, c) for c in range(self.n_classes))
         return [np.ascontiguousarray(group.whiten(part.T).T) for group, part in zip(self.group_of, parts, strict=True)]
 
     def variances(self, diag: Covariance) -> np.ndarray:
-        """(m, C, C) prior covariances at m points of variances `diag`."""
+        """(m, C, C) prior covariances at m points with variances `diag`."""
         if isinstance(diag, Separable):
             return diag.inputs[:, None, None] * diag.classes
         return np.eye(self.n_classes) * (diag[:, None, None] if diag.ndim == 1 else diag.T[:, :, None])
@@ -238,7 +239,7 @@ class InducingPrior:
                 if left.shape[1] and features[d].shape[1]:
                     block = dgemm(1.0, left.T, (W[:, c, d, None] * features[d]).T, trans_b=1)
                     out[np.ix_(self.columns[c], self.columns[d])] += block
-                    if c != d:  # variables come in any order: either triangle may be the lower one
+                    if c != d:  # variables are in any order: either triangle may be the lower one
                         out[np.ix_(self.columns[d], self.columns[c])] += block.T
 
     def _add_by_root(self, out, root, features):
@@ -266,7 +267,7 @@ def _products(features, columns, a):
 
 
 def _inner(features, group_of=None):
-    """(m, C, C) inner products of rows of each two classes' arrays; zero where they belong to different groups."""
+    """(m, C, C) inner products of the rows of each pair of classes; zero for classes of different groups."""
     C = len(features)
     out = np.zeros((len(features[0]), C, C))
     for c in range(C):
@@ -277,7 +278,7 @@ def _inner(features, group_of=None):
 
 
 class InducingPosterior:
-    """q(u) = N(a, (I + M)⁻¹), and what it says of the data."""
+    """q(u) = N(a, (I + M)⁻¹) and the implied marginals of the data."""
 
     def __init__(self, prior: InducingPrior, a: np.ndarray, M: np.ndarray, like: InducingPosterior | None = None):
         self.prior, self.a, self.M = prior, a, M
@@ -285,7 +286,7 @@ class InducingPosterior:
         self.log_det: float  # log|I + M|
         self.cov: np.ndarray  # (n, C, C)
         self._half: np.ndarray  # R with RᵀR = A, lower triangular
-        if like is not None:  # of the same M
+        if like is not None:  # has the same M
             self._half, self.log_det, self.cov = like._half, like.log_det, like.cov
             return
         factor = factor_of_B(M + np.eye(len(a)), "I + M", prior.prior_cov)
@@ -294,13 +295,13 @@ class InducingPosterior:
         self.cov = prior.residual + self._spread(prior.features)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K_uu that `restored` needs: what q says of the data is kept, their covariances with z are not."""
+        """Everything that `restored` needs except K_uu. Marginals of the data are kept, their covariances with z are not."""
         kept = {"a": self.a, "M": self.M, "mean": self.mean, "cov": self.cov, "residual": self.prior.residual}
         return {**kept, "inputs": self.prior.K.inputs, "classes": self.prior.K.classes}
 
     @classmethod
     def restored(cls, uu: Covariance, n_classes: int, jitter: float, state: Mapping[str, Any]) -> InducingPosterior:
-        """The posterior that a `state` was taken of; it predicts, but has no derivatives in covariances with the data."""
+        """Posterior from its `state`. It predicts, but has no derivatives in covariances with the data."""
         t = inputs_of(uu).shape[-1]
         none: list[Any] = [np.zeros((0, t)), np.zeros(0)]
         if isinstance(uu, Separable):
@@ -316,7 +317,7 @@ class InducingPosterior:
         return InducingPosterior(self.prior, self.a + step, self.M, like=self)
 
     def extended(self, prior: InducingPrior) -> InducingPosterior:
-        """The same posterior of the data with more inducing variables, known only through these. [C] lemma 16"""
+        """The same posterior of the data with more inducing variables, given by their conditional prior. [C] lemma 16"""
         s, more = len(self.a), len(prior) - len(self.a)
         M = np.zeros((s + more, s + more))
         M[:s, :s] = self.M
@@ -343,14 +344,14 @@ class InducingPosterior:
         return dgemv(1.0, self._half, dgemv(1.0, self._half, x), trans=1)
 
     def length(self, step: np.ndarray) -> np.ndarray:
-        """(I + M)^½ step for a step of a: its entries are posterior standard deviations."""
+        """(I + M)^½ step for a step of a: entries are in posterior standard deviations."""
         return dtrtrs(self._half, step, lower=1, trans=1)[0]
 
     def in_units(self, dM: np.ndarray) -> np.ndarray:
         """R dM Rᵀ: a change of M relative to I + M."""
         return dgemm(1.0, dgemm(1.0, self._half, dM), self._half, trans_b=1)
 
-    # as all posteriors --------------------------------------------------------------------------------------------
+    # interface of all posteriors ----------------------------------------------------------------------------------
 
     @property
     def latent(self) -> InducingPosterior:
@@ -373,7 +374,7 @@ class InducingPosterior:
 
     @property
     def inducing_cov(self) -> np.ndarray:
-        """(s, s) their posterior covariance, V of [C]."""
+        """(s, s) posterior covariance of the inducing variables, V of [C]."""
         half = self._coloured(self._half.T)
         return half @ half.T
 
@@ -391,19 +392,19 @@ class InducingPosterior:
 
     @property
     def divergence(self) -> float:
-        """KL(q ‖ prior) of the inducing variables, which is that of all latent values."""
+        """KL(q ‖ prior) of the inducing variables, equal to that of all latent values."""
         return 0.5 * (self.trace_ratio - len(self.a) + float(self.a @ self.a) + self.log_det)
 
     def predict(self, Ks: Covariance, kd: Covariance) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) at new points; Ks (t, m) and kd (m,) of the structure of K_uu."""
+        """Mean (m, C) and covariance (m, C, C) at new points; Ks (t, m) and kd (m,) have the structure of K_uu."""
         features = self.prior.whitened(_transposed(Ks))
         mean = _products(features, self.prior.columns, self.a)
         residual = self.prior.variances(kd) - _inner(features, self.prior.group_of)
         return mean, residual + self._spread(features)
 
     def cavity(self, slope: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) at each datum without its site, of precision W and gradient `slope` here."""
-        told = self.cov - self.prior.residual  # of Φ_i u
+        """Mean (n, C) and covariance (n, C, C) at each datum without its site of precision W and gradient `slope` here."""
+        told = self.cov - self.prior.residual  # covariance of Φ_i u
         nu = slope + np.einsum("icd,id->ic", W, self.mean)
         left = np.eye(self.prior.n_classes) - told @ W
         mean = self.mean - np.einsum("icd,id->ic", told, nu)
@@ -414,10 +415,10 @@ class InducingPosterior:
     # derivatives --------------------------------------------------------------------------------------------------
 
     def gradient(self, slope: np.ndarray, W: np.ndarray, wanted: np.ndarray) -> InducingGradient:
-        """Of Σ_i h_i - KL in the prior covariances, where h_i has slopes `slope` in its mean and -½ W in its covariance.
+        """Derivative of Σ_i h_i - KL in the prior covariances; h_i has slope `slope` in its mean and -½ W in its covariance.
 
-        `wanted` is ΦᵀWΦ. E[z] and its covariance are held, as they may be at the top. [C] C.4, the form before its
-        simplifications, which hold at the top only.
+        `wanted` is ΦᵀWΦ. E[z] and its covariance are fixed, which is exact at the optimum. [C] C.4, in the form before the
+        simplifications that hold only at the optimum.
         """
         prior, gap = self.prior, np.eye(len(self.a)) - self.A  # L⁻ᵀ gap L⁻¹ is T of [C] (66)
         core = 0.5 * (np.outer(self.a, self.a) - gap + wanted) - np.outer(self.a, prior.transposed(slope)) - gap @ wanted
@@ -438,7 +439,7 @@ def _transposed(Ks):
 
 
 class _Sums:
-    """Derivatives in covariances of pairs, summed into the form that these covariances have."""
+    """Derivatives in the covariances of pairs, summed into the structure of these covariances."""
 
     def __init__(self, prior: InducingPrior):
         self.prior, K = prior, prior.K
@@ -479,7 +480,7 @@ class _Sums:
             self.fu[c, rows, inputs] += G.T
             return
         weighted = G * prior.between[c, classes]
-        for d in np.unique(classes):  # an input is at most once among the variables of a class
+        for d in np.unique(classes):  # an input occurs at most once among the variables of a class
             own = classes == d
             self.fu[rows][:, inputs[own]] += weighted[:, own]
             if isinstance(K.fu, Separable):

@@ -1,8 +1,8 @@
-"""The prior N(0, K) in whitened coordinates: f = root z with z ~ N(0, I). What samplers walk in.
+"""The prior N(0, K) in whitened coordinates, f = root z with z ~ N(0, I), as samplers use it.
 
-From the eigenvectors of K: directions in which K is zero to rounding are left out, so no jitter is needed, and the
-posterior precision I + rootᵀ W root is nearly diagonal, which suits samplers that scale each coordinate by itself.
-Where many K follow each other and only continuity in K counts, `Prior.cholesky` is the quicker root.
+The root comes from the eigenvectors of K. Directions in which K is zero up to rounding are dropped, so no jitter is needed.
+The posterior precision I + rootᵀ W root is nearly diagonal, which suits samplers that scale each coordinate separately.
+`Prior.cholesky` is faster; use it for a sequence of K if the root only has to be continuous in K.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ JITTERS = (1e-10, 1e-8, 1e-6)  # tried in turn on the diagonal, relative to its 
 
 
 class Prior:
-    """N(0, K): one K (n, n) for all latent functions, or one each (C, n, n).
+    """N(0, K): one K (n, n) for all latent functions, or one for each (C, n, n).
 
-    Latent values are (C, n, R): C latent functions at n points in R columns (chains, runs). Whitened ones are (C, r, R).
+    Latent values are (C, n, R): C latent functions at n points in R columns (chains, runs). Whitened values are (C, r, R).
     """
 
     def __init__(self, root: np.ndarray, inverse: np.ndarray):
@@ -28,7 +28,7 @@ class Prior:
 
     @classmethod
     def of(cls, K: np.ndarray) -> Prior:
-        """From the eigenvectors of K."""
+        """Prior from the eigenvectors of K."""
         pairs = [_eigen(k) for k in (K if K.ndim == 3 else K[None])]
         rank = max(int(np.sum(value > 0)) for value, _ in pairs)
         roots = [vector[:, :rank] * np.sqrt(value[:rank]) for value, vector in pairs]
@@ -40,7 +40,7 @@ class Prior:
 
     @classmethod
     def cholesky(cls, K: np.ndarray) -> Prior:
-        """From the Cholesky factor of K, with a jitter of `JITTERS` on its diagonal."""
+        """Prior from the Cholesky factor of K, with the smallest sufficient jitter of `JITTERS` on the diagonal."""
         roots, covariances = zip(*(_jittered(k) for k in (K if K.ndim == 3 else K[None])), strict=True)
         return _CholeskyPrior(np.stack(roots), np.stack(covariances))
 
@@ -54,7 +54,7 @@ class Prior:
         return np.matmul(self.root, np.swapaxes(self.root, 1, 2))
 
     def colour(self, Z: np.ndarray) -> np.ndarray:
-        """Latent values (C, n, R) of whitened ones (C, r, R)."""
+        """Latent values (C, n, R) from whitened values (C, r, R)."""
         return np.matmul(self.root, Z)
 
     def whiten(self, F: np.ndarray) -> np.ndarray:
@@ -62,10 +62,10 @@ class Prior:
         return np.matmul(self._inverse, F)
 
     def conditional(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Projection P (C', r, m) and variance v (C', m): given z the latent values at new points are N(Pᵀ z, v)."""
+        """Projection P (C', r, m) and variance v (C', m): given z, the latent values at new points are N(Pᵀ z, v)."""
         P = self.whiten(Ks if Ks.ndim == 3 else Ks[None])
         explained = np.einsum("crm,crm->cm", P, P)
-        return P, np.maximum(kd - explained, 0.0)  # rounding can push a point that coincides with data below zero
+        return P, np.maximum(kd - explained, 0.0)  # rounding can make variances at training points negative
 
 
 class _CholeskyPrior(Prior):
@@ -82,7 +82,7 @@ class _CholeskyPrior(Prior):
 
 
 def _eigen(K):
-    """Eigenvalues, falling, those that are rounding set to zero, and eigenvectors."""
+    """Eigenvalues in decreasing order, with those of rounding size set to zero, and eigenvectors."""
     value, vector = eigh(K)
     value, vector = value[::-1], vector[:, ::-1]
     rounding = len(K) * np.finfo(float).eps * max(value[0], 0.0)
@@ -94,7 +94,7 @@ def _eigen(K):
 
 
 def _jittered(K):
-    """Cholesky factor of K with jitter, and that matrix."""
+    """Cholesky factor of K with jitter, and the jittered matrix."""
     n = len(K)
     for jitter in JITTERS:
         A = np.array(K, order="C")
@@ -103,5 +103,5 @@ def _jittered(K):
         if info == 0:
             return L, A
     raise NotPositiveDefinite(
-        f"K is not positive definite, even with {JITTERS[-1]:g} of its mean variance added to the diagonal"
+        f"K is not positive definite, even with {JITTERS[-1]:g} times its mean variance added to the diagonal"
     )

@@ -29,14 +29,14 @@ def matched_sites(mean: np.ndarray, var: np.ndarray, slope: np.ndarray, curvatur
     """Return the sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
 
     The cavity is N(mean, var); `slope` and `curvature` are the derivatives of the log mass of cavity × likelihood in `mean`.
-    No reciprocal of a precision is taken, so the curvature may be zero.
+    No reciprocal of a precision is used, so the curvature may be zero.
     """
-    left = 1 + var * curvature  # variance of cavity × likelihood divided by that of the cavity
+    left = 1 + var * curvature  # variance of cavity × likelihood divided by the variance of the cavity
     return newton_sites(mean, slope / left, curvature / left)
 
 
 def log_partition_1d(mean: np.ndarray, var: np.ndarray, sites: Sites) -> np.ndarray:
-    """log ∫ N(f | mean, var) exp(-½ τ f² + ν f) df, elementwise; no reciprocal of τ or var."""
+    """Return log ∫ N(f | mean, var) exp(-½ τ f² + ν f) df, elementwise, without a reciprocal of τ or var."""
     tau, nu = sites.tau, sites.nu
     grown = 1 + var * tau
     return -0.5 * np.log(grown) + (nu * mean + 0.5 * var * nu**2 - 0.5 * tau * mean**2) / grown

@@ -1,7 +1,7 @@
 """One latent function per class, independent of each other: C posteriors with scalar sites, stacked class by class.
 
-To the loop it is one posterior of n C latent values whose sites, means and variances are flat, class after class; `latent`
-shows the same by datum, as the coupled structures do.
+For the loop it is one posterior of n C latent values, whose sites, means and variances are flat, class after class. `latent`
+gives them per datum, as the coupled structures do.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .sites import Sites
 class StackedPosterior:
     """q(f) = ∏_c q_c(f_c), each a FullPosterior; K is (n, n), shared by all classes, or (C, n, n).
 
-    `coupling` may say by which π (n, C) a posterior of coupled classes would look like this one: Newton steps of the mean
-    then know that the slopes of the classes depend on each other, without which they crawl.
+    `coupling` optionally gives the π (n, C) of a coupled posterior that approximates this one. Newton steps of the mean then
+    take the dependence between the classes' slopes into account; without it they converge slowly.
     """
 
     def __init__(
@@ -36,16 +36,16 @@ class StackedPosterior:
 
     @classmethod
     def without_sites(cls, K: np.ndarray, n_classes: int, coupling=None) -> StackedPosterior:
-        """The prior."""
+        """The posterior without sites, equal to the prior."""
         return cls(K, [FullPosterior.without_sites(k) for k in _by_class(K, n_classes)], coupling)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All but K that `restored` needs, flat."""
+        """Everything that `restored` needs except K, as flat arrays."""
         return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> StackedPosterior:
-        """The posterior that a `state` was taken of."""
+        """Posterior from its `state`."""
         return cls.without_sites(K, n_classes).renewed(Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"]))
 
     @property
@@ -56,13 +56,13 @@ class StackedPosterior:
         return np.concatenate([getattr(p, name) for p in self.parts])
 
     def table(self, x: np.ndarray) -> np.ndarray:
-        """Flat (C n,) as (n, C)."""
+        """Flat array (C n,) as (n, C)."""
         return x.reshape(self.n_classes, -1).T
 
-    # what the loop asks for -----------------------------------------------------------------------------------------
+    # interface of the loop ------------------------------------------------------------------------------------------
 
     def renewed(self, sites: Sites, moments=None) -> StackedPosterior:
-        """The same prior with other sites."""
+        """The same prior with new sites."""
         C = self.n_classes
         pairs = zip(np.split(sites.tau, C), np.split(sites.nu, C), strict=True)
         known = [None] * C if moments is None else list(zip(*(np.split(x, C) for x in moments), strict=True))
@@ -70,13 +70,13 @@ class StackedPosterior:
         return StackedPosterior(self.K, parts, self.coupling)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> StackedPosterior:
-        """The same τ, with `mean` = K `alpha` added to the mean: no new factorisation."""
+        """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
         C = self.n_classes
         steps = zip(self.parts, np.split(alpha, C), np.split(mean, C), strict=True)
         return StackedPosterior(self.K, [p.shifted(a, m) for p, a, m in steps], self.coupling)
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) that belong to ν under the current τ; under the coupled precision, if there is one."""
+        """(α, mean) for ν under the current τ, or under the coupled precision if there is one."""
         if self._coupled is not None:
             alpha, mean = self._coupled.solve(self.table(nu))
             return alpha.T.ravel(), mean.T.ravel()
@@ -96,7 +96,7 @@ class StackedPosterior:
         return self._flat("var")
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each latent value with its own site taken out; flat."""
+        """Mean and variance of each latent value with its own site removed; flat."""
         mean, var = zip(*(p.cavity() for p in self.parts), strict=True)
         return np.concatenate(mean), np.concatenate(var)
 
@@ -126,7 +126,7 @@ class StackedPosterior:
         return np.stack(mean, axis=1), _diagonal(np.stack(var, axis=1))
 
     def gradient(self) -> np.ndarray:
-        """½(α αᵀ - (K + T⁻¹)⁻¹) of each class: their sum (n, n) under a shared K, else (C, n, n)."""
+        """½(α αᵀ - (K + T⁻¹)⁻¹) of each class: summed (n, n) if K is shared, else (C, n, n)."""
         if self.K.ndim == 3:
             return np.stack([p.gradient() for p in self.parts])
         total = self.parts[0].gradient()
@@ -136,7 +136,7 @@ class StackedPosterior:
 
 
 class IndependentLatents:
-    """A StackedPosterior by datum: means (n, C), covariances (n, C, C)."""
+    """A StackedPosterior per datum: means (n, C), covariances (n, C, C)."""
 
     def __init__(self, stacked: StackedPosterior):
         self._stacked = stacked

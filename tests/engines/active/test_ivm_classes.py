@@ -92,7 +92,7 @@ def test_all_pairs_active_and_swept_is_class_independent_ep(problem):
 def test_second_visits_that_do_not_settle_are_told(problem):
     """Sites for one class of a row pull without the others' answer: few sites, and large functions, never settle."""
     K, y, _ = problem
-    with pytest.warns(ConvergenceWarning, match="visit sites once"):
+    with pytest.warns(ConvergenceWarning, match="use sweeps=0"):
         fit = IVM(active=25, sweeps=3).fit(50 * K, y, MultinomialProbit(C))
     assert not fit.converged
     with warnings.catch_warnings():

@@ -290,7 +290,7 @@ def test_errors_say_what_is_wrong():
     assert len(SparseVariationalMNL().fit(whole("shared", X), y, Softmax(C)).chosen) == 75
     with pytest.raises(ValueError, match="less than the 3 classes of one row"):
         SparseVariationalMNL(inducing=2, whole=True).fit(whole("shared", X), y, Softmax(C))
-    with pytest.raises(ValueError, match="needs inputs"):
+    with pytest.raises(ValueError, match="needs the inputs"):
         SparseVariationalMNL(selection="k-means").fit(whole("shared", X), y, Softmax(C))
     with pytest.raises(ValueError, match="25 rows but y has 24"):
         SparseVariationalMNL(inducing=5).fit(whole("shared", X), y[1:], Softmax(C))

@@ -1,12 +1,13 @@
-"""The evidence of an active set: EP's, with every row's likelihood in it whether it has a site or not. (11)
+"""The evidence of an active set: that of EP, with the likelihoods of all rows, with or without a site. (11)
 
     log Z = Σ_i log Z_i - Σ_{i in I} log Z̃_i + log ∫ N(f | 0, K) ∏_{i in I} exp(-½ τ_i f_i² + ν_i f_i) df
 
-Z_i is the likelihood's mass under the cavity of row i, which is its marginal where it has no site, and Z̃_i the site's. This
-is -φ. With several latent functions a row's mass is under the cavities of all of them. Its derivatives hold the active set
-and the sites: exact where EP has settled on them and no row is left out, else those of another function, see `learning`.
+Z_i is the mass of the likelihood under the cavity of row i, which is the marginal if the row has no site, and Z̃_i that of
+the site. This is -φ. With several latent functions the mass of a row is under the cavities of all of them. The derivatives
+are those with fixed active set and sites. They are exact if EP has converged on the sites and every row has one; see
+`learning`.
 
-Rows are taken block by block, so that no array is larger than an active set times a block.
+Rows are processed in blocks, so no array is larger than an active set times a block.
 
 [SLH] Seeger, Lawrence & Herbrich, section 3.3, appendix C.2.
 """
@@ -26,35 +27,35 @@ from .selection import tilted
 
 
 class Sink(Protocol):
-    """Takes derivatives in the covariances of one latent function."""
+    """Receives derivatives in the covariances of one latent function."""
 
     def gram(self, active: np.ndarray, G: np.ndarray) -> None:
-        """In those among active rows, G (d, d) symmetric."""
+        """Derivative in the covariances among active rows, G (d, d) symmetric."""
 
     def cross(self, active: np.ndarray, rows: np.ndarray, G: np.ndarray, value: np.ndarray) -> None:
-        """In those of active rows with others, G (d, m); `value` are these covariances."""
+        """Derivative in the covariances of active rows with other rows, G (d, m); `value` holds these covariances."""
 
     def diag(self, rows: np.ndarray, g: np.ndarray) -> None:
-        """In the variances of rows."""
+        """Derivative in the variances of rows."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Some rows as the active sets see them; for rows with sites the marginals are cavities."""
+    """Marginals of some rows; cavities for rows with sites."""
 
     rows: np.ndarray  # (m,)
     mean: np.ndarray  # (m, C)
     var: np.ndarray  # (m, C)
-    blocks: list[tuple[np.ndarray, Block]]  # for each function which of these rows have no site of its own, and the block
+    blocks: list[tuple[np.ndarray, Block]]  # for each function, which of these rows have no site of it, and their block
 
 
 @dataclass(frozen=True)
 class Held:
-    """The evidence of an active set and its derivatives, those in covariances apart."""
+    """The evidence of an active set and its derivatives, except those in the covariances."""
 
     value: float
-    in_theta: np.ndarray  # (p,) in the likelihood's parameters, the sites held. (12)
-    in_sites: Sites  # (d,) each: in the sites' precisions and locations; zero where EP has settled and no row is left out
+    in_theta: np.ndarray  # (p,) in the likelihood's parameters, with fixed sites. (12)
+    in_sites: Sites  # (d,) each: in τ and ν of the sites; zero if EP has converged and every row has a site
 
 
 def log_evidence(
@@ -65,9 +66,10 @@ def log_evidence(
     rows: np.ndarray | None = None,
     sinks: Sequence[Sink] | None = None,
 ) -> Held:
-    """-φ over `rows` (all by default; those with sites are always in) with the sites held, and its derivatives.
+    """-φ over `rows` (default all; rows with sites are always included) with fixed sites, and its derivatives.
 
-    Those in the covariances go to `sinks`, one for each latent function; without any there are no derivatives. (12), (14)
+    Derivatives in the covariances go to `sinks`, one for each latent function. Without `sinks` there are no derivatives.
+    (12), (14)
     """
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)
@@ -114,7 +116,7 @@ def walk(
     rows: np.ndarray | None = None,
     numbers: int = MEMORY,
 ) -> Iterator[Seen]:
-    """First the rows with sites, then those of `rows` (all by default) that have none, block by block."""
+    """Yield the rows with sites, then those of `rows` (default all) without, block by block."""
     yield with_sites(q, covariances, prior_var)
     rest = np.setdiff1d(np.arange(len(prior_var)) if rows is None else rows, q.rows)
     for part in blocks(len(rest), max(1, *(len(active) for active in q.active)), numbers, least=16):
@@ -126,7 +128,7 @@ def walk(
 
 
 def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray) -> Seen:
-    """The rows with sites: cavities for the functions that have one there, marginals for the others."""
+    """Rows with sites: cavities for the functions with a site there, marginals for the others."""
     mean, var = np.empty((2, len(q.rows), q.n_latents))
     bare_blocks = []
     for c, part in enumerate(q.parts):
@@ -141,10 +143,10 @@ def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np
 def _at_sites(
     q: ActivePosterior, c: int, slope: np.ndarray, curvature: np.ndarray, in_sites: Sites
 ) -> EvidenceGradient:
-    """C.2: with kept = 1 - τ var, ρ = (slope - α)/kept and -Δ/l² = (curvature + τ kept)/kept²; both 0 where EP has settled.
+    """C.2: with kept = 1 - τ var, ρ = (slope - α)/kept and -Δ/l² = (curvature + τ kept)/kept²; both 0 if EP has converged.
 
-    What a site's own move does to its row at given marginals goes to `in_sites`: that of log Z_i - log Z̃_i through the
-    cavity, whose mean moves by -var dν + var mean dτ and whose variance by var² dτ.
+    The direct effect of a site on its row, at fixed marginals, goes to `in_sites`: the derivative of log Z_i - log Z̃_i
+    through the cavity, whose mean changes by -var dν + var mean dτ and whose variance by var² dτ.
     """
     part, d1, d2 = q.parts[c], slope[q.places[c]], curvature[q.places[c]]
     mean, var = part.cavity()

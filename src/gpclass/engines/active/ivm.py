@@ -1,8 +1,8 @@
-"""The informative vector machine: EP on an active set that is chosen, row by row, by how much each row would tell.
+"""The informative vector machine: EP on an active set that is chosen greedily by information gain.
 
-Each inclusion sets the new row's site once, by matching moments (assumed-density filtering); every other row is screened
-before the next. Time O(n d²), memory O(n d), or less with `memory`. With several classes each latent function has an active
-set of its own, the functions are independent a posteriori, and a pair of row and function is included at a time.
+Each inclusion sets the site of the new row once, by moment matching (assumed-density filtering). All other rows are scored
+before the next inclusion. Time O(n d²), memory O(n d), or less with `memory`. With several classes each latent function has
+its own active set, the functions are independent a posteriori, and (row, function) pairs are included one at a time.
 
 [SLH] Seeger, Lawrence & Herbrich, Efficient Nonparametric Bayesian Modelling with Sparse Gaussian Process Approximations.
 """
@@ -28,32 +28,32 @@ from .selection import SCORES, Selection, concave_sites, repeat, scoring_blocks,
 from .update import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
-RESTLESS = 0.1  # a last move that is worth a word, in standard deviations; few sweeps may well leave less than that
+RESTLESS = 0.1  # last move, in standard deviations, above which a warning is given
 ADVICE = (
-    "Raise sweeps; or, with several classes, visit sites once (sweeps=0): where most rows have sites for some classes only, "
-    "second visits do not settle."
+    "Raise sweeps; or, with several classes, use sweeps=0: if most rows have sites for some classes only, "
+    "these sweeps do not converge."
 )
 
 
 @dataclass(frozen=True)
 class IVM(Engine):
-    """EP on an active set that is chosen greedily."""
+    """EP on a greedily chosen active set."""
 
-    active: int | tuple[int, ...] = 200  # rows in the active set, at most; of several classes all together, or each
-    score: str = "information"  # what a row is chosen by: "information" gain, or differential "entropy"
-    sweeps: int = 0  # of EP on the active set afterwards, at most; 0 visits each site once
-    tol: float = 1e-6  # where these sweeps stop: largest move in posterior standard deviations
-    threshold: float = 1e-10  # site precision times marginal variance that a row must bring to be included
-    memory: float | None = None  # MiB for candidates' stubs; None keeps all candidates
-    keep: float = 0.5  # where candidates are given up: part of those left that are the best, the others are random
-    block: int = 50  # inclusions between two looks at the memory
-    drift: float = 1e-3  # several classes: moves, in widths, that a row is not screened anew for; 0 scores all exactly
-    random_state: int = 0  # for the random part
+    active: int | tuple[int, ...] = 200  # maximum number of active rows; with several classes in total, or for each class
+    score: str = "information"  # criterion of the choice: "information" gain or differential "entropy"
+    sweeps: int = 0  # maximum number of EP sweeps over the active set afterwards; 0 updates each site once
+    tol: float = 1e-6  # these sweeps end when moves, in posterior standard deviations, are smaller
+    threshold: float = 1e-10  # smallest site precision times marginal variance of a row to be included
+    memory: float | None = None  # MiB for the stubs of candidates; None keeps all candidates
+    keep: float = 0.5  # when candidates are dropped: fraction of the kept ones that are the best, the rest are random
+    block: int = 50  # inclusions between two memory checks
+    drift: float = 1e-3  # several classes: smaller relative moves of marginals are not rescored; 0 scores all exactly
+    random_state: int = 0  # seed of the random choice
     # for learning hyperparameters (gpclass.learning.maximise_active)
-    strategy: str = "constant"  # what becomes of sites between two choices of rows: "constant", "hybrid" or "exact"
-    major: int = 15  # choices of rows, at most
-    minor: int = 8  # quasi-Newton steps after each
-    # for learning too: from active rows (d, D) to transformed copies (t, d, D), which become candidates in a last choice
+    strategy: str = "constant"  # sites between two choices of rows: "constant", "hybrid" or "exact"
+    major: int = 15  # maximum number of choices of rows
+    minor: int = 8  # quasi-Newton steps after each choice
+    # also for learning: maps active rows (d, D) to transformed copies (t, d, D), candidates of a final choice
     augment: Callable[[np.ndarray], np.ndarray] | None = None
 
     needs: ClassVar = ("tilted_moments",)
@@ -79,9 +79,10 @@ class IVM(Engine):
             raise ValueError(f"memory must be a positive number of MiB, or None, but is {self.memory}")
 
     def fit(self, K, y, likelihood, start: Any = None) -> ActiveFit:
-        """Choose an active set; or take that of `start`, an earlier fit, and set its sites anew in the same order.
+        """Choose an active set, or recompute the sites of the active set of `start`, an earlier fit, in the same order.
 
-        K is an (n, n) matrix or anything with `diag`, `columns` and a length; with several classes one for all or one each.
+        K is an (n, n) matrix or any object with `diag`, `columns` and a length; with several classes one for all or one for
+        each.
         """
         covariances, y = prepare_columns(self, K, y, likelihood)
         if start is not None:
@@ -92,8 +93,8 @@ class IVM(Engine):
             at = chosen.at
         if not len(at):
             raise ValueError(
-                "no row tells anything: under the prior no site precision times variance exceeds "
-                f"threshold={self.threshold:g}. Is the kernel's variance next to nothing?"
+                "no row is informative: under the prior no site precision times variance exceeds "
+                f"threshold={self.threshold:g}. Is the kernel's variance close to zero?"
             )
         status = Status(True, 1, 0.0)
         if self.sweeps:
@@ -103,26 +104,26 @@ class IVM(Engine):
         return finished(self, covariances, at, y, likelihood, status, chosen)
 
     def update(self, K, y, likelihood, earlier: ActiveFit) -> ActiveFit:
-        """Take in new rows by assumed-density updates of an earlier posterior, whose rows outside its active set are gone.
+        """Add new rows by assumed-density updates of an earlier posterior. Its rows outside the active set are not needed.
 
-        K and y are of the earlier fit's `rows`, in their order, and after them the new rows. The new rows are included one
-        by one, most informative first, and then the least informative sites are given up until no more than `active` are
-        left. The evidence is that of these rows alone.
+        K and y hold the earlier fit's `rows`, in their order, followed by the new rows. The new rows are included one by
+        one, most informative first. Then the least informative sites are removed until at most `active` remain. The evidence
+        is that of these rows alone.
         """
         covariances, y = prepare_columns(self, K, y, likelihood)
         if len(y) < len(earlier.rows) or likelihood.n_latents != earlier.likelihood.n_latents:
             raise ValueError(
-                f"K and y must begin with the {len(earlier.rows)} rows of the earlier fit, and the likelihood be of its kind"
+                f"K and y must begin with the {len(earlier.rows)} rows of the earlier fit, with a likelihood of its type"
             )
         at = updated(self, covariances, y, likelihood, earlier.at.renumbered(earlier.rows), len(earlier.rows))
         return finished(self, covariances, at, y, likelihood, Status(True, 1, 0.0), None)
 
     def evidence_is_comparable(self, likelihood) -> bool:
-        """No: rows outside the active set do not count in it."""
+        """False: rows outside the active set have no sites."""
         return False
 
     def restore(self, K, y, likelihood, state) -> ActiveFit:
-        """From K (u, u), or (C, u, u), of the rows that predictions need."""
+        """Restore from K (u, u), or (C, u, u), of the rows that predictions need."""
         pairs = {name: (state[f"{name}_mean"], state[f"{name}_var"]) for name in ("cavities", "marginals")}
         q = ActivePosterior.restored(K, len(y), likelihood.n_latents, state)
         more = {**pairs, "scores": state["scores"], "candidates": state["candidates"]}
@@ -130,18 +131,18 @@ class IVM(Engine):
 
     def evidence_gradient(self, fit: ActiveFit) -> np.ndarray:
         raise NotAvailable(
-            "an active set's evidence has derivatives in few of the covariances: see gpclass.sparse.log_evidence"
+            "the evidence of an active set has derivatives in few of the covariances: see gpclass.sparse.log_evidence"
         )
 
 
 @dataclass(frozen=True)
 class ActiveFit(Fit):
-    """A posterior with sites on an active set. `predict` needs covariances with the rows `rows` only."""
+    """A posterior with sites on an active set. `predict` needs covariances with `rows` only."""
 
     cavities: tuple[np.ndarray, np.ndarray]  # (n, C) means and variances of all rows, each without its own site
     marginals: tuple[np.ndarray, np.ndarray]  # (n, C) means and variances of all rows
-    scores: np.ndarray  # (d,) of each inclusion at its time; empty if the active set was given
-    candidates: np.ndarray  # rows that could have been included to the end; all, unless memory was bounded
+    scores: np.ndarray  # (d,) score of each inclusion when it was made; empty if the active set was given
+    candidates: np.ndarray  # rows that remained candidates until the end; all, unless memory was limited
 
     posterior: ActivePosterior
 
@@ -161,7 +162,7 @@ class ActiveFit(Fit):
 
     @property
     def active(self) -> Any:
-        """Active rows in the order of inclusion: (d,), or with several classes a list of such."""
+        """Active rows in the order of inclusion: (d,), or with several classes a list of such arrays."""
         return self.posterior.active if self.several else self.posterior.active[0]
 
     @property
@@ -171,7 +172,7 @@ class ActiveFit(Fit):
 
     @property
     def sites(self) -> Sites:
-        """Of the active rows, in the order of inclusion."""
+        """Sites of the active rows, in the order of inclusion."""
         return self.at.sites
 
     @property
@@ -191,10 +192,10 @@ class ActiveFit(Fit):
 
     @property
     def alpha(self) -> Any:
-        """(d,) weights of the active rows' covariances in the mean; with several classes a list of such."""
+        """(d,) weights of the active rows' covariances in the mean; with several classes a list of such arrays."""
         return [p.alpha for p in self.posterior.parts] if self.several else self.posterior.parts[0].alpha
 
-    inputs_are: ClassVar[str] = "the training rows that `rows` names"
+    inputs_are: ClassVar[str] = "the training rows listed in `rows`"
 
     @property
     def n_inputs(self) -> int:
@@ -205,7 +206,7 @@ class ActiveFit(Fit):
         return squeezed(mean), squeezed(var)
 
     def jensen_bound(self) -> float:
-        """Lower bound of the log evidence by Jensen's inequality, all rows in it. [NR] (9)"""
+        """Lower bound of the log evidence of all rows by Jensen's inequality. [NR] (9)"""
         if self.several:
             raise NotAvailable("IVM with several classes has no Jensen bound")
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
@@ -213,12 +214,12 @@ class ActiveFit(Fit):
         return float(np.sum(expected)) - self.posterior.divergence
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of all rows given the active rows but themselves; the active set is held."""
+        """Moments of all rows given the other active rows; the active set is fixed."""
         return squeezed(self.cavities[0]), squeezed(self.cavities[1])
 
 
 def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], np.ndarray]:
-    """One covariance for each latent function and y, after a look at all."""
+    """Checked covariances, one for each latent function, and y."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
     if isinstance(K, np.ndarray) or not hasattr(K[0] if isinstance(K, Sequence) else K, "columns"):
@@ -238,15 +239,15 @@ def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], np.ndarray
 
 
 def finished(engine, covariances, at, y, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
-    """The fit that belongs to sites: marginals and cavities of all rows, and with them the evidence."""
+    """The fit for given sites: marginals and cavities of all rows, and the evidence."""
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)
     mean, var = np.empty((2, *prior_var.shape))
     known = np.zeros(0, int)
-    if selection is not None and selection.at is at:  # what it has kept up to date
+    if selection is not None and selection.at is at:  # its marginals are up to date
         known = selection.rows
         mean[known], var[known] = selection.mean, selection.var
-    # a block lives in some five arrays for each function
+    # a block needs about five arrays for each function
     numbers = MEMORY if engine.memory is None else min(MEMORY, int(engine.memory * 2**17 / (8 * len(covariances))))
     for seen in walk(q, covariances, prior_var, np.setdiff1d(np.arange(len(y)), known), numbers):
         mean[seen.rows], var[seen.rows] = seen.mean, seen.var
@@ -276,11 +277,11 @@ def _earlier(start, n: int, n_latents: int) -> ActiveSites:
     return at
 
 
-# second visits --------------------------------------------------------------------------------------------------------
+# sweeps after the selection -------------------------------------------------------------------------------------------
 
 
 def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
-    """Sites after sweeps of EP over the active rows, which need covariances among these only."""
+    """Sites after EP sweeps over the active rows, which need only covariances among these rows."""
     if len(covariances) > 1:
         return _several_settled(engine, covariances, at, y, likelihood)
     rows, sites = at.of(0)
@@ -289,14 +290,14 @@ def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[Active
     q, status = iterate(loop, prior, moment_rule(y[rows], likelihood), sites)
     if np.any(q.sites.tau < 0):
         raise NotPositiveDefinite(
-            f"second visits gave sites of negative precision, which {likelihood!r} may ask for but an active set cannot "
-            "keep: use sweeps=0"
+            f"EP sweeps gave sites of negative precision, which are possible for {likelihood!r} but not supported on an "
+            "active set: use sweeps=0"
         )
     return at.with_sites(q.sites), status
 
 
 def _several_settled(engine, covariances, at, y, likelihood):
-    """All sites move together; by less when they do not come closer. Precisions below zero count as zero. (7)"""
+    """Update all sites together, with damping if moves grow. Negative precisions are replaced by zero. (7)"""
     prior_var = np.stack([k.diag for k in covariances], axis=1)
     part, change = 1.0, np.inf
     for sweep in range(1, engine.sweeps + 1):

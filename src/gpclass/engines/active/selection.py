@@ -1,12 +1,12 @@
-"""Greedy selection of an active set: every candidate is scored before every inclusion.
+"""Greedy selection of an active set: all candidates are scored before each inclusion.
 
-A score is minus what a candidate's inclusion tells about its own latent value, and therefore about all: the smallest wins.
-(Algorithm 1 has argmax in print, which picks the least informative row.) Equal scores go to the lowest row, so that the same
-data give the same set. With several classes exact scores are dear: rows are screened by rough ones, not anew for every tiny
-move of their marginals, and the best few are scored exactly; sites are exact in any case.
+A score is minus the information gain about a candidate's own latent value, and so about all: the smallest is best.
+(Algorithm 1 as printed has argmax, which picks the least informative row.) Ties go to the lowest row, so the same data give
+the same set. With several classes exact scores are expensive: rows are screened by rough scores, which are updated only if
+the marginals have changed enough, and the best few are scored exactly. Sites are always exact.
 
-Where all candidates' stubs would not fit into the memory allowed, candidates are given up now and then: the best ones stay,
-and of the others a random part.
+If the stubs of all candidates do not fit into the given memory, candidates are dropped from time to time: the best ones and
+a random part of the others are kept.
 
 [SLH] Seeger, Lawrence & Herbrich, sections 3.2 and 4.2, algorithm 1.
 """
@@ -25,28 +25,28 @@ from ...likelihoods.multiclass import own_first, restore_order
 from ...numerics import CACHE, blocks
 from ..full.independent_ep import inner_sites
 
-LARGE_PIECE = 64  # stubs that memory is taken for at a time, where there is enough
-SCORING_WIDTH = 8  # numbers that scoring holds for each row
-FINAL = 16  # rows that are scored exactly where screening is rough
-MODE_STEPS = 2  # of Newton's method in a rough score
-TIE = 1e-10  # scores that differ by less, relatively, are equal
-VECTORS = 16  # numbers kept for each candidate and latent function beside its stub, and those on the way
+LARGE_PIECE = 64  # number of stubs allocated at a time if memory is not limited
+SCORING_WIDTH = 8  # array entries per row during scoring
+FINAL = 16  # rows that are scored exactly after rough screening
+MODE_STEPS = 2  # Newton steps in a rough score
+TIE = 1e-10  # relative difference below which scores are equal
+VECTORS = 16  # array entries per candidate and latent function besides its stub, including temporaries
 SCORES = ("information", "entropy")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """An active set, and what its growth has left behind."""
+    """An active set and the results of its selection."""
 
     at: ActiveSites
-    rows: np.ndarray  # (m,) candidates that were kept to the end
+    rows: np.ndarray  # (m,) candidates that remained until the end
     mean: np.ndarray  # (m, C) their marginals
     var: np.ndarray  # (m, C)
-    scores: np.ndarray  # (d,) of each inclusion at its time
+    scores: np.ndarray  # (d,) score of each inclusion when it was made
 
 
 def tilted(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log Z (m,), slopes and curvatures (m, C) in the means, whether there is one latent function or several."""
+    """log Z (m,), slopes and curvatures (m, C) in the means, for one or several latent functions."""
     if likelihood.n_latents > 1:
         return likelihood.tilted_moments(y, mean, var)
     value, slope, curvature = likelihood.tilted_moments(y, mean[:, 0], var[:, 0])
@@ -62,10 +62,10 @@ def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
 
 
 def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and curvatures (m, C) for screening, a hundredth of the work.
+    """Slopes and curvatures (m, C) for screening, at about a hundredth of the cost.
 
-    Probit's by two sweeps of EP on its contrasts. Those of other likelihoods with a `log_prob` by Laplace's method; without
-    one they are exact.
+    For probit by two sweeps of EP on its contrasts; for other likelihoods with a `log_prob` by Laplace's method; otherwise
+    exact.
     """
     if not likelihood.offers("contrast_factor"):
         rough = _at_mode if likelihood.offers("log_prob") else exact_moments
@@ -74,14 +74,14 @@ def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
     factor, others = likelihood.contrast_factor(), var[:, 1:]
     sites, cavity = inner_sites(mean[:, :1] - mean[:, 1:], others, 1 + var[:, 0], factor, sweeps=2)
     pull = factor.tilted_moments(1.0, *cavity)[1]
-    heard = np.sum(sites.tau / (1 + others * sites.tau), axis=1, keepdims=True)  # by f_y + noise, of all contrasts
+    heard = np.sum(sites.tau / (1 + others * sites.tau), axis=1, keepdims=True)  # precision of messages to f_y + noise
     tau = np.hstack([heard / (1 + heard), sites.tau / (1 + sites.tau * (cavity[1] - others))])
     slope = np.hstack([pull.sum(1, keepdims=True), -pull])
     return restore_order(y, slope), restore_order(y, -tau / (1 + tau * var))
 
 
 def _at_mode(likelihood, y, mean, var):
-    """Slopes and curvatures of log Z by Laplace's method, the latent values of a row taken one by one."""
+    """Slopes and curvatures of log Z by Laplace's method, for each latent value of a row separately."""
     f = mean
     for _ in range(MODE_STEPS):
         _, slope, hessian = likelihood.log_prob(y, f)
@@ -102,8 +102,8 @@ def concave_sites(mean, var, slope, curvature) -> Sites:
 
 
 def score(kind: str, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
-    """Scores, the smallest best; infinite where an inclusion would hardly narrow the marginal, or widen it. (5)"""
-    lost = var * curvature  # 1 + lost is the new variance over the old
+    """Scores, the smallest is best; infinite if an inclusion would hardly reduce the variance, or increase it. (5)"""
+    lost = var * curvature  # 1 + lost is the new variance divided by the old
     left = 1 + lost
     useless = ~((-lost > threshold * left) & (left > 0))  # τ var is not above the threshold
     if useless.any():
@@ -118,7 +118,7 @@ def score(kind: str, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray, 
 
 
 class Candidates:
-    """All rows that may still be included, with the marginals of C latent functions."""
+    """All rows that can still be included, with the marginals of C latent functions."""
 
     def __init__(self, settings, covariances: Sequence[Columns], y: np.ndarray, likelihood):
         piece = PIECE if settings.memory is not None or len(covariances) > 1 else LARGE_PIECE
@@ -127,23 +127,23 @@ class Candidates:
         shape = len(y), len(self.stubs)
         self.drift = settings.drift if len(self.stubs) > 1 else 0.0
         self.taken = np.zeros(shape, bool)
-        self.value = np.full(shape, np.inf)  # scores; of inclusions that were made, too
-        self.scored = np.zeros(shape), np.full(shape, -1.0)  # marginals that belong to them; kept if there is a drift
-        self._places: np.ndarray | None = None  # of inclusions that were made, in the flat scores
+        self.value = np.full(shape, np.inf)  # scores, also of pairs already included
+        self.scored = np.zeros(shape), np.full(shape, -1.0)  # marginals at the time of scoring; used with `drift`
+        self._places: np.ndarray | None = None  # positions of included pairs in the flat scores
         self.inclusions: list[tuple[int, int, float, float]] = []  # row, latent function, τ, ν
-        self._exact: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # moments of rows that were scored exactly since the last
+        self._exact: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # moments of rows scored exactly since the last inclusion
 
     @property
     def rows(self) -> np.ndarray:
         return self.stubs[0].rows
 
     def marginals(self, some=slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) each."""
+        """Means and variances (m, C) of candidates."""
         mean, var = ([getattr(s, name)[some] for s in self.stubs] for name in ("mean", "var"))
         return (mean[0][:, None], var[0][:, None]) if len(mean) == 1 else (np.stack(mean, axis=1), np.stack(var, axis=1))
 
     def refresh(self) -> None:
-        """Score all rows; with several classes roughly, and those only whose marginals have drifted."""
+        """Score all rows; with several classes roughly, and only rows whose marginals have changed enough."""
         stale: list = list(scoring_blocks(len(self.y)))
         if self.drift:
             (mean, var), (old_mean, old_var) = self.marginals(), self.scored
@@ -161,7 +161,7 @@ class Candidates:
         self.value[some] = score(self.settings.score, var, slope, curvature, self.settings.threshold)
 
     def mask(self, closed: np.ndarray) -> None:
-        """No score for inclusions that were made, and for latent functions that are `closed`."""
+        """Set scores to infinity for included pairs and for latent functions that are `closed`."""
         if self._places is None:
             self._places = np.flatnonzero(self.taken)
         self.value.reshape(-1)[self._places] = np.inf
@@ -169,7 +169,7 @@ class Candidates:
             self.value[:, closed] = np.inf
 
     def best(self, closed: np.ndarray) -> tuple[float, int, int]:
-        """Score, row and latent function of the best inclusion; of those screened roughly the best are scored exactly."""
+        """Score, row and latent function of the best inclusion. After rough screening the best few are scored exactly."""
         self.mask(closed)
         if not self.drift:
             return best_of(self.value)
@@ -187,7 +187,7 @@ class Candidates:
         return best, int(first[i]) if i >= 0 else -1, c
 
     def include(self, i: int, c: int) -> None:
-        """Add the site of candidate i for latent function c, matched to its marginals as they are now."""
+        """Add the site of candidate i for latent function c, matched to its current marginals."""
         mean, var = self.marginals(slice(i, i + 1))
         slopes, curvatures = self._exact.get(i) or _first(exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
         slope, curvature = slopes[c], min(curvatures[c], 0.0)
@@ -200,7 +200,7 @@ class Candidates:
         self.taken[i, c], self._places, self._exact = True, None, {}
 
     def restore(self, at: ActiveSites) -> None:
-        """Add sites that are known already."""
+        """Add given sites."""
         for i, c, tau, nu in zip(at.rows, at.latents, at.sites.tau, at.sites.nu, strict=True):
             mean, var = self.stubs[c].mean[i], self.stubs[c].var[i]
             self.stubs[c].include(int(i), (nu - tau * mean) / (1 + tau * var), -tau / (1 + tau * var))
@@ -224,7 +224,7 @@ def _first(pair):
 
 
 def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, rng: np.random.Generator) -> Selection:
-    """Grow an active set by `settings.active` inclusions, or as many as tell anything."""
+    """Grow an active set by `settings.active` inclusions, or fewer if no other row is informative."""
     pool = Candidates(settings, covariances, y, likelihood)
     total, most = sizes(settings.active, len(covariances))
     room = Room(settings.memory, settings.block, len(y), len(covariances))
@@ -245,7 +245,7 @@ def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, 
 
 
 def best_of(value: np.ndarray) -> tuple[float, int, int]:
-    """The smallest score, its row and latent function; of equal ones the first."""
+    """The smallest score, its row and latent function; the first one of ties."""
     best = value.min(initial=np.inf)
     if best == np.inf:
         return np.inf, -1, -1
@@ -254,7 +254,7 @@ def best_of(value: np.ndarray) -> tuple[float, int, int]:
 
 
 def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: np.ndarray, likelihood) -> ActiveSites:
-    """The sites that the same inclusions in the same order would get under these covariances and this likelihood."""
+    """The sites of the same inclusions in the same order under these covariances and this likelihood."""
     rows = at.union
     pool = Candidates(settings, [take(covariance, rows) for covariance in covariances], y[rows], likelihood)
     for i, c in zip(at.renumbered(rows).rows, at.latents, strict=True):
@@ -263,7 +263,7 @@ def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: np.ndar
 
 
 def sizes(active, n_latents: int) -> tuple[int, list[int]]:
-    """How many inclusions in all, and how many at most for each latent function."""
+    """Total number of inclusions, and the maximum number for each latent function."""
     if np.ndim(active) == 0:
         return int(active), [int(active)] * n_latents
     if len(active) != n_latents:
@@ -272,8 +272,8 @@ def sizes(active, n_latents: int) -> tuple[int, list[int]]:
 
 
 def shrink(scores: np.ndarray, open_: np.ndarray, size: int, part: float, rng: np.random.Generator) -> np.ndarray:
-    """`size` of the candidates that are `open_`, in order: a part of them the best ones, the rest drawn at random."""
-    ranked = rng.permutation(np.flatnonzero(open_))  # so that equal scores, as all are at first, have equal chances
+    """Choose `size` of the candidates in `open_`, in order: a fraction `part` are the best, the rest random."""
+    ranked = rng.permutation(np.flatnonzero(open_))  # gives equal chances to equal scores, as all are at first
     ranked = ranked[np.argsort(scores[ranked], kind="stable")]
     if len(ranked) <= size:
         return np.sort(ranked)
@@ -283,26 +283,26 @@ def shrink(scores: np.ndarray, open_: np.ndarray, size: int, part: float, rng: n
 
 @dataclass(frozen=True)
 class Room:
-    """How many candidates a bound on memory leaves. 3.2"""
+    """Number of candidates that a memory limit allows. 3.2"""
 
-    memory: float | None  # MiB for stubs and the vectors beside them
-    block: int  # inclusions between two looks at it
+    memory: float | None  # MiB for the stubs and the vectors besides them
+    block: int  # inclusions between two memory checks
     n: int
     n_latents: int
 
     def candidates(self, count: int, total: int) -> int:
-        """How many fit until the next look, after `count` of `total` inclusions."""
+        """Number of candidates that fit until the next check, after `count` of `total` inclusions."""
         if self.memory is None:
             return self.n
-        stubs = min(count + self.block, total) + self.n_latents * PIECE  # each function may have a piece half empty
-        # the vectors of all n rows stay with whoever keeps them, and a piece is copied when it is cut
+        stubs = min(count + self.block, total) + self.n_latents * PIECE  # each function may have a half-empty piece
+        # the vectors of all n rows are kept by the caller, and a piece is copied when it is cut
         left = self.memory * 2**20 / 8 - VECTORS * self.n * self.n_latents
         size = int(left // (stubs + PIECE))
         if size * self.n_latents < max(1, total - count):
             vectors, stubs = VECTORS * self.n * self.n_latents, total + 2 * PIECE * self.n_latents
             need = (vectors + stubs * max(1, total - count)) * 8 / 2**20
             raise MemoryError(
-                f"memory={self.memory:g} MiB leaves room for {max(size, 0)} candidates, fewer than the {total - count} rows "
+                f"memory={self.memory:g} MiB is enough for {max(size, 0)} candidates, fewer than the {total - count} rows "
                 f"still to be included; give at least {need:.1f} MiB, or ask for fewer active rows"
             )
         return size

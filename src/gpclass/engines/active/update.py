@@ -1,8 +1,8 @@
-"""New rows for an active set whose other rows are gone: assumed-density filtering, batch by batch.
+"""Adds new rows to an active set without its old data: assumed-density filtering, batch by batch.
 
-New rows are included as in a selection, from the posterior that the sites so far have made. Then sites are taken out until
-the set has its size again, each time the one whose absence the posterior would notice least: KL(q ‖ q without it), which is
-that of its own row's marginal from its cavity, as for an inclusion.
+New rows are included as in a selection, starting from the posterior of the current sites. Then sites are removed until the
+set has its size again. Each time the site with the smallest KL(q ‖ q without it) is removed. This is the divergence between
+its row's marginal and cavity, as for an inclusion.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .selection import Candidates, sizes
 
 
 def updated(settings, covariances: Sequence[Columns], y, likelihood, at: ActiveSites, n_old: int) -> ActiveSites:
-    """Sites after the rows from `n_old` on have come, at most `settings.active` of them."""
+    """Sites after adding the rows from `n_old` on, at most `settings.active` of them."""
     pool = Candidates(settings, covariances, y, likelihood)
     pool.restore(at)
-    pool.taken[:n_old] = True  # old rows had their chance
+    pool.taken[:n_old] = True  # old rows are not candidates
     total, most = sizes(settings.active, len(covariances))
     closed = np.zeros(len(covariances), bool)
     for _ in range(min((len(y) - n_old) * len(covariances), total)):
@@ -32,7 +32,7 @@ def updated(settings, covariances: Sequence[Columns], y, likelihood, at: ActiveS
 
 
 def pruned(covariances: Sequence[Columns], at: ActiveSites, total: int, most: Sequence[int]) -> ActiveSites:
-    """The sites without the least informative ones, `total` of them, and for each latent function no more than its most."""
+    """Remove the least informative sites: keep `total` sites, and at most `most[c]` of latent function c."""
     q = ActivePosterior(covariances, at)
     parts = [_Shrinking(p.mean, p.covariance() if len(p.mean) else np.zeros((0, 0)), p.sites) for p in q.parts]
     while True:
@@ -49,7 +49,7 @@ def pruned(covariances: Sequence[Columns], at: ActiveSites, total: int, most: Se
 
 
 class _Shrinking:
-    """Marginals of active rows while sites are taken out; V (d, d) is their covariance."""
+    """Marginals of the active rows while sites are removed; V (d, d) is their covariance."""
 
     def __init__(self, mean: np.ndarray, V: np.ndarray, sites: Sites):
         self.mean, self.V, self.sites = mean.copy(), V, sites
@@ -60,10 +60,10 @@ class _Shrinking:
         return int(np.sum(self.inside))
 
     def losses(self) -> np.ndarray:
-        """KL(q ‖ q without a site) for each of them: of N(mean, var) from its cavity."""
+        """KL(q ‖ q without a site) for each site: from N(mean, var) to its cavity."""
         var = np.diagonal(self.V)
-        kept = np.maximum(1 - self.sites.tau * var, 1e-12)  # var over the cavity's
-        lead = (self.sites.tau * self.mean - self.sites.nu) * np.sqrt(var / kept)  # of the cavity's mean, in its widths
+        kept = np.maximum(1 - self.sites.tau * var, 1e-12)  # variance divided by the cavity variance
+        lead = (self.sites.tau * self.mean - self.sites.nu) * np.sqrt(var / kept)  # offset of the cavity mean, in widths
         return np.where(self.inside, 0.5 * (kept - 1 - np.log(kept) + lead**2), np.inf)
 
     def remove(self, i: int) -> None:

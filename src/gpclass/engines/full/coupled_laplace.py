@@ -1,7 +1,7 @@
 """Laplace's approximation for softmax: the mode of C coupled latent functions, by Newton's method.
 
-The Hessian of log softmax is -(diag(p) - p pᵀ), a site of the coupled structure with π = p. As for two classes, steps with
-the factorisation at hand are taken until they stop paying; only then the curvature is renewed.
+The Hessian of log softmax is -(diag(p) - p pᵀ), a site of the coupled structure with π = p. As for two classes, each
+factorisation is reused for several steps. The curvature is updated when the steps become slow.
 
 [RW] Rasmussen & Williams 2006, section 3.5.   [RJV] Riihimäki, Jylänki & Vehtari 2013, section 4.1.
 """
@@ -20,16 +20,16 @@ from ..fit import Fit
 from ..iterate import Status, ending
 
 CHORDS = 8  # steps per factorisation
-PAYING = 0.5  # a step that leaves more than this part of the gap asks for new curvature
+PAYING = 0.5  # a step that leaves more than this fraction of the gap triggers new curvature
 
 
 def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
-    """The mode, and the Gaussian there."""
+    """Fit with the mode and the Gaussian approximation there."""
     path = ModeClimb(K, y, likelihood, start)
     system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
     pi = likelihood.curvature_weights(path.f)
     moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
-    if moved > engine.tol:  # the last steps were small but not nothing
+    if moved > engine.tol:  # the last steps were small but not negligible
         system, sweep = CoupledSystem(K, pi), sweep + 1
     nu = path.slope + system.times_Pi(path.f)
     q = CoupledPosterior(K, pi, nu, system, (path.alpha, path.f))
@@ -38,7 +38,7 @@ def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, sta
 
 
 class ModeClimb:
-    """f = Kα on its way to the mode of log p(y | f) - ½ αᵀf."""
+    """Newton iteration for f = Kα towards the mode of log p(y | f) - ½ αᵀf."""
 
     def __init__(self, K, y, likelihood, start):
         self.K, self.y, self.likelihood = K, y, likelihood
@@ -49,17 +49,17 @@ class ModeClimb:
         self.alpha = np.zeros(shape) if earlier is None else earlier
         self.f: np.ndarray = np.zeros(shape)
         self.value, self.slope = -np.inf, np.zeros(shape)
-        self.stuck = False  # whether a step with fresh curvature led nowhere
+        self.stuck = False  # whether a step with new curvature failed
 
     def to_the_top(self, engine: Any, curvature: Callable) -> tuple[CoupledSystem, float, int]:
-        """Newton steps until the gradient is zero, or no step leads on; the last system, the gap left, and the sweeps.
+        """Take Newton steps until the gradient is zero or no step succeeds; return the last system, the gap and the sweeps.
 
         Parameters
         ----------
         engine : object
-            Gives `tol` and `max_iter`.
+            Has `tol` and `max_iter`.
         curvature : callable
-            From latent values (n, C) to the π (n, C) of the precisions that Newton's steps use.
+            Maps latent values (n, C) to the π (n, C) of the precisions that the Newton steps use.
         """
         kernels = np.broadcast_to(self.K, (self.alpha.shape[1], *self.K.shape[-2:]))
         self._accept(self._look(self.alpha, np.stack([k @ self.alpha[:, c] for c, k in enumerate(kernels)], axis=1)))
@@ -79,16 +79,16 @@ class ModeClimb:
         self.alpha, self.f, self.value, self.slope = found
 
     def settle(self, system: CoupledSystem, tol: float) -> float:
-        """Newton steps with a given curvature, while they pay; how far the mode still is, in standard deviations."""
-        # sums of steps carry the rounding of the largest of them: f and α must agree, since predictions rest on α
+        """Take Newton steps with fixed curvature while they are fast; return the distance left, in standard deviations."""
+        # accumulated steps carry the rounding of the largest one: recompute f, which must equal Kα since predictions use α
         self._accept(self._look(self.alpha, system.times_K(self.alpha)))
         before = np.inf
         for _ in range(CHORDS):
             missing = self.slope - self.alpha  # the gradient in f
             d_alpha, d_f = system.solve(missing)
             along = float(np.sum(missing * d_f))
-            # negative only by rounding, which then hides as much as this; zero where K is singular (rows that are equal)
-            # and α can move without f: each datum's own move counts too
+            # negative only by rounding, whose size it then shows; zero if K is singular (equal rows) and α can move without
+            # f: so each datum's own move counts too
             gap = max(np.sqrt(abs(along)), system.largest_move(missing))
             if gap < tol or gap > PAYING * before:
                 break
@@ -104,7 +104,7 @@ class ModeClimb:
 
         def look(length):
             found = self._look(self.alpha + length * d_alpha, self.f + length * d_f)
-            # what is missing is small beside α: taken from α before the step is, it keeps its digits
+            # the difference is small relative to α: subtracting α before the step keeps its digits
             return float(np.sum((found[3] - self.alpha - length * d_alpha) * d_f)), found
 
         length, found = uphill(look, along, negligible=tol**2)
@@ -126,12 +126,12 @@ def coupled_gradient(fit: Fit) -> np.ndarray:
 
 
 def coupled_theta_gradient(fit: Fit) -> np.ndarray:
-    """d log Z / dθ: a bias shifts the latent values of its class, and the mode gives way by (I + KW)⁻¹."""
+    """d log Z / dθ: a bias shifts the latent values of its class, and the mode changes by (I + KW)⁻¹."""
     return fit.likelihood.theta_gradient((fit.alpha + _implicit(fit)).sum(0))
 
 
 def _implicit(fit):
-    """(n, C) u with d log Z = uᵀ dK α by way of the mode."""
+    """(n, C) u such that the part of d log Z through the mode is uᵀ dK α."""
     q = fit.posterior
     p, cov = q.pi, q.cov
     # -½ tr(Σ dW/df_c) = -½ Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and dp/df is W itself

@@ -1,8 +1,8 @@
-"""Expectation propagation, two classes.
+"""Expectation propagation for two classes.
 
 [RW] Rasmussen & Williams 2006, section 3.6.   [NR] Nickisch & Rasmussen 2008, section 4.
-Departs from [RW] algorithm 3.5: all sites move together, and for given site precisions the mean is settled before the next
-factorisation; site by site only on request, or when the parallel sweeps do not settle.
+Departs from [RW] algorithm 3.5: all sites are updated together, and for given site precisions the mean converges before the
+next factorisation. Sites are updated one by one only on request, or if the parallel sweeps do not converge.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ..iterate import SiteTarget, Status, ending, iterate, stands_still, warn_if
 class EP(Engine):
     """Sites matched to the moments of cavity × likelihood."""
 
-    damping: float = 1.0  # largest part of a step that is taken; 1 is undamped, and adapted downwards by itself
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
-    max_iter: int = 200  # sweeps; as many again, site by site, if the parallel ones do not settle
-    schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slow, but sturdier
+    damping: float = 1.0  # largest fraction of a step, 1 is undamped; lowered automatically if needed
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
+    max_iter: int = 200  # sweeps; as many sequential ones follow if the parallel sweeps do not converge
+    schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slower, but more robust
 
     needs: ClassVar = ("tilted_moments",)
 
@@ -45,7 +45,7 @@ class EP(Engine):
         if not has_cavities(q):
             raise NotPositiveDefinite(
                 "EP ended with sites of negative precision that leave other data no proper cavity: there is no evidence. "
-                f"Labels and prior contradict each other too sharply for {likelihood!r}: raise its label noise (epsilon)."
+                f"Labels and prior contradict each other too strongly for {likelihood!r}: raise its label noise (epsilon)."
             )
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
@@ -53,15 +53,15 @@ class EP(Engine):
     def _parallel(self, K, y, likelihood, sites):
         try:
             q, status = iterate(self, FullPosterior.without_sites(K), moment_rule(y, likelihood), sites)
-            settled = status.converged or q.rounding > self.tol  # what rounding hides no schedule finds
+            settled = status.converged or q.rounding > self.tol  # no schedule finds what rounding hides
             if settled and has_cavities(q):
                 return q, status
             spent = status.n_iter
             sites = q.sites if status.change < 1 and has_cavities(q) else None
-        except (np.linalg.LinAlgError, FloatingPointError):  # as with sites of negative precision
+        except (np.linalg.LinAlgError, FloatingPointError):  # possible with sites of negative precision
             sites, spent = None, 0
         q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
-        return q, replace(status, n_iter=spent + status.n_iter, message="parallel sweeps did not settle")
+        return q, replace(status, n_iter=spent + status.n_iter, message="parallel sweeps did not converge")
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()
@@ -71,11 +71,11 @@ class EP(Engine):
 
 
 def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
-    """Sites that give cavity × site the moments of cavity × likelihood. [RW] (3.59)
+    """Return the rule whose sites give cavity × site the moments of cavity × likelihood. [RW] (3.59)
 
-    At the tilted mean the log of such a site has the slope d1; its curvature follows from the tilted variance. Where
-    negative sites of other data leave an improper cavity, the site stays as it is; where rounding leaves no tilted
-    variance (cavities wider than 1e9 that a label narrows to one), nothing is known.
+    At the tilted mean the log of such a site has slope d1; its curvature follows from the tilted variance. If negative sites
+    of other data make the cavity improper, the site stays unchanged. If rounding leaves no tilted variance (cavities wider
+    than 1e9 with a label of unit scale), the result is NaN.
     """
 
     def rule(q: FullPosterior) -> SiteTarget:
@@ -84,7 +84,7 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
         if not np.all(proper):
             mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
         _, d1, d2 = likelihood.tilted_moments(y, mean, var)
-        left = 1 + var * d2  # tilted variance over the cavity's
+        left = 1 + var * d2  # tilted variance divided by the cavity variance
         matched = SiteTarget(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
         if np.all(proper):
             return matched
@@ -95,19 +95,19 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
 
 
 def has_cavities(q: FullPosterior) -> bool:
-    """Whether every datum's cavity is a proper distribution; always so for log-concave likelihoods."""
+    """Whether the cavity of every datum is proper; always true for log-concave likelihoods."""
     return bool(np.all(q.cavity()[1] >= 0))
 
 
 def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
-    """Each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
+    """Log evidence, with each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
     mean, var = q.cavity()
     log_mass, _, _ = likelihood.tilted_moments(y, mean, var)
     return q.log_partition + float(np.sum(log_mass - log_partition_1d(mean, var, q.sites)))
 
 
 def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior, Status]:
-    """One site at a time with rank-one updates of the covariance, refreshed after each sweep. [RW] algorithm 3.5"""
+    """EP one site at a time, with rank-one updates of the covariance, recomputed after each sweep. [RW] algorithm 3.5"""
     q = FullPosterior(K, sites or Sites.zeros(len(y)))
     part, change = min(engine.damping, 0.8), np.inf
     for sweep in range(1, max_iter + 1):
@@ -115,16 +115,16 @@ def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior
         V, mean = np.asfortranarray(q.covariance()), q.mean.copy()
         before, change = change, 0.0
         for i in range(len(y)):
-            if V[i, i] <= 0 or tau[i] * V[i, i] >= 1:  # nothing to learn, or other data's negative sites leave no cavity
+            if V[i, i] <= 0 or tau[i] * V[i, i] >= 1:  # no variance, or negative sites leave no cavity
                 continue
             step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
-            if step is None:  # rounding has left no tilted variance: nothing to take, and no end either
+            if step is None:  # rounding leaves no tilted variance: skip the site, and do not count as converged
                 change = np.inf
                 continue
             change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
             d_tau, d_nu = part * step[0], part * step[1]
             shrink = 1 + d_tau * V[i, i]
-            if shrink < 0.1:  # a negative step that would leave the variance improper or nearly so
+            if shrink < 0.1:  # a negative step that would make the variance improper or nearly so
                 continue
             column = V[:, i].copy()
             mean += (d_nu - d_tau * mean[i]) / shrink * column

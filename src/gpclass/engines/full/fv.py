@@ -1,11 +1,11 @@
-"""Factorial variational method: the closest product of one-dimensional distributions, in KL(q‖p).
+"""Factorial variational method: the product of one-dimensional distributions that minimises KL(q‖p).
 
-[NR] Nickisch & Rasmussen 2008, section 7; the evidence bound with its first term put right (the tilted mass of the
-leave-one-out Gaussian, not a sigmoid at the mean, which is no bound).
+[NR] Nickisch & Rasmussen 2008, section 7. The first term of the evidence bound is corrected: it is the tilted mass of the
+leave-one-out Gaussian, not a sigmoid at the mean, which gives no bound.
 Each factor is N(f_i | μ_i, σ_i²) p(y_i | f_i) with σ_i² = 1/[K⁻¹]_ii and μ = (K - Dg σ²) α: the equations of the naive
 mean field with other variances, solved by the same Newton iteration.
-The bound is one for K with its ridge: for K of huge scale and low rank the ridge is no small thing, and K's own evidence
-may lie below.
+The bound holds for K with its ridge. For K of very large scale and low rank the ridge is not small, and the evidence of K
+itself may lie below the bound.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class FV(Engine):
     """The best factorial approximation; predictions use a Gaussian with its means and variances."""
 
     ridge: float = 1e-6  # added to the diagonal of K, relative to its mean, so that K⁻¹ exists ([NR] section 11)
-    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
-    tol: float = 1e-8  # largest move, in standard deviations, that counts as standing still
+    damping: float = 1.0  # fraction of each curvature step; 1 is Newton's method
+    tol: float = 1e-8  # largest move of a converged run, in standard deviations
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
@@ -62,12 +62,12 @@ class FV(Engine):
         return Fit.restored(self, FactorialPosterior.restored(K, factor, state), y, likelihood, state)
 
     def _ridged(self, K):
-        scale = np.mean(np.diagonal(K)) or TINY  # a prior without spread: f = 0, and any small ridge gives that
+        scale = np.mean(np.diagonal(K)) or TINY  # with zero prior variance f = 0, and any small ridge gives that
         return K + self.ridge * scale * np.eye(len(K))
 
     @staticmethod
     def _start(start, K):
-        """Sites with an earlier fit's α and the curvature that its marginal variances show."""
+        """Sites with an earlier fit's α and the curvature implied by its marginal variances."""
         old = getattr(start, "posterior", start)
         if not isinstance(old, FactorialPosterior):
             return start_sites(start, len(K))
@@ -77,7 +77,7 @@ class FV(Engine):
         return newton_sites(symmetric_product(K, old.alpha), old.alpha, -tau)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """Stationary in α, so the explicit derivative: through K, log|K| and the σ_i² = 1/[K⁻¹]_ii."""
+        """The bound is stationary in α: the derivative is the explicit one, through K, log|K| and σ_i² = 1/[K⁻¹]_ii."""
         q: Any = fit.posterior
         mean, var = q.conditional()
         _, d1, d2 = fit.likelihood.tilted_moments(fit.y, mean, var)
@@ -85,7 +85,7 @@ class FV(Engine):
         weight = (0.5 * (d2 + d1**2) + 0.5 * q.alpha**2 - d1 * q.alpha + 0.5 / var) * var**2
         P = q.prior_precision()
         G = (P * weight) @ P - 0.5 * P + 0.5 * np.outer(q.alpha, q.alpha)
-        # the ridge is a fixed share of the mean of K's diagonal
+        # the ridge is a fixed fraction of the mean of K's diagonal
         np.fill_diagonal(G, np.diagonal(G) + self.ridge / len(G) * np.trace(G))
         return G
 
@@ -95,7 +95,7 @@ class FV(Engine):
 
 
 def factor_rule(y: np.ndarray, likelihood, var: np.ndarray):
-    """Here τ is a means to find α and no part of the answer: where it would be negative, zero makes a surer step."""
+    """The EP rule with τ clipped at zero. Here τ only helps to find α, and zero gives a safer step than a negative value."""
     rule = rule_given_cavities(y, likelihood, var)
 
     def clipped(q):

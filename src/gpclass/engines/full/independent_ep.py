@@ -1,8 +1,8 @@
 """Expectation propagation for multinomial probit with a posterior that is independent between classes (IEP).
 
-A datum's likelihood is P(x_y > x_j for all j ≠ y), x = f + standard Gaussian noise. Under a cavity that is independent
-between classes the x are too, and x_y is the hub that all else depends on: the tilted moments are integrals over x_y, or
-come from an inner EP whose sites send scalar messages to the hub.
+The likelihood of a datum is P(x_y > x_j for all j ≠ y), x = f + standard Gaussian noise. Under a cavity that is independent
+between classes, so are the x, and all factors share x_y, the hub. The tilted moments are integrals over x_y, or come from an
+inner EP whose sites send scalar messages to the hub.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, sections 3.1 and 3.2, appendix A.
 """
@@ -21,27 +21,27 @@ from .. import Engine
 from ..fit import Fit, prepare, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
 
-INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, site by site: some ten suffice
+INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, one site at a time: about ten sweeps suffice
 
 
 class Tilted(NamedTuple):
-    """What cavity × likelihood says about each datum."""
+    """Moments of cavity × likelihood for each datum."""
 
     log_mass: np.ndarray  # (n,)
     slope: np.ndarray  # (n, C) of the log mass in the cavity means
     tau: np.ndarray  # (n, C) precisions of the sites that give each class its tilted variance
-    pi: np.ndarray  # (n, C) nearly the tilted precision is the cavity's plus diag(π) - π πᵀ/(1ᵀπ). [RJV] (12)
+    pi: np.ndarray  # (n, C) the tilted precision is nearly the cavity's plus diag(π) - π πᵀ/(1ᵀπ). [RJV] (12)
 
 
-Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # of cavity means and variances, (n, C) each
+Moments = Callable[[np.ndarray, np.ndarray], Tilted]  # function of cavity means and variances, (n, C) each
 
 
 @dataclass(frozen=True)
 class IndependentEP(Engine):
-    """Sites for each class by itself, matched to the mean and variances of cavity × likelihood as an inner EP has them."""
+    """Separate sites for each class, matched to the mean and variances of cavity × likelihood from an inner EP."""
 
-    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 1.0  # largest fraction of a step; lowered automatically if needed
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200  # sweeps, 2 C + 1 factorisations each
 
     needs: ClassVar = ("contrast_factor",)
@@ -61,7 +61,7 @@ class IndependentEP(Engine):
         return Fit.restored(self, StackedPosterior.restored(K, likelihood.n_classes, state), y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
+        """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. Inner and outer sites are stationary."""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
@@ -69,27 +69,27 @@ class IndependentEP(Engine):
 
 
 def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Fit:
-    """What class-independent EP does, whatever the tilted moments come from."""
+    """Fit by class-independent EP with given tilted moments."""
     data = _Data(moments)
     prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
     sites = start_sites(start, prior.mean.size) or data.first_sites(prior)
     q, status = iterate(engine, prior, data.rule, sites)
     warn_if_unfinished(engine, status)
-    q = StackedPosterior(K, q.parts)  # the coupling was for the loop, and functions cannot be pickled
+    q = StackedPosterior(K, q.parts)  # drop the coupling: only the loop needs it, and functions cannot be pickled
     return Fit(engine, q, y, likelihood, status, data.evidence(q))
 
 
 @dataclass(frozen=True)
 class _Data:
-    """The likelihood of all data, as the loop sees it."""
+    """The likelihood of all data, in the form that the loop needs."""
 
     moments: Moments
 
     def rule(self, q: StackedPosterior) -> SiteTarget:
         """Sites that give each class its tilted mean and variance.
 
-        The cavity moves along when the mean is moved towards the tilted one, in all classes of a datum: what ν lacks is
-        (I + Π S)(slope - α), S the cavity variances, and Newton's step is that of the coupled precision Π.
+        When the mean moves towards the tilted mean, the cavities of all classes of a datum move too. So the missing change
+        of ν is (I + Π S)(slope - α), with S the cavity variances, and the Newton step uses the coupled precision Π.
         """
         var = q.table(q.cavity()[1])
         tilted = self._tilted(q)
@@ -99,7 +99,7 @@ class _Data:
         return SiteTarget(q.mean, q.alpha + _flat(lacking), -_flat(tilted.tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
-        """Matched to the prior as the cavity."""
+        """Sites matched with the prior as the cavity."""
         tilted = self._tilted(prior)
         tau, slope = _flat(tilted.tau), _flat(tilted.slope)
         return Sites(tau, slope * (1 + tau * prior.var))
@@ -108,7 +108,7 @@ class _Data:
         return self._tilted(q).pi
 
     def evidence(self, q: StackedPosterior) -> float:
-        """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28), independent between classes"""
+        """Log evidence; sites are scaled so that each cavity keeps the tilted mass. [RJV] (28), classes independent"""
         local = log_partition_1d(*q.cavity(), q.sites)
         return q.log_partition + float(np.sum(self._tilted(q).log_mass)) - float(np.sum(local))
 
@@ -117,15 +117,15 @@ class _Data:
 
 
 def _flat(x):
-    """(n, C) class by class."""
+    """(n, C) as a flat array, class by class."""
     return x.T.ravel()
 
 
 def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
     """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j. [RJV] appendix A
 
-    Mean and var (n, C) have the own class first. Contrasts meet in x_y only, so an inner site is a message
-    exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all is scalar.
+    `mean` and `var` (n, C) have the own class first. Contrasts share only x_y, so an inner site is a message
+    exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all quantities are scalar.
     """
     lead, wrong_var = mean[:, :1] - mean[:, 1:], var[:, 1:]
     sites, cavity = inner_sites(lead, wrong_var, 1 + var[:, 0], factor)
@@ -135,32 +135,32 @@ def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
     grown = 1 + (1 + var[:, 0]) * total
     joint = constant.sum(1) - 0.5 * np.log(grown) + 0.5 * pull**2 * (1 + var[:, 0]) / grown
     value = joint + np.sum(log_mass - log_partition_1d(*cavity, sites), axis=1)
-    # what each class sees of the others: f_j through the hub's cavity, f_y through the noise of x_y
+    # information about each class: on f_j through the hub's cavity, on f_y through the noise of x_y
     tau = np.column_stack([total / (1 + total), sites.tau / (1 + sites.tau * (cavity[1] - wrong_var))])
     pi = np.column_stack([np.ones(len(mean)), sites.tau])
     return Tilted(np.minimum(value, 0.0), np.column_stack([slope.sum(1), -slope]), tau, pi)
 
 
 def _messages(lead, var, sites):
-    """Precision and location of each inner site's message to ξ, and its value at ξ = 0: f_j integrated out."""
+    """Precision and location of each inner site's message to ξ, and its value at ξ = 0, with f_j integrated out."""
     grown = 1 + var * sites.tau
     rho = sites.tau / grown
     return rho, sites.nu / grown - rho * lead, log_partition_1d(lead, var, sites)
 
 
 def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
-    """Sites on the contrasts of mean `lead` and their cavities, updated one class after the other for all data at once."""
+    """Sites on the contrasts of mean `lead`, and their cavities; updated class by class for all data at once."""
     tau, nu = np.zeros_like(lead), np.zeros_like(lead)
     rho, lam = np.zeros_like(lead), np.zeros_like(lead)
     cavity_mean, cavity_var = np.empty_like(lead), np.empty_like(lead)
     for _ in range(sweeps):
         change = 0.0
-        # the messages of all but j: those of this sweep before j and those of the last one after it. Sums, not total less
-        # own: a message that outweighs all others would leave their sum to rounding
+        # the messages of all but j: those of this sweep before j and those of the last one after it. These are sums, not the
+        # total minus one message, because a dominant message would leave the difference to rounding
         rho_before = lam_before = np.zeros(len(lead))
         rho_after, lam_after = _sums_after(rho), _sums_after(lam)
         for j in range(lead.shape[1]):
-            spread = hub_var / (1 + hub_var * (rho_before + rho_after[:, j]))  # of the hub without message j
+            spread = hub_var / (1 + hub_var * (rho_before + rho_after[:, j]))  # variance of the hub without message j
             cavity_mean[:, j] = lead[:, j] + spread * (lam_before + lam_after[:, j])
             cavity_var[:, j] = var[:, j] + spread
             _, d1, d2 = factor.tilted_moments(1.0, cavity_mean[:, j], cavity_var[:, j])
@@ -179,7 +179,7 @@ def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites,
 
 
 def _sums_after(x):
-    """(n, k) for each column the sum of the columns to its right."""
+    """(n, k) for each column, the sum of the columns to its right."""
     out = np.zeros_like(x)
     out[:, :-1] = np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]
     return out

@@ -1,8 +1,8 @@
-"""KL minimisation: the Gaussian closest to the posterior in KL(q‖p), which maximises the Jensen bound.
+"""KL minimisation: the Gaussian that minimises KL(q‖p), and so maximises the Jensen bound.
 
-[NR] Nickisch & Rasmussen 2008, section 5 and appendix A.2 (its stationarity conditions with their signs put right).
-Departs from the paper's Newton method in 2n variables, 8 n³ a step: at the optimum α = E[slope] and W = -E[curvature], and
-these conditions are iterated like any other rule, with the bound as a guard.
+[NR] Nickisch & Rasmussen 2008, section 5 and appendix A.2 (with the signs of its stationarity conditions corrected).
+Departs from the paper's Newton method in 2n variables, 8 n³ per step: at the optimum α = E[slope] and W = -E[curvature], and
+these conditions are iterated like any other rule. The bound must not decrease.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ..iterate import SiteTarget, iterate, warn_if_unfinished
 
 @dataclass(frozen=True)
 class KL(Engine):
-    """The variational Gaussian."""
+    """The Gaussian that minimises KL(q‖p)."""
 
-    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
-    tol: float = 1e-7  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 1.0  # largest fraction of a step; lowered automatically if needed
+    tol: float = 1e-7  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("expected_log_prob",)
@@ -49,7 +49,7 @@ class KL(Engine):
 
 
 def expectation_rule(y: np.ndarray, likelihood):
-    """Sites with the expected slope and curvature of the log likelihood under the marginals."""
+    """Return the rule whose sites have the expected slope and curvature of the log likelihood under the marginals."""
 
     def rule(q: FullPosterior) -> SiteTarget:
         _, slope, curvature = likelihood.expected_log_prob(y, q.mean, q.var)
@@ -59,7 +59,7 @@ def expectation_rule(y: np.ndarray, likelihood):
 
 
 def unit_sites(K: np.ndarray, y: np.ndarray, likelihood) -> Sites:
-    """First sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] says nothing."""
+    """First sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] is not informative."""
     var = np.minimum(np.diagonal(K), 1.0)
     zero = np.zeros(len(y))
     return newton_sites(zero, *likelihood.expected_log_prob(y, zero, var)[1:])

@@ -1,7 +1,7 @@
-"""Label regression: the labels ±1 taken as noisy values of the latent function.
+"""Label regression: the labels ±1 as noisy values of the latent function.
 
-[NR] Nickisch & Rasmussen 2008, section 8. A heuristic choice of (α, W); class probabilities come from the likelihood as for
-every other engine. The evidence is that of the regression, ln Z_reg; `jensen_bound()` has the classification's.
+[NR] Nickisch & Rasmussen 2008, section 8. A heuristic choice of (α, W); class probabilities come from the likelihood, as in
+all other engines. The evidence is that of the regression, ln Z_reg; `jensen_bound()` gives that of the classification.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ..iterate import ending, warn_if_unfinished
 
 @dataclass(frozen=True)
 class LabelRegression(Engine):
-    """Gaussian regression on the labels, noise width chosen by its evidence."""
+    """Gaussian regression on the labels; the noise width is chosen by evidence."""
 
-    noise: float | None = None  # standard deviation σ_n; None chooses it in `noise_range` by evidence
+    noise: float | None = None  # standard deviation σ_n; None chooses it within `noise_range` by evidence
     noise_range: tuple[float, float] = (0.5, 2.0)  # [NR] section 8.1
 
     needs: ClassVar = ("predictive",)
 
     def evidence_is_comparable(self, likelihood) -> bool:
-        """No: it is the density of labels as real numbers, not the probability of classes."""
+        """False: the evidence is the density of labels as real numbers, not the probability of classes."""
         return False
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ class LabelRegression(Engine):
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        return np.zeros(len(fit.likelihood.theta))  # the regression does not see the likelihood
+        return np.zeros(len(fit.likelihood.theta))  # the regression does not use the likelihood
 
 
 def regress(K: np.ndarray, y: np.ndarray, noise: float) -> FullPosterior:

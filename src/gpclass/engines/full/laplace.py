@@ -1,7 +1,7 @@
-"""Laplace's approximation: a Gaussian at the posterior mode, with the curvature found there.
+"""Laplace's approximation: a Gaussian at the posterior mode, with the curvature there.
 
 [RW] Rasmussen & Williams 2006, sections 3.4 and 5.5.1.   [NR] Nickisch & Rasmussen 2008, section 3.
-The sign of the log determinant is that of [RW] (3.32); [NR] 3.2 prints the other one.
+The sign of the log determinant is that of [RW] (3.32); [NR] 3.2 prints the opposite sign.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .tierney_kadane import corrected_log_probabilities
 class Laplace(Engine):
     """Gaussian at the mode, with the curvature there."""
 
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 100  # Newton steps with a new factorisation
-    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
-    correction: str | None = None  # of class probabilities: "tierney-kadane" takes ratios of evidences, at their price
+    damping: float = 1.0  # fraction of each curvature step; 1 is Newton's method
+    correction: str | None = None  # "tierney-kadane": class probabilities as ratios of evidences, more accurate but slower
 
     needs: ClassVar = ("log_prob",)
     latents: ClassVar = "any"
@@ -38,7 +38,7 @@ class Laplace(Engine):
             raise ValueError(f'correction must be None or "tierney-kadane", but is {self.correction!r}')
 
     def needed(self, likelihood) -> tuple[str, ...]:
-        """Methods of the likelihood that it calls."""
+        """Methods of the likelihood that the engine calls."""
         return self.needs if likelihood.n_latents == 1 else (*self.needs, "curvature_weights")
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
@@ -73,14 +73,14 @@ class Laplace(Engine):
 
     @staticmethod
     def _implicit(fit: Fit) -> np.ndarray:
-        """u with d log Z = uᵀ dK α by way of the mode. [RW] (5.23), (5.24)"""
+        """u such that the part of d log Z through the mode is uᵀ dK α. [RW] (5.23), (5.24)"""
         q: Any = fit.posterior
         pull = 0.5 * q.var * fit.likelihood.log_prob_third(fit.y, q.mean)
         return pull - q.apply_residual_precision(symmetric_product(q.K, pull))  # (I + WK)⁻¹ pull
 
 
 def scalar_mode(engine: Laplace, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
-    """The mode of one latent function per datum, and the Gaussian there."""
+    """Fit with the mode of one latent function per datum and the Gaussian approximation there."""
     q, status = iterate(
         engine,
         FullPosterior.without_sites(K),
@@ -103,6 +103,6 @@ def mode_rule(y: np.ndarray, likelihood):
 
 
 def variance_bound(q: FullPosterior) -> np.ndarray:
-    """Upper bounds of the marginal variances that cost nothing."""
+    """Upper bounds of the marginal variances, at no extra cost."""
     prior = np.diagonal(q.K)
     return prior / np.maximum(1.0, np.abs(q.sites.tau) * prior)

@@ -1,8 +1,8 @@
-"""Nested expectation propagation: the fully coupled EP for multinomial probit.
+"""Nested expectation propagation: fully coupled EP for multinomial probit.
 
-A datum's likelihood is E_u ∏_j Φ(f_y - f_j + u) over its wrong classes j, and each factor sees one scalar. Its "inner"
-sites therefore are ordinary probit sites on n (C - 1) contrasts, and moving all of them together, with the inner and the
-outer loop one, is binary EP on a structured prior: the rule, the loop and the evidence of `ep` serve as they are.
+The likelihood of a datum is E_u ∏_j Φ(f_y - f_j + u) over its wrong classes j, and each factor depends on one scalar. So its
+"inner" sites are ordinary probit sites on n (C - 1) contrasts. Updating all of them together merges the inner and the outer
+loop into binary EP on a structured prior, with the rule, the loop and the evidence of `ep`.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, section 3.2.
 """
@@ -23,10 +23,10 @@ from .ep import ep_evidence, moment_rule
 
 @dataclass(frozen=True)
 class NestedEP(Engine):
-    """Sites α̃, β̃ on the contrasts matched to the moments of cavity × probit."""
+    """Sites α̃, β̃ on the contrasts, matched to the moments of cavity × probit."""
 
-    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 1.0  # largest fraction of a step; lowered automatically if needed
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200  # sweeps, C + 1 factorisations each
 
     needs: ClassVar = ("contrast_factor",)
@@ -46,7 +46,7 @@ class NestedEP(Engine):
         return Fit.restored(self, ContrastPosterior.restored(K, y, likelihood.n_classes, state), y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. All sites are stationary, the inner ones too."""
+        """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. Inner and outer sites are stationary."""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
@@ -55,7 +55,7 @@ class NestedEP(Engine):
 
 @dataclass(frozen=True)
 class Shifted:
-    """A likelihood that sees each latent value with an offset of its own: what class biases are to contrasts."""
+    """A likelihood with an offset added to each latent value: the effect of class biases on contrasts."""
 
     likelihood: Any
     offset: np.ndarray

@@ -1,9 +1,9 @@
 """Expectation propagation for multinomial probit with tilted moments by quadrature.
 
-Class-independent (QIEP): the largest of independent Gaussians is a one-dimensional integral over the winner, which the
-trapezoid rule does to all digits that matter. Coupled (QEP): moments of the C - 1 contrasts by a product Gauss–Hermite
-rule, and of the site precision that they ask for the diagonal. Departs from [RJV] in its coordinates: not the contrasts
-themselves, whose nodes miss what is narrower than the cavity, but the numbers that sequential truncation turns into them.
+Class-independent (QIEP): the probability that one of several independent Gaussians is largest is a one-dimensional integral
+over the winner, which the trapezoid rule computes to full accuracy. Coupled (QEP): moments of the C - 1 contrasts by a
+product Gauss–Hermite rule, and the diagonal of the matching site precision. Departs from [RJV] in the coordinates: not the
+contrasts themselves, whose nodes miss features narrower than the cavity, but the variables of sequential truncation.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, sections 3.1 and 3.3.
 """
@@ -25,20 +25,20 @@ from ..fit import Fit, prepare, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
 from .independent_ep import Tilted, fit_independent
 
-TINY = 1e-12  # least site precision that a direction is derived from
-NO_NOISE = 0.01  # for the same purpose
-MOST_NODES = 20_000  # of a product rule, per datum: six classes with the default
+TINY = 1e-12  # smallest site precision in the computation of step directions
+NO_NOISE = 0.01  # smallest noise there
+MOST_NODES = 20_000  # maximum per datum for a product rule: six classes with the default
 
 
 @dataclass(frozen=True)
 class QuadratureEP(Engine):
-    """Sites matched to tilted moments that come from quadrature; `coupled` or independent between classes."""
+    """Sites matched to tilted moments from quadrature; `coupled` or independent between classes."""
 
-    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 1.0  # largest fraction of a step; lowered automatically if needed
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200  # sweeps
     coupled: bool = True
-    nodes: int = 10  # in each of C - 2 dimensions, if coupled; the last contrast needs none
+    nodes: int = 10  # in each of C - 2 dimensions if coupled; the last contrast needs none
 
     latents: ClassVar = "several"
 
@@ -62,10 +62,11 @@ class QuadratureEP(Engine):
         return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """Σ G_ij dK_ij; (C, n, n) if there is one K for each class. The sites are held.
+        """G with d log Z = Σ G_ij dK_ij at fixed sites; (C, n, n) if each class has its own K.
 
-        Where they are stationary that is all: they are if independent. If coupled only nearly so, for more than two
-        classes: a diagonal Λ̃ does not match all variances. Expect it to be off by one part in a hundred.
+        This is exact if the sites are stationary, which holds without coupling. With coupling and more than two classes it
+        holds only approximately, because a diagonal Λ̃ does not match all variances. Expect relative errors of about one
+        percent.
         """
         return fit.posterior.gradient()
 
@@ -80,19 +81,19 @@ class QuadratureEP(Engine):
 
 
 def quadrature_moments(y: np.ndarray, likelihood, mean: np.ndarray, var: np.ndarray) -> Tilted:
-    """What the likelihood's own integral says of cavity × likelihood."""
+    """Moments of cavity × likelihood from the likelihood's own integral."""
     log_mass, slope, curvature = likelihood.tilted_moments(y, mean, var)
-    left = 1 + var * curvature  # tilted variance over the cavity's
+    left = 1 + var * curvature  # tilted variance divided by the cavity variance
     tau = -curvature / np.where(left > 0, left, np.nan)
     pi = inner_precision(own_first(y, tau), own_first(y, var), likelihood.noise)
     return Tilted(log_mass, slope, tau, restore_order(y, pi))
 
 
 def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarray:
-    """(n, C) π of inner sites that would leave each class its τ; own class first. Only to know which way to go.
+    """(n, C) π of inner sites that would give each class its τ; own class first. Used only for the step direction.
 
-    Rival j sends the hub x_y a message of precision ρ_j = π_j/(1 + var_j π_j), and sees it through π_j/(1 + h_j π_j), where
-    h_j is the variance that all other messages leave to the hub; the own class sees the sum of the ρ through the noise.
+    Wrong class j sends the hub x_y a message of precision ρ_j = π_j/(1 + var_j π_j), and its own τ is π_j/(1 + h_j π_j),
+    where h_j is the variance of the hub given all other messages. The own class receives the sum of the ρ through the noise.
     """
     tau = np.clip(tau, TINY, 1 / TINY)
     own, rivals, var_rivals = tau[:, :1], tau[:, 1:], var[:, 1:]
@@ -109,7 +110,7 @@ def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarra
 
 
 def product_rule(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points (q, d) and log weights (q,) for expectations under N(0, I), if they are not too many."""
+    """Return points (q, d) and log weights (q,) for expectations under N(0, I); raise if there are too many."""
     if nodes < 2:
         raise ValueError(f"nodes must be at least 2, but is {nodes}")
     if nodes**dimension > MOST_NODES:
@@ -122,26 +123,26 @@ def product_rule(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class _Contrasts:
-    """The likelihood of all data in terms of the contrasts g = f_y - f_j + u, as the loop sees it."""
+    """The likelihood of all data in terms of the contrasts g = f_y - f_j + u, in the form that the loop needs."""
 
     points: np.ndarray  # (q, C - 2) of the product rule
     log_weights: np.ndarray
-    offset: np.ndarray | float = 0.0  # (n, C - 1) bias of the own class less that of each other
+    offset: np.ndarray | float = 0.0  # (n, C - 1) bias of the own class minus that of each other class
 
     def target(self, q: ContrastPosterior) -> SiteTarget:
-        """[RJV] (18)-(21), with Σ_g for the Σ_w that (19) has in print."""
+        """Slope and precision of the sites. [RJV] (18)-(21), with Σ_g in place of the Σ_w printed in (19)."""
         mean, cov = contrast_cavity(q)
         _, slope, lost = self.tilted(mean + self.offset, cov)
         g_cov = cov - cov @ lost @ cov
         try:
             tau = np.diagonal(np.linalg.solve(g_cov, cov @ lost), axis1=1, axis2=2)  # Λ̃: Σ̂⁻¹ - Σ_g⁻¹ = Σ̂⁻¹ Σ_g D
-        except np.linalg.LinAlgError:  # rounding has left no tilted covariance: nothing is known, as the loop will say
+        except np.linalg.LinAlgError:  # rounding leaves no tilted covariance: NaN, which the loop reports
             tau = np.full_like(mean, np.nan)
         point = mean + np.einsum("ijk,ik->ij", cov, slope)
         return SiteTarget(point.ravel(), slope.ravel(), -np.maximum(tau, 0.0).ravel())  # slope is ξ - Λ̃ ĝ of (21)
 
     def evidence(self, q: ContrastPosterior) -> float:
-        """Each datum's sites scaled so that its cavity keeps the tilted mass. [RJV] (28)"""
+        """Log evidence, with sites scaled so that each cavity keeps the tilted mass. [RJV] (28)"""
         mean, cov = contrast_cavity(q)
         tau, nu = q.sites.tau.reshape(mean.shape), q.sites.nu.reshape(mean.shape)
         grown = np.eye(mean.shape[1]) + cov * tau[:, None, :]  # I + Σ_g Λ̃
@@ -150,7 +151,7 @@ class _Contrasts:
         return q.log_partition + float(np.sum(self.tilted(mean + self.offset, cov)[0] - local))
 
     def tilted(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of N(g | mean, S) ∏_j Φ(g_j): log mass (n,), slope s (n, d) and loss D (n, d, d).
+        """Log mass (n,), slope s (n, d) and loss D (n, d, d) of N(g | mean, S) ∏_j Φ(g_j).
 
         The tilted mean is mean + S s, the tilted covariance S - S D S.
         """
@@ -160,20 +161,20 @@ class _Contrasts:
         return log_mass, slope, lost
 
     def _tilted(self, mean, cov):
-        # Φ(g) says that x = g + noise is positive: x = mean + L e, each e standard normal above a bound set by those before
+        # Φ(g) means x = g + noise > 0: x = mean + L e, each e standard normal above a bound set by the previous ones
         d = mean.shape[1]
         try:
             L = np.linalg.cholesky(cov + np.eye(d))
-        except np.linalg.LinAlgError as error:  # a covariance plus the identity: only rounding can do that
+        except np.linalg.LinAlgError as error:  # it is a covariance plus the identity, so only rounding can cause this
             raise NotPositiveDefinite(too_large(cov, "A cavity's covariance matrix")) from error
         e, log_mass = np.zeros((len(mean), len(self.points), d)), self.log_weights
         for k in range(d):
-            bound = -(mean[:, k, None] + np.einsum("iqk,ik->iq", e, L[:, k])) / L[:, k, k, None]  # later e are zero as yet
+            bound = -(mean[:, k, None] + np.einsum("iqk,ik->iq", e, L[:, k])) / L[:, k, k, None]  # later e are still zero
             log_room = log_ndtr(-bound)
             log_mass = log_mass + log_room
             if k < d - 1:
                 e[..., k] = -ndtri_exp(log_room + log_ndtr(-self.points[:, k]))
-        e[..., -1] = hazard(-bound)  # the last one's mean and variance are known
+        e[..., -1] = hazard(-bound)  # mean and variance of the last one are known in closed form
         last_var = 1 - hazard_curvature(-bound, e[..., -1])
         top = log_mass.max(1, keepdims=True)
         weights = np.exp(log_mass - top)
@@ -189,7 +190,7 @@ class _Contrasts:
 
 
 def contrast_cavity(q: ContrastPosterior) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (n, C - 1) and covariance of each datum's contrasts with all its sites taken out: μ_g and Σ_g."""
+    """Mean (n, C - 1) and covariance of each datum's contrasts with all its sites removed: μ_g and Σ_g."""
     own = q.y[:, None]
     rows = np.arange(len(q.y))[:, None]
     if np.any(q.sites.tau):

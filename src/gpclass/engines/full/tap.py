@@ -1,9 +1,9 @@
 """The mean-field methods of Opper & Winther: TAP and its naive variant.
 
 [NR] Nickisch & Rasmussen 2008, section 4.3.   [OW] Opper & Winther 2000, Gaussian processes for classification.
-Unknowns are (α, W); for given cavity variances s the equations α_i = d log Z_i/dμ_i, μ = (K - Dg(s)) α are solved by
-Newton's method. TAP then renews s by (12) until it agrees with W, and so ends where EP ends; the naive one keeps s = K_ii.
-The second line of (11) as printed holds for a step likelihood only; right for any is W⁻¹ = 1/ν - s, ν = -d² log Z_i/dμ_i².
+Unknowns are (α, W). For given cavity variances s the equations α_i = d log Z_i/dμ_i, μ = (K - Dg(s)) α are solved by
+Newton's method. TAP then updates s by (12) until it agrees with W, and so has EP's fixed points. TAPNaive keeps s = K_ii.
+The second line of (11) as printed holds only for a step likelihood; in general W⁻¹ = 1/ν - s, ν = -d² log Z_i/dμ_i².
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..iterate import LINEAR_REGIME, MIXED_SWEEPS, ending, iterate, stands_still
 from .ep import ep_evidence, moment_rule
 from .laplace import variance_bound
 
-WIDEST = 1e6  # cavity variance to start from
-FIRST_TOL = 1e-4  # of the mean under the first cavity variances, in standard deviations
-PATIENCE = 2e-4  # the mean need not be closer than this part of the relative move of the cavity variances
-TRIES = 20  # halvings of a step
-SMALLEST_RATIO = 1e-10  # of a cavity variance to the one before, in one step
+WIDEST = 1e6  # largest initial cavity variance
+FIRST_TOL = 1e-4  # tolerance of the mean under the first cavity variances, in standard deviations
+PATIENCE = 2e-4  # tolerance of the mean as a fraction of the relative move of the cavity variances
+TRIES = 20  # maximum number of halvings of a step
+SMALLEST_RATIO = 1e-10  # smallest factor of a cavity variance in one step
 TINY = 1e-300
 NO_CAVITY = (
     "TAP: negative site precisions leave a datum no proper cavity, however short the step. "
-    "Allow more label noise (raise epsilon), or try EP, which can move one site at a time."
+    "Allow more label noise (raise epsilon), or try EP, which can update one site at a time."
 )
 
 
 @dataclass(frozen=True)
 class TAP(Engine):
-    """TAP mean-field equations; same fixed points as EP."""
+    """TAP mean-field equations; the same fixed points as EP."""
 
-    damping: float = 1.0  # part of each step of the log cavity variances that is taken; adapted downwards by itself
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
-    max_iter: int = 200  # renewals of the cavity variances
+    damping: float = 1.0  # fraction of each step of the log cavity variances; lowered automatically if needed
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
+    max_iter: int = 200  # updates of the cavity variances
 
     needs: ClassVar = ("tilted_moments",)
 
@@ -50,7 +50,7 @@ class TAP(Engine):
         change, inner_tol, sweep = np.inf, FIRST_TOL, 0
         while sweep < self.max_iter:
             sweep += 1
-            # cavity variances that are still to move do not need a mean to all digits
+            # while cavity variances still move, the mean need not be accurate
             engine = replace(self, tol=max(self.tol, inner_tol))
             try:
                 q, inner = solve(engine, K, rule_given_cavities(y, likelihood, path.var), sites)
@@ -78,14 +78,14 @@ class TAP(Engine):
 
 @dataclass(frozen=True)
 class TAPNaive(Engine):
-    """TAP with the cavity variances held at the prior's: no determinant, no inverse in the equations.
+    """TAP with the cavity variances fixed at the prior's: no determinant and no inverse in the equations.
 
-    Its evidence is the free energy whose stationary point the equations are, Σ log Z_i(μ_i, K_ii) - ½ αᵀ(K - Dg K)α:
-    exact for a diagonal K, neither a bound nor given in [NR].
+    The evidence is the free energy whose stationarity conditions are these equations,
+    Σ log Z_i(μ_i, K_ii) - ½ αᵀ(K - Dg K)α. It is exact for a diagonal K. It is not a bound and not given in [NR].
     """
 
-    damping: float = 1.0  # part of each curvature step that is taken; 1 is Newton's method
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 1.0  # fraction of each curvature step; 1 is Newton's method
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
@@ -116,20 +116,20 @@ class TAPNaive(Engine):
 
 
 class _Renewals:
-    """Chooses the next cavity variances, in logarithms: part of the way to what (12) says, past ones mixed in when near."""
+    """Chooses the next cavity variances, in logarithms: a damped step to (12), mixed with past ones near convergence."""
 
     def __init__(self, damping: float, var: np.ndarray):
-        self.var = self.last = var  # to be tried, and the last ones that left every datum a cavity
+        self.var = self.last = var  # the next values, and the last ones with proper cavities for all data
         self.part = self.largest = damping
         self.change = np.inf
-        self.tries = 0  # steps taken back since the last good one
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (log variances, how far they wanted to move)
+        self.tries = 0  # steps undone since the last successful one
+        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (log variances, their step to (12))
 
     def gap(self, wanted: np.ndarray) -> float:
         return float(np.max(np.abs(self._ratio(wanted) - 1), initial=0.0))
 
     def _ratio(self, wanted):
-        return np.divide(wanted, self.var, out=np.ones_like(self.var), where=self.var > 0)  # no spread, none to renew
+        return np.divide(wanted, self.var, out=np.ones_like(self.var), where=self.var > 0)  # zero variances stay zero
 
     def advance(self, wanted: np.ndarray, change: float) -> None:
         self.part = max(0.6 * self.part, 0.05) if change > self.change else min(1.2 * self.part, self.largest)
@@ -143,7 +143,7 @@ class _Renewals:
         self.var = self.var * np.exp(mixed - points[-1])
 
     def step_back(self, error: Exception) -> None:
-        """Half the step, after one that left no proper posterior or cavity; `error` again if that has not helped."""
+        """Halve a step that gave an improper posterior or cavity; raise `error` if that does not help."""
         self.tries += 1
         if self.tries > TRIES or np.array_equal(self.var, self.last):
             raise error
@@ -153,7 +153,7 @@ class _Renewals:
 
 
 def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:
-    """Cavity variances of an earlier fit's sites, or the prior's; much wider ones cost the tilted moments their digits."""
+    """Cavity variances from an earlier fit's sites, or the prior's, limited: very wide ones give inaccurate moments."""
     prior = np.minimum(np.diagonal(K), WIDEST)
     if sites is None:
         return prior
@@ -162,10 +162,10 @@ def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:
 
 
 def rule_given_cavities(y, likelihood, var: np.ndarray):
-    """For a posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, cavity variances `var` held fixed."""
+    """Rule for a posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, with fixed cavity variances `var`."""
     return moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.alpha, var))
 
 
 def solve(engine, K, rule, sites: Sites | None):
-    """By Newton steps: a rule given cavities has τ that depend on the mean alone."""
+    """Iterate by Newton steps: with fixed cavities τ depends only on the mean."""
     return iterate(engine, FullPosterior.without_sites(K), rule, sites, scale=variance_bound, memory=0)

@@ -2,10 +2,11 @@
 
 p(y* = c | data) = Z(data and (x*, c)) / Z(data), both by Laplace's method, each at its own mode; normalised over c.
 
-Each extended evidence is that of the engine itself, started at its mode. There the steps go for many test points and
-labels at once, with the training system as it stands: the curvature of the training points is held at their mode, that
-of the new point is its own, and eliminating the new point leaves matrix products and C × C solves. So a label of a test
-point costs one set of factorisations, and more only where a label upsets its neighbours so that held curvature will not do.
+Each extended evidence is computed by the engine itself, started close to its mode. The steps towards that mode treat many
+test points and labels at once and reuse the system of the training points: their curvature is fixed at the training mode,
+the new point has its own. Eliminating the new point leaves matrix products and C × C solves. So each label of a test point
+costs one set of factorisations, and more only if the label changes its neighbours so much that the fixed curvature is not
+accurate.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, section 4.1.1.
 """
@@ -23,13 +24,13 @@ from ...gaussian import newton_sites
 from ...numerics import blocks
 from ..fit import Fit
 
-STEPS = 30  # with the training system, each a few matrix products
-HALVINGS = 10  # of a line search
+STEPS = 30  # steps with the training system, each a few matrix products
+HALVINGS = 10  # maximum in a line search
 
 
 def corrected_log_probabilities(fit: Fit, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
     """(m, C) log class probabilities at new points, as ratios of evidences."""
-    fit.moments(Ks, kd)  # for its checks
+    fit.moments(Ks, kd)  # for its checks of the arguments
     Ks, kd, C = np.asarray(Ks, float), np.asarray(kd, float), fit.likelihood.n_latents
     Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, kd.shape[-1]))
     return evidence_ratios(fit, _OneLatent(fit) if C == 1 else _Several(fit), Ks, kd)
@@ -47,10 +48,11 @@ def evidence_ratios(fit: Fit, view: _OneLatent | _Several, Ks: np.ndarray, kd: n
 
 
 class _ExtendedModes:
-    """(f, f*) = K (α, α*) on its way to the extended mode; a row for each (new point, label).
+    """Iteration of (f, f*) = K (α, α*) towards the extended mode; a row for each (new point, label).
 
     A state, or a step, is [α, f, α*, f*]: (rows, n, C) twice and (rows, C) twice. k (rows, n, C) are cross covariances,
-    kd (rows, C) variances. Newton steps with held curvature are made conjugate, and so do well where that is wrong too.
+    kd (rows, C) variances. Newton steps with fixed curvature are made conjugate, so they also work if that curvature is
+    inaccurate.
     """
 
     def __init__(self, view, y, k, kd, labels):
@@ -65,7 +67,7 @@ class _ExtendedModes:
 
     def climb(self, tol: float) -> None:
         rows = np.arange(len(self.k))
-        past: Any = None  # (what the last steps gained, what was missing there, the steps)
+        past: Any = None  # (first-order gains of the last steps, the gradients there, the steps)
         for _ in range(STEPS):
             state = [x[rows] for x in self.state]
             missing, W_new = self._missing(rows, state)
@@ -92,7 +94,7 @@ class _ExtendedModes:
         return [self.view.slope(self.y, state[1]) - state[0], slope_new - state[2]], W_new
 
     def _newton(self, rows, missing, W_new):
-        """The step with dα + W df = missing, W of the training points as it was in the fit."""
+        """The step with dα + W df = missing, with W of the training points from the fit."""
         k, Mk = self.k[rows], self.Mk[rows]
         K_missing = self.view.times_K(missing[0])
         # f* with the training points eliminated: (I + W* S) dα* = missing* - W* kᵀ(I - MK) missing
@@ -105,7 +107,7 @@ class _ExtendedModes:
         return [d_alpha, d_f, d_new, np.einsum("rnc,rnc->rc", k, d_alpha) + self.kd[rows] * d_new]
 
     def _advance(self, rows, state, step, along):
-        """Each row's step: its length by the secant, halved until it pays."""
+        """Take a step for each row: its length by the secant method, halved until the objective increases."""
         value = self._value(rows, *state)
         left = _pair(self._missing(rows, _moved(state, step, np.ones(len(rows))))[0], step)
         share = np.clip(along / np.maximum(along - left, 0.25 * along), 0.05, 4.0)
@@ -116,19 +118,19 @@ class _ExtendedModes:
                 break
             share = np.where(poor, 0.5 * share, share)
         else:
-            share = np.where(poor, 0.0, share)  # no length paid: stay, and leave the rest to the engine
+            share = np.where(poor, 0.0, share)  # no length increases the objective: stay, the engine does the rest
         for x, moved in zip(self.state, _moved(state, step, share), strict=True):
             x[rows] = moved
 
     def extended(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """For each row: its label, cross covariances, variances, and (α, f) of training points and new point."""
+        """Yield for each row its label, cross covariances, variances, and (α, f) of training points and new point."""
         alpha, f, alpha_new, f_new = self.state
         both = [np.concatenate([x, new[:, None]], axis=1) for x, new in ((alpha, alpha_new), (f, f_new))]
         yield from zip(self.labels, self.k, self.kd, *both, strict=True)
 
 
 def _conjugate(missing, step, size, last_size, last_missing, last_step):
-    """The step turned away from the last one (Polak and Ribière), where that leads uphill."""
+    """The conjugate step (Polak and Ribière) if it leads uphill."""
     turn = np.maximum(size - _pair(last_missing, step), 0.0) / last_size
     turned = _moved(step, last_step, turn)
     uphill = _pair(missing, turned) > 0.1 * size
@@ -136,7 +138,7 @@ def _conjugate(missing, step, size, last_size, last_missing, last_step):
 
 
 class _Several:
-    """A coupled fit as the climb wants to see it: rows first, classes last."""
+    """A coupled fit in the form that the iteration needs: rows first, classes last."""
 
     def __init__(self, fit: Fit):
         self.fit, self.likelihood, self.system = fit, fit.likelihood, fit.posterior.system
@@ -175,7 +177,7 @@ class _Several:
 
 
 class _OneLatent:
-    """The same for one latent function per datum."""
+    """A fit with one latent function per datum in the same form."""
 
     labels = np.array([-1.0, 1.0])
 
@@ -206,7 +208,7 @@ class _OneLatent:
 
 
 def _evidence(fit: Fit, K: np.ndarray, label: Any, start: Any) -> float:
-    """The engine's own evidence with the new point among the data: what the climb left undone is done here."""
+    """The engine's evidence with the new point among the data; the engine completes the iteration."""
     plain = replace(fit.engine, correction=None)
     return plain.fit(K, np.append(fit.y, label), fit.likelihood, start).log_evidence
 
@@ -228,5 +230,5 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _pair(missing: list[np.ndarray], step: list[np.ndarray]) -> np.ndarray:
-    """What a step gains to first order: gradient times (df, df*)."""
+    """First-order gain of a step: gradient times (df, df*)."""
     return _inner(missing[0], step[1]) + np.sum(missing[1] * step[3], axis=1)

@@ -1,9 +1,9 @@
-"""Variational bounds: a quadratic lower bound of each log likelihood term, and the exact posterior under these.
+"""Variational bounds: a quadratic lower bound of each log likelihood term, and the exact posterior under these bounds.
 
 [NR] Nickisch & Rasmussen 2008, section 6 and appendix A.1.
-Departs from the paper's Newton method in the touching points ς: the conditions for the best ς given the marginals (for logit
-ς² = mean² + var, for probit ς = y mean) are iterated like any other rule, with the bound as a guard. The bound is
-stationary in ς, so its gradient in K is the explicit one alone: the implicit term of A.1.5 vanishes at the optimum.
+Departs from the paper's Newton method in the contact points ς: the conditions for the best ς given the marginals (for logit
+ς² = mean² + var, for probit ς = y mean) are iterated like any other rule. The bound must not decrease. The bound is
+stationary in ς, so its gradient in K is the explicit one: the implicit term of A.1.5 vanishes at the optimum.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..iterate import SiteTarget, iterate, warn_if_unfinished
 
 @dataclass(frozen=True)
 class VB(Engine):
-    """Local quadratic bounds: logit's or probit's."""
+    """Local quadratic bounds of the logit or probit likelihood."""
 
-    damping: float = 1.0  # largest part of a step that is taken; adapted downwards by itself
-    tol: float = 1e-7  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 1.0  # largest fraction of a step; lowered automatically if needed
+    tol: float = 1e-7  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("bound", "bound_point", "bound_curvature")
@@ -50,9 +50,9 @@ class VB(Engine):
 
 
 def bound_rule(y: np.ndarray, likelihood):
-    """The best bounds under the current marginals.
+    """Return the rule whose sites are the best bounds under the current marginals.
 
-    As a function of the mean the best bound is less curved than the bound itself; Newton's method wants its curvature.
+    As a function of the mean, the best bound is less curved than the bound itself; Newton's method needs its curvature.
     """
 
     def rule(q: FullPosterior) -> SiteTarget:
@@ -64,9 +64,9 @@ def bound_rule(y: np.ndarray, likelihood):
 
 
 def bound_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
-    """The best bound that q's marginals allow: E_q[bound] + E_q[log prior] + entropy, equal to [NR] (13) at the optimum.
+    """The best bound under q's marginals: E_q[bound] + E_q[log prior] + entropy, equal to [NR] (13) at the optimum.
 
-    Written this way it is a lower bound of the evidence for any q, whether or not q belongs to the bound.
+    In this form it is a lower bound of the evidence for any q, also if q is not the posterior under the bound.
     """
     constant, nu, tau = likelihood.bound(y, likelihood.bound_point(y, q.mean, q.var))
     expected = np.sum(constant + nu * q.mean - 0.5 * tau * (q.mean**2 + q.var))

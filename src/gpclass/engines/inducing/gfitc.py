@@ -1,9 +1,9 @@
-"""The generalised FITC approximation: EP for a prior of low rank plus diagonal, all data at once.
+"""The generalised FITC approximation: EP with a prior of low rank plus diagonal, on all data at once.
 
-What the inducing variables do not tell of f_i is a part of the prior, independent between data, and sites are on f_i itself
-(for multinomial probit on x_i = f_i + noise, so that the factors x_y > x_c of a datum share what they have in common). A
-site on x_i of precision T is, for the inducing variables, one on g_i of precision T/(1 + r T), r the variance of x_i - g_i:
-the algebra is that of scalable EP, which with one factor for each datum this is.
+The part of f_i that the inducing variables do not explain belongs to the prior, independent between data, and sites are on
+f_i itself (for multinomial probit on x_i = f_i + noise, so that the factors x_y > x_c of a datum share their common part).
+For the inducing variables a site of precision T on x_i is a site on g_i of precision T/(1 + r T), r the variance of x_i -
+g_i. So this is scalable EP with one factor for each datum.
 
 [NH] Naish-Guzman & Holden 2007.   [KG] Kim & Ghahramani 2006, the factors for several classes.
 """
@@ -35,10 +35,10 @@ from .training import Inducing
 
 @dataclass(frozen=True)
 class GFITC(LowRankEngine, Inducing):
-    """EP with FITC's prior; all rows at a time."""
+    """EP with the FITC prior, on all rows at once."""
 
-    damping: float = 0.8  # part of each step that is taken; lowered by itself where sweeps do not settle
-    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    damping: float = 0.8  # fraction of each step; lowered automatically if sweeps do not converge
+    tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
@@ -67,7 +67,7 @@ class GFITC(LowRankEngine, Inducing):
         return tau / left, nu / left
 
     def noise(self, likelihood) -> float:
-        return likelihood.noise if self._contrasts(likelihood) else 0.0  # of x
+        return likelihood.noise if self._contrasts(likelihood) else 0.0  # noise of x
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class LatentRule:
         rest = at.rows.residual
         tau, nu = pairwise_totals(sites, y)
         without = cavity(at.mean, at.var, tau / (1 + rest * tau), nu / (1 + rest * tau), self.least)
-        x_var = without.var + rest  # of x without this datum
+        x_var = without.var + rest  # variance of x without this datum
         grown = 1 + x_var * tau
         now = (without.mean + x_var * nu) / grown, x_var / grown
         pairs = Pairs.of(self.likelihood, *now, np.zeros_like(rest), own, sites, self.least)

@@ -1,14 +1,15 @@
 """Scalable expectation propagation: EP on inducing variables with the posterior independent between classes.
 
-Multinomial probit is P(x_y > x_c for all c ≠ y), x = f + noise. Given u the product of P(x_y > x_c) stands for it: a factor
-Φ((a_y - a_c)/√(b_y + b_c)) for each datum and wrong class, whose site is two scalars along w_i for either class. No
-quadrature; but the product is no larger than what it stands for and does not sum to one over classes, so its evidence is
-biased low and not comparable with that of other engines (`evidence_is_comparable`). With `factors="joint"` a datum's
-likelihood is one factor, its moments under independent latent values by quadrature: exact for any likelihood with
-`tilted_moments`, robust-max and the binary ones included. (With one latent function that is the generalised FITC.)
+Multinomial probit is P(x_y > x_c for all c ≠ y), x = f + noise. Given u it is approximated by the product of P(x_y > x_c): a
+factor Φ((a_y - a_c)/√(b_y + b_c)) for each datum and wrong class, whose site has two scalars along w_i for each of the two
+classes. This needs no quadrature. But the product is a lower bound of the likelihood and does not sum to one over classes,
+so the evidence is biased low and not comparable with that of other engines (`evidence_is_comparable`). With
+`factors="joint"` the likelihood of a datum is one factor, with moments under independent latent values by quadrature: exact
+for any likelihood with `tilted_moments`, including robust-max and the binary ones. (With one latent function this is the
+generalised FITC.)
 
-[VC] Villacampa-Calvo 2017, chapter 5 and appendix B, the signs of B.10 corrected: what pulls the own class up pushes
-the other down.
+[VC] Villacampa-Calvo 2017, chapter 5 and appendix B, with the signs of B.10 corrected: the derivatives in the means of the
+own and the other class have opposite signs.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from .step import Broadcast, RowSites, State, Sums
 from .training import Training
 
 FACTORS = ("auto", "pairwise", "joint")
-# part of a marginal's precision that a cavity keeps at least: exact sweeps need it against rounding only; on minibatches a
-# site was made under earlier hyperparameters and may be stronger than the posterior that it has become a part of
+# smallest fraction of a marginal's precision that a cavity keeps. Exact sweeps need it only against rounding. On minibatches
+# a site was computed under earlier hyperparameters and can be stronger than the posterior that includes it
 LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
-STEADY = 0.2  # how far hyperparameters may move, times the minibatches of a pass, for sites to be taken out by themselves
-# EP on a row's factors alone: sweeps at most, part of each step that is taken, move of a site that counts as none
+STEADY = 0.2  # largest move of hyperparameters, times minibatches per pass, for which single old sites are removed
+# EP on the factors of one row: maximum number of sweeps, fraction of each step, tolerance of the sites
 ROW_SWEEPS, ROW_PART, ROW_TOL = 200, 0.7, 1e-9
-AT_ONCE, HALF = 0.25, 0.5  # part of all rows up to which they take whole steps together; more at once may circle for ever
+AT_ONCE, HALF = 0.25, 0.5  # up to this fraction of all rows take full steps together; more could cycle
 
 
 @dataclass(frozen=True)
 class ScalableEP(LowRankEngine, Training):
-    """Sites of rank one for each datum, matched to moments; all or a minibatch at a time."""
+    """Rank-one sites for each datum, by moment matching; on all data or on minibatches."""
 
-    factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise where there is no ε
-    damping: float = 1.0  # part of each step that is taken; lowered by itself where sweeps do not settle
-    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise if there is no ε
+    damping: float = 1.0  # fraction of each step; lowered automatically if sweeps do not converge
+    tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
@@ -76,7 +77,7 @@ class ScalableEP(LowRankEngine, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Pairwise factors of a row share f - g, as their sites do not: EP with q without these sites, and all factors."""
+        """Marginals by EP on all factors of a row, with q without its sites: factors share f - g, their sites do not."""
         if not self.pairwise(likelihood):
             return super().latent_marginals(g, message, y, likelihood)
         without, rest = cavity(g.mean, g.var, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
@@ -91,22 +92,25 @@ class ScalableEP(LowRankEngine, Training):
         return {name: sites[name] + part * (fresh - sites[name]) for name, fresh in message.sites.items()}
 
     def takes_out(self, broadcast: Broadcast) -> bool:
-        """After the first pass, while hyperparameters stand still."""
+        """True after the first pass, while hyperparameters are fixed."""
         state, n_total = broadcast.state, broadcast.n_total
         last = state.passed + broadcast.rows >= n_total
         return state.seen >= n_total and not last and state.age * n_total <= STEADY * broadcast.size
 
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
-        """New sites for old ones; before all rows have been seen, those seen stand for all (unless the likelihood is not
-        log-concave: a few rows must not be so sure).
+        """Replace old sites by new ones and return the state.
 
-        P and h are the sums over this pass's sites and over what is left of the last pass's. While hyperparameters stand
-        still, each row's old site is taken out by itself: that is EP, however many minibatches there are in a pass. Where
-        they move, an old site is not known as it went in. Taken out as it would be now it leaves an error of either sign,
-        in all `state.age` parts of the sum, and at the end of a pass only one minibatch is left of that: searches would run
-        away. Rows come in random order, so there what is left is reduced in proportion to its rows.
+        In the first pass the sum over the rows seen is scaled up to all rows, unless the likelihood is not log-concave: then
+        a few rows would make the posterior too narrow.
 
-        At the end of a pass P and h are the sums over its sites, added up anew: rounding does not outlast a pass.
+        P and h are the sums over this pass's sites and over the remaining sites of the last pass. While hyperparameters are
+        fixed, the old site of each row is subtracted: this is EP, for any number of minibatches per pass. If they change,
+        the old site is no longer known in the form in which it was added. Subtracting its current form leaves an error of
+        either sign, of relative size `state.age` in the whole sum. At the end of a pass only one minibatch of the old sum
+        remains, so the error would make searches diverge. Since rows come in random order, the remaining sum is instead
+        reduced in proportion to its rows.
+
+        At the end of a pass P and h are recomputed as the sums over its sites, so rounding does not accumulate over passes.
         """
         state, n_total = broadcast.before, broadcast.n_total
         P, h = state.fresh_P + sums.P, state.fresh_h + sums.h
@@ -125,7 +129,7 @@ class ScalableEP(LowRankEngine, Training):
 
 
 def step_part(damping: float, m: int, n_total: int) -> float:
-    """Part of their step that m rows take together during training, where no sweep looks at what became of the last one."""
+    """Fraction of the step that m rows take together in training, where no sweep checks the effect of the last step."""
     return min(damping, HALF) if m > AT_ONCE * n_total else damping
 
 
@@ -137,18 +141,18 @@ PAIRWISE_SITES = ("own_tau", "own_nu", "other_tau", "other_nu")
 
 @dataclass(frozen=True)
 class Cavity:
-    """Scalars g without some sites, elementwise."""
+    """Marginals of g with some sites removed, elementwise."""
 
     mean: np.ndarray
     var: np.ndarray
-    kept: np.ndarray  # part of the precision that is left
-    tilt: np.ndarray  # what the cavity's mean of u is off that of the posterior, in units of V w
-    log_partition: np.ndarray  # of the sites that were taken out, under the cavity
+    kept: np.ndarray  # remaining fraction of the precision
+    tilt: np.ndarray  # difference between the cavity and posterior means of u, in units of V w
+    log_partition: np.ndarray  # of the removed sites, under the cavity
 
 
 def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
-    """(B.17)-(B.20) as scalars; of a site that leaves less than a part `least` of the marginal, less is taken."""
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # where the quotient is not asked for
+    """(B.17)-(B.20) as scalars. A site is only partly removed if the cavity would keep less than `least` of the marginal."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # in entries that are not used
         room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
     tau, nu = room * tau, room * nu
     kept = 1 - tau * var
@@ -158,13 +162,13 @@ def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, l
 
 
 def spread_of(at: Cavity, d1: np.ndarray, excess: np.ndarray) -> np.ndarray:
-    """What multiplies V w in d log Z/dw: the cavity's mean and covariance of u both differ from the posterior's by V w."""
+    """Factor of V w in d log Z/dw: cavity and posterior differ by V w, both in the mean and in the covariance of u."""
     return d1 * at.tilt + 2 * excess / at.kept
 
 
 @dataclass(frozen=True)
 class JointRule:
-    """A datum's likelihood as one factor, its moments under independent latent values as the likelihood has them."""
+    """The likelihood of a datum as one factor, with moments from the likelihood under independent latent values."""
 
     likelihood: Any
     least: float = LEAST_KEPT
@@ -201,7 +205,7 @@ def own_class(y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def pairwise_totals(sites: RowSites, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(B.14), (B.15)"""
+    """Sums of the sites of all factors. (B.14), (B.15)"""
     own = own_class(y, sites["own_tau"].shape[1])
     return tuple(
         np.where(own, sites[f"own_{name}"].sum(1, keepdims=True), sites[f"other_{name}"]) for name in ("tau", "nu")
@@ -210,15 +214,15 @@ def pairwise_totals(sites: RowSites, y: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 @dataclass(frozen=True)
 class Contrast:
-    """Factors Φ(β) of x_y > x_c, one for each row and class c; nothing where c = y."""
+    """Factors Φ(β) of x_y > x_c, one for each row and class c; zero for c = y."""
 
     log_mass: np.ndarray  # (m, C)
-    pull: np.ndarray  # (m, C) derivative of log Z in the mean of the own class; minus that in the mean of the other
-    bend: np.ndarray  # (m, C) minus the second derivative in either
+    pull: np.ndarray  # (m, C) derivative of log Z in the mean of the own class; minus that in the mean of the other class
+    bend: np.ndarray  # (m, C) minus the second derivative in either mean
 
     @staticmethod
     def of(lead: np.ndarray, var: np.ndarray, own: np.ndarray) -> Contrast:
-        """From means and variances of x_y - x_c. (B.22)-(B.32)"""
+        """Factors from means and variances of x_y - x_c. (B.22)-(B.32)"""
         root = np.sqrt(np.where(own, 1.0, var))
         beta = np.where(own, 0.0, lead) / root
         alpha = hazard(beta)
@@ -233,17 +237,17 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Factors of the own class against each other class, the cavities that they see, and their new sites."""
+    """Factors of the own class against each other class, their cavities, and their new sites."""
 
     own: Cavity
     other: Cavity
     factor: Contrast
-    value: np.ndarray  # (m,) log mass of the factors less that of the sites that they replace
+    value: np.ndarray  # (m,) log mass of the factors minus that of the sites that they replace
     sites: RowSites  # the new sites
 
     @staticmethod
     def of(likelihood, mean, var, rest, own: np.ndarray, sites: RowSites, least: float) -> Pairs:
-        """From marginals (m, C) of what the sites are on; a latent value has variance `rest` (m, C) beside that."""
+        """From marginals (m, C) of what the sites are on; latent values have the additional variance `rest` (m, C)."""
         mine, mine_var, my_rest = (np.sum(x, axis=1, keepdims=True, where=own) for x in (mean, var, rest))
         first = cavity(mine, mine_var, sites["own_tau"], sites["own_nu"], least)
         second = cavity(mean, var, sites["other_tau"], sites["other_nu"], least)
@@ -277,16 +281,16 @@ class PairwiseRule:
                 (more, more),
             )
         )
-        theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts its class's mean
+        theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts the mean of its class
         return Message(pairs.value, *pairwise_totals(pairs.sites, y), slope, spread, excess, theta, pairs.sites)
 
 
 def settled_pairs(
     likelihood: Any, mean: np.ndarray, var: np.ndarray, y: np.ndarray, sites: RowSites
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(m, C) means and variances where EP ends with each row's factors alone, under N(f | mean, diag var).
+    """(m, C) means and variances after EP on each row's factors alone, under N(f | mean, diag var).
 
-    `sites` are those to begin with.
+    `sites` are the initial sites.
     """
     own, noise = own_class(y, mean.shape[1]), np.full_like(var, likelihood.noise)
     for _ in range(ROW_SWEEPS):

@@ -1,11 +1,11 @@
 """A step on a minibatch, as two pure functions.
 
-    contribution(broadcast, K_fu, k_diag, y, sites)   what some rows add to the sums, and what stays with these rows
-    apply(broadcast, sums)                            the next state, from the sums of all rows of the minibatch
+    contribution(broadcast, K_fu, k_diag, y, sites)   what some rows add to the sums, and their own results
+    apply(broadcast, sums)                            the next state, from the sums over all rows of the minibatch
 
-Sums of parts of a minibatch add up to the sums of the whole, so the rows of one minibatch may lie in several processes.
-Nothing in `Broadcast` or `Sums` grows with the number of rows. What belongs to single rows (their new sites, the derivatives
-in their covariances) stays where the rows are.
+Sums over parts of a minibatch add up, so the rows of one minibatch can be distributed over several processes. The size of
+`Broadcast` and `Sums` does not depend on the number of rows. Results of single rows (their new sites, the derivatives
+in their covariances) stay in the process that has the rows.
 
 [VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
 """
@@ -21,24 +21,24 @@ import numpy as np
 from ...gaussian.low_rank import GradientSum, LowRankMatrices, LowRankPosterior, LowRankPrior, site_sums
 from ...numerics import NotPositiveDefinite
 
-STILL = 1e-10  # hyperparameters that have moved by less, in their own units, count as held: rounding moves sites by more
+STILL = 1e-10  # smaller moves of hyperparameters, in their own units, count as none: rounding moves sites by more
 
-RowSites = dict[str, np.ndarray]  # numbers kept for each row, (n, …) each
+RowSites = dict[str, np.ndarray]  # values stored for each row, (n, …) each
 
 
 @dataclass(frozen=True)
 class State:
-    """What is known of the inducing variables: natural parameters that stay when hyperparameters move."""
+    """Information about the inducing variables, as natural parameters that do not change with the hyperparameters."""
 
     P: np.ndarray  # (C, M, M) sum of the sites' precisions, in terms of u
-    h: np.ndarray  # (C, M) sum of their precisions times means
-    fresh_P: np.ndarray  # P and h of the rows of this pass over the data alone, for methods that keep rows
+    h: np.ndarray  # (C, M) sum of the sites' precisions times means
+    fresh_P: np.ndarray  # P and h of the rows of this pass only, for engines that keep sites of rows
     fresh_h: np.ndarray
-    seen: int = 0  # rows taken in so far, in all passes
-    passed: int = 0  # rows of this pass
+    seen: int = 0  # rows processed so far, in all passes
+    passed: int = 0  # rows processed in this pass
     steps: int = 0
-    moved: float = 0.0  # by how much hyperparameters and inducing inputs have moved in this pass
-    moved_before: float = 0.0  # and in the pass before
+    moved: float = 0.0  # move of hyperparameters and inducing inputs in this pass
+    moved_before: float = 0.0  # the same in the previous pass
 
     @staticmethod
     def empty(n_latents: int, M: int) -> State:
@@ -47,30 +47,30 @@ class State:
 
     @property
     def age(self) -> float:
-        """By how much hyperparameters and inducing inputs have moved, at most, since a row's site was made."""
+        """Upper bound of the move of hyperparameters and inducing inputs since a row's site was computed."""
         return self.moved_before + self.moved
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a minibatch is computed from, whichever process has its rows."""
+    """Inputs of a minibatch computation that are the same in every process."""
 
     engine: Any
     likelihood: Any
     K_uu: np.ndarray  # (1 or C, M, M)
     state: State
-    n_total: int  # rows of the whole table
+    n_total: int  # rows of the whole data set
     rows: int  # rows of this minibatch
-    size: int  # rows of a whole minibatch: this one may have fewer, and counts for as many as it has
+    size: int  # rows of a full minibatch; this one may have fewer and then has less weight
 
     @property
     def share(self) -> float:
-        """What makes a sum over the rows of this minibatch an estimate of the sum over all rows."""
+        """Factor that makes a sum over the rows of this minibatch an estimate of the sum over all rows."""
         return self.n_total / self.rows
 
     @cached_property
     def stage(self) -> Any:
-        """The engine whose step this is: the given one, or one that makes the first sites for it."""
+        """The engine of this step: the given one, or one that computes initial sites for it."""
         return self.engine.stage(self.state, self.n_total, self.likelihood)
 
     @cached_property
@@ -88,7 +88,7 @@ class Broadcast:
 
     @cached_property
     def before(self) -> State:
-        """The state, with the posterior's own P and h where it had to be repaired: new sites are added to what it has."""
+        """The state, with P and h of the posterior if it had to be repaired: new sites are added to these."""
         if self.posterior.S is self._whitened[0]:
             return self.state
         P, h = self.prior.coloured(self.posterior.S, self.posterior.pull)
@@ -96,21 +96,21 @@ class Broadcast:
 
     @cached_property
     def source(self) -> LowRankPosterior:
-        """Where the rule's marginals come from."""
+        """The posterior from which the rule's marginals are computed."""
         return self.stage.source(self.posterior, self.n_total, self.likelihood)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What some rows contribute to a step."""
+    """Contributions of some rows to a step."""
 
     rows: int
-    value: float  # to the evidence, beside the posterior's own term
+    value: float  # contribution to the evidence besides the posterior's own term
     theta: np.ndarray  # (p,) its derivative in the likelihood's parameters
-    inner: np.ndarray  # (1 or C, M, M) to the derivative in K_uu; see `GradientSum`
+    inner: np.ndarray  # (1 or C, M, M) contribution to the derivative in K_uu; see `GradientSum`
     P: np.ndarray  # (C, M, M) precisions of the new sites, in terms of u
     h: np.ndarray  # (C, M) precisions times means
-    old_P: np.ndarray  # of the sites that they replace, where the engine takes these out one by one; else zero
+    old_P: np.ndarray  # of the replaced sites if the engine subtracts them, else zero
     old_h: np.ndarray
 
     def __add__(self, other: Sums) -> Sums:
@@ -119,28 +119,28 @@ class Sums:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What comes of some rows."""
+    """Results of some rows."""
 
     sums: Sums
     fu: np.ndarray  # (1 or C, m, M) derivative of the estimate of the evidence in K_fu
-    diag: np.ndarray  # (1 or C, m) and in k_diag
-    sites: RowSites  # new sites of these rows; empty for engines whose rows keep none
+    diag: np.ndarray  # (1 or C, m) derivative in k_diag
+    sites: RowSites  # new sites of these rows; empty for engines that keep none
 
 
 @dataclass(frozen=True)
 class MinibatchStep:
-    """One minibatch: estimates with the sites as they were, and the state after it."""
+    """Result of one minibatch: estimates with the sites before the step, and the state after it."""
 
-    log_evidence: float  # unbiased for that of all rows, sites held; NaN while some rows that should have sites have none
+    log_evidence: float  # unbiased for that of all rows at fixed sites; NaN while some rows have no sites yet
     uu: np.ndarray  # (1 or C, M, M) its derivative in K_uu
     theta: np.ndarray  # (p,) and in the likelihood's parameters
     state: State
 
 
 def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: np.ndarray, sites: RowSites) -> Contribution:
-    """What rows with targets y and own sites contribute to a step. [VC] (5.22)
+    """Contributions to a step of rows with targets y and their own sites. [VC] (5.22)
 
-    K_fu (1 or C, m, M) and k_diag (1 or C, m) are their covariances, as `LowRankMatrices.checked` gives them.
+    K_fu (1 or C, m, M) and k_diag (1 or C, m) are their covariances, as returned by `LowRankMatrices.checked`.
     """
     engine, likelihood, prior = broadcast.stage, broadcast.likelihood, broadcast.prior
     rows = prior.rows(K_fu, k_diag)
@@ -159,12 +159,12 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
 
 
 def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
-    """The step that the sums of all rows of a minibatch make. [VC] (5.22)"""
+    """The step for the sums over all rows of a minibatch. [VC] (5.22)"""
     engine, q, state = broadcast.stage, broadcast.posterior, broadcast.state
     constant = engine.constant(q, broadcast.source, broadcast.n_total, broadcast.likelihood)
     value = q.log_partition + broadcast.share * sums.value + constant
     unknown = engine.keeps_rows and 0 < state.seen < broadcast.n_total
-    if unknown or engine is not broadcast.engine:  # rows without sites; or the evidence of another engine
+    if unknown or engine is not broadcast.engine:  # some rows have no sites, or the evidence is that of another engine
         value = np.nan
     new = replace(engine.absorb(broadcast, sums), steps=state.steps + 1)
     return MinibatchStep(value, GradientSum(broadcast.prior, sums.inner).uu(q), broadcast.share * sums.theta, new)
@@ -173,9 +173,9 @@ def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
 def take_step(
     engine: Any, state: State, K: LowRankMatrices, y: np.ndarray, sites: RowSites, n_total: int, likelihood, size=None
 ) -> tuple[MinibatchStep, Contribution]:
-    """A step on rows that are all in one process; `size` as in `Broadcast`, by default the number of these rows."""
+    """A step on rows in one process; `size` as in `Broadcast`, by default the number of these rows."""
     if not engine.minibatches:
-        raise TypeError(f"{type(engine).__name__} takes all rows at once. ScalableEP can do with minibatches.")
+        raise TypeError(f"{type(engine).__name__} takes all rows at once. ScalableEP supports minibatches.")
     engine.check_likelihood(likelihood)
     y = likelihood.check_targets(y)
     K = K.checked(len(y), likelihood.n_latents)
@@ -185,7 +185,7 @@ def take_step(
 
 
 def repaired(prior: LowRankPrior, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
-    """The posterior of natural parameters that were learned under another prior: what outweighs this one is dropped."""
+    """The posterior for natural parameters learned under another prior; parts that make it improper are dropped."""
     try:
         return LowRankPosterior(prior, S, pull)
     except NotPositiveDefinite:

@@ -1,7 +1,7 @@
-"""Stochastic expectation propagation: scalable EP that remembers the product of all sites only.
+"""Stochastic expectation propagation: scalable EP that stores only the product of all sites.
 
-Every factor is taken to have the same site, the Ñ-th part of the product, so that one cavity serves all of them; a row's new
-site replaces such a part. Memory is that of M × M matrices for each class, however many rows there are.
+All factors have the same site, the Ñ-th root of the product, and so the same cavity. The new site of a row replaces one such
+root. Memory is that of M × M matrices for each class, independent of the number of rows.
 
 [VC] Villacampa-Calvo 2017, section 5.2.2.   Li, Hernández-Lobato & Turner 2015.
 """
@@ -22,15 +22,15 @@ from .training import Training
 
 @dataclass(frozen=True)
 class StochasticEP(LowRankEngine, Training):
-    """EP with tied sites; all rows or a minibatch at a time."""
+    """EP with tied sites, on all rows or on minibatches."""
 
-    factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise where there is no ε
-    damping: float = 1.0  # part of each step that is taken; lowered by itself where sweeps do not settle
-    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise if there is no ε
+    damping: float = 1.0  # fraction of each step; lowered automatically if sweeps do not converge
+    tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
-    settles: ClassVar = False  # tied sites are no stationary point of the evidence
+    settles: ClassVar = False  # tied sites are not a stationary point of the evidence
 
     def __post_init__(self):
         super().__post_init__()
@@ -56,11 +56,11 @@ class StochasticEP(LowRankEngine, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As for ScalableEP: where sweeps have settled, q is the prior times the sites that each row would have."""
+        """As for ScalableEP: after convergence q is the prior times the sites that each row would have."""
         return self._untied.latent_marginals(g, message, y, likelihood)
 
     def source(self, q: LowRankPosterior, n_total: int, likelihood) -> LowRankPosterior:
-        """The cavity of all factors."""
+        """The common cavity of all factors."""
         left = 1 - 1 / self.n_factors(n_total, likelihood)
         return LowRankPosterior(q.prior, left * q.S, left * q.pull)
 
@@ -69,7 +69,7 @@ class StochasticEP(LowRankEngine, Training):
         return self.n_factors(n_total, likelihood) * (source.log_partition - q.log_partition)
 
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
-        """Each row's new site replaces the n-th part of the product; the first rows stand for all."""
+        """Replace the n-th part of the sum of sites by each row's new site; the first rows are scaled up to all rows."""
         state, n_total = broadcast.before, broadcast.n_total
         whole = state.seen >= n_total or not broadcast.likelihood.log_concave
         part = step_part(self.damping, sums.rows, n_total)
@@ -78,7 +78,7 @@ class StochasticEP(LowRankEngine, Training):
 
 
 def averaged(broadcast: Broadcast, sums: Sums, rate: float) -> State:
-    """The sum of sites moved part of the way to what these rows, as many as there are in all, would make it."""
+    """Move the sum of sites a fraction `rate` towards the sum for these rows, scaled up to all rows."""
     state, share = broadcast.before, rate * broadcast.share
     P, h = (1 - rate) * state.P + share * sums.P, (1 - rate) * state.h + share * sums.h
     return replace(state, P=P, h=h, seen=state.seen + sums.rows)
@@ -86,10 +86,10 @@ def averaged(broadcast: Broadcast, sums: Sums, rate: float) -> State:
 
 @dataclass(frozen=True)
 class TiedRule:
-    """A rule whose rows have no sites of their own: marginals are cavities."""
+    """A rule whose rows have no own sites: marginals are cavities."""
 
     rule: RowRule
-    none: RowSites  # of one row
+    none: RowSites  # empty sites of one row
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         message = self.rule(at, y, {name: np.zeros((len(y), part.shape[1])) for name, part in self.none.items()})

@@ -1,13 +1,13 @@
-"""The sparse variational Gaussian process: the best Gaussian q(u), independent between classes, by the Jensen bound.
+"""The sparse variational Gaussian process: the Gaussian q(u), independent between classes, that maximises the Jensen bound.
 
     log p(y) ≥ Σ_i E[log p(y_i | f_i)] - KL(q(u) ‖ p(u))
 
-A natural-gradient step moves the natural parameters of q(u) part of the way to the sites that slope and curvature of
-E[log p] make: the update of stochastic EP, with another rule. Multinomial probit's E[log p] is bounded from below by the sum
-over wrong classes of E[log P(x_y > x_c | f)], and the bound stays one.
+A natural-gradient step moves the natural parameters of q(u) towards the sites with slope and curvature of E[log p]: the
+update of stochastic EP, with another rule. E[log p] of multinomial probit is bounded from below by the sum over wrong
+classes of E[log P(x_y > x_c | f)], so the result is still a lower bound.
 
-Robust-max is not log-concave: its bound has many tops, and from knowing nothing the climb ends on a low one. There EP makes
-the first sites (a few sweeps, or the first pass of minibatches), and the climb begins from these.
+Robust-max is not log-concave: its bound has many local maxima, and from the prior the ascent ends at a poor one. So EP
+computes the initial sites (a few sweeps, or the first pass of minibatches).
 
 [HMG] Hensman, Matthews & Ghahramani 2015.   [VC] Villacampa-Calvo 2017, section 5.3.
 [LSK] Lin, Schmidt & Khan 2020, "Handling the positive-definite constraint in the Bayesian learning rule".
@@ -32,24 +32,24 @@ from .stochastic_ep import StochasticEP, averaged
 from .sweep import InducingFit
 from .training import Training
 
-# where the likelihood is not log-concave
-FIRST, FIRST_TOL = 20, 1e-2  # sweeps of EP (or minibatches, at least) before the bound is climbed; a move that ends them
+# for likelihoods that are not log-concave
+FIRST, FIRST_TOL = 20, 1e-2  # initial sweeps of EP (or minimum number of minibatches), and the tolerance that ends them
 
 
 @dataclass(frozen=True)
 class SVGP(LowRankEngine, Training):
-    """Variational inference with natural gradients; all rows or a minibatch at a time."""
+    """Variational inference with natural gradients, on all rows or on minibatches."""
 
-    rate: float = 0.02  # of a whole minibatch's natural-gradient step, at least; more where that is a good part of all rows
-    damping: float = 1.0  # part of each step that sweeps over all rows take; lowered by itself where they do not settle
-    tol: float = 1e-6  # largest move, in posterior standard deviations, that counts as standing still
+    rate: float = 0.02  # smallest natural-gradient rate of a full minibatch; larger if that is a large part of all rows
+    damping: float = 1.0  # fraction of each step of full sweeps; lowered automatically if they do not converge
+    tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
     needs: ClassVar = ("expected_log_prob",)
     likelihood_names: ClassVar = ("probit", "softmax", "multinomial-probit")
     ascends: ClassVar = True
-    settles: ClassVar = False  # its sweeps are many
+    settles: ClassVar = False  # it needs many sweeps
 
     def __post_init__(self):
         super().__post_init__()
@@ -62,7 +62,7 @@ class SVGP(LowRankEngine, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The variational posterior of f given u is the prior's: no label speaks of f - g."""
+        """Marginals of f. Given u, the variational posterior of f is the prior: labels do not update f - g."""
         return g.mean, g.var + self.rest(g, likelihood)
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
@@ -71,7 +71,7 @@ class SVGP(LowRankEngine, Training):
     def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
         if start is None and not likelihood.log_concave:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # a place to begin
+                warnings.simplefilter("ignore", ConvergenceWarning)  # only a starting point
                 start = ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST).fit(
                     K_uu, K_fu, k_diag, y, likelihood
                 )
@@ -83,33 +83,33 @@ class SVGP(LowRankEngine, Training):
         return StochasticEP("joint", jitter=self.jitter)
 
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
-        """Natural gradient: the first rows are averaged, so that none of them counts for more than another."""
+        """Take a natural-gradient step. The first rows are averaged, so that all have the same weight."""
         size, n_total = broadcast.size, broadcast.n_total
         if not broadcast.likelihood.log_concave:
             return curved(broadcast, sums, rate_of(sums.rows, size, self.rate))
-        whole = max(self.rate, size / (2 * n_total))  # to average some two passes, unless that takes too long
+        whole = max(self.rate, size / (2 * n_total))  # averages about two passes, unless that takes too long
         first = sums.rows / (broadcast.state.seen + sums.rows)
         return averaged(broadcast, sums, max(rate_of(sums.rows, size, whole), first))
 
 
 def rate_of(m: int, size: int, whole: float) -> float:
-    """Rate of m rows, where minibatches of `size` rows have the rate `whole`: as much is forgotten for each row."""
+    """Rate of m rows if minibatches of `size` rows have the rate `whole`: the same decay per row."""
     return whole if m == size else 1 - (1 - whole) ** (m / size)
 
 
 def curved(broadcast: Broadcast, sums: Sums, rate: float) -> State:
-    """A natural-gradient step that sites of negative precision cannot make improper. [LSK]
+    """Take a natural-gradient step that stays proper with sites of negative precision. [LSK]
 
-    With A the posterior's precision, D what it lacks to the sites' new sum, and A - ρD the plain step, A becomes
-    A - ρD + ½ρ² D A⁻¹ D = ½ (A + (A - ρD) A⁻¹ (A - ρD)). The mean goes as far as in the plain step with A held. ρ is made
-    smaller where ρD would outweigh A: there the square is no small correction, and steps would run off.
+    With A the posterior precision, D the difference between it and the new sum of sites, and A - ρD the plain step, A
+    becomes A - ρD + ½ρ² D A⁻¹ D = ½ (A + (A - ρD) A⁻¹ (A - ρD)). The mean moves as in the plain step with fixed A. ρ is
+    reduced if ρD exceeds A: there the square is not a small correction, and steps would diverge.
     """
     state, share = broadcast.before, broadcast.share
     P, h = share * sums.P, share * sums.h
     mean, cov = broadcast.posterior.of_inducing()
     D = state.P - P
     relative = np.stack([times(V, part) for V, part in zip(cov, D, strict=True)])
-    size = np.sqrt(np.maximum(np.einsum("cij,cji->c", relative, relative), 1e-300))  # of A^-½ D A^-½, by Frobenius
+    size = np.sqrt(np.maximum(np.einsum("cij,cji->c", relative, relative), 1e-300))  # Frobenius norm of A^-½ D A^-½
     rates = np.minimum(rate, 1 / size)
     square = np.stack([times(part, other) for part, other in zip(D, relative, strict=True)])
     moved = -rates[:, None, None] * D + 0.5 * (rates**2)[:, None, None] * square

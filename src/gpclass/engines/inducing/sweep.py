@@ -1,4 +1,4 @@
-"""Engines on inducing points at fixed hyperparameters: sweeps over all rows until their sites stand still.
+"""Engines on inducing points at fixed hyperparameters: sweeps over all rows until the sites converge.
 
 [VC] Villacampa-Calvo 2017, chapter 5 and appendix B.
 """
@@ -27,44 +27,44 @@ from ..fit import Fit, NotAvailable, check_settings, independent, squeezed
 from ..iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
 from .step import RowSites, State
 
-MIXED_SWEEPS = 8  # past sweeps that are mixed
-WORSE = 1.5  # growth of a move that counts as astray
-LEAST_PART = 1e-3  # of a step
-IDLE = 12  # sweeps without a smaller move than before that count as astray
-SETTLED = 1000  # passes (and steps) that a fit stands for: it is not forgotten for the next minibatch
-PAUSE = 8  # plain steps after a mixed one that went astray
+MIXED_SWEEPS = 8  # number of past sweeps that are mixed
+WORSE = 1.5  # growth of a move that counts as a failure
+LEAST_PART = 1e-3  # smallest fraction of a step
+IDLE = 12  # sweeps without a new smallest move that count as a failure
+SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
+PAUSE = 8  # plain steps after a failed mixed one
 
 
 @dataclass(frozen=True)
 class RowData:
-    """The rows that a fit was made from, and their sites."""
+    """The rows of a fit and their sites."""
 
     rows: Rows
-    sites: RowSites  # of each row, as the engine keeps them
+    sites: RowSites  # of each row, in the engine's own form
     tau: np.ndarray  # (n, C) sites on g
     nu: np.ndarray
-    shared: bool  # whether covariances came as one for all latent functions
+    shared: bool  # whether the latent functions share the given covariances
 
 
 @dataclass(frozen=True)
 class InducingFit(Fit):
     """A posterior of inducing variables, with its evidence; `predict` needs covariances with the inducing inputs.
 
-    `log_evidence` is that of settled sites, or as the minibatches of the last pass estimate it.
+    `log_evidence` is that of converged sites, or the estimate from the minibatches of the last pass.
     """
 
-    n_rows: int  # that it was made from
-    data: RowData | None = None  # None: they are not kept, and questions about them raise an error
+    n_rows: int  # number of training rows
+    data: RowData | None = None  # None if they are not kept; methods that need them then raise an error
 
     inputs_are: ClassVar[str] = "inducing inputs"
 
     @classmethod
     def trained(cls, engine: Any, posterior: LowRankPosterior, likelihood: Any, log_evidence: float, n_rows: int, n_iter=1):
-        """A fit without rows, as training on minibatches ends with it."""
+        """A fit without rows, as returned by training on minibatches."""
         return cls(engine, posterior, np.zeros(0), likelihood, Status(True, n_iter, 0.0), log_evidence, n_rows)
 
     def without_rows(self) -> InducingFit:
-        """What a trained model predicts with: the same size whatever the number of rows."""
+        """A fit for predictions only, whose size does not depend on the number of rows."""
         return replace(self, y=np.zeros(0), data=None)
 
     def state(self) -> dict[str, Any]:
@@ -84,11 +84,11 @@ class InducingFit(Fit):
 
     @property
     def minibatch_state(self) -> State:
-        """To go on from, with other hyperparameters or with minibatches."""
+        """State to continue from, with new hyperparameters or minibatches."""
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
         return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * self.n_rows, steps=SETTLED)
 
-    # of the rows ----------------------------------------------------------------------------------------------------
+    # training rows -------------------------------------------------------------------------------------------------
 
     @property
     def _kept(self) -> RowData:
@@ -127,7 +127,7 @@ class InducingFit(Fit):
         )
 
     def evidence_gradient(self) -> LowRankGradient:
-        """d log_evidence in K_uu, K_fu and k_diag, each of the shape that it came in."""
+        """Derivatives of log_evidence in K_uu, K_fu and k_diag, each in its original shape."""
         return self._derivatives[0]
 
     def likelihood_gradient(self) -> np.ndarray:
@@ -152,13 +152,13 @@ class InducingFit(Fit):
     def mean(self) -> np.ndarray:
         """(n,) or (n, C) marginal means of f at the training points.
 
-        A row's own label is taken into account: f_i = g_i + e_i, and with EP the label speaks of e_i as well, which the
-        inducing variables know nothing of. `predict` gives the values at a new point of the same inputs.
+        These include the row's own label: f_i = g_i + e_i, and with EP the label also updates e_i, which is independent of
+        the inducing variables. `predict` returns the values at a new point with the same inputs.
 
         With one site for each row, these are the marginals of EP on the prior of low rank plus diagonal. With pairwise
-        factors (ScalableEP, StochasticEP) they are where EP ends with q(u) without the row's own sites, p(f_i | u) and all
-        of the row's factors ∏_c P(x_y > x_c | f_i). EP on the dense prior ends elsewhere if there are more than two classes:
-        its q(u) knows that a row's factors share e_i, while scalable EP integrates e_i out of each factor.
+        factors (ScalableEP, StochasticEP) they are the result of EP on q(u) without the row's own sites, p(f_i | u) and all
+        of the row's factors ∏_c P(x_y > x_c | f_i). EP on the dense prior gives another result for more than two classes:
+        there q(u) takes into account that a row's factors share e_i, while scalable EP integrates e_i out of each factor.
         """
         return squeezed(self._marginals[0])
 
@@ -174,7 +174,7 @@ class InducingFit(Fit):
 
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of f_i = g_i + e_i, as the engine says."""
+        """Marginals of f_i = g_i + e_i according to the engine."""
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
@@ -187,19 +187,19 @@ class InducingFit(Fit):
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
-    """Matrices and labels as the sweeps take them, and whether the latent functions share the matrices."""
+    """Checked matrices and labels, and whether the latent functions share the matrices."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
     y = likelihood.check_targets(y)
     M = np.shape(K_uu)[-1]
     if len(y) < M:
-        raise ValueError(f"{M} inducing points are more than the {len(y)} data that they stand for: take fewer")
+        raise ValueError(f"{M} inducing points are more than the {len(y)} data: use fewer")
     shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
     return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(y), likelihood.n_latents), y, shared
 
 
 def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
-    """Sites of all rows moved together until they stand still; damped where they do not settle."""
+    """Update the sites of all rows together until they converge, with damping if needed."""
     matrices, y, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
     C = likelihood.n_latents
     prior = LowRankPrior(matrices.K_uu, C, engine.jitter)
@@ -221,30 +221,31 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
 
 
 def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
-    """What to do about a run that did not settle, if rounding is why; else empty.
+    """Advice for a run that did not converge because of rounding; empty if rounding is not the cause.
 
-    Inducing variables are known to about eps × the condition of I + Σ τ w wᵀ, as all rows' latent values are in B.
+    The relative error of the inducing variables is about eps × the condition of I + Σ τ w wᵀ, as for all latent values with
+    B.
     """
     largest = float(np.max(k_diag, initial=0.0))
-    strength = 1 + float(np.max(np.abs(tau), initial=1.0)) * largest  # labels can have sites of precision one
+    strength = 1 + float(np.max(np.abs(tau), initial=1.0)) * largest  # sites of labels can have precision one
     return "" if EPS * len(tau) * strength < NEGLIGIBLE else too_large(np.array([[largest]]))
 
 
 class Mixer:
-    """Where the next sweep begins: Anderson mixing of the last ones; plainly, then damped, after steps that went astray."""
+    """Chooses the sites of the next sweep: Anderson mixing; after failed steps plain steps, then damped ones."""
 
     def __init__(self, damping: float, ascends: bool):
         self.most, self.part, self.ascends = damping, damping, ascends
         self.points: list[np.ndarray] = []
         self.residuals: list[np.ndarray] = []
         self.last, self.objective = np.inf, -np.inf
-        self.least, self.idle = np.inf, 0  # smallest move so far, and sweeps since
-        self.mixed, self.wait = False, 0  # whether the last step was mixed; plain steps to come
+        self.least, self.idle = np.inf, 0  # smallest move so far, and the number of sweeps since
+        self.mixed, self.wait = False, 0  # whether the last step was mixed; number of plain steps left
 
     def move(self, sites: RowSites, new: RowSites, change: float, units: np.ndarray, objective: float, data: Sweeps):
         x, goal = _joined(sites), _joined(new)
         fell = self.ascends and objective < self.objective - 1e-9 * abs(self.objective)
-        if fell and self.points:  # again from where the step began
+        if fell and self.points:  # retry from the start of the step
             x, residual = self.points[-1], self.residuals[-1]
             self._astray()
             self.points, self.residuals = [x], [residual]
@@ -261,7 +262,7 @@ class Mixer:
         return self._made(x, self.residuals[-1], self._target(units), sites, data)
 
     def _astray(self):
-        """A mixed step is to blame first, then the length of plain ones."""
+        """After a failure, stop mixing if the last step was mixed, else shorten the steps."""
         self.points, self.residuals = [], []
         if self.mixed:
             self.wait = PAUSE
@@ -274,7 +275,7 @@ class Mixer:
             mixed = _split(target, sites)
             try:
                 return mixed, data.at(mixed)
-            except NotPositiveDefinite:  # sites of negative precision: not so far
+            except NotPositiveDefinite:  # sites of negative precision: shorten the step
                 part *= 0.5
                 if part < LEAST_PART:
                     raise
@@ -292,7 +293,7 @@ class Mixer:
 
 
 def units(sites: RowSites, var: np.ndarray) -> np.ndarray:
-    """What makes moves of sites comparable: posterior variances for precisions, standard deviations for pulls."""
+    """Scales that make moves of sites comparable: posterior variances for τ, standard deviations for ν."""
     wide = np.maximum(np.mean(var, axis=1), 1e-300)
     parts = (wide if name.endswith("tau") else np.sqrt(wide) for name in sites)
     return np.concatenate([np.repeat(part, sites[name].shape[1]) for name, part in zip(sites, parts, strict=True)])
@@ -327,7 +328,7 @@ class Sweeps:
         return start.row_sites
 
     def at(self, sites: RowSites) -> tuple[np.ndarray, np.ndarray, LowRankPosterior]:
-        """Sites on g, and the posterior with them."""
+        """Sites on g, and the posterior with these sites."""
         tau, nu = self.engine.totals(sites, self.y, self.rows.residual)
         return tau, nu, self.posterior(tau, nu)
 
@@ -341,7 +342,7 @@ class Sweeps:
         return LowRankPosterior(self.prior, S, pull)
 
     def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
-        """New sites of all rows, what they contribute to the evidence as they are, and how far the new ones would move q."""
+        """New sites of all rows, contributions of the current sites to the evidence, and the resulting move of q."""
         rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
         messages, change, var = [], 0.0, np.empty(tau.shape)
@@ -357,6 +358,6 @@ class Sweeps:
 
 
 def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
-    """Largest move of a site, in the units of its row's posterior."""
+    """Largest move of a site, in units of its row's posterior."""
     shift = np.abs(d_nu - d_tau * at.mean) * np.sqrt(at.var)
     return float(np.maximum(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))

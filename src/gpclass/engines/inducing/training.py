@@ -1,4 +1,4 @@
-"""Settings of learning on inducing points. Engines on inducing points have them, each as fields of its own."""
+"""Training settings of engines on inducing points, which inherit them as fields."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 SEARCHES = ("auto", "settled", "minibatches")
 RESUMES = ("auto", "never", "must")
-HERE = {"local": True}  # a setting for this machine: model files do not keep it
-USUAL, LEAST = 100, 20  # inducing points, and how many there are even if these are more than a third of the rows
-PASSES = 20  # over the data, unless these are fewer or more steps than
+HERE = {"local": True}  # a setting of this machine, not stored in model files
+USUAL, LEAST = 100, 20  # default number of inducing points, and its minimum even if that is more than a third of the rows
+PASSES = 20  # default passes over the data, unless that gives too few or too many steps
 STEPS = 1500, 12000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inducing:
-    """Which inducing points there are."""
+    """Settings of the inducing points."""
 
     n_inducing: int | None = None  # None: 100, or a third of the rows if these are fewer
-    per_class: bool = False  # whether each class has inducing inputs of its own
-    inputs: str = "k-means++"  # where inducing inputs begin: "k-means++" or "random" rows
+    per_class: bool = False  # whether each class has its own inducing inputs
+    inputs: str = "k-means++"  # initial inducing inputs: "k-means++" or "random" rows
     learn_inputs: bool = True
 
     def __post_init__(self):
@@ -31,42 +31,44 @@ class Inducing:
             raise ValueError(f"inputs must be 'k-means++' or 'random', but is {self.inputs!r}")
 
     def count(self, n_rows: int) -> int:
-        """How many inducing points there are for so many rows."""
+        """Number of inducing points for this number of rows."""
         if self.n_inducing is None:
             return min(USUAL, max(n_rows // 3, min(LEAST, n_rows)))
         if self.n_inducing > n_rows:
-            raise ValueError(f"n_inducing={self.n_inducing} is more than the {n_rows} rows: take fewer inducing points")
+            raise ValueError(f"n_inducing={self.n_inducing} is more than the {n_rows} rows: use fewer inducing points")
         return self.n_inducing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training(Inducing):
-    """How to train.
+    """Settings of training.
 
-    "settled": all rows' sites are swept to convergence for each evaluation of L-BFGS. "minibatches": sites and
-    hyperparameters move together, one step of Adam for each minibatch. "auto" is the first up to a few thousand rows.
+    `search` selects the method. "settled": the sites of all rows are swept to convergence for each evaluation of L-BFGS.
+    "minibatches": sites and hyperparameters are updated together, one Adam step for each minibatch. "auto" is "settled" up
+    to a few thousand rows and "minibatches" above.
 
-    Villacampa-Calvo 2017 (6.4) has Adam with learning_rate=1e-3, decay=False and the other constants as here. That is not
-    the default: in 100 seconds of one core on MNIST (M = 200) it gets to an error of 4.4 % and a loss of 0.148, the
-    constants here to 3.0 % and 0.109. A larger rate alone is not it: while still at 0.026 it stands at 3.4 % after 150.
+    Villacampa-Calvo 2017 (6.4) uses Adam with learning_rate=1e-3, decay=False and the other constants as here. This is not
+    the default: in 100 seconds of one core on MNIST (M = 200) it reaches an error of 4.4 % and a loss of 0.148, the
+    constants here 3.0 % and 0.109. A larger rate alone does not explain it: while the rate is still 0.026, the error is 3.4
+    % after 150 seconds.
     """
 
     search: str = "auto"
-    batch_size: int | None = 200  # rows of a minibatch; None takes all at once
-    epochs: int | None = None  # passes over the data; None: as many as make a usual number of steps, see `passes`
-    learning_rate: float = 0.03  # of Adam at the beginning; inducing inputs are measured in standard deviations
-    decay: bool = True  # whether the rate falls to nothing, as half a cosine, over the passes
+    batch_size: int | None = 200  # rows per minibatch; None uses all rows at once
+    epochs: int | None = None  # passes over the data; None chooses them for a default number of steps, see `passes`
+    learning_rate: float = 0.03  # initial rate of Adam; inducing inputs are measured in standard deviations
+    decay: bool = True  # whether the rate decreases to zero over the passes, as half a cosine
     beta1: float = 0.9
     beta2: float = 0.999
     adam_epsilon: float = 1e-8
-    validation: float = 0.0  # part of the rows held out to stop by; 0 never stops early
-    patience: int = 5  # passes without a better one on the held-out rows
-    warm_up: int = 0  # minibatches at the beginning that set sites only
-    # File that a run on minibatches is saved to on the way, and whether the run that it holds is continued. With a file,
-    # search="auto" is "minibatches". "auto" continues the run if the file exists and belongs to this run (same data, labels,
-    # order of the rows, kernel, likelihood, engine, priors and seed; more passes are allowed, fewer are not), starts anew if
-    # there is no file, and raises an error if it is another run's. "never" starts anew and overwrites the file. "must" is
-    # "auto", but raises an error if there is no file.
+    validation: float = 0.0  # fraction of the rows held out for early stopping; 0 disables it
+    patience: int = 5  # passes without improvement on the held-out rows before stopping
+    warm_up: int = 0  # initial minibatches that update only the sites
+    # File in which a run on minibatches is saved, and whether a saved run is continued. With a file, search="auto" is
+    # "minibatches". "auto" continues the run if the file exists and belongs to this run (same data, labels, order of the
+    # rows, kernel, likelihood, engine, priors and seed; more passes are allowed, fewer are not), starts a new run if there
+    # is no file, and raises an error if the file belongs to another run. "never" starts a new run and overwrites the file.
+    # "must" is "auto", but raises an error if there is no file.
     checkpoint: str | os.PathLike | None = field(default=None, metadata=HERE)
     resume: str = field(default="auto", metadata=HERE)
 
@@ -84,7 +86,7 @@ class Training(Inducing):
             raise ValueError("learning_rate and adam_epsilon must be positive, beta1 and beta2 in [0, 1)")
 
     def passes(self, n_rows: int) -> int:
-        """How often so many rows are passed over."""
+        """Number of passes over this number of rows."""
         if self.epochs is not None:
             return self.epochs
         steps = 1 if self.batch_size is None else -(-n_rows // self.batch_size)

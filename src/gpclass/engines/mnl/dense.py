@@ -2,13 +2,14 @@
 
     log Z_h = -KL(q ‖ prior) + Σ_i max over b_i, S_i of h(y_i; q_i, b_i, S_i)        a lower bound of log p(y)
 
-As in every engine the bound asks for sites: its slope in the mean, y - b, and its precisions W_i = -2 dh/dV_i. A sweep
-factorises B for the precisions at hand, settles the mean (log Z_h is concave in it) by Newton steps whose linear systems are
-solved by conjugate gradients with that factorisation, and reads off new W. V = (K⁻¹ + W)⁻¹ moves uphill along W's way to the
-new W: the step is shortened until log Z_h does not fall, and past sweeps are mixed (Anderson) when near the end.
+As in every engine, the bound defines sites: its slope in the mean, y - b, and its precisions W_i = -2 dh/dV_i. A sweep
+factorises B for the current precisions, iterates the mean (log Z_h is concave in it) by Newton steps, whose linear systems
+are solved by conjugate gradients with that factorisation, and computes new W. log Z_h increases along the path of V = (K⁻¹ +
+W)⁻¹ to the new W: the step is shortened until log Z_h does not decrease, and past sweeps are mixed (Anderson) near
+convergence.
 
-[C] Chai 2012, which ascends in b, S, m and V in turn, to the same maximum; there is but one. With p as in mnl_bound.py
-log Z_h is max over (m, V), min over p of a function that is convex in p and has, at each p, one maximum over (m, V).
+[C] Chai 2012, which maximises over b, S, m and V in turn, with the same unique maximum. With p as in mnl_bound.py
+log Z_h is max over (m, V), min over p of a function that is convex in p and has, for each p, one maximum over (m, V).
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ from ..iterate import (
     warn_if_unfinished,
 )
 
-START = 1.0  # γ of [C] E.3; larger ones put b off the simplex
-SETTLE_STEPS = 8  # Newton steps on the mean per factorisation
-PATIENCE = 0.3  # the mean need not be closer than this part of the move that W wants to make
-CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-4  # of conjugate gradients for one Newton step
-MOST_REJECTED = 20  # steps, each half of the one before, after which there is no way up that float64 can see
+START = 1.0  # γ of [C] E.3; larger values put b outside the simplex
+SETTLE_STEPS = 8  # Newton steps of the mean per factorisation
+PATIENCE = 0.3  # tolerance of the mean as a fraction of the next move of W
+CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-4  # conjugate gradients for one Newton step
+MOST_REJECTED = 20  # halvings of a step, after which rounding hides any increase
 
 
 @dataclass(frozen=True)
 class VariationalMNL(Engine):
     """Lower bound of the evidence by a Gaussian with fully coupled classes, which may be correlated a priori. [C]"""
 
-    tol: float = 1e-8  # largest move, in posterior standard deviations, that counts as standing still
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200
-    damping: float = 1.0  # largest part of each step of the precisions that is taken
+    damping: float = 1.0  # largest fraction of each step of the precisions
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
     correlated: ClassVar[bool] = True
     bounds: ClassVar[bool] = True
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
-        """K is (n, n) for all classes alike, (C, n, n), or Separable (see kernels.Correlated)."""
+        """Fit; K is (n, n), shared by all classes, (C, n, n), or Separable (see kernels.Correlated)."""
         K, y = _prepared(self, K, y, likelihood)
         climb = BoundClimb(y, likelihood, _bound_tol(self), *_first(K, y, likelihood.n_classes, start))
         status, history = climb.to_the_top(self)
@@ -71,7 +72,7 @@ class VariationalMNL(Engine):
         return VariationalFit.restored(self, q, y, likelihood, state, bound=bound, history=tuple(state["history"]))
 
     def evidence_gradient(self, fit: VariationalFit) -> Any:
-        """½(α αᵀ - W(I + KW)⁻¹), contracted to the form of K: all else is stationary. [C] section 6"""
+        """½(α αᵀ - W(I + KW)⁻¹), contracted to the structure of K: everything else is stationary. [C] section 6"""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: VariationalFit) -> np.ndarray:
@@ -83,7 +84,7 @@ class VariationalFit(Fit):
     """The best Gaussian under the bound; `log_evidence` is log Z_h. [C] (21)"""
 
     bound: BoundOptimum  # b_i, S_i and W_i at the training points
-    history: tuple[float, ...]  # log Z_h after each sweep; it never falls
+    history: tuple[float, ...]  # log Z_h after each sweep; it never decreases
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "log_b": self.bound.log_b, "history": list(self.history)}
@@ -98,7 +99,7 @@ class VariationalFit(Fit):
         return lower, 1 - (lower.sum(1, keepdims=True) - lower)
 
     def renormalised_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
-        """(m, C) the lower bounds scaled to sum to one, softmax of the mean: for decisions, over-confident else. [C] (25)"""
+        """(m, C) lower bounds scaled to sum to one, the softmax of the mean: for decisions; else over-confident. [C] (25)"""
         return self.likelihood.class_probabilities(self.predict(Ks, kd)[0])
 
     def log_joint_bound(self, Ks: Any, kd: Any, labels: np.ndarray, log_evidence: float) -> float:
@@ -107,36 +108,37 @@ class VariationalFit(Fit):
         return float(self._expected(Ks, kd).of_class(labels).sum()) + self.log_evidence - log_evidence
 
     def jensen_bound(self) -> float:
-        """log Z_B: the same Gaussian with the expected log softmax itself, by quadrature. [C] (3)"""
+        """log Z_B: the same Gaussian with the exact expected log softmax, by quadrature. [C] (3)"""
         expected = self.likelihood.mean_log_prob(self.y, self.mean, self.cov)
         return float(expected.sum()) - self.posterior.divergence
 
     def sum_to_zero_error(self) -> tuple[float, float]:
-        """Largest |Σ_c α_ic| and |Σ_c mean_ic|, which should be zero: the first always, the second where 1 is an
-        eigenvector of the covariance between classes. [C] section 5"""
+        """Largest |Σ_c α_ic| and |Σ_c mean_ic|. The first should be zero; the second too if 1 is an eigenvector of the class
+        covariance. [C] section 5
+        """
         return tuple(float(np.max(np.abs(x.sum(1)))) for x in (self.alpha, self.mean))  # type: ignore[return-value]
 
     def _expected(self, Ks, kd):
         return self.likelihood.expected_log_prob_bound(*self.predict(Ks, kd))
 
 
-# bounds that do not ask for y ---------------------------------------------------------------------------------------
+# bounds that do not depend on y -------------------------------------------------------------------------------------
 
 
 def prior_evidence_bound(K: Any, n_classes: int) -> float:
-    """Lower bound of log p(y), whatever y, with the prior itself for q. [C] theorem 10, for any K"""
+    """Lower bound of log p(y) for any y, with the prior as q. [C] theorem 10, for any K"""
     prior = _prior_covariances(K, n_classes)
     return float(maximise_bound(np.zeros(prior.shape[:2]), prior).value.sum())
 
 
 def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = None) -> float:
-    """Lower bound of log p(y), whatever y, with q = N(0, variance × identity); None is the best variance. [C] theorem 9
+    """Lower bound of log p(y) for any y, with q = N(0, variance × identity); None uses the best variance. [C] theorem 9
 
-    K is inverted here: one that is nearly singular makes the bound useless, a singular one raises.
+    K is inverted here. The bound is very loose if K is nearly singular, and a singular K raises an error.
     """
     log_det, trace, size = 0.0, 0.0, 0
     for k, F in products(K, n_classes):
-        inner = F.T @ F if F.shape[1] == 1 else F @ F.T  # (1, 1) for a class by itself
+        inner = F.T @ F if F.shape[1] == 1 else F @ F.T  # (1, 1) for a separate class
         parts = Factor(np.array(k, float), "K"), Factor(np.array(inner, float), "the covariance between the classes")
         (n, log_k), (q, log_c) = ((len(f.diag_inverse()), f.log_det) for f in parts)
         log_det += q * log_k + n * log_c
@@ -154,16 +156,16 @@ def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = No
 
 
 def _prior_covariances(K, n_classes):
-    """(n, C, C) at each datum."""
+    """(n, C, C) prior covariances at each datum."""
     return sum(np.diagonal(k)[:, None, None] * (F @ F.T) for k, F in products(K, n_classes))
 
 
-# the way up ---------------------------------------------------------------------------------------------------------
+# maximisation -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class BoundPoint:
-    """A Gaussian with the bound there."""
+    """A Gaussian and the bound there."""
 
     q: DenseCoupledPosterior
     bound: BoundOptimum
@@ -171,7 +173,7 @@ class BoundPoint:
 
 
 class BoundClimb:
-    """From a Gaussian to the top of log Z_h."""
+    """Maximises log Z_h, starting from a Gaussian."""
 
     def __init__(self, y, likelihood, tol: float, q: DenseCoupledPosterior, log_b: np.ndarray | None):
         self.y, self.likelihood, self.tol = y, likelihood, tol
@@ -202,12 +204,12 @@ class BoundClimb:
         return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
 
     def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
-        """The same mean with other precisions."""
+        """The same mean with new precisions."""
         q = DenseCoupledPosterior(last.q.K, precision_root(precision), last.q.alpha, mean=last.q.mean)
         return self.point(q, last.bound.log_b)
 
     def settle_mean(self, tol: float) -> tuple[float, float]:
-        """Newton steps of the mean at given V; how far it still is, and how far W wants to move."""
+        """Take Newton steps of the mean at fixed V; return its remaining distance and the next move of W."""
         for _ in range(SETTLE_STEPS + 1):
             slope = self.slope(self.at)
             chord = self.at.q.system.solve(slope)
@@ -219,9 +221,9 @@ class BoundClimb:
         return gap, move
 
     def take(self, alpha: np.ndarray, mean: np.ndarray, slope: np.ndarray) -> bool:
-        """Take a step of the mean, shortened while it overshoots; False if it does not lead uphill."""
+        """Take a step of the mean, shortened while it overshoots; return False if it does not lead uphill."""
         bound = self.at.bound
-        turn = np.einsum("icd,id->ic", bound.curvature, mean) / np.maximum(bound.b, 1e-300)  # of log b, to first order
+        turn = np.einsum("icd,id->ic", bound.curvature, mean) / np.maximum(bound.b, 1e-300)  # first order of log b
 
         def look(length):
             start = bound.log_b + np.clip(length * turn, -1.0, 1.0)
@@ -234,13 +236,13 @@ class BoundClimb:
         return length > 0
 
     def slope(self, at: BoundPoint) -> np.ndarray:
-        """(n, C) of log Z_h in the mean. [C] (26), with b = ḡ"""
+        """(n, C) slope of log Z_h in the mean. [C] (26), with b = ḡ"""
         return self.own - at.bound.b - at.q.alpha
 
     def newton_step(self, slope, chord) -> tuple[np.ndarray, np.ndarray]:
         """(δα, Kδα) with (K⁻¹ + N) Kδα = slope, by conjugate gradients.
 
-        N is the bound's curvature; V = (K⁻¹ + W)⁻¹, W ⪰ N, whose answer `chord` is, makes them fast.
+        N is the bound's curvature. The preconditioner is V = (K⁻¹ + W)⁻¹, W ⪰ N; `chord` is its solution.
         """
         q, N = self.at.q, self.at.bound.curvature
         step, left = conjugate_gradients(
@@ -252,27 +254,27 @@ class BoundClimb:
             np.stack(chord),
             lambda missing, pair: float(np.sum(missing * pair[1])),
         )
-        # α of equal rows can grow against each other while the mean, and so this iteration, stays as it is: a last chord
-        # step of length one removes what is left of `slope` in such directions
+        # α of equal rows can diverge in opposite directions while the mean, and so this iteration, does not change: a last
+        # chord step of length one removes the remaining `slope` in such directions
         return step[0] + left[0], step[1] + left[1]
 
     def precision_move(self) -> float:
-        """Largest relative change of a marginal covariance that the new W ask for."""
+        """Largest relative change of a marginal covariance for the new W."""
         q = self.at.q
         relative = (self.at.bound.precision - q.precision) @ q.contrast_cov
         return float(np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0))))
 
 
 class _PrecisionPath:
-    """Chooses the next W. Far from the end a part of the step to what the bound asks for; near it a mix of past sweeps."""
+    """Chooses the next W: far from convergence a damped step to the bound's W, near it a mix of past sweeps."""
 
     def __init__(self, damping: float):
         self.largest = self.part = damping
         self.change = np.inf
         self.rejected = 0
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (W, what the bound wanted instead)
+        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (W, new W of the bound)
         self.last: Any = None
-        self.best = -np.inf  # log Z_h so far
+        self.best = -np.inf  # largest log Z_h so far
 
     def accepts(self, at: BoundPoint) -> bool:
         if at.value < self.best - 1e-11 * (1 + abs(at.value)) - at.q.rounding:
@@ -281,7 +283,7 @@ class _PrecisionPath:
         return True
 
     def step_back(self) -> tuple[BoundPoint, np.ndarray]:
-        """A shorter step from the last point, straight towards what it asked for: uphill, if short enough."""
+        """A shorter step from the last point towards its new W: uphill if short enough."""
         mixed = len(self.seen) > 1
         self.seen = self.seen[-1:]
         self.rejected += 1
@@ -307,17 +309,17 @@ class _PrecisionPath:
         plain = points[-1] + self.part * residuals[-1]
         if len(self.seen) < 2:
             return plain
-        # in units of the posterior, roughly: changes of W by standard deviations
+        # changes of W approximately in units of the posterior
         width = np.sqrt(np.einsum("icc->ic", at.q.contrast_cov))
         mixed = anderson(points, residuals, self.part, residuals * width[:, :, None] * width[:, None, :])
-        # an extrapolation is a guess: a datum whose precision it would change by a large factor keeps its plain step
+        # a datum whose precision the extrapolation would change by a large factor keeps its plain step
         H = contrasts(plain.shape[1])
         tame = np.linalg.eigvalsh(H.T @ (mixed - 0.3 * plain) @ H)[:, 0] >= 0
         tame &= np.trace(mixed, axis1=1, axis2=2) <= 3 * np.trace(plain, axis1=1, axis2=2)
         return np.where(tame[:, None, None], mixed, plain)
 
 
-# beginnings ---------------------------------------------------------------------------------------------------------
+# starting points ----------------------------------------------------------------------------------------------------
 
 
 def _prepared(engine, K, y, likelihood):
@@ -335,12 +337,12 @@ def _prepared(engine, K, y, likelihood):
 
 
 def _bound_tol(engine):
-    """How far the search for b and S goes: log b is then good to the square of it."""
+    """Tolerance of the search for b and S; the error of log b is about its square."""
     return min(1e-5, 0.1 * np.sqrt(engine.tol))
 
 
 def _first(K, y, n_classes, start):
-    """A first Gaussian, and log b where it is known."""
+    """A first Gaussian, and log b if known."""
     n, shape = len(y), (len(y), n_classes)
     if start is None:
         one = START * (np.eye(n_classes) / n_classes - 1 / n_classes**2)  # [C] E.3.1

@@ -1,11 +1,11 @@
-"""Choosing inducing variables by what they would add to log Z̃_h.
+"""Choice of inducing variables by their increase of log Z̃_h.
 
-A new variable z* with posterior mean and variance of its own, and all else as it is, changes the posterior of the data by
+A new variable z* with its own posterior mean and variance, and everything else fixed, changes the posterior of the data by
 
-    m_f → m_f + μ κ,    V_i → V_i - (κ0 - ν) κ_i κ_iᵀ        κ0 its variance given the set, κ what it says of the data
+    m_f → m_f + μ κ,    V_i → V_i - (κ0 - ν) κ_i κ_iᵀ       κ0 its variance given the set, κ the regression of the data on it
 
-and log Z̃_h by a sum of a concave function of μ and one of ν. Their maximum, d2 ≥ 0, is a lower bound of what the variable
-adds; d3 is d2 with the data's part estimated from a few of them. d3 makes a shortlist of all candidates, d2 chooses there.
+and log Z̃_h by a sum of a concave function of μ and one of ν. Their maximum, d2 ≥ 0, is a lower bound of the increase; d3 is
+d2 with the sum over data estimated from a few of them. d3 makes a shortlist of all candidates, d2 chooses from it.
 
 [C] Chai 2012, section 6.1 and appendix D; its κ_*, V_* in D.1 are those of the old set, and D.2.2's model ends in -bν/2.
 """
@@ -25,18 +25,18 @@ from ...numerics import blocks
 from ...numerics.separable import Separable, inputs_of
 
 SELECTIONS = ("active", "random", "k-means")
-SHORTLIST = 4  # candidates scored by all data for each that is chosen
-KNOWN = 1e-6  # a candidate's variance given the set, relative to its own, below which it has nothing to tell
-ROUNDS = 60  # of each one-dimensional search
-STILL = 1e-8  # relative step at which they end
+SHORTLIST = 4  # candidates scored on all data for each chosen one
+KNOWN = 1e-6  # candidates with a smaller variance given the set, relative to their own, are not informative
+ROUNDS = 60  # maximum number of iterations of each one-dimensional search
+STILL = 1e-8  # relative step at which these searches end
 
 
 @dataclass(frozen=True)
 class InducingSet:
     """Some (row, class) pairs, in the order in which they were chosen."""
 
-    rows: np.ndarray  # (t,) the rows at which there are any
-    inputs: np.ndarray  # (s,) which of these a variable is at
+    rows: np.ndarray  # (t,) rows of the variables, each once
+    inputs: np.ndarray  # (s,) index of each variable's row in `rows`
     classes: np.ndarray  # (s,)
 
     @classmethod
@@ -66,16 +66,16 @@ class InducingSet:
 
 
 class RowCovariance:
-    """Prior covariances of all latent values of n rows, of which columns are computed when asked for."""
+    """Prior covariances of all latent values of n rows, with columns computed on demand."""
 
     def __init__(self, columns: Sequence[Columns], n_classes: int, between: np.ndarray | None = None):
         self.columns = columns  # one for all classes, or one for each
         self.n_classes = n_classes
-        self.between = between  # (C, C) covariances of the classes, None if they are independent
+        self.between = between  # (C, C) covariances of the classes; None if they are independent
 
     @classmethod
     def of(cls, K: Any, n_classes: int) -> RowCovariance:
-        """From a matrix (n, n) or (C, n, n), columns or a list of them, or Separable with one of the former in it."""
+        """From a matrix (n, n) or (C, n, n), columns or a list of them, or Separable with one of these."""
         if isinstance(K, RowCovariance):
             return K
         if isinstance(K, Separable):
@@ -98,14 +98,14 @@ class RowCovariance:
         return self._joined([part.diag for part in self.columns])
 
     def cross(self, rows: np.ndarray, data: np.ndarray | None = None) -> Any:
-        """(n, t) covariances of all rows, or of those in `data`, with `rows`; (C, n, t) where each class has its own."""
+        """(n, t) covariances of all rows, or of those in `data`, with `rows`; (C, n, t) if each class has its own."""
         return self._joined([part.columns(rows, rows=data) for part in self.columns])
 
     def of_class(self, c: int) -> Columns:
         return self.columns[c if len(self.columns) > 1 else 0]
 
     def inducing(self, chosen: InducingSet, before: Any = None) -> InducingCovariance:
-        """What an engine takes; columns that an earlier fit has are not computed again."""
+        """Covariances of an inducing set for the engine; columns that an earlier fit has are reused."""
         fu = self._columns(chosen, before)
         uu = np.take(inputs_of(fu), chosen.rows, axis=-2)
         uu = self._wrapped(0.5 * (uu + np.swapaxes(uu, -1, -2)))
@@ -134,7 +134,7 @@ class RowCovariance:
 def scores(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, data: np.ndarray | None = None
 ) -> np.ndarray:
-    """(m,) d2 of the candidates (rows, classes); with `data`, some rows, d3 by these. [C] (42), (43)"""
+    """(m,) d2 of the candidates (rows, classes); or d3 on the rows `data`, if given. [C] (42), (43)"""
     rows, classes = np.asarray(rows, int), np.asarray(classes, int)
     data = np.arange(len(fit.y)) if data is None else np.asarray(data, int)
     view, out = _View(fit), np.empty(len(rows))
@@ -147,13 +147,13 @@ def scores(
 def group_scores(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """(m,) d3 of the candidates, each by the data of its own group: all rows are parted into groups of `size` at random.
+    """(m,) d3 of the candidates, each on the data of its own group: the rows are split at random into groups of `size`.
 
-    With the same few data for all, candidates are ranked by how near they are to these; in groups each has its own row among
-    its data. [C] section 6.1.1 ("by partitioning the observed data appropriately")
+    With the same few data for all, candidates would be ranked by their distance to these data. With groups, each candidate's
+    own row is among its data. [C] section 6.1.1 ("by partitioning the observed data appropriately")
     """
     n = len(fit.y)
-    groups = np.resize(rng.permutation(n), (-(-n // size), size))  # the last one is filled up from the first
+    groups = np.resize(rng.permutation(n), (-(-n // size), size))  # the last group is filled up from the first
     members = np.empty((n, size), int)
     near = [np.empty((n, size)) for _ in covariance.columns]
     for group in groups[::-1]:
@@ -168,14 +168,14 @@ def group_scores(
 
 
 def _batches(classes, numbers):
-    """Candidates of a class, as many as fit if each needs an array of so many numbers; and the class."""
+    """Candidates of one class, in batches that fit into memory if each needs `numbers` array entries; and the class."""
     for c in np.unique(classes):
         mine = np.flatnonzero(classes == c)
         yield from ((mine[some], int(c)) for some in blocks(len(mine), numbers))
 
 
 class _View:
-    """What scores look at."""
+    """The quantities of a fit that scores need."""
 
     def __init__(self, fit):
         self.q, self.prior = fit.posterior, fit.posterior.prior
@@ -186,7 +186,7 @@ class _View:
         self.inverse = _inverse(self.q.cov)
 
     def score(self, inputs: np.ndarray, rows: np.ndarray, c: int, data: np.ndarray) -> np.ndarray:
-        """(m,) of class c's values at some rows, by data (d, 1) or each by its own (d, m); `inputs` (d, m) between them."""
+        """(m,) scores of class c at `rows`, on data (d, 1), or (d, m) if separate; `inputs` (d, m) are covariances."""
         prior, group = self.prior, self.prior.group_of[c].classes
         own = prior.prior_cov[rows, c, c]
         left = prior.residual[rows, c, c] + prior.jitter * own  # κ0
@@ -206,7 +206,7 @@ class _View:
         return out
 
     def _known(self, c, d, rows, data):
-        """(d, m) what the set tells of the covariance between class d's values of data and class c's of candidates."""
+        """(d, m) covariance between class d at data and class c at candidates that the set explains."""
         one, other = self.prior.features[c][rows], self.prior.features[d]
         if data.shape[1] == 1:
             return other[data[:, 0]] @ one.T
@@ -221,7 +221,7 @@ class _View:
 
 
 def _inverse(cov):
-    """Of covariances that may be singular, on their range."""
+    """Pseudo-inverses of covariances that may be singular."""
     value, vector = np.linalg.eigh(cov)
     floor = np.maximum(1e-13 * value[:, -1:], 1e-300)
     inverse = np.where(value > floor, 1 / np.maximum(value, floor), 0.0)
@@ -229,10 +229,10 @@ def _inverse(cov):
 
 
 def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndarray, weight: float) -> np.ndarray:
-    """(m,) the largest -μ²/2κ0 + weight Σ_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)] over μ. [C] D.2.1
+    """(m,) maximum over μ of -μ²/2κ0 + weight Σ_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)]. [C] D.2.1
 
-    κ (data, classes, m) are zero for classes that are not given; the slope is y - b, which are (data, classes, m or 1).
-    Newton's method, shortened.
+    κ (data, classes, m) is zero for classes that are not given; the slope is y - b, both (data, classes, m or 1).
+    Uses Newton's method with a line search.
     """
     b = np.broadcast_to(b, kappa.shape)
     rest = np.maximum(1 - b.sum(1), 0.0)
@@ -240,7 +240,7 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
     mean = np.sum(kappa * b, axis=1)
 
     def parts(mu, some):
-        """Value, slope and curvature; the slope at zero is taken out of the sum for the sake of its digits."""
+        """Value, slope and curvature; the slope at zero is kept outside the sum to avoid cancellation."""
         move = mu * kappa[:, :, some]
         top = np.maximum(move.max(1), 0.0)
         g = b[:, :, some] * np.exp(move - top[:, None])
@@ -256,7 +256,7 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
     mu, share, active = np.zeros(len(left)), np.ones(len(left)), np.arange(len(left))
     value, d1, stiffness = parts(mu, active)
     for _ in range(ROUNDS):
-        # what is left to gain is about ½ d1²/stiffness
+        # the remaining gain is about ½ d1²/stiffness
         active = active[(d1[active] ** 2 > STILL * stiffness[active] * (STILL + value[active])) & (share[active] > STILL)]
         if not len(active):
             break
@@ -272,7 +272,7 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
 
 
 def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: float) -> np.ndarray:
-    """(m,) the largest ½(1 + log x - x) + ½ weight Σ_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)] over x = ν/κ0 in (0, 1].
+    """(m,) maximum over x = ν/κ0 in (0, 1] of ½(1 + log x - x) + ½ weight Σ_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)].
 
     e = κ0 κ_iᵀV_i⁻¹κ_i, in [0, 1), and w = κ0 κ_iᵀW_iκ_i are (data, m). [C] D.2.2: a non-quadratic model, its (74) in x.
     """
@@ -290,7 +290,7 @@ def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: float) -> np.
             middle = a * slope - n - 1
             wide = np.sqrt(middle**2 + 4 * a * slope)
             new = np.where(middle > 0, 2 * a / (middle + wide), (wide - middle) / (2 * slope))
-        new = np.where(np.isfinite(new), new, 1 / pull)  # no datum is told anything that it knows: log x - pull x is left
+        new = np.where(np.isfinite(new), new, 1 / pull)  # if e = 0 for all data, the objective is log x - pull x
         new = np.clip(new, 1e-300, 1.0)
         moved = np.max(np.abs(new - x) / x, initial=0.0)
         x = new
@@ -306,7 +306,7 @@ def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: float) -> np.
 def choose(
     engine: Any, fit: Any, covariance: RowCovariance, chosen: InducingSet, count: int, rng: np.random.Generator
 ) -> InducingSet:
-    """`chosen` enlarged to `count` variables; by scores if there is a fit and the engine wants that, at random else."""
+    """`chosen` enlarged to `count` variables: by scores if there is a fit and the engine asks for it, else at random."""
     more = count - len(chosen)
     rows, classes = _candidates(engine, covariance, chosen)
     if fit is None or engine.selection == "random":
@@ -320,7 +320,7 @@ def choose(
 
 
 def _candidates(engine, covariance, chosen):
-    """(row, class) pairs that are not in the set; of whole rows those of class 0."""
+    """(row, class) pairs that are not in the set; with whole rows those of class 0."""
     C = covariance.n_classes
     free = np.ones((len(covariance), C), dtype=bool)
     free[tuple(chosen.pairs.T)] = False
@@ -331,13 +331,13 @@ def _candidates(engine, covariance, chosen):
 
 
 def _by_score(engine, fit, covariance, rows, classes, more, rng):
-    """Places of candidates, the best first."""
+    """Positions of candidates, the best first."""
 
     def score(some):
         return total(lambda c: scores(fit, covariance, rows[some], c), classes[some])
 
     def total(one, own):
-        """The score of a candidate: of a whole row the sum over its classes."""
+        """The score of a candidate; with whole rows the sum over its classes."""
         return sum(one(np.full(len(own), c)) for c in range(covariance.n_classes)) if engine.whole else one(own)
 
     def best(some, value, count):
@@ -360,14 +360,14 @@ def _by_score(engine, fit, covariance, rows, classes, more, rng):
 def apart(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, value: np.ndarray, count: int
 ) -> np.ndarray:
-    """Places of `count` candidates, taken one by one by value times the part of their variance that is not known by then.
+    """Positions of `count` candidates, chosen one by one by value times the fraction of variance not yet explained.
 
-    Scores are those of single variables: without this a batch is made of near twins.
+    Scores are those of single variables: without this, a batch would consist of similar variables.
     """
     prior = fit.posterior.prior
     before = prior.residual[rows, classes, classes] + prior.jitter * prior.prior_cov[rows, classes, classes]
     left, free = before.copy(), np.ones(len(rows), dtype=bool)
-    told: list[np.ndarray] = []  # by each chosen one of all candidates, in units of its own standard deviation
+    told: list[np.ndarray] = []  # covariances of each chosen one with all candidates, divided by its standard deviation
     out: list[int] = []
     while len(out) < min(count, len(rows)):
         share = np.maximum(left, 0.0) / np.maximum(before, 1e-300)
@@ -384,7 +384,7 @@ def apart(
 
 
 def _given_the_set(prior, covariance, rows, classes, j):
-    """(m,) prior covariances of all candidates with the j-th, given the inducing variables at hand."""
+    """(m,) prior covariances of all candidates with the j-th, given the current inducing variables."""
     c = int(classes[j])
     inputs = covariance.of_class(c).columns(rows[[j]], rows=rows)[:, 0]
     own = prior.features[c][rows[j]]

@@ -3,12 +3,12 @@
     log Z̃_h = -KL(q(z) ‖ p(z)) + Σ_i max over b_i, S_i of h(y_i; q_i, b_i, S_i)        a lower bound of log p(y)
 
 At each marginal q_i the bound is maximised over b_i and S_i (likelihoods/mnl_bound.py), which gives its slope y - b and its
-curvature in the mean, and the precision W_i = -2 dh/dV_i that it asks for. Then mean and covariance of z move together: the
-mean by a Newton step, M towards ΦᵀWΦ, past sweeps mixed in (Anderson); where log Z̃_h would fall the mean follows the new
-covariance alone, or both move by less. A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes O(n C³ + n C² s + n s²
-+ s³).
+curvature in the mean, and the site precision W_i = -2 dh/dV_i. Then mean and covariance of z are updated together: the mean
+by a Newton step, M towards ΦᵀWΦ, mixed with past sweeps (Anderson). If log Z̃_h would decrease, the mean is updated alone
+after the new covariance, or both steps are shortened. A sweep costs O(n C³ + n C s² + s³), with uncorrelated classes O(n C³
++ n C² s + n s² + s³).
 
-[C] Chai 2012, sections 4 and 6. It ascends in b, S, m and V in turn instead, to the same maximum.
+[C] Chai 2012, sections 4 and 6. It maximises over b, S, m and V in turn instead, with the same maximum.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ from .dense import VariationalFit
 from .selection import SELECTIONS, InducingSet, RowCovariance, choose
 
 START = 1.0  # γ of [C] E.3
-LINEAR_REGIME = 2.0  # a move below which sweeps are taken to be nearly linear, and are mixed
-PATIENCE = 0.2  # a mean that settles alone need not be closer than this part of the covariance's move
-SETTLE = 4  # such steps before a new covariance is given up
-MIXED_SWEEPS = 6  # past sweeps that are mixed
-DEFAULT = 100  # inducing variables
-BATCHES = 8  # in which an inducing set is chosen
+LINEAR_REGIME = 2.0  # below this move sweeps are assumed nearly linear and are mixed
+PATIENCE = 0.2  # tolerance of a mean updated alone, as a fraction of the covariance's move
+SETTLE = 4  # such steps before a new covariance is rejected
+MIXED_SWEEPS = 6  # number of past sweeps that are mixed
+DEFAULT = 100  # default number of inducing variables
+BATCHES = 8  # number of batches in which an inducing set is chosen
 ROUGH = 1e-2  # tolerance while the inducing set grows: 1e-4 nats
-SHORTEST = 2.0**-40  # of a line search
-ARMIJO = 1e-4  # part of what a step promises that it must keep
-CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-6  # of conjugate gradients for one Newton step
+SHORTEST = 2.0**-40  # shortest step of a line search
+ARMIJO = 1e-4  # smallest ratio of the actual to the predicted increase
+CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-6  # conjugate gradients for one Newton step
 EPS = np.finfo(float).eps
 
 
 @dataclass(frozen=True)
 class SparseVariationalMNL(Engine):
-    """Lower bound of the evidence by a Gaussian that is known through inducing variables, classes fully coupled. [C]"""
+    """Lower bound of the evidence by a Gaussian on inducing variables, with fully coupled classes. [C]"""
 
-    inducing: int | None = None  # inducing variables: latent values of one class at one row; None: 100, or all if fewer
-    selection: str = "active"  # by what they add to the bound; or "random"; in learning also "k-means"
-    whole: bool = False  # whether a row is chosen with all its classes' values or with single ones
-    batch: int | None = None  # variables that are added at a time; None: an eighth of all
-    subsample: int = 5  # data that each candidate is first scored by (score d3); 0 leaves the shortlist to chance
-    shortlist: int | None = None  # candidates that are then scored by all data (score d2); None: four times a batch
-    apart: bool = True  # whether near twins in a batch count less; without it scores are taken as they are
+    inducing: int | None = None  # number of variables, each one class at one row; None: 100, or all if fewer
+    selection: str = "active"  # by increase of the bound; or "random"; in learning also "k-means"
+    whole: bool = False  # whether rows are chosen with the values of all classes, or of single ones
+    batch: int | None = None  # variables added at a time; None: an eighth of all
+    subsample: int = 5  # data on which each candidate is first scored (score d3); 0 makes the shortlist random
+    shortlist: int | None = None  # candidates then scored on all data (score d2); None: four times a batch
+    apart: bool = True  # whether similar variables in a batch have less weight
     jitter: float = 1e-8  # noise of the inducing variables, relative to their variances
-    tol: float = 1e-8  # move, in posterior standard deviations, that counts as standing still
+    tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200
-    damping: float = 1.0  # largest part of each step that is taken
-    random_state: int = 0  # for what is random in the choice
+    damping: float = 1.0  # largest fraction of each step
+    random_state: int = 0  # seed of the random choices
     # for learning hyperparameters (gpclass.learning.maximise_inducing)
-    steps: int = 1  # of the optimiser between two batches
-    move: bool = False  # whether inducing inputs move in the end
+    steps: int = 1  # optimiser steps between two batches
+    move: bool = False  # whether inducing inputs are optimised at the end
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
     design: ClassVar[str] = "inducing pairs"
@@ -85,10 +85,10 @@ class SparseVariationalMNL(Engine):
             raise ValueError(f"jitter must be in [0, 1), but is {self.jitter}")
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> SparseFit:
-        """With the inducing variables of K, an InducingCovariance; else with some of its rows, which the engine chooses.
+        """Fit with the inducing variables of K, an InducingCovariance, or with rows that the engine chooses.
 
-        In the second case K is (n, n) for all classes alike, (C, n, n), Separable, or has columns computed on demand
-        (gaussian.columns); `start`, an earlier fit of such a kind, gives its choice.
+        In the second case K is (n, n), shared by all classes, (C, n, n), Separable, or has columns computed on demand
+        (gaussian.columns); `start`, an earlier fit of this kind, fixes the choice.
         """
         y = _prepared(self, y, likelihood)
         C = likelihood.n_classes
@@ -96,7 +96,7 @@ class SparseVariationalMNL(Engine):
             return self._fit(K.checked(len(y), C), y, likelihood, start, None)
         if self.selection == "k-means":
             raise ValueError(
-                'selection="k-means" needs inputs, of which engines know nothing: use learning.maximise_inducing, or give '
+                'selection="k-means" needs the inputs, which engines do not have: use learning.maximise_inducing, or give '
                 "the covariances with the centres as an InducingCovariance"
             )
         covariance = RowCovariance.of(K, C)
@@ -117,7 +117,7 @@ class SparseVariationalMNL(Engine):
         return SparseFit(self, at.q, y, likelihood, status, at.value, at.bound, tuple(climb.history), at.wanted, chosen)
 
     def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> SparseFit:
-        """From the covariances among the inducing inputs alone."""
+        """Restore from the covariances among the inducing inputs."""
         q = InducingPosterior.restored(K, likelihood.n_classes, self.jitter, state)
         bound = likelihood.expected_log_prob_bound(q.mean, q.cov, state["log_b"])
         rows = state["chosen"]
@@ -126,7 +126,7 @@ class SparseVariationalMNL(Engine):
         return SparseFit.restored(self, q, y, likelihood, state, **more)
 
     def evidence_gradient(self, fit: SparseFit) -> InducingGradient:
-        """In the covariances of the inducing inputs, of data with these, and in the data's variances. [C] C.4"""
+        """Derivatives in the covariances of the inducing inputs, of data with these, and in the data's variances. [C] C.4"""
         slope = np.eye(fit.likelihood.n_classes)[fit.y] - fit.bound.b
         return fit.posterior.gradient(slope, fit.bound.precision, fit.wanted)
 
@@ -137,14 +137,14 @@ class SparseVariationalMNL(Engine):
 
 @dataclass(frozen=True)
 class SparseFit(VariationalFit):
-    """The best Gaussian through inducing variables; `log_evidence` is log Z̃_h. [C] (32)
+    """The best Gaussian on inducing variables; `log_evidence` is log Z̃_h. [C] (32)
 
-    `predict` and its kin take covariances Ks (t, m) of the t inducing inputs with m new points, and kd (m,).
+    `predict` and related methods take covariances Ks (t, m) of the t inducing inputs with m new points, and kd (m,).
     """
 
     posterior: InducingPosterior
-    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the W that the bound asks for; M at the top
-    chosen: InducingSet | None  # which rows the inducing inputs are, where the engine or learning chose rows
+    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the W of the bound; equals M at the optimum
+    chosen: InducingSet | None  # the rows of the inducing inputs, if the engine or learning chose rows
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "chosen": None if self.chosen is None else self.chosen.rows}
@@ -153,7 +153,7 @@ class SparseFit(VariationalFit):
     def rows(self) -> np.ndarray:
         """(t,) training rows that predictions need."""
         if self.chosen is None:
-            raise AttributeError("the inducing inputs were given as covariances: which rows they are is not known")
+            raise AttributeError("the inducing inputs were given as covariances: their rows are not known")
         return self.chosen.rows
 
     @property
@@ -174,13 +174,16 @@ class SparseFit(VariationalFit):
         return inputs_of(self.posterior.prior.K.uu).shape[-1]
 
     def sum_to_zero_error(self) -> tuple[float, float]:
-        """Largest sum of α over the classes of an inducing input, and of a datum's means: zero at the top where all classes'
-        values are in the set, and 1 is an eigenvector of the covariance between classes. [C] section 5.1"""
+        """Largest sum of α over the classes of an inducing input, and of a datum's means.
+
+        Both are zero at the optimum if the set has the values of all classes and 1 is an eigenvector of the class
+        covariance. [C] section 5.1
+        """
         sums = np.bincount(self.posterior.prior.K.inputs, self.alpha)
         return float(np.max(np.abs(sums))), float(np.max(np.abs(self.mean.sum(1))))
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """As in every fit; the inducing set is held."""
+        """Cavities as in every fit; the inducing set is fixed."""
         slope = np.eye(self.likelihood.n_classes)[self.y] - self.bound.b
         return self.posterior.cavity(slope, self.bound.precision)
 
@@ -199,7 +202,7 @@ def _prepared(engine, y, likelihood):
 
 
 def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: np.ndarray, likelihood: Any) -> SparseFit:
-    """A fit with inducing variables that were chosen batch by batch."""
+    """A fit with inducing variables chosen batch by batch."""
     rng = np.random.default_rng(engine.random_state)
     chosen, fit = InducingSet.empty(), None
     sizes = batches(engine, len(covariance), covariance.n_classes)
@@ -208,14 +211,14 @@ def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: np.ndarray
         chosen = choose(engine, fit, covariance, chosen, size, rng)
         with warnings.catch_warnings():
             if size < sizes[-1]:
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the last fit will say so
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the last fit warns
             fit = (rough if size < sizes[-1] else engine)._fit(covariance.inducing(chosen, fit), y, likelihood, fit, chosen)
     assert fit is not None, "there is at least one batch"
     return fit
 
 
 def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
-    """How many variables are to be in the set after each batch."""
+    """Sizes of the set after each batch."""
     unit = n_classes if engine.whole else 1
     target = set_size(engine, n, n_classes) // unit * unit
     if not target:
@@ -228,36 +231,36 @@ def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
 
 
 def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
-    """How many inducing variables n rows are to have."""
+    """Number of inducing variables for n rows."""
     most = n * n_classes
     if engine.inducing is None:
         return min(DEFAULT, most)
     if engine.inducing > most:
-        raise ValueError(f"inducing={engine.inducing} is more than the {n} × {n_classes} latent values that there are")
+        raise ValueError(f"inducing={engine.inducing} is more than the {n} × {n_classes} latent values")
     return engine.inducing
 
 
-# the way up ---------------------------------------------------------------------------------------------------------------
+# maximisation -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SparseBoundPoint:
-    """A Gaussian, the bound there, and where it wants to go."""
+    """A Gaussian, the bound there, and its next steps."""
 
     q: InducingPosterior
     bound: BoundOptimum
     value: float  # log Z̃_h
     slope: np.ndarray  # (s,) its gradient in a
-    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the bound's W, where M is to go
+    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the bound's W, the target of M
 
     @property
     def gap(self) -> float:
-        """How far the mean is to go, in standard deviations."""
+        """Distance of the mean, in standard deviations."""
         return float(np.sqrt(self.slope @ self.q.times_A(self.slope)))
 
     @cached_property
     def move(self) -> float:
-        """The same of the covariance: log Z̃_h rises at a rate of gap² + move² at the start of the way."""
+        """Distance of the covariance: log Z̃_h initially increases at the rate gap² + move² along the step."""
         return float(np.linalg.norm(self.q.in_units(self.wanted - self.q.M))) / np.sqrt(2)
 
     @property
@@ -266,26 +269,26 @@ class SparseBoundPoint:
 
     @property
     def noise(self) -> float:
-        """What rounding may do to log Z̃_h: in the sums, and in the means."""
+        """Effect of rounding on log Z̃_h, in the sums and in the means."""
         q = self.q
         reach = np.sqrt(np.max(q.prior.prior_cov)) * np.linalg.norm(q.a)
         return 4 * EPS * (abs(self.value) + q.divergence + len(q.mean) * (1 + reach))
 
     @property
     def rounding(self) -> float:
-        """How far rounding moves q, in standard deviations: eps × condition of I + M."""
+        """Effect of rounding on q, in standard deviations: eps × condition of I + M."""
         return 8 * EPS * (1 + float(np.trace(self.q.M)))
 
 
 class SparseBoundClimb:
-    """From a Gaussian to the top of log Z̃_h."""
+    """Maximises log Z̃_h, starting from a Gaussian."""
 
     def __init__(self, y: np.ndarray, likelihood: Any, q: InducingPosterior, log_b: np.ndarray | None):
         self.y, self.likelihood = y, likelihood
         self.own = np.eye(likelihood.n_classes)[y]
         bound, value = self.look(q, log_b)
         self.at = self.point(q, bound, value)
-        self.history = [value]  # log Z̃_h after each sweep; it never falls
+        self.history = [value]  # log Z̃_h after each sweep; it never decreases
 
     def look(self, q: InducingPosterior, log_b: np.ndarray | None) -> tuple[BoundOptimum, float]:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.cov, log_b)
@@ -309,7 +312,7 @@ class SparseBoundClimb:
         return Status(False, sweep, change)
 
     def advance(self, path: _Proposals) -> bool:
-        """Move to the first proposal that does not lower the bound; False if there is none."""
+        """Move to the first proposal that does not decrease the bound; return False if there is none."""
         for q, promise in path.proposals(self.at):
             needed = self.at.value + promise - self.at.noise
             q, bound, value = self.settled(q, needed)
@@ -320,7 +323,7 @@ class SparseBoundClimb:
         return False
 
     def settled(self, q: InducingPosterior, needed: float) -> tuple[InducingPosterior, BoundOptimum, float]:
-        """A new covariance is judged with a mean that has followed it: Newton steps until the bound is as needed."""
+        """Update the mean for a new covariance: Newton steps until the bound reaches `needed`."""
         bound, value = self.look(q, self.at.bound.log_b)
         for _ in range(SETTLE):
             if value >= needed or q.M is self.at.q.M:
@@ -336,26 +339,26 @@ class SparseBoundClimb:
 
 
 def _stuck(sweep: int, change: float) -> Status:
-    """Where no step uphill can be seen: the top as far as rounding lets it be known, or not."""
-    advice = f"Rounding hides the way up: {SMALLER}, or raise jitter."
+    """Status if no step increases the bound: converged if the last change is below COARSE."""
+    advice = f"Rounding hides any further increase of the bound: {SMALLER}, or raise jitter."
     return Status(change < COARSE, sweep, change, message="no step uphill is left", advice=advice)
 
 
 class _Proposals:
-    """Proposes where to go from a point, boldest first.
+    """Proposes steps from a point, the longest first.
 
-    Mean and covariance move together, near the end mixed with past sweeps. Where the mean then lags behind, as it does under
-    large prior variances, it first settles alone: log Z̃_h is concave in it.
+    Mean and covariance move together, near convergence mixed with past sweeps. If the mean then lags behind, as under large
+    prior variances, it first converges alone: log Z̃_h is concave in it.
     """
 
     def __init__(self, damping: float):
         self.part = damping
         self.seen: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []  # a, M, and their steps
-        self.gap = np.inf  # before the last step
+        self.gap = np.inf  # of the last step
         self.lagging = False
 
     def proposals(self, at: SparseBoundPoint) -> Iterator[tuple[InducingPosterior, float]]:
-        """Gaussians, and what the bound must gain there."""
+        """Yield Gaussians and the increase of the bound that each must reach."""
         step = mean_step(at.q, at.bound.curvature, at.slope)
         self.lagging = at.gap > (PATIENCE * at.move if self.lagging else max(at.move, 0.5 * self.gap))
         self.gap = at.gap
@@ -369,9 +372,9 @@ class _Proposals:
             self.seen.clear()
         self.seen = [*self.seen, (q.a, q.M, step, dM)][-MIXED_SWEEPS - 1 :]
         if len(self.seen) > 1:
-            with suppress(NotPositiveDefinite):  # an extrapolation that went too far
+            with suppress(NotPositiveDefinite):  # the extrapolation went too far
                 yield InducingPosterior(q.prior, *self._mixed(q)), 0.0
-            self.seen = self.seen[-1:]  # it did not serve
+            self.seen = self.seen[-1:]  # the mixed step was rejected
         yield InducingPosterior(q.prior, q.a + self.part * step, q.M + self.part * dM), ARMIJO * at.change**2
         share = self.part
         while share > SHORTEST:
@@ -393,7 +396,7 @@ def _joined(vector: np.ndarray, matrix: np.ndarray) -> np.ndarray:
 
 
 def mean_step(q: InducingPosterior, curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Return Newton's step of a, by conjugate gradients. A is the preconditioner: ΦᵀWΦ is above the curvature ΦᵀNΦ."""
+    """Return Newton's step of a, by conjugate gradients with preconditioner A, since ΦᵀWΦ is above the curvature ΦᵀNΦ."""
 
     def product(x):
         return x + q.prior.transposed(np.einsum("icd,id->ic", curvature, q.prior.times(x)))
@@ -401,11 +404,11 @@ def mean_step(q: InducingPosterior, curvature: np.ndarray, slope: np.ndarray) ->
     return conjugate_gradients(slope, product, q.times_A, CONJUGATE_TOL, CONJUGATE_STEPS)[0]
 
 
-# beginnings ---------------------------------------------------------------------------------------------------------------
+# starting points ----------------------------------------------------------------------------------------------------------
 
 
 def _first(prior: InducingPrior, y, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
-    """A first Gaussian, and log b where it is known."""
+    """A first Gaussian, and log b if known."""
     n, C = len(y), likelihood.n_classes
     if start is None:
         root = np.broadcast_to(np.sqrt(START) * multinomial_root(np.full(C, -np.log(C))), (n, C, C - 1))
