@@ -99,3 +99,9 @@ def test_imports_point_down(part):
 def test_every_part_has_its_place():
     parts = {p.stem for p in ROOT.iterdir() if (p.is_dir() or p.suffix == ".py") and not p.name.startswith("__")}
     assert parts == set(MAY_IMPORT)
+
+
+def test_every_folder_of_modules_is_a_package():
+    """Installers leave out folders without an __init__.py."""
+    folders = {path.parent for path in ROOT.rglob("*.py")}
+    assert not [str(folder) for folder in folders if not (folder / "__init__.py").exists()]
