@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import ndtr, ndtri, softmax
-from scipy.stats import multivariate_normal, norm, qmc
+from scipy.stats import gumbel_r, multivariate_normal, norm, qmc
 
 from gpclass.numerics import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
-from gpclass.numerics.shares import bivariate_orthant
+from gpclass.numerics.orthants import MIXTURE, bivariate_orthant, soft_winner
 
 BOTH = [expected_softmax, winner_probabilities]
 
@@ -203,3 +203,27 @@ def test_softmax_of_wide_contrasts_as_the_choice_of_the_largest(sd):
     found, truth = expected_softmax(mean, var[:, :, None] * np.eye(3)), independent_softmax(mean, var)
     assert_allclose(found, truth, atol=1e-4)
     assert_allclose(found[truth > 1e-5], truth[truth > 1e-5], rtol=0.02)
+
+
+def test_softmax_as_the_largest_with_a_correction_for_the_noise():
+    """Against the integral of independent latent values, good to 1e-4; the correction is up to 5e-3."""
+    rng = np.random.default_rng(2)
+    mean, var = 4 * rng.normal(size=(12, 8)), rng.uniform(16.0, 50.0, size=(12, 8))
+    truth = independent_softmax(mean, var)
+    found, accurate = soft_winner(mean, var[:, :, None] * np.eye(8))
+    assert accurate.all()
+    assert_allclose(found, truth, rtol=0, atol=1e-3)
+    assert_allclose(found[truth > 1e-5], truth[truth > 1e-5], rtol=0.05)
+    uncorrected = winner_probabilities(mean, (var + np.pi**2 / 6)[:, :, None] * np.eye(8))
+    assert np.abs(uncorrected - truth).max() > 2 * np.abs(found - truth).max()
+    narrow = problems(8, 0.5, 4)
+    assert not soft_winner(*narrow)[1].any()  # where noise matters most, the correction is not trusted
+
+
+def test_gumbel_noise_as_a_mixture_of_normals():
+    weight, mean, var = np.array(MIXTURE)
+    assert weight.sum() == pytest.approx(1, abs=1e-6)
+    centre, third = weight @ mean, gumbel_r.stats("s") * (np.pi**2 / 6) ** 1.5
+    assert centre == pytest.approx(0, abs=1e-5)
+    assert weight @ (mean**2 + var) == pytest.approx(np.pi**2 / 6, rel=2e-3)  # as the module states
+    assert weight @ (mean**3 + 3 * mean * var) == pytest.approx(third, rel=5e-3)
