@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import log_expit, ndtr, ndtri, ndtri_exp, owens_t
 
 from .normal import hazard
-from .points import RARE, TINY, blocks, normalised, doubled, uniform_points
+from .points import RARE, TINY, blocks, doubled, normalised, uniform_points
 
 FIRST = 128  # quasi-random points to begin with
 # Change of a probability, at the last doubling of the points, that counts as small: of the largest, of softmax

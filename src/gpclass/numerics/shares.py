@@ -29,7 +29,7 @@ import numpy as np
 
 from .normal import hazard
 from .orthants import GUMBEL_VARIANCE, SINGULAR, contrasts, in_rows, soft_winner, winner
-from .points import BLOCK, RARE, TINY, blocks, normal_points, normalised, doubled
+from .points import BLOCK, RARE, TINY, blocks, doubled, normal_points, normalised
 
 FIRST, FIRST_RARE = 512, 256  # points to begin with: of lines that all classes share, of a rare class
 COMMON = 6e-4  # change of a probability, at the last doubling of the points, that counts as small
