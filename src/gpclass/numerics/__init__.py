@@ -19,6 +19,7 @@ fingerprint hashes of rows and of whole data sets
 
 from .blocks import CACHE, MEMORY, blocks
 from .conjugate_gradients import conjugate_gradients
+from .independent import independent_softmax
 from .linalg import (
     Factor,
     NotPositiveDefinite,
@@ -40,7 +41,7 @@ from .normal import (
 )
 from .quadrature import gaussian_nodes, hermite_nodes, quasi_random_normal
 from .refinement import refined
-from .shares import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
+from .shares import covariance_roots, expected_softmax, winner_probabilities
 from .truncated import draw_log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
 

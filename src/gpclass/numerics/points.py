@@ -9,18 +9,16 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-MOST, SEED = 1 << 16, 0  # points at most; of their scrambling
+MOST, NETS = 1 << 16, 8  # points at most; parts whose averages are compared
+ABSOLUTE, RELATIVE, FLOOR = 4e-4, 0.02, 5e-6  # error of a probability, and relative to one above FLOOR, that counts as small
 BLOCK = 1 << 15  # numbers in an array: stays within a core's cache
-RARE = 0.02  # probability below which a relative error of 5 % is a smaller absolute one than 1e-3
-TOGETHER = 0.005  # probability above which the classes of a row get the same points
-CARRIED = 0.5  # part of an error that is expected to be left when the points are doubled
 TINY = 1e-300
 
 
 @lru_cache(maxsize=64)
 def uniform_points(dimension: int, dtype: type = float) -> np.ndarray:
     """(dimension, MOST) quasi-random points in the unit cube, always the same."""
-    return np.ascontiguousarray(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(SEED)).random(MOST).T, dtype)
+    return np.ascontiguousarray(scipy.stats.qmc.Sobol(dimension, rng=np.random.default_rng(0)).random(MOST).T, dtype)
 
 
 @lru_cache(maxsize=64)
@@ -35,43 +33,52 @@ def blocks(items: np.ndarray, size: int) -> Iterator[np.ndarray]:
     return (items[i : i + most] for i in range(0, len(items), most))
 
 
-def doubled(average: Callable, shape: tuple[int, int], allowed: Callable, first: int, of_sum: bool = True) -> np.ndarray:
-    """(m, C) averages that approximate probabilities, with as many points as each row needs.
+def tolerance(p: np.ndarray) -> np.ndarray:
+    """Error that is allowed in probabilities p before they are divided by their sum, which multiplies it by 1 - p."""
+    return np.minimum(ABSOLUTE / np.maximum(1 - p, ABSOLUTE), np.where(p > FLOOR, RELATIVE * p, 1.0))
 
-    The number of points is doubled until the last changes of the probabilities, divided by their sum, are allowed.
-    Classes below `TOGETHER` stop on their own; the others of a row go on together, since their errors cancel in the sum.
+
+def averages(values: Callable, sizes: np.ndarray, n_outputs: int, allowed: Callable, first: int) -> np.ndarray:
+    """(P, K) averages of K functions for each of P items, over as many points as each item needs.
+
+    The number of points is doubled until all errors of an item are allowed. Two estimates of the error have to be small.
+    The first is the standard error of the averages over `NETS` parts of the points, as if the parts were independent. It
+    is too large for smooth functions. It can be too small for a function that jumps along one coordinate, since all parts
+    may agree by chance; such a function is wrong by up to its jump / n, and jumps by twice its standard deviation or more.
 
     Parameters
     ----------
-    average : callable
-        average(active, at) gives the averages (m, C) over the slice `at` of the points; only entries where the mask
-        `active` holds are used.
-    shape : tuple of int
-        m and C.
+    values : callable
+        values(items, at) gives the functions (p, K, n) of items of the same size at the slice `at` of the points.
+    sizes : ndarray of shape (P,)
+        Numbers that an item needs for one point.
+    n_outputs : int
+        K.
     allowed : callable
-        allowed(p) is the largest change (m, C) that counts as small.
+        allowed(p) is the largest error (P, K) that counts as small.
     first : int
         Number of points to begin with.
-    of_sum : bool
-        Whether a row's averages are divided by their sum before they are compared.
     """
-    share = normalised if of_sum else np.asarray
-    n, everything = first, np.ones(shape, bool)
-    quarter = average(everything, slice(0, n // 4))
-    half = 0.5 * (quarter + average(everything, slice(n // 4, n // 2)))
-    p = 0.5 * (half + average(everything, slice(n // 2, n)))
-    error = np.maximum(np.abs(share(p) - share(half)), CARRIED * np.abs(share(half) - share(quarter)))
-    while n < MOST:
-        active = error > allowed(share(p))
-        active |= (p >= TOGETHER) & np.any(active, axis=1, keepdims=True)
-        if not active.any():
-            break
-        new = np.where(active, 0.5 * (p + average(active, slice(n, 2 * n))), p)
-        error = np.where(active, np.maximum(np.abs(share(new) - share(p)), CARRIED * error), error)
-        p, n = new, 2 * n
-    return p
 
+    def over_parts(items, start, stop, parts):
+        """(p, K, parts + 1) averages over parts of the points, and standard deviation over all of them."""
+        out = np.empty((len(items), n_outputs, parts + 1))
+        for size in np.unique(sizes[items]):
+            step = min(stop - start, 1 << max(4, int(4 * BLOCK // size).bit_length()))
+            for at in blocks(np.flatnonzero(sizes[items] == size), size * step):
+                got = np.concatenate([values(items[at], slice(i, i + step)) for i in range(start, stop, step)], axis=2)
+                out[at, :, :parts] = got.reshape(*got.shape[:2], parts, -1).mean(3)
+                out[at, :, parts] = got.std(2)
+        return out
 
-def normalised(p: np.ndarray) -> np.ndarray:
-    """(m, C) shares of the sums of rows."""
-    return p / np.maximum(p.sum(1, keepdims=True), TINY)
+    n, items = first, np.arange(len(sizes))
+    start = over_parts(items, 0, n, NETS)
+    nets, jump = start[..., :NETS], 2 * start[..., NETS]
+    while n < MOST and len(items):
+        now = nets[items]
+        error = np.maximum(now.std(2) / np.sqrt(NETS - 1), jump[items] / n)
+        items = items[np.any(error > allowed(now.mean(2)), axis=1)]
+        merged = 0.5 * (nets[items, :, ::2] + nets[items, :, 1::2])
+        nets[items] = np.concatenate([merged, over_parts(items, n, 2 * n, NETS // 2)[..., :-1]], axis=2)
+        n *= 2
+    return np.ascontiguousarray(nets).mean(2)
