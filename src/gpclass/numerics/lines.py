@@ -23,7 +23,7 @@ LOGISTIC_VARIANCE = 2.9  # of the normal distribution function closest to the lo
 def softmax_by_lines(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
     """(P,) E[1 / (1 + Σ_j exp(-g_j))] for contrasts g ~ N(mu (d, P), S (d, d, P))."""
     lines, z = _Lines(mu, S), normal_points(len(mu) - 1)
-    return averages(lambda pairs, at: lines.softmax(pairs, z[:, at])[:, None], lines.nodes, 1, tolerance, FIRST)[:, 0]
+    return averages(lambda pairs, at: lines.softmax(pairs, z[:, at])[:, None], lines.nodes, 1, tolerance, FIRST)[0, :, 0]
 
 
 class _Lines:

@@ -10,7 +10,8 @@ import scipy
 from scipy.special import ndtri
 
 MOST, NETS = 1 << 16, 8  # points at most; parts whose averages are compared
-ABSOLUTE, RELATIVE, FLOOR = 4e-4, 0.02, 5e-6  # error of a probability, and relative to one above FLOOR, that counts as small
+# Standard error of a probability, and relative to one above FLOOR, that counts as small: a quarter of the stated bounds
+ABSOLUTE, RELATIVE, FLOOR = 2.5e-4, 0.0125, 5e-6
 BLOCK = 1 << 15  # numbers in an array: stays within a core's cache
 TINY = 1e-300
 
@@ -22,9 +23,9 @@ def uniform_points(dimension: int, dtype: type = float) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def normal_points(dimension: int) -> np.ndarray:
+def normal_points(dimension: int, dtype: type = float) -> np.ndarray:
     """(dimension, MOST) quasi-random standard normal points."""
-    return ndtri(uniform_points(dimension))
+    return ndtri(uniform_points(dimension)).astype(dtype)
 
 
 def blocks(items: np.ndarray, size: int) -> Iterator[np.ndarray]:
@@ -34,34 +35,26 @@ def blocks(items: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 
 def tolerance(p: np.ndarray) -> np.ndarray:
-    """Error that is allowed in probabilities p before they are divided by their sum, which multiplies it by 1 - p."""
-    return np.minimum(ABSOLUTE / np.maximum(1 - p, ABSOLUTE), np.where(p > FLOOR, RELATIVE * p, 1.0))
+    """Error that is allowed in probabilities p before they are divided by their sum.
+
+    The sum multiplies the error of a class by 1 - p. Where two classes share all, each has the errors of both.
+    """
+    absolute = np.sqrt(0.5) * ABSOLUTE / np.maximum(1 - p, ABSOLUTE)
+    return np.minimum(absolute, np.where(p > FLOOR, RELATIVE * p, 1.0))
 
 
 def averages(values: Callable, sizes: np.ndarray, n_outputs: int, allowed: Callable, first: int) -> np.ndarray:
-    """(P, K) averages of K functions for each of P items, over as many points as each item needs.
+    """Averages (P, K) of K functions for each of P items, over as many points as each item needs, and their errors (P, K).
 
-    The number of points is doubled until all errors of an item are allowed. Two estimates of the error have to be small.
-    The first is the standard error of the averages over `NETS` parts of the points, as if the parts were independent. It
-    is too large for smooth functions. It can be too small for a function that jumps along one coordinate, since all parts
-    may agree by chance; such a function is wrong by up to its jump / n, and jumps by twice its standard deviation or more.
-
-    Parameters
-    ----------
-    values : callable
-        values(items, at) gives the functions (p, K, n) of items of the same size at the slice `at` of the points.
-    sizes : ndarray of shape (P,)
-        Numbers that an item needs for one point.
-    n_outputs : int
-        K.
-    allowed : callable
-        allowed(p) is the largest error (P, K) that counts as small.
-    first : int
-        Number of points to begin with.
+    values(items, at) gives the functions (p, K, n) of items of the same size at the slice `at` of the points; `sizes` (P,)
+    are the numbers that an item needs for one point. The `first` points are doubled until the errors are below allowed(p).
+    The error is the larger of two estimates. One is the standard error of the averages over `NETS` parts of the points, as
+    if these were independent. All parts can agree by chance where a function jumps along one coordinate; its average is
+    then wrong by up to the jump / n, and the jump is at least twice the standard deviation.
     """
 
     def over_parts(items, start, stop, parts):
-        """(p, K, parts + 1) averages over parts of the points, and standard deviation over all of them."""
+        """(p, K, parts + 1) averages over parts of the points, and the standard deviation over all of them."""
         out = np.empty((len(items), n_outputs, parts + 1))
         for size in np.unique(sizes[items]):
             step = min(stop - start, 1 << max(4, int(4 * BLOCK // size).bit_length()))
@@ -72,13 +65,12 @@ def averages(values: Callable, sizes: np.ndarray, n_outputs: int, allowed: Calla
         return out
 
     n, items = first, np.arange(len(sizes))
-    start = over_parts(items, 0, n, NETS)
-    nets, jump = start[..., :NETS], 2 * start[..., NETS]
-    while n < MOST and len(items):
-        now = nets[items]
-        error = np.maximum(now.std(2) / np.sqrt(NETS - 1), jump[items] / n)
-        items = items[np.any(error > allowed(now.mean(2)), axis=1)]
+    nets, jump = np.split(over_parts(items, 0, n, NETS), [NETS], axis=2)
+    nets, error = np.ascontiguousarray(nets), np.empty((len(sizes), n_outputs))
+    while len(items):
+        error[items] = np.maximum(nets[items].std(2) / np.sqrt(NETS - 1), 2 * jump[items, :, 0] / n)
+        items = items[np.any(error[items] > allowed(nets[items].mean(2)), axis=1) & (n < MOST)]
         merged = 0.5 * (nets[items, :, ::2] + nets[items, :, 1::2])
         nets[items] = np.concatenate([merged, over_parts(items, n, 2 * n, NETS // 2)[..., :-1]], axis=2)
         n *= 2
-    return np.ascontiguousarray(nets).mean(2)
+    return np.stack([nets.mean(2), error])

@@ -3,33 +3,33 @@
     winner_probabilities   P(f_c is the largest); see `orthants`
     expected_softmax       E[exp(f_c) / Σ_j exp(f_j)]
 
-Softmax is integrated along the principal axes of f, what all classes share left out:
+Softmax is integrated in one of three ways:
 
-*Grid.* Trapezoid rules along all axes, up to three classes and wherever these need few nodes.
+*Grid.* Trapezoid rules along the principal axes of f, up to three classes and wherever these need few nodes.
 
-*Lines.* Else a trapezoid rule along the widest axis and quasi-random points for the others. Classes rarer than `RARE` have
+*Points.* Else quasi-random points of f that all classes share. Rare classes for which their relative error is too large have
 integrals of their own (`lines`).
 
-*The largest.* Where f is wide along all axes, softmax is all but a choice of the largest, and computed as that.
+*The largest.* Where all contrasts are wide, softmax is all but a choice of the largest, and computed as that.
 
-On a line f = b + a t the exponentials are products, exp(b_j) exp(a_j t): two matrix products give the shares of all classes.
 Exchangeable classes get the same answer. No answer depends on the order of the classes or on the other rows.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
 from .lines import softmax_by_lines
 from .orthants import SINGULAR, contrasts, in_rows, winner
-from .points import ABSOLUTE, BLOCK, TINY, averages, blocks, normal_points
+from .points import ABSOLUTE, BLOCK, RELATIVE, TINY, averages, blocks, normal_points
 from .trapezoid import FACTORED, REACH, SINGLE, SMALL_STEP, STEP, node_count, nodes
 
 RARE = 0.02  # probability below which a relative error of 5 % is a smaller absolute one than 1e-3
-FIRST = 256  # quasi-random points to begin with
-GRID = 1 << 17  # nodes of a grid at most, beyond three classes
+FIRST = 1024  # quasi-random points to begin with
+GRID = 1 << 13  # nodes of a grid at most, beyond three classes
 NEGLIGIBLE = 0.02  # an axis along which values move less far apart, for one standard deviation, changes shares by 2e-5
 # Softmax is the share of the largest f_j + Gumbel noise. Beside contrasts this wide the noise may as well be normal: for
 # three classes the probability is then off by 1e-5, and by 0.5 % of itself down to 1e-5, falling with the cube
@@ -111,26 +111,35 @@ def semidefinite_cholesky(S: np.ndarray) -> np.ndarray:
 def _softmax(mean, cov):
     """(m, C) expectation of softmax; classes in canonical order."""
     m, C = mean.shape
-    axes = _Axes(mean, cov)
-    p, wide = np.empty((m, C)), axes.widths[:, -1] >= WIDE
+    p, wide = np.empty((m, C)), _are_wide(cov)
     p[wide] = winner(mean[wide], cov[wide] + GUMBEL_VARIANCE * np.eye(C))
+    axes = _Axes(mean, cov)
     grid = ~wide & ((np.prod(axes.nodes.astype(float), axis=1) <= GRID) | (C <= 3))
     p[grid] = axes.by_grid(np.flatnonzero(grid))
-    rest = ~wide & ~grid
-    p[rest] = _by_lines(axes, np.flatnonzero(rest), mean[rest], cov[rest])
+    rest = np.flatnonzero(~wide & ~grid)
+    common, error = axes.by_points(rest)
+    rare = (common < RARE) & (error > RELATIVE * common)
+    own, pairs = np.zeros(rare.size), np.flatnonzero(rare.T.ravel())
+    mu, S = contrasts(mean[rest], cov[rest])
+    own[pairs] = softmax_by_lines(mu[:, pairs], S[..., pairs])
+    own, common = in_rows(own, C), np.where(rare, 0.0, common)
+    p[rest] = own + common * ((1 - own.sum(1)) / common.sum(1))[:, None]
     return p
 
 
-def _by_lines(axes, rows, mean, cov):
-    """(r, C) lines that all classes share, and lines of their own for rare classes."""
-    C = mean.shape[1]
-    common = axes.by_lines(rows)
-    rare = common < RARE
-    pairs, own = np.flatnonzero(rare.T.ravel()), np.zeros(rare.size)
-    mu, S = contrasts(mean, cov)
-    own[pairs] = softmax_by_lines(mu[:, pairs], S[..., pairs])
-    own, common = in_rows(own, C), np.where(rare, 0.0, common)
-    return own + common * ((1 - own.sum(1)) / common.sum(1))[:, None]
+def _are_wide(cov):
+    """(m,) whether the contrasts of any three classes have a standard deviation of at least WIDE, in every direction.
+
+    More than three are close to the largest less often than three are, and need no condition of their own.
+    """
+    var = np.einsum("icc->ic", cov)
+    spread = var[:, :, None] + var[:, None, :] - 2 * cov
+    i, j, k = np.array(list(combinations(range(cov.shape[1]), min(3, cov.shape[1])))).T[[0, 1, -1]]
+    a, b, c = spread[:, i, j], spread[:, i, k], spread[:, j, k]
+    # trace and product of the two eigenvalues of the centred covariance
+    trace, product = (a + b + c) / 3, (a * b - 0.25 * (a + b - c) ** 2) / 3
+    smallest = 0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - product, 0.0))
+    return np.all(smallest >= WIDE**2, axis=1)
 
 
 class _Axes:
@@ -140,8 +149,7 @@ class _Axes:
         C = mean.shape[1]
         centred = cov - cov.mean(1, keepdims=True) - cov.mean(2, keepdims=True) + cov.mean((1, 2), keepdims=True)
         value, vector = np.linalg.eigh(centred)
-        self.widths = np.sqrt(np.maximum(value[:, :0:-1], 0.0))
-        self.root = vector[:, :, :0:-1] * self.widths[:, None]  # (m, C, C - 1)
+        self.root = vector[:, :, :0:-1] * np.sqrt(np.maximum(value[:, None, :0:-1], 0.0))  # (m, C, C - 1)
         self.mean = mean - mean.max(1, keepdims=True)
         sharpness = np.ptp(self.root, axis=1)
         self.nodes = np.where(sharpness < NEGLIGIBLE, 1, node_count(sharpness, STEP if C > 3 else SMALL_STEP))  # (m, C - 1)
@@ -155,14 +163,11 @@ class _Axes:
                 p[at] = np.matmul(self._along(rows[at], z), weights)
         return p / p.sum(1, keepdims=True)
 
-    def by_lines(self, rows):
-        """(r, C) by a trapezoid rule along the first axis, quasi-random points along the others."""
-        C, z = self.mean.shape[1], normal_points(self.mean.shape[1] - 2)
-        sizes = np.maximum(self.nodes[rows, 0], C)
-        return averages(lambda some, at: self._along(rows[some], z[:, at]), sizes, C, lambda p: ABSOLUTE, FIRST)
-
     def _along(self, rows, z):
-        """(r, C, n) E[softmax] along the first axis at z (C - 2, n), for rows with the same number of nodes."""
+        """(r, C, n) E[softmax] along the first axis at z (C - 2, n), for rows with the same number of nodes.
+
+        On a line f = b + a t the exponentials are products, exp(b_j) exp(a_j t): two matrix products give all shares.
+        """
         step = nodes(self.nodes[rows[0], 0])
         density = np.exp(-0.5 * step * step)
         density /= density.sum()
@@ -182,6 +187,22 @@ class _Axes:
         share = np.matmul(along * density.astype(dtype), total.swapaxes(1, 2))
         share *= base
         return share
+
+    def by_points(self, rows):
+        """(r, C) by quasi-random points, and errors; single precision is twice as fast, and far better than the average."""
+        C = self.mean.shape[1]
+        root, mean = self.root[rows].astype(np.float32), self.mean[rows, :, None].astype(np.float32)
+        z = normal_points(C - 1, np.float32)
+
+        def values(some, at):
+            f = np.matmul(root[some], z[:, at])
+            f += mean[some]
+            f -= f.max(1, keepdims=True)
+            np.exp(f, out=f)
+            f *= 1 / f.sum(1, keepdims=True)
+            return f
+
+        return averages(values, np.full(len(rows), C), C, lambda p: ABSOLUTE, FIRST)
 
 
 @lru_cache(maxsize=64)
