@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .grid import MOST_NODES, REACH, rounded_up, rule
 from .points import TINY, blocks
 from .shares import expected_softmax
-from .trapezoid import MOST_NODES, REACH, nodes, rounded_up
 
 # Steps of the rules over the largest, in its smallest possible standard deviation, and over one value, in units of f; how far
 # the first goes beyond the Gaussians, where Gumbel's tails are exp(-exp(3.5)) and exp(-17)
@@ -38,13 +38,12 @@ def independent_softmax(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
 
 def _independent(mean, sd, start, length, outer, inner):
     v = start[:, None] + length[:, None] * np.linspace(0.0, 1.0, outer)
-    e = nodes(inner)
-    weights = np.exp(-0.5 * e * e)
+    e, weights = rule(inner)
     above = v[:, None, :, None] - mean[:, :, None, None] - sd[:, :, None, None] * e  # (m, C, outer, inner)
     rate = np.exp(np.minimum(-above, 30.0))
     cdf = np.exp(-rate)
-    G = np.matmul(cdf, weights / weights.sum())
-    slope = np.matmul(np.multiply(rate, cdf, out=rate), weights / weights.sum())
+    G = np.matmul(cdf, weights)
+    slope = np.matmul(np.multiply(rate, cdf, out=rate), weights)
     log_G = np.log(np.maximum(G, TINY))
     others = np.exp(log_G.sum(1, keepdims=True) - log_G)
     return np.ascontiguousarray(slope * others).sum(2) * (length / (outer - 1))[:, None]

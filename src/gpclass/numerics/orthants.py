@@ -117,7 +117,7 @@ def _by_points(mu, S):
                 x[:, k] = _minus_ndtri(positive)
         return (least[pairs] * p)[:, None]
 
-    return averages(values, np.full(P, d), 1, tolerance, FIRST)[0, :, 0]
+    return averages(values, P, (1, d), tolerance, FIRST)[0, :, 0]
 
 
 def _ndtr(z):

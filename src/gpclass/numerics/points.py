@@ -12,7 +12,7 @@ from scipy.special import ndtri
 MOST, NETS = 1 << 16, 8  # points at most; parts whose averages are compared
 # Standard error of a probability, and relative to one above FLOOR, that counts as small: a quarter of the stated bounds
 ABSOLUTE, RELATIVE, FLOOR = 2.5e-4, 0.0125, 5e-6
-BLOCK = 1 << 15  # numbers in an array: stays within a core's cache
+BLOCK, CHUNK = 1 << 15, 1 << 12  # numbers in an array, and points at a time: these stay within a core's cache
 TINY = 1e-300
 
 
@@ -43,32 +43,30 @@ def tolerance(p: np.ndarray) -> np.ndarray:
     return np.minimum(absolute, np.where(p > FLOOR, RELATIVE * p, 1.0))
 
 
-def averages(values: Callable, sizes: np.ndarray, n_outputs: int, allowed: Callable, first: int) -> np.ndarray:
+def averages(values: Callable, n_items: int, shape: tuple[int, int], allowed: Callable, first: int) -> np.ndarray:
     """Averages (P, K) of K functions for each of P items, over as many points as each item needs, and their errors (P, K).
 
-    values(items, at) gives the functions (p, K, n) of items of the same size at the slice `at` of the points; `sizes` (P,)
-    are the numbers that an item needs for one point. The `first` points are doubled until the errors are below allowed(p).
+    values(items, at) gives the functions (p, K, n) of some items at the slice `at` of the points. shape = (K, numbers that an
+    item needs for a point). The `first` points are doubled until all errors of an item are below allowed(averages).
     The error is the larger of two estimates. One is the standard error of the averages over `NETS` parts of the points, as
     if these were independent. All parts can agree by chance where a function jumps along one coordinate; its average is
     then wrong by up to the jump / n, and the jump is at least twice the standard deviation.
     """
+    K, size = shape
 
     def over_parts(items, start, stop, parts):
         """(p, K, parts + 1) averages over parts of the points, and the standard deviation over all of them."""
-        out = np.empty((len(items), n_outputs, parts + 1))
-        for size in np.unique(sizes[items]):
-            step = min(stop - start, 1 << max(4, int(4 * BLOCK // size).bit_length()))
-            for at in blocks(np.flatnonzero(sizes[items] == size), size * step):
-                got = np.concatenate([values(items[at], slice(i, i + step)) for i in range(start, stop, step)], axis=2)
-                out[at, :, :parts] = got.reshape(*got.shape[:2], parts, -1).mean(3)
-                out[at, :, parts] = got.std(2)
+        out, step = np.empty((len(items), K, parts + 1)), min(stop - start, CHUNK)
+        for at in blocks(np.arange(len(items)), size * step):
+            got = np.concatenate([values(items[at], slice(i, i + step)) for i in range(start, stop, step)], axis=2)
+            out[at] = np.concatenate([got.reshape(*got.shape[:2], parts, -1).mean(3), got.std(2)[..., None]], axis=2)
         return out
 
-    n, items = first, np.arange(len(sizes))
-    nets, jump = np.split(over_parts(items, 0, n, NETS), [NETS], axis=2)
-    nets, error = np.ascontiguousarray(nets), np.empty((len(sizes), n_outputs))
+    n, items = first, np.arange(n_items)
+    start = over_parts(items, 0, n, NETS)
+    nets, jump, error = start[..., :NETS].copy(), 2 * start[..., NETS], np.empty((n_items, K))
     while len(items):
-        error[items] = np.maximum(nets[items].std(2) / np.sqrt(NETS - 1), 2 * jump[items, :, 0] / n)
+        error[items] = np.maximum(nets[items].std(2) / np.sqrt(NETS - 1), jump[items] / n)
         items = items[np.any(error[items] > allowed(nets[items].mean(2)), axis=1) & (n < MOST)]
         merged = 0.5 * (nets[items, :, ::2] + nets[items, :, 1::2])
         nets[items] = np.concatenate([merged, over_parts(items, n, 2 * n, NETS // 2)[..., :-1]], axis=2)

@@ -5,10 +5,10 @@
 
 Softmax is integrated in one of three ways:
 
-*Grid.* Trapezoid rules along the principal axes of f, up to three classes and wherever these need few nodes.
+*Grid.* Trapezoid rules along the principal axes of f, up to three classes and wherever these need few nodes (`grid`).
 
 *Points.* Else quasi-random points of f that all classes share. Rare classes for which their relative error is too large have
-integrals of their own (`lines`).
+points of their own (`rare`).
 
 *The largest.* Where all contrasts are wide, softmax is all but a choice of the largest, and computed as that.
 
@@ -17,20 +17,18 @@ Exchangeable classes get the same answer. No answer depends on the order of the 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
-from .lines import softmax_by_lines
+from .grid import node_counts, softmax_by_grid
 from .orthants import SINGULAR, contrasts, in_rows, winner
-from .points import ABSOLUTE, BLOCK, RELATIVE, TINY, averages, blocks, normal_points
-from .trapezoid import FACTORED, REACH, SINGLE, SMALL_STEP, STEP, node_count, nodes
+from .points import ABSOLUTE, BLOCK, RELATIVE, TINY, averages, normal_points
+from .rare import rare_softmax
 
 RARE = 0.02  # probability below which a relative error of 5 % is a smaller absolute one than 1e-3
 FIRST = 1024  # quasi-random points to begin with
 GRID = 1 << 13  # nodes of a grid at most, beyond three classes
-NEGLIGIBLE = 0.02  # an axis along which values move less far apart, for one standard deviation, changes shares by 2e-5
 # Softmax is the share of the largest f_j + Gumbel noise. Beside contrasts this wide the noise may as well be normal: for
 # three classes the probability is then off by 1e-5, and by 0.5 % of itself down to 1e-5, falling with the cube
 WIDE, GUMBEL_VARIANCE = 24.0, np.pi**2 / 6
@@ -110,20 +108,20 @@ def semidefinite_cholesky(S: np.ndarray) -> np.ndarray:
 
 def _softmax(mean, cov):
     """(m, C) expectation of softmax; classes in canonical order."""
-    m, C = mean.shape
-    p, wide = np.empty((m, C)), _are_wide(cov)
+    C = mean.shape[1]
+    p, wide, root = np.empty(mean.shape), _are_wide(cov), _principal_axes(cov)
     p[wide] = winner(mean[wide], cov[wide] + GUMBEL_VARIANCE * np.eye(C))
-    axes = _Axes(mean, cov)
-    grid = ~wide & ((np.prod(axes.nodes.astype(float), axis=1) <= GRID) | (C <= 3))
-    p[grid] = axes.by_grid(np.flatnonzero(grid))
+    grid = ~wide & ((np.prod(node_counts(root).astype(float), axis=1) <= GRID) | (C <= 3))
+    p[grid] = softmax_by_grid(mean[grid], root[grid])
     rest = np.flatnonzero(~wide & ~grid)
-    common, error = axes.by_points(rest)
-    rare = (common < RARE) & (error > RELATIVE * common)
-    own, pairs = np.zeros(rare.size), np.flatnonzero(rare.T.ravel())
-    mu, S = contrasts(mean[rest], cov[rest])
-    own[pairs] = softmax_by_lines(mu[:, pairs], S[..., pairs])
-    own, common = in_rows(own, C), np.where(rare, 0.0, common)
-    p[rest] = own + common * ((1 - own.sum(1)) / common.sum(1))[:, None]
+    if len(rest):
+        common, error = _by_points(mean[rest], root[rest])
+        rare = (common < RARE) & (error > RELATIVE * common)
+        own, pairs = np.zeros(rare.size), np.flatnonzero(rare.T.ravel())
+        mu, S = contrasts(mean[rest], cov[rest])
+        own[pairs] = rare_softmax(mu[:, pairs], S[..., pairs])
+        own, common = in_rows(own, C), np.where(rare, 0.0, common)
+        p[rest] = own + common * ((1 - own.sum(1)) / common.sum(1))[:, None]
     return p
 
 
@@ -142,73 +140,25 @@ def _are_wide(cov):
     return np.all(smallest >= WIDE**2, axis=1)
 
 
-class _Axes:
-    """f = mean + root x + what all classes share; x (C - 1,) along principal axes, the widest first."""
-
-    def __init__(self, mean, cov):
-        C = mean.shape[1]
-        centred = cov - cov.mean(1, keepdims=True) - cov.mean(2, keepdims=True) + cov.mean((1, 2), keepdims=True)
-        value, vector = np.linalg.eigh(centred)
-        self.root = vector[:, :, :0:-1] * np.sqrt(np.maximum(value[:, None, :0:-1], 0.0))  # (m, C, C - 1)
-        self.mean = mean - mean.max(1, keepdims=True)
-        sharpness = np.ptp(self.root, axis=1)
-        self.nodes = np.where(sharpness < NEGLIGIBLE, 1, node_count(sharpness, STEP if C > 3 else SMALL_STEP))  # (m, C - 1)
-
-    def by_grid(self, rows):
-        """(r, C) by trapezoid rules along all axes."""
-        counts, p = self.nodes[rows], np.empty((len(rows), self.mean.shape[1]))
-        for size in np.unique(counts, axis=0):
-            z, weights = _ball(tuple(size[1:]))
-            for at in blocks(np.flatnonzero(np.all(counts == size, axis=1)), size[0] * len(weights)):
-                p[at] = np.matmul(self._along(rows[at], z), weights)
-        return p / p.sum(1, keepdims=True)
-
-    def _along(self, rows, z):
-        """(r, C, n) E[softmax] along the first axis at z (C - 2, n), for rows with the same number of nodes.
-
-        On a line f = b + a t the exponentials are products, exp(b_j) exp(a_j t): two matrix products give all shares.
-        """
-        step = nodes(self.nodes[rows[0], 0])
-        density = np.exp(-0.5 * step * step)
-        density /= density.sum()
-        a = self.root[rows, :, :1]
-        b = np.matmul(self.root[rows, :, 1:], z)
-        b += self.mean[rows, :, None]
-        b -= b.max(1, keepdims=True)
-        if len(step) > FACTORED:
-            f = b[..., None] + a[..., None] * step
-            f = np.exp(f - f.max(1, keepdims=True))
-            return np.matmul(f / f.sum(1, keepdims=True), density)
-        dtype = np.float32 if len(step) <= SINGLE else float
-        a = a - 0.5 * (a.max(1, keepdims=True) + a.min(1, keepdims=True))
-        along, base = np.exp((a * step).astype(dtype)), np.exp(b.astype(dtype))  # (r, C, q), (r, C, n)
-        total = np.matmul(base.swapaxes(1, 2), along)
-        np.reciprocal(total, out=total)
-        share = np.matmul(along * density.astype(dtype), total.swapaxes(1, 2))
-        share *= base
-        return share
-
-    def by_points(self, rows):
-        """(r, C) by quasi-random points, and errors; single precision is twice as fast, and far better than the average."""
-        C = self.mean.shape[1]
-        root, mean = self.root[rows].astype(np.float32), self.mean[rows, :, None].astype(np.float32)
-        z = normal_points(C - 1, np.float32)
-
-        def values(some, at):
-            f = np.matmul(root[some], z[:, at])
-            f += mean[some]
-            f -= f.max(1, keepdims=True)
-            np.exp(f, out=f)
-            f *= 1 / f.sum(1, keepdims=True)
-            return f
-
-        return averages(values, np.full(len(rows), C), C, lambda p: ABSOLUTE, FIRST)
+def _principal_axes(cov):
+    """(m, C, C - 1) R with R Rᵀ = cov but for what all classes share, which does not matter; the widest axis first."""
+    centred = cov - cov.mean(1, keepdims=True) - cov.mean(2, keepdims=True) + cov.mean((1, 2), keepdims=True)
+    value, vector = np.linalg.eigh(centred)
+    return vector[:, :, :0:-1] * np.sqrt(np.maximum(value[:, None, :0:-1], 0.0))
 
 
-@lru_cache(maxsize=64)
-def _ball(counts):
-    """Nodes (d, n) of a product of trapezoid rules that lie within REACH of the origin, and their weights (n,)."""
-    z = np.array(np.meshgrid(*(nodes(count) for count in counts), indexing="ij")).reshape(len(counts), -1)
-    z = z[:, np.sum(z * z, axis=0) <= REACH**2 * (1 + 1e-9)] if len(counts) else np.zeros((0, 1))
-    weights = np.exp(-0.5 * np.sum(z * z, axis=0))
-    return z, weights / weights.sum()
+def _by_points(mean, root):
+    """(m, C) averages of softmax(mean + root x) over points that all classes share, and their errors."""
+    # single precision is twice as fast, and far better than the average
+    mean, root = (mean - mean.max(1, keepdims=True))[..., None].astype(np.float32), root.astype(np.float32)
+    C, z = mean.shape[1], normal_points(mean.shape[1] - 1, np.float32)
+
+    def values(rows, at):
+        f = np.matmul(root[rows], z[:, at])
+        f += mean[rows]
+        f -= f.max(1, keepdims=True)
+        np.exp(f, out=f)
+        f *= 1 / f.sum(1, keepdims=True)
+        return f
+
+    return averages(values, len(mean), (C, C), lambda p: ABSOLUTE, FIRST)
