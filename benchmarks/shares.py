@@ -49,7 +49,7 @@ def true_softmax(mean, cov, z):
 
         mode = minimize(objective, np.zeros(len(mean)), jac=True, method="L-BFGS-B").x
         f = mean + (z + mode) @ root.T
-        p[c] = np.mean(np.exp(f[:, c] - np.log(np.exp(f - f.max(1, keepdims=True)).sum(1)) - f.max(1) - z @ mode - 0.5 * mode @ mode))
+        p[c] = np.mean(np.exp(log_softmax(f, axis=1)[:, c] - z @ mode - 0.5 * mode @ mode))
     return p
 
 

@@ -4,7 +4,10 @@ linalg      Cholesky factor of I + √τ K √τ, inverted in place; operations 
 normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic function as a mixture of probits
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
-orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn; softmax of wide values as such
+orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn
+grid        expected softmax by trapezoid rules along principal axes
+rare        expected softmax of a rare class by points around its mass
+independent expected softmax of independent latent values, one integral for all classes
 points      quasi-random points, and averages over as many of them as an accuracy needs
 truncated   exact draws from truncated and tilted Gaussians
 blocks      rows taken block by block, so that temporary arrays stay small

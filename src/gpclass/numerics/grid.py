@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def _along(b, a, count):
 @lru_cache(maxsize=64)
 def _ball(counts):
     """Nodes (d, n) of a product of trapezoid rules that lie within REACH of the origin, and their weights (n,)."""
-    z = np.array(np.meshgrid(*(rule(count)[0] for count in counts), indexing="ij")).reshape(len(counts), -1)
-    z = z[:, np.sum(z * z, axis=0) <= REACH**2 * (1 + 1e-9)] if len(counts) else np.zeros((0, 1))
+    z = np.array(list(product(*(rule(count)[0] for count in counts)))).T
+    z = z[:, np.sum(z * z, axis=0) <= REACH**2 * (1 + 1e-9)]
     weights = np.exp(-0.5 * np.sum(z * z, axis=0))
     return z, weights / weights.sum()

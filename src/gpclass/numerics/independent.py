@@ -8,8 +8,8 @@ from .grid import MOST_NODES, REACH, rounded_up, rule
 from .points import TINY, blocks
 from .shares import expected_softmax
 
-# Steps of the rules over the largest, in its smallest possible standard deviation, and over one value, in units of f; how far
-# the first goes beyond the Gaussians, where Gumbel's tails are exp(-exp(3.5)) and exp(-17)
+# Steps of the rules over the largest, in its smallest possible standard deviation, and over one value, in units of f; how
+# far the first goes beyond the Gaussians, where Gumbel's tails are exp(-exp(3.5)) and exp(-17)
 OUTER_STEP, INNER_STEP, LEFT, RIGHT = 0.9, 0.9, 3.5, 17.0
 
 

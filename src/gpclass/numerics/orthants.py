@@ -1,6 +1,6 @@
 """The largest of several jointly Gaussian values.
 
-Each class has its own integral, over the contrasts g_j = f_c - f_j, j ≠ c, with g = mu + L x and x standard normal: P(g > 0).
+Each class has its own integral P(g > 0) over the contrasts g_j = f_c - f_j, j ≠ c, with g = mu + L x and x standard normal.
 A class of small probability therefore has a relative error as small as the others'. Up to three classes there is a closed
 form (Owen 1956). Beyond, one contrast after the other is drawn from what those before it leave, the least likely ones first
 (Geweke, Hajivassiliou & Keane; order of Gibson, Glasbey & Elston 1994); the average runs over quasi-random points.
@@ -14,13 +14,13 @@ from scipy.special import log_expit, ndtr, ndtri, ndtri_exp, owens_t
 from .normal import hazard
 from .points import TINY, averages, tolerance, uniform_points
 
-FIRST = 128  # quasi-random points to begin with
+FIRST = 1024  # quasi-random points to begin with: nearly singular contrasts jump, and fewer may miss the jump
 SINGULAR = 1e-12  # a pivot this small, relative to the largest variance, counts as zero
 # Tables of Φ(z), |z| ≤ LIMIT, in steps of 1/4096, and of its inverse in the logit, in steps of 1/1024: rounding to them is
 # off by 5e-5 and 3e-4, of either sign from point to point
-LIMIT, STEPS, LOGIT_LIMIT, LOGIT_STEPS = 8.0, 4096, 24.0, 1024
+LIMIT, STEPS, LOGIT, LOGIT_STEPS = 8.0, 4096, 24.0, 1024
 NDTR = ndtr(np.arange(-LIMIT * STEPS, LIMIT * STEPS + 1) / STEPS).astype(np.float32)
-NDTRI = ndtri_exp(log_expit(np.arange(-LOGIT_LIMIT * LOGIT_STEPS, LOGIT_LIMIT * LOGIT_STEPS + 1) / LOGIT_STEPS)).astype(np.float32)
+NDTRI = ndtri_exp(log_expit(np.arange(-LOGIT * LOGIT_STEPS, LOGIT * LOGIT_STEPS + 1) / LOGIT_STEPS)).astype(np.float32)
 
 
 def contrasts(mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -51,8 +51,7 @@ def winner(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
         p[few] = _by_points(mu[:, few], S[..., few])
     else:
         p = _by_points(mu, S)
-    p = in_rows(p, C)
-    return p / p.sum(1, keepdims=True)
+    return in_rows(p, C) / in_rows(p, C).sum(1, keepdims=True)
 
 
 def bivariate_orthant(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -110,29 +109,20 @@ def _by_points(mu, S):
         for k in range(1, d):
             given = np.matmul(rows[k, pairs, :, :k], x[:, :k])[:, 0]
             given += scaled[k, pairs]
-            positive = _ndtr(given)
+            positive = _look_up(NDTR, given, LIMIT, STEPS)
             p = p * positive
             if k < d - 1:
                 positive *= uniform[k, at]
-                x[:, k] = _minus_ndtri(positive)
+                with np.errstate(divide="ignore"):
+                    x[:, k] = _look_up(NDTRI, np.log((1 - positive) / positive), LOGIT, LOGIT_STEPS)  # Φ⁻¹(1 - positive)
         return (least[pairs] * p)[:, None]
 
     return averages(values, P, (1, d), tolerance, FIRST)[0, :, 0]
 
 
-def _ndtr(z):
-    """Φ(z) from a table; z, in single precision, is overwritten."""
-    np.clip(z, -LIMIT, LIMIT, out=z)
-    z *= STEPS
-    z += LIMIT * STEPS + 0.5
-    return NDTR.take(z.astype(np.int32))
-
-
-def _minus_ndtri(p):
-    """-Φ⁻¹(p) from a table, for p (single precision) in [0, 1]."""
-    with np.errstate(divide="ignore"):
-        logit = np.log((1 - p) / p)
-    np.clip(logit, -LOGIT_LIMIT, LOGIT_LIMIT, out=logit)
-    logit *= LOGIT_STEPS
-    logit += LOGIT_LIMIT * LOGIT_STEPS + 0.5
-    return NDTRI.take(logit.astype(np.int32))
+def _look_up(table, at, limit, steps):
+    """The entries of a table for |at| ≤ limit; `at`, in single precision, is overwritten."""
+    np.clip(at, -limit, limit, out=at)
+    at *= steps
+    at += limit * steps + 0.5
+    return table.take(at.astype(np.int32))

@@ -3,14 +3,9 @@
     winner_probabilities   P(f_c is the largest); see `orthants`
     expected_softmax       E[exp(f_c) / Σ_j exp(f_j)]
 
-Softmax is integrated in one of three ways:
-
-*Grid.* Trapezoid rules along the principal axes of f, up to three classes and wherever these need few nodes (`grid`).
-
-*Points.* Else quasi-random points of f that all classes share. Rare classes for which their relative error is too large have
-points of their own (`rare`).
-
-*The largest.* Where all contrasts are wide, softmax is all but a choice of the largest, and computed as that.
+Where all contrasts are wide, softmax is all but a choice of the largest, and computed as that. Else it is integrated by
+trapezoid rules, up to three classes and wherever these need few nodes (`grid`), or over quasi-random points of f that all
+classes share. Rare classes for which these have too large a relative error get points of their own (`rare`).
 
 Exchangeable classes get the same answer. No answer depends on the order of the classes or on the other rows.
 """
@@ -71,13 +66,14 @@ def _canonical(mean, cov):
 
 
 def _same_where_equal(p, mean, cov):
-    """p (m, C), averaged over classes that can be exchanged: with equal means, and equal variances of f_c - f_j for all j."""
+    """p (m, C), averaged over classes that can be exchanged: equal means, and equal variances of f_c - f_j for all j."""
     equal = np.abs(mean[:, :, None] - mean[:, None, :]) <= 1e-10 * np.ptp(mean, axis=1)[:, None, None]
     rows = np.flatnonzero(np.count_nonzero(equal, axis=(1, 2)) > mean.shape[1])
     if len(rows):
         var, same = np.einsum("icc->ic", cov[rows]), np.eye(mean.shape[1], dtype=bool)
         spread = var[:, :, None] + var[:, None, :] - 2 * cov[rows]
-        close = np.abs(spread[:, :, None] - spread[:, None, :]) <= 1e-10 * var.max(1)[:, None, None, None]
+        rounding = 1e-10 * spread[:, :, None] + 1e-13 * (var[:, :, None] + var[:, None, :])[..., None]
+        close = np.abs(spread[:, :, None] - spread[:, None, :]) <= rounding
         equal = equal[rows] & np.all(close | same[:, None] | same[None, :], axis=3)
         p[rows] = np.sum(equal * p[rows, None, :], axis=2) / equal.sum(2)
     return p
@@ -130,14 +126,15 @@ def _are_wide(cov):
 
     More than three are close to the largest less often than three are, and need no condition of their own.
     """
-    var = np.einsum("icc->ic", cov)
+    var, C = np.einsum("icc->ic", cov), cov.shape[1]
     spread = var[:, :, None] + var[:, None, :] - 2 * cov
-    i, j, k = np.array(list(combinations(range(cov.shape[1]), min(3, cov.shape[1])))).T[[0, 1, -1]]
+    if C == 2:
+        return spread[:, 0, 1] >= 2 * WIDE**2
+    i, j, k = np.array(list(combinations(range(C), 3))).T
     a, b, c = spread[:, i, j], spread[:, i, k], spread[:, j, k]
-    # trace and product of the two eigenvalues of the centred covariance
-    trace, product = (a + b + c) / 3, (a * b - 0.25 * (a + b - c) ** 2) / 3
-    smallest = 0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - product, 0.0))
-    return np.all(smallest >= WIDE**2, axis=1)
+    # half the trace, and the product, of the two eigenvalues of the centred covariance
+    half, product = (a + b + c) / 6, (a * b - 0.25 * (a + b - c) ** 2) / 3
+    return np.all(half - np.sqrt(np.maximum(half**2 - product, 0.0)) >= WIDE**2, axis=1)
 
 
 def _principal_axes(cov):
