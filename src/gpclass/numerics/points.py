@@ -48,7 +48,7 @@ def averages(values: Callable, n_items: int, shape: tuple[int, int], allowed: Ca
     that an item needs for a point. The `first` points are doubled until all errors of an item are below allowed(averages).
     The error is the standard error of the averages over `NETS` parts of the points, as if these were independent, and not
     below two floors against agreement by chance: part of the error before the last doubling, and half of range / n, the
-    error of a function that jumps along one coordinate. A jump that the first points miss is off by at most 1 / first.
+    error of a function that jumps along one coordinate.
     """
     K, size = shape
 
