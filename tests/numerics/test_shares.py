@@ -225,7 +225,7 @@ def test_the_largest_under_nearly_singular_covariances(C, noise):
             truth = np.mean(ahead, axis=1) @ norm.pdf(e) * (e[1] - e[0])
         else:
             truth = np.bincount(f.argmax(1), minlength=C) / len(t)
-        assert truth.sum() == pytest.approx(1, abs=1e-5)  # the truth's own check; its error in t is below 1 / 4000 for a jump
+        assert truth.sum() == pytest.approx(1, abs=1e-5)  # the truth's own check; off by 1 / 4000 for a jump
         found = winner_probabilities(mean[None], (np.outer(a, a) + noise * np.eye(C))[None])[0]
         assert_allclose(found, truth, rtol=0, atol=1e-3)  # the stated accuracy
 

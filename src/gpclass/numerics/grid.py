@@ -48,10 +48,7 @@ def softmax_by_grid(mean: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 
 def _along(b, a, count):
-    """(r, C, n) E[softmax(b + a t)], t standard normal, from b (r, C, n) and a (r, C, 1).
-
-    The exponentials are products, exp(b_j) exp(a_j t): two matrix products give the shares of all classes.
-    """
+    """(r, C, n) E[softmax(b + a t)], t standard normal, from b (r, C, n) and a (r, C, 1); exp(b + a t) = exp(b) exp(a t)."""
     t, weights = rule(count)
     if count > FACTORED:
         f = b[..., None] + a[..., None] * t

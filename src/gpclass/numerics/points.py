@@ -57,7 +57,7 @@ def averages(values: Callable, n_items: int, shape: tuple[int, int], allowed: Ca
         out, step = np.empty((len(items), K, parts + 1)), min(stop - start, CHUNK)
         for at in blocks(np.arange(len(items)), size * step):
             got = np.concatenate([values(items[at], slice(i, i + step)) for i in range(start, stop, step)], axis=2)
-            out[at] = np.concatenate([got.reshape(*got.shape[:2], parts, -1).mean(3), np.ptp(got, axis=2, keepdims=True)], axis=2)
+            out[at, :, :parts], out[at, :, parts] = got.reshape(*got.shape[:2], parts, -1).mean(3), np.ptp(got, axis=2)
         return out
 
     n, items = first, np.arange(n_items)

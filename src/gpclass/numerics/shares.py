@@ -148,14 +148,12 @@ def _by_points(mean, root):
     """(m, C) averages of softmax(mean + root x) over points that all classes share, and their errors."""
     # single precision is twice as fast, and far better than the average
     mean, root = (mean - mean.max(1, keepdims=True))[..., None].astype(np.float32), root.astype(np.float32)
-    C, z = mean.shape[1], normal_points(mean.shape[1] - 1, np.float32)
+    C, z = mean.shape[1], normal_points(root.shape[2], np.float32)
 
     def values(rows, at):
         f = np.matmul(root[rows], z[:, at])
         f += mean[rows]
-        f -= f.max(1, keepdims=True)
-        np.exp(f, out=f)
-        f *= 1 / f.sum(1, keepdims=True)
-        return f
+        np.exp(f - f.max(1, keepdims=True), out=f)
+        return f / f.sum(1, keepdims=True)
 
     return averages(values, len(mean), (C, C), lambda p: ABSOLUTE, FIRST)
