@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri, softmax
 from scipy.stats import multivariate_normal, norm, qmc
 
 from gpclass.numerics import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
-from gpclass.numerics.shares import bivariate_orthant
+from gpclass.numerics.orthants import bivariate_orthant
 
 BOTH = [expected_softmax, winner_probabilities]
 
@@ -203,3 +203,47 @@ def test_softmax_of_wide_contrasts_as_the_choice_of_the_largest(sd):
     found, truth = expected_softmax(mean, var[:, :, None] * np.eye(3)), independent_softmax(mean, var)
     assert_allclose(found, truth, atol=1e-4)
     assert_allclose(found[truth > 1e-5], truth[truth > 1e-5], rtol=0.02)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-3])
+@pytest.mark.parametrize("C", [4, 7])
+def test_the_largest_under_nearly_singular_covariances(C, noise):
+    """f = mean + a t + noise: values that jump along one coordinate, so that averages of few points agree by chance.
+
+    Given t the classes are independent, and P(f_c is the largest | t) is one integral; without noise it is a comparison.
+    """
+    rng = np.random.default_rng(9)
+    t = norm.ppf((np.arange(2000) + 0.5) / 2000)
+    e = np.linspace(-5.5, 5.5, 45)
+    for _ in range(6):
+        a, mean = rng.normal(size=C), rng.normal(size=C) * rng.uniform(0, 1.5)
+        f = mean + t[:, None] * a
+        if noise:
+            own = f[:, :, None] + np.sqrt(noise) * e  # (t, c, e)
+            below = [ndtr((own - f[:, j, None, None]) / np.sqrt(noise)) for j in range(C)]
+            ahead = [np.prod([below[j][:, c] for j in range(C) if j != c], axis=0) for c in range(C)]
+            truth = np.mean(ahead, axis=1) @ norm.pdf(e) * (e[1] - e[0])
+        else:
+            truth = np.bincount(f.argmax(1), minlength=C) / len(t)
+        assert truth.sum() == pytest.approx(1, abs=1e-5)  # the truth's own check; off by 1 / 4000 for a jump
+        found = winner_probabilities(mean[None], (np.outer(a, a) + noise * np.eye(C))[None])[0]
+        assert_allclose(found, truth, rtol=0, atol=1e-3)  # the stated accuracy
+
+
+def test_classes_that_only_look_alike_are_not_averaged():
+    """Classes 0 and 1 have equal means and the same variances of their contrasts, but with different rivals."""
+    mean = np.array([[0.0, 0.0, 0.5, -3.0]])
+    cov = np.array([[[4, 0, 3, 0], [0, 4, 0, 3], [3, 0, 4, 0], [0, 3, 0, 4.0]]])
+    truth = [orthant(mean[0], cov[0], c) for c in range(4)]
+    assert abs(truth[0] - truth[1]) > 0.01
+    assert_allclose(winner_probabilities(mean, cov)[0], truth, rtol=0, atol=1e-3)
+    assert_allclose(expected_softmax(mean, cov)[0], plain_softmax(mean[0], cov[0], 1 << 15), rtol=0, atol=1.2e-3)
+
+
+@pytest.mark.parametrize("C", [4, 8])
+def test_softmax_where_only_triples_of_classes_are_wide(C):
+    """All contrasts are wide, one direction of all classes is not: still the choice of the largest, as points confirm."""
+    rng = np.random.default_rng(C)
+    A = 80 * rng.normal(size=(C, C - 2))
+    mean, cov = 40 * rng.normal(size=C), A @ A.T + np.eye(C)
+    assert_allclose(expected_softmax(mean[None], cov[None])[0], plain_softmax(mean, cov, 1 << 18), rtol=0, atol=1.2e-3)

@@ -4,6 +4,11 @@ linalg      Cholesky factor of I + √τ K √τ, inverted in place; operations 
 normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic function as a mixture of probits
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
+orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn
+grid        expected softmax by trapezoid rules along principal axes
+rare        expected softmax of a rare class by points around its mass
+independent expected softmax of independent latent values, one integral for all classes
+points      quasi-random points, and averages over as many of them as an accuracy needs
 truncated   exact draws from truncated and tilted Gaussians
 blocks      rows taken block by block, so that temporary arrays stay small
 product     moments of independent Gaussians times softmax, by product quadrature
@@ -17,6 +22,7 @@ fingerprint hashes of rows and of whole data sets
 
 from .blocks import CACHE, MEMORY, blocks
 from .conjugate_gradients import conjugate_gradients
+from .independent import independent_softmax
 from .linalg import (
     Factor,
     NotPositiveDefinite,
@@ -38,7 +44,7 @@ from .normal import (
 )
 from .quadrature import gaussian_nodes, hermite_nodes, quasi_random_normal
 from .refinement import refined
-from .shares import covariance_roots, expected_softmax, independent_softmax, winner_probabilities
+from .shares import covariance_roots, expected_softmax, winner_probabilities
 from .truncated import draw_log_concave, normal_below
 from .winner import hub_integral, largest, log_largest
 
