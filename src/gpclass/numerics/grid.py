@@ -7,7 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from .points import blocks
+from .blocks import blocks
+from .points import BLOCK
 
 REACH = 5.8  # standard deviations that a rule covers on either side of zero
 # Softmax along a line is analytic within π / sharpness: this step over the sharpness is off by exp(-2π²/1.7) = 1e-5 of the
@@ -41,7 +42,9 @@ def softmax_by_grid(mean: np.ndarray, root: np.ndarray) -> np.ndarray:
     counts, p = node_counts(root), np.empty(mean.shape)
     for size in np.unique(counts, axis=0):
         z, weights = _ball(tuple(size[1:]))
-        for at in blocks(np.flatnonzero(np.all(counts == size, axis=1)), size[0] * len(weights)):
+        rows = np.flatnonzero(np.all(counts == size, axis=1))
+        for some in blocks(len(rows), size[0] * len(weights), BLOCK):
+            at = rows[some]
             b = np.matmul(root[at, :, 1:], z) + mean[at, :, None]
             p[at] = np.matmul(_along(b - b.max(1, keepdims=True), root[at, :, :1], size[0]), weights)
     return p / p.sum(1, keepdims=True)

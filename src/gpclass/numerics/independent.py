@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .grid import MOST_NODES, REACH, rounded_up, rule
-from .points import TINY, blocks
+from .blocks import blocks
+from .points import BLOCK, TINY
 from .shares import expected_softmax
 
 # Steps of the rules over the largest, in its smallest possible standard deviation, and over one value, in units of f; how
@@ -31,7 +32,8 @@ def independent_softmax(mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     p[sharp] = expected_softmax(mean[sharp], sd[sharp, :, None] ** 2 * np.eye(mean.shape[1]))
     for size in np.unique(np.stack([outer, inner]), axis=1).T:
         rows = np.flatnonzero((outer == size[0]) & (inner == size[1]) & ~sharp)
-        for some in blocks(rows, size[0] * size[1] * mean.shape[1]):
+        for part in blocks(len(rows), size[0] * size[1] * mean.shape[1], BLOCK):
+            some = rows[part]
             p[some] = _independent(mean[some], sd[some], start[some], length[some], *size)
     return p / p.sum(1, keepdims=True)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 import scipy
 from scipy.special import ndtri
+
+from .blocks import blocks
 
 MOST, NETS = 1 << 16, 8  # points at most; parts whose averages are compared
 CARRIED = 0.5  # part of an error that is expected to be left when the points are doubled
@@ -27,12 +29,6 @@ def uniform_points(dimension: int, dtype: type = float) -> np.ndarray:
 def normal_points(dimension: int, dtype: type = float) -> np.ndarray:
     """(dimension, MOST) quasi-random standard normal points."""
     return ndtri(uniform_points(dimension)).astype(dtype)
-
-
-def blocks(items: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Parts of `items`, each of which needs arrays of `size` numbers."""
-    most = max(1, BLOCK // max(size, 1))
-    return (items[i : i + most] for i in range(0, len(items), most))
 
 
 def tolerance(p: np.ndarray) -> np.ndarray:
@@ -55,7 +51,7 @@ def averages(values: Callable, n_items: int, shape: tuple[int, int], allowed: Ca
     def over_parts(items, start, stop, parts):
         """(p, K, parts + 1) averages over parts of the points, and the range of the values."""
         out, step = np.empty((len(items), K, parts + 1)), min(stop - start, CHUNK)
-        for at in blocks(np.arange(len(items)), size * step):
+        for at in blocks(len(items), size * step, BLOCK):
             got = np.concatenate([values(items[at], slice(i, i + step)) for i in range(start, stop, step)], axis=2)
             out[at, :, :parts], out[at, :, parts] = got.reshape(*got.shape[:2], parts, -1).mean(3), np.ptp(got, axis=2)
         return out

@@ -85,7 +85,7 @@ def test_one_factorisation_is_enough(monkeypatch):
         sweeps.append(fit.n_iter)
         return fit
 
-    from gpclass.inference import laplace
+    from gpclass.engines.full import laplace
 
     coupled_mode = laplace.coupled_mode
     y, K, Ks, kd = problem(n=40, variance=10.0, m=10)
