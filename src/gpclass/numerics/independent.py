@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .grid import MOST_NODES, REACH, rounded_up, rule
 from .blocks import blocks
+from .grid import MOST_NODES, REACH, rounded_up, rule
 from .points import BLOCK, TINY
 from .shares import expected_softmax
 
