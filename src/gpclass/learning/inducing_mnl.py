@@ -113,7 +113,7 @@ def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingPairs) -> Ind
 def pulled_back(
     kernel: Any, X: np.ndarray, at: InducingPairs, K: InducingCovariance, G: InducingGradient, move: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the gradients (p,) in the kernel parameters and (t, D) in the inducing inputs, the latter zero without `move`."""
+    """Return the gradients (p,) in the kernel parameters and (t, D) in the inducing inputs (zero without `move`)."""
     dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
     if at.chosen is not None:
         fu = _with_inputs(fu, inputs_of(fu).copy())
