@@ -263,7 +263,7 @@ class Trainer:
             if place is not None:
                 new |= {"place": place, "taken": self.taken + len(y), "total": self.total + len(y) * value}
                 new |= {"seconds": self.seconds + time.perf_counter() - began}
-            vars(self).update(new, before=None)  # at once
+            vars(self).update(new, before=None)  # one operation: an interrupt cannot leave half of a step
         except BaseException:
             self._undo()
             raise
@@ -441,7 +441,7 @@ class Trainer:
             if best is None or score < best["score"]:
                 best = {"score": score, "epoch": self.epoch, **self._parameters()}
         history = [*self.history, Pass(self.epoch, self.total / max(1, self.taken), self.seconds, score)]
-        vars(self).update(best=best, history=history, epoch=self.epoch + 1, place=0, taken=0, total=0.0)  # at once
+        vars(self).update(best=best, history=history, epoch=self.epoch + 1, place=0, taken=0, total=0.0)
 
     def _score(self) -> float:
         """Return the mean negative log probability of the held-out labels."""
@@ -632,7 +632,7 @@ def train_inducing(
     """
     settings = engine if training is None else training
     checkpoint = settings.checkpoint if checkpoint is None else checkpoint
-    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # checks it
+    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
     goes_on = checkpoints.claim(checkpoint, resume)
     trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
     if goes_on:

@@ -120,7 +120,7 @@ class AllRows(Problem):
 
     @property
     def variances(self) -> Array:
-        """(n,) or (C, n)"""
+        """Prior variances, (n,) or (C, n)."""
         return np.diagonal(self.K, axis1=-2, axis2=-1)
 
     def gradient(self, fit: Any) -> dict[str, Array]:
