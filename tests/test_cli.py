@@ -552,7 +552,7 @@ def test_complaints_are_one_line(folder, tmp_path):
     assert "cannot be dropped" in refused("fit", train, "-t", "class", "--drop", "class")
     assert "no such folder" in refused("fit", train, "-t", "class", "-o", tmp_path / "none" / "m")
     assert "measurements, not labels" in refused("fit", train, "-t", "petal width (cm)")
-    assert "no model of gpclass" in refused("predict", train, train)
+    assert "not a gpclass model" in refused("predict", train, train)
     assert "No such file" in refused("predict", tmp_path / "none", train)
     assert "supported table files are" in refused("predict", model, train, "-o", tmp_path / "out.pdf")
     assert "no such folder" in refused("predict", model, train, "-o", tmp_path / "none" / "out.csv")

@@ -420,7 +420,7 @@ GOOD = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 1, 0, 1])
         ([[np.inf], [1.0]], [0, 1], "infinity"),
         ([0.0, 1.0], [0, 1], "2D array"),
         ([[0.0], [1.0]], [0, 1, 0], "inconsistent"),
-        ([[0.0], [1.0]], [1, 1], "one class only"),
+        ([[0.0], [1.0]], [1, 1], "only one class"),
         (np.empty((0, 2)), [], "0 sample"),
         (np.empty((3, 0)), [0, 1, 0], "0 feature"),
         ([[0.0], [1.0]], [0.3, 1.7], "Unknown label type"),

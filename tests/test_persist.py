@@ -228,7 +228,7 @@ def test_rows_that_come_later(tmp_path):
         model.partial_fit(more[1], more[0]).predict_proba(NEW), loaded.partial_fit(more[1], more[0]).predict_proba(NEW)
     )
     loaded = round_trip(fitted(inference=QUICK["svgp"]), tmp_path)
-    with pytest.raises(ValueError, match="lost its place in training"):
+    with pytest.raises(ValueError, match="cannot continue training"):
         loaded.partial_fit(more[1], more[0])
 
 
@@ -421,7 +421,7 @@ def test_classes_of_ones_own_come_back(tmp_path, clean_registry):
     data = (tmp_path / "model.gpclass").read_bytes()
     assert b'{"engine":"Mine"' in members_of(data)["model.json"]
     del _classes["engine"]["Mine"]
-    with pytest.raises(ModelFileError, match=r"needs the engine 'Mine', which is not known here: .*import"):
+    with pytest.raises(ModelFileError, match=r"needs the engine 'Mine', which is not registered: .*import"):
         gpclass.load(tmp_path / "model.gpclass")
 
 
@@ -483,7 +483,7 @@ def entries(node, name):
 def test_a_part_of_a_file_is_refused(whole, share, tmp_path):
     path = tmp_path / "part"
     path.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(ModelFileError, match="no model of gpclass, or only a part"):
+    with pytest.raises(ModelFileError, match="not a gpclass model, or is incomplete"):
         gpclass.load(path)
 
 
@@ -491,20 +491,20 @@ def test_altered_members_are_refused(whole, tmp_path):
     members = members_of(whole)
     array = next(name for name in members if name.endswith(".npy"))
     members[array] = members[array][:-1] + bytes([members[array][-1] ^ 1])
-    with pytest.raises(ModelFileError, match=f"{array} was altered"):
+    with pytest.raises(ModelFileError, match=f"{array} was changed"):
         gpclass.load(packed(members, tmp_path / "a", checksums=False))
     for name in members:
         if name.endswith(".npy"):
             members[name] = members[name][:-80] + np.full(10, 7.0).tobytes()
-    with pytest.raises(ModelFileError, match="not those that were stored"):
+    with pytest.raises(ModelFileError, match="differ from the stored ones"):
         gpclass.load(packed(members, tmp_path / "a"))  # new checksums: latent values tell
 
 
 def test_other_members_are_refused(whole, tmp_path):
     members = members_of(whole)
-    with pytest.raises(ModelFileError, match="not those that the manifest lists"):
+    with pytest.raises(ModelFileError, match="differ from those listed in the manifest"):
         gpclass.load(packed({**members, "extra.py": b"1"}, tmp_path / "a", checksums=False))
-    with pytest.raises(ModelFileError, match="not a document and numbered arrays"):
+    with pytest.raises(ModelFileError, match="must be a document and numbered arrays"):
         gpclass.load(packed({**members, "extra.py": b"1"}, tmp_path / "a"))
 
 
@@ -524,7 +524,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(ModelFileError, match="no manifest"):
         gpclass.load(path)
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(ModelFileError, match="no model of gpclass"):
+    with pytest.raises(ModelFileError, match="not a gpclass model"):
         gpclass.load(path)
     with pytest.raises(FileNotFoundError):
         gpclass.load(tmp_path / "nothing")
@@ -535,7 +535,7 @@ def test_only_known_classes_are_made(whole, name, tmp_path):
     def change(document):
         entries(document, "RBF")[0]["kernel"] = name
 
-    with pytest.raises(ModelFileError, match="which is not known here"):
+    with pytest.raises(ModelFileError, match="which is not registered"):
         gpclass.load(altered(whole, tmp_path / "a", change))
 
 
@@ -543,13 +543,13 @@ def test_constructors_check_what_they_are_given(whole, tmp_path):
     def change(document):
         entries(document, "ep")[0]["with"]["schedule"] = "never"
 
-    with pytest.raises(ModelFileError, match="EP cannot be made: schedule must be"):
+    with pytest.raises(ModelFileError, match="EP cannot be created: schedule must be"):
         gpclass.load(altered(whole, tmp_path / "a", change))
 
     def add(document):
         entries(document, "probit")[0]["with"]["noise"] = 3.0
 
-    with pytest.raises(ModelFileError, match="Probit takes no noise"):
+    with pytest.raises(ModelFileError, match="Probit has no parameter noise"):
         gpclass.load(altered(whole, tmp_path / "a", add))
 
 
@@ -598,7 +598,7 @@ def test_a_changed_number_is_noticed(whole, tmp_path):
         for parameter in entries(document, "Parameter"):
             parameter["with"]["values"] = {"tuple": [1.234]}
 
-    with pytest.raises(ModelFileError, match="not those that were stored"):
+    with pytest.raises(ModelFileError, match="differ from the stored ones"):
         gpclass.load(altered(whole, tmp_path / "a", change))
 
 
@@ -624,7 +624,7 @@ def test_covariances_that_do_not_fit_are_not_taken(whole, tmp_path, monkeypatch)
     """Files are as long as the rows are many, covariances as their square."""
     monkeypatch.setattr("gpclass.persist.models.limits", lambda: [Limit(10**4, 10**4, "this machine has")])
     (tmp_path / "a").write_bytes(whole)
-    with pytest.raises(ModelFileError, match=r"rests on 45 rows, .* this machine has"):
+    with pytest.raises(ModelFileError, match=r"uses 45 rows, .* this machine has"):
         gpclass.load(tmp_path / "a")
 
 
@@ -682,7 +682,7 @@ def test_headers_of_arrays_are_not_evaluated(whole, header, tmp_path):
 def test_nested_documents_are_refused(whole, tmp_path):
     for depth in (150, 100_000):
         text = b"[" * depth + b"]" * depth
-        with pytest.raises(ModelFileError, match=r"nested more than|no JSON"):
+        with pytest.raises(ModelFileError, match=r"nested more than|not valid JSON"):
             gpclass.load(packed({**members_of(whole), "model.json": text}, tmp_path / "a"))
 
 
@@ -698,7 +698,7 @@ def test_arrays_that_compress_too_well_are_stored_as_they_are(tmp_path):
 
 
 def test_documents_that_would_be_refused_are_not_written(tmp_path):
-    with pytest.raises(ValueError, match="cannot be saved: its structure has some"):
+    with pytest.raises(ValueError, match="cannot be saved: its structure has about"):
         archive.write(tmp_path / "a", {"model": [0] * archive.MOST_NODES}, [])
     assert not list(tmp_path.iterdir())
 

@@ -1,4 +1,4 @@
-"""Gaussian process classification: every serious approximation behind one scikit-learn estimator.
+"""Gaussian process classification with a scikit-learn interface and many inference methods.
 
     from gpclass import GPClassifier
     clf = GPClassifier(inference="ep").fit(X, y)
@@ -6,7 +6,7 @@
 
     gpclass.save(clf, "model.gpclass"); clf = gpclass.load("model.gpclass")
 
-Below the estimator: kernels, likelihoods, inference (engines on a covariance matrix), learning, assess, datasets, testing.
+Subpackages: kernels, likelihoods, inference (engines that use all rows), learning, assess, datasets, testing and others.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ NAMES = {
     "GPRegressor": "regressor",
     "ModelFileError": "persist",
     "load": "persist",
-    "register": "choose",  # which imports our own engines and likelihoods, so that they are registered first
+    "register": "choose",  # imports our own engines and likelihoods, so that they are registered first
     "save": "persist",
     "suggest": "assess",
 }

@@ -1,4 +1,4 @@
-"""The scikit-learn face: validates, encodes labels, chooses an engine, learns hyperparameters, predicts."""
+"""GPClassifier, the scikit-learn estimator: validates, encodes labels, chooses an engine, learns and predicts."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from .learning.streams import Batch, Source, codes, is_stream, look
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 
-BATCH = 2048  # rows predicted at a time: bounds the memory, changes nothing else
+BATCH = 2048  # rows predicted at a time, to limit memory
 
 
 def _takes_more(self) -> bool:
-    """Whether the engine can take in rows that come later."""
+    """Return True if the engine supports `partial_fit`, and raise an AttributeError otherwise."""
     if not _is_auto(self.inference) and as_engine(self.inference).takes_more:
         return True
     raise AttributeError(
-        f"partial_fit needs an engine that takes rows as they come, as IVM and ScalableEP do; not {self.inference!r}"
+        f"partial_fit needs an engine that supports it, such as IVM or ScalableEP; inference is {self.inference!r}"
     )
 
 
@@ -63,7 +63,7 @@ def _is_auto(given: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Fingerprinted:
-    """A source that takes the fingerprint of each row as it is read."""
+    """A source that computes the fingerprint of each row as it is read."""
 
     source: Source
     prints: np.ndarray  # (n,)
@@ -76,7 +76,7 @@ class _Fingerprinted:
     def n_columns(self) -> int:
         return self.source.n_columns
 
-    def __getattr__(self, name: str) -> Any:  # what else a source may say of itself, such as the size of its buffer
+    def __getattr__(self, name: str) -> Any:  # optional attributes of sources, such as the buffer size
         return getattr(self.source, name)
 
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
@@ -86,63 +86,84 @@ class _Fingerprinted:
 
 
 class GPClassifier(ClassifierMixin, BaseEstimator):
-    """Gaussian process classification, with any number of classes.
+    """Gaussian process classification with two or more classes.
 
     Parameters
     ----------
-    kernel : Kernel, scikit-learn kernel or None
-        Covariance function, also the starting point of learning. None is an RBF with one lengthscale, starting at the
-        median distance between rows, and variance 4.
-    likelihood : object or "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit", "robust-max"
-        p(label | latent value). "auto" is probit; for more than two classes multinomial probit where the engine can use it,
-        else softmax.
-    inference : engine, sampler, or a name
-        Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep", "independent-ep",
-        "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep", "stochastic-ep",
-        "svgp", "gfitc", "mcmc".
-        The approximation. "auto" is EP for two classes and nested EP for more; with softmax it is Laplace, with robust-max
-        quadrature EP with independent classes; beyond a few thousand rows it is scalable EP (SVGP with softmax). "laplace",
-        "nested-ep" and all after it take any number of classes, the others two. "ivm" and "sparse-mnl" rest on a few rows of
-        many, those from "scalable-ep" to "gfitc" on inducing points. "mcmc" samples, hyperparameters included (unless
-        `optimizer` is None), and predictions average over the draws; a sampler object without `sample_hyper` draws at
-        hyperparameters that EP (nested EP, or Laplace for softmax) has learned.
-    priors : "weak", None, prior object, function or dict
+    kernel : Kernel or scikit-learn kernel, optional
+        Covariance function and starting point of learning. The default is an RBF with variance 4 and one lengthscale, which
+        starts at the median distance between rows.
+    likelihood : str or Likelihood, default="auto"
+        p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
+        "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
+        the engine supports it, and softmax otherwise.
+    inference : str, Engine or sampler, default="auto"
+        The approximation. Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
+        "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
+        "stochastic-ep", "svgp", "gfitc", "mcmc".
+
+        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace, and with robust-max it is quadrature
+        EP with independent classes. Above a few thousand rows it is scalable EP (SVGP with softmax).
+
+        "laplace", "nested-ep" and all names after it support any number of classes; the others support two. "ivm" and
+        "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.
+        "mcmc" samples the latent values and the hyperparameters (not the latter if `optimizer` is None), and predictions
+        are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that EP (nested EP, or
+        Laplace for softmax) has learned.
+    priors : "weak", None, prior object, function or dict, default="weak"
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
-    optimizer : "lbfgs" or None
-        None keeps the kernel as given.
-    n_restarts : int
-        Further runs of the optimiser from random starts; the best of all runs is kept.
-    max_iter : int
-        Iterations of the optimiser, per run.
-    warm_start : bool
-        Start learning from the hyperparameters of the previous fit.
-    random_state : int, RandomState or None
-        For the restarts (and for the subset that the median distance is taken from, above 1000 rows).
-    verbose : int
+    optimizer : {"lbfgs", None}, default="lbfgs"
+        None keeps the kernel fixed.
+    n_restarts : int, default=0
+        Additional runs of the optimiser from random starts; the best run is kept.
+    max_iter : int, default=100
+        Iterations of the optimiser per run.
+    warm_start : bool, default=False
+        Whether learning starts from the hyperparameters of the previous fit.
+    random_state : int, RandomState or None, default=None
+        Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
+    verbose : int, default=0
         1 shows a progress line on stderr.
 
     Attributes
     ----------
-    classes_ : the labels, sorted
-    kernel_, likelihood_, inference_ : what the fit ended with
-    posterior_ : the engine's `Fit`, with the posterior at the training points; a sampler's `Draws`
-    log_evidence_ : log p(y | X, hyperparameters), approximated by the engine; samplers have none. That of ScalableEP and
-        StochasticEP with multinomial probit is not comparable with others: their factors, one for each wrong class, are a
-        likelihood that does not sum to one over the classes
-    n_iter_ : iterations of the optimiser
-    history_ : a list of `gpclass.learning.Step`, one per evaluation; with minibatches of `gpclass.learning.Pass`, one per
-        pass over the data
-    inputs_ : the inputs that predictions rest on: the training rows, or the active or inducing ones (with an axis of classes
-        before these if each class has its own)
-    active_indices_ : which training rows these are, where an engine has chosen some
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    kernel_ : Kernel
+        The kernel with the learned hyperparameters.
+    likelihood_ : Likelihood
+        The likelihood with the learned hyperparameters.
+    inference_ : Engine
+        The engine or sampler.
+    posterior_ : Fit or Draws
+        The fit of the engine, with the posterior at the training points; the draws of a sampler.
+    log_evidence_ : float
+        log p(y | X, hyperparameters) as approximated by the engine. Samplers do not set it. The value of ScalableEP and
+        StochasticEP with multinomial probit cannot be compared with that of other engines: they use one factor for each
+        wrong class, and this likelihood does not sum to one over the classes.
+    n_iter_ : int
+        Number of iterations of the optimiser.
+    history_ : list of Step or list of Pass
+        The evaluations of the optimiser (`gpclass.learning.Step`). With minibatches, the passes over the data
+        (`gpclass.learning.Pass`).
+    inputs_ : ndarray of shape (n_inputs, n_features_in_) or (n_classes, n_inputs, n_features_in_)
+        The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
+        exists if each class has its own inputs.
+    active_indices_ : ndarray of shape (n_inputs,)
+        Row numbers of `inputs_` in the training data, if the engine has selected rows.
     row_fingerprints_ : ndarray of shape (n,)
-        A number of 64 bits for each training row, in the order in which rows came. Reports recognise training rows by it.
-        Model files keep it: eight bytes a row, however many there are.
+        A 64-bit hash of each training row, in the order of the rows. Reports use it to recognise training rows. Model files
+        contain it (eight bytes per row).
     rows_ : ndarray of shape (k,)
-        After `partial_fit` with IVM only: the numbers of the training rows that `posterior_` and `loo` describe.
-    n_samples_seen_ : rows taken in so far, where they came as arrays
-    fitted_with_ : dict of kernel and likelihood as they were set for the last fit
-    n_features_in_, feature_names_in_ : as in scikit-learn
+        Numbers of the training rows that `posterior_` and `loo` describe. Set only by `partial_fit` with IVM.
+    n_samples_seen_ : int
+        Number of training rows of `fit`, and of later `partial_fit` calls with IVM. Not set for streams.
+    fitted_with_ : dict
+        The `kernel` and `likelihood` parameters at the last fit; `warm_start` compares them with the current ones.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the inputs, if X was a data frame.
 
     Examples
     --------
@@ -164,7 +185,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     row_fingerprints_: np.ndarray
     rows_: np.ndarray
     n_samples_seen_: int
-    _trainer: Any = None  # a run on minibatches, for `partial_fit`
+    _trainer: Any = None  # the minibatch training run, for `partial_fit`
 
     def __init__(
         self,
@@ -194,11 +215,22 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     # fitting ------------------------------------------------------------------------------------------------------
 
     def fit(self, X, y=None) -> GPClassifier:
-        """Learn hyperparameters and the posterior. X (n, D), y (n,) labels of any type.
+        """Learn the hyperparameters and compute the posterior.
 
-        Engines that take minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps where they are. For them X
-        may also be a stream that brings labels along: a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), or
-        a list of pairs (X, y), or a function that begins such pairs anew. Streams may be larger than memory.
+        Parameters
+        ----------
+        X : array-like of shape (n, D), or a stream
+            Training inputs. Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without
+            copying them. With these engines X may also be a stream of inputs and labels, which may be larger than memory:
+            a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that
+            returns a new iterator over such pairs.
+        y : array-like of shape (n,), optional
+            Labels of any type. None if X is a stream.
+
+        Returns
+        -------
+        GPClassifier
+            The fitted estimator itself.
         """
         learned = self._fit_stream(as_source(X)) if y is None and is_stream(X) else self._fit_arrays(X, y)
         warn_if_unfinished(learned)
@@ -221,7 +253,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         check_search(self)
         rng = self._generator()
         read = _Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
-        # draws nothing from `rng`, so that training draws what it would for arrays
+        # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
         summary = look(read, (int(rng.spawn(1)[0].integers(2**31)), 0))
         self.row_fingerprints_ = read.prints
         check_classification_targets(summary.labels)
@@ -232,7 +264,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         engine = self._engine(LARGE + source.n_rows)
         if not engine.minibatches:
             raise TypeError(
-                f"X is a stream of rows, but {type(engine).__name__} needs all of them at once: give arrays, or take one of "
+                f"X is a stream of rows, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
                 "'scalable-ep', 'stochastic-ep', 'svgp'"
             )
         distance = typical_distance(summary.X, rng)
@@ -241,12 +273,25 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     @available_if(_takes_more)
     def partial_fit(self, X, y, classes=None) -> GPClassifier:
-        """Take in further rows, each of them once (IVM, and engines that take minibatches). The first call is `fit`.
+        """Update the model with more rows (IVM, and engines with minibatches). The first call is `fit`.
 
-        IVM updates its active set by assumed density, with hyperparameters held. Engines on inducing points take the rows as
-        further minibatches, hyperparameters included. Rows of earlier calls need not be there any more, and so
-        `log_evidence_` of ScalableEP, which depends on their sites, is NaN from then on. `classes` lists all labels if the
-        first call does not bring them all.
+        IVM updates its active set by assumed-density updates and keeps the hyperparameters. Engines with inducing points use
+        the rows as more minibatches and also update the hyperparameters. The rows of earlier calls are not needed again.
+        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            New inputs.
+        y : array-like of shape (n,)
+            Their labels.
+        classes : array-like of shape (n_classes,), optional
+            All labels. Needed if the first call does not contain all of them.
+
+        Returns
+        -------
+        GPClassifier
+            The estimator itself.
         """
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, classes))
@@ -259,7 +304,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             self._update_active(np.asarray(X, np.float64), place)
             return self._came(X)
         if self._trainer is None:
-            raise ValueError("this model has lost its place in training, as models read from a file have; fit it again")
+            raise ValueError("this model cannot continue training: model files do not keep the training state; fit again")
         labels = self._trainer.labels
         self._trainer.extend(X, labels[place])
         self._conclude(trained(self._trainer), self.inference_)
@@ -279,7 +324,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
 
     def _conclude(self, learned: Learned, engine) -> Learned:
-        """Keep what was learned."""
+        """Set the fitted attributes."""
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
         self.inputs_, self._trainer = learned.inputs, learned.trainer
@@ -290,14 +335,14 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.inference_ = engine
         self.fitted_with_ = {"kernel": self.kernel, "likelihood": self.likelihood}
         if engine.draws:
-            self.__dict__.pop("log_evidence_", None)  # of an earlier fit by another engine
+            self.__dict__.pop("log_evidence_", None)  # set by an earlier fit with another engine
         else:
             self.log_evidence_ = self.posterior_.log_evidence
         return learned
 
     def _generator(self) -> np.random.Generator:
         fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
-        # a run that is to be taken up must draw the same numbers again
+        # a run that continues from a checkpoint must draw the same numbers again
         return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
 
     def _check_data(self, X, y, classes=None):
@@ -310,7 +355,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_classes(self):
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only ({self.classes_.tolist()[0]!r}); a classifier needs two classes")
+            raise ValueError(f"y has only one class ({self.classes_.tolist()[0]!r}); a classifier needs at least two")
 
     def _engine(self, n_rows: int):
         if _is_auto(self.inference):
@@ -321,13 +366,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
             raise ValueError(
                 f"Only binary classification is supported by {type(engine).__name__}: y has {len(self.classes_)} classes "
-                f"({shown}). Engines for more: {', '.join(engines_for_several())}; or scikit-learn's OneVsRestClassifier "
-                "around this one."
+                f"({shown}). Engines for more classes: {', '.join(engines_for_several())}. Or wrap this classifier in "
+                "scikit-learn's OneVsRestClassifier."
             )
         return engine
 
     def _likelihood_or(self, default: Likelihood, engine: Engine | None = None) -> Likelihood:
-        """The likelihood as an object, `default` if it is "auto"; errors name those that the engine can use."""
+        """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
         return default if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
     def _objective(self, X, codes, engine, distance, rng):
@@ -338,11 +383,11 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
-            # settings that were changed since then count, not what the earlier fit ended with
+            # a parameter that was changed since the last fit takes precedence over the learned value
             kernel = self.kernel_ if self._same_settings("kernel") else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
         engine.check_likelihood(likelihood)
-        kernel(X[:1])  # tells if the kernel was made for another number of columns
+        kernel(X[:1])  # raises if the kernel is for another number of columns
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=column_spread(X))
         return Objective(X, y, kernel, likelihood, engine, priors)
@@ -352,7 +397,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return before is now or (type(before) is type(now) and bool(before == now))
 
     def _start_kernel(self, distance) -> Kernel:
-        # latent values of ±2 give the probabilities of an ordinary, learnable problem
+        # with variance 4, latent values are about ±2: probabilities that are neither near 1/2 nor near 0 or 1
         return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
 
     def _learn(self, objective, distance, rng, stream=None) -> Learned:
@@ -370,13 +415,26 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         teacher = replace(objective, engine=engine_for(objective.likelihood))
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
         theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
-        # the teacher may rest on other inputs than all rows
+        # the teacher's posterior may use other inputs than all rows
         return replace(taught, posterior=objective.fit(theta).fit, inputs=objective.X, rows=None, trainer=None)
 
     # predicting ---------------------------------------------------------------------------------------------------
 
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance, each (m,), of the latent function at X (m, D)."""
+        """Return the mean and variance of the latent function.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_classes)
+            Means of the latent function, or of one latent function per class.
+        var : ndarray of shape (m,), (m, n_classes) or (m, n_classes, n_classes)
+            Variances; covariances between the classes if the engine has them.
+        """
         moments = list(self._by_member(X, "predict"))
         if len(moments) == 1:
             return moments[0]
@@ -387,16 +445,49 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return mean, np.mean(vars_ + between, axis=0)
 
     def predict_log_proba(self, X) -> np.ndarray:
-        """(m, C) log class probabilities, with one latent function exact far into the tails; columns as `classes_`."""
+        """Return the log class probabilities. With one latent function they are accurate far into the tails.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Columns are in the order of `classes_`.
+        """
         logs = list(self._by_member(X, "log_class_probabilities"))
         return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
 
     def predict_proba(self, X) -> np.ndarray:
-        """(m, C) class probabilities; columns as `classes_`."""
+        """Return the class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Columns are in the order of `classes_`.
+        """
         return np.exp(self.predict_log_proba(X))
 
     def predict_proba_std(self, X) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        """Return the standard deviations of the class probabilities under the latent posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Columns are in the order of `classes_`.
+        """
         spreads = list(self._by_member(X, "class_probability_std"))
         if len(spreads) == 1:
             return spreads[0]
@@ -404,14 +495,25 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return np.sqrt(np.mean(np.square(spreads) + (p - p.mean(0)) ** 2, axis=0))
 
     def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds (m, C) of the class probabilities under the latent posterior (variational MNL engines)."""
+        """Return bounds of the class probabilities under the latent posterior (variational MNL engines only).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (m, n_classes)
+            Columns are in the order of `classes_`.
+        """
         check_is_fitted(self)
         if not self.inference_.bounds:
-            raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; VariationalMNL and its sparse kin do")
+            raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; variational MNL engines do")
         return next(self._by_member(X, "predictive_bounds"))
 
     def _by_member(self, X, question: str):
-        """Answers of each posterior that predictions average over: one, or as many as there are draws of the kernel."""
+        """Yield the result of a method for each posterior in the average: one, or one per draw of the kernel."""
         check_is_fitted(self)
         X = validated(self, X, dtype=np.float64, reset=False)
         for kernel, posterior in self.posterior_.members(self.kernel_):
@@ -422,16 +524,38 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
 
     def predict(self, X) -> np.ndarray:
-        """(m,) most probable labels."""
+        """Return the most probable labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
         best = np.argmax(self.predict_log_proba(X), axis=1)
         return self.classes_[best]
 
-    # judging ------------------------------------------------------------------------------------------------------
+    # evaluation ---------------------------------------------------------------------------------------------------
 
     def log_evidence(self, theta=None, eval_gradient: bool = False) -> Any:
-        """Log evidence at the given hyperparameters (kernel's log parameters, then the likelihood's), or the learned ones.
+        """Return the log evidence at the learned or at given hyperparameters.
 
-        With `eval_gradient` also its gradient in them.
+        Parameters
+        ----------
+        theta : array-like of shape (p,), optional
+            Log parameters of the kernel, followed by the parameters of the likelihood. The default is the learned ones.
+        eval_gradient : bool, default=False
+            Whether to return the gradient too.
+
+        Returns
+        -------
+        log_evidence : float
+            The log evidence.
+        gradient : ndarray of shape (p,)
+            Its gradient in `theta`; only with `eval_gradient`.
         """
         check_is_fitted(self)
         self._needs_an_engine("log_evidence")
@@ -440,7 +564,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if self.inference_.design != "all rows":
             raise AttributeError(
                 "log_evidence at other hyperparameters needs the training rows, which "
-                f"{type(self.inference_).__name__} does not keep; log_evidence_ is that at the learned ones"
+                f"{type(self.inference_).__name__} does not keep; log_evidence_ is the value at the learned ones"
             )
         objective = Objective(self.inputs_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[])
         theta = objective.theta if theta is None else np.asarray(theta, float)
@@ -450,15 +574,19 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return (found.value, objective.with_gradient(found).gradient) if eval_gradient else found.value
 
     def jensen_bound(self) -> float:
-        """Lower bound of the log evidence that any Gaussian posterior gives (Nickisch & Rasmussen 2008, eq. 9)."""
+        """Return a lower bound of the log evidence, from the Gaussian posterior (Nickisch & Rasmussen 2008, eq. 9)."""
         check_is_fitted(self)
         self._needs_an_engine("jensen_bound")
         return self.posterior_.jensen_bound()
 
     def loo(self) -> np.ndarray:
-        """(n, C) leave-one-out class probabilities of the training rows, without refits; columns as `classes_`.
+        """Return leave-one-out class probabilities of the training rows, computed without refitting.
 
-        Rows are in the order of `fit`; after `partial_fit` with IVM, `rows_` says which they are.
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Rows are in the order of `fit`; after `partial_fit` with IVM, `rows_` contains their numbers. Columns are in the
+            order of `classes_`.
         """
         check_is_fitted(self)
         return self.posterior_.loo_class_probabilities()
@@ -466,7 +594,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def _needs_an_engine(self, what: str) -> None:
         if self.inference_.draws:
             raise AttributeError(
-                f"{what} is not known from draws. gpclass.sampling.annealed_importance estimates the evidence at given "
+                f"draws do not give {what}. gpclass.sampling.annealed_importance estimates the evidence at given "
                 "hyperparameters; engines such as EP approximate it."
             )
 

@@ -58,11 +58,11 @@ class GPRegressor(RegressorMixin, BaseEstimator):
     priors : "weak", None, prior object, function or dict, default="weak"
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : {"lbfgs", None}, default="lbfgs"
-        None keeps kernel and noise fixed. (IVM has its own search.)
+        None keeps kernel and noise fixed. IVM has its own optimiser.
     n_restarts : int, default=0
         Additional runs of the optimiser from random starts; the best run is kept.
     max_iter : int, default=100
-        Iterations of the optimiser per run; IVM has `major` and `minor` instead.
+        Iterations of the optimiser per run. IVM uses its own settings `major` and `minor` instead.
     normalize_y : bool, default=True
         Whether to centre the targets and scale them to unit variance before fitting. Predictions are in the original
         units.

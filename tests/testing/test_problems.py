@@ -59,7 +59,7 @@ def test_targets_of_an_unknown_kind_are_refused():
     with pytest.raises(ValueError, match="no problems with targets 'angles', only with 'class labels'"):
         targets(Angles(), np.zeros((3, 2)))
     assert n_categories(Ordinal((-1.0, 0.0, 1.0))) == 4
-    with pytest.raises(ValueError, match="without end"):
+    with pytest.raises(ValueError, match="without an upper limit"):
         n_categories(Poisson())
 
 

@@ -1,21 +1,21 @@
 """Learning hyperparameters: type-II maximum likelihood, or MAP with priors.
 
 objective   log evidence + log prior at θ, with gradient, warm-started
-optimise    L-BFGS-B with restarts that never end worse than the single run; keeps a history
-priors      half Student-t ("weak"), normal, gamma, flat, or the user's own
-starts      starting points that fit the data
-active_set  the search with an active set that is chosen anew on the way: major and minor steps
-augment     virtual informative vectors: copies of active rows, as image shifts
-columns     a kernel's covariances as sparse engines take them
-inducing    engines on inducing points: covariances, and L-BFGS-B on settled sites
-trainer     engines on inducing points: Adam on minibatches along with sites
-checkpoint  files that a run on minibatches is continued from, and whose run that is
-inducing_mnl  the same search with inducing variables that are chosen, or moved, on the way
-learn       where the searches of all kinds of engines meet
-streams     sources of rows: arrays, memory maps, sequences of batches; the buffer that mixes them
+optimise    L-BFGS-B with restarts; the best run is kept, with a history of all evaluations
+priors      half Student-t ("weak"), normal, gamma, flat, or user-defined
+starts      starting points that suit the scale of the data
+active_set  optimisation with an active set that is reselected repeatedly: major and minor steps
+augment     virtual informative vectors: transformed copies of active rows, such as shifted images
+columns     covariances of a kernel in the form that sparse engines need
+inducing    engines with inducing points: covariances, and L-BFGS-B with converged sites
+trainer     engines with inducing points: Adam on minibatches, together with the sites
+checkpoint  files from which a minibatch run continues, and the identity of the run
+inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search
+learn       one function that learns with any kind of engine
+streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams
-memory      an error or a warning before a fit that needs more memory than there is
-validate    X and y as arrays of numbers, after scikit-learn's checks
+memory      an error or a warning before a fit that needs more memory than is available
+validate    X and y as numeric arrays, checked by scikit-learn
 """
 
 from typing import TYPE_CHECKING

@@ -1,18 +1,19 @@
-"""Learning with an active set: major steps choose it, minor steps climb with it.
+"""Learning with an active set: major steps select the active set, minor steps optimise θ with it.
 
-The evidence of an active set (eq. 11) depends on θ directly, and through the choice of rows and their sites, which has no
-derivative. So the gradient (eqs. 12, 14) is that with both held. A major step chooses rows and sites at the current θ; from
-there a few quasi-Newton steps are taken with the rows held. What becomes of the sites in between is the strategy:
+The evidence of an active set (eq. 11) depends on θ directly, and through the selection of rows and their sites, which has no
+derivative. Therefore the gradient (eqs. 12, 14) is computed with both fixed. A major step selects rows and sites at the
+current θ. Then follow a few quasi-Newton steps, the minor steps, with the rows fixed. The strategy determines the sites
+during minor steps:
 
-    constant  held as well: value and gradient agree, but the climb goes up another hill if it goes far
-    hybrid    set anew, in the same order, before each search direction
-    exact     set anew for each evaluation: the right value, with a gradient that is not quite its own
+    constant  fixed: value and gradient are consistent, but far from the major step they describe another function
+    hybrid    recomputed, in the same order, before each search direction
+    exact     recomputed at each evaluation: the value is correct, the gradient only approximate
 
-Evidences are comparable at major steps only, and there all rows are in them. A climb with sites held may well end where the
-next major step finds the evidence lower; going on from there, and not from the best θ so far, has proved better. Where it is
-a gain, climbs are still short, since held sites hold back: the same direction is followed further, with new choices of rows,
-as long as that pays. The best major step is what a search returns. There are local maxima: a few starts do more than long
-searches.
+Evidences are comparable only at major steps, where they include all rows. Minor steps with fixed sites may end at a θ where
+the next major step finds a lower evidence. Continuing from there gave better results than returning to the best θ. If the
+evidence has increased, the steps are still too short, because fixed sites slow them down. So the search continues in the
+same direction, with a new selection of rows each time, as long as the evidence increases. The result is the best major
+step. There are local maxima: a few starts help more than a long search.
 
 [SLH] Seeger, Lawrence & Herbrich, sections 3.3 and 6.1.1, appendix C.2.
 """
@@ -35,18 +36,18 @@ from .objective import Evaluation, Objective
 from .optimise import FAILURES, Search, Step, updated_curvature
 from .priors import Normal, log_prior
 
-REACH = 5.0  # how far a climb goes from its major step, in each parameter's log
-PATIENCE = 4  # major steps in a row without a gain before a search gives up
-GAIN = 0.1, 1e-4  # what counts as a gain, in nats: absolute, and relative to the objective
-FLAT = 1e-2  # slope below which a climb ends
-ARMIJO = 1e-4  # part of what a step promises that it must keep
-TRIES = 8  # of a line search
-STRETCHES = 4  # of a climb, at most
-PACE = 3  # major steps that tell what a search may still gain
+REACH = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
+PATIENCE = 4  # consecutive major steps without a gain after which a search stops
+GAIN = 0.1, 1e-4  # smallest increase that counts as a gain, in nats: absolute, and relative to the objective
+FLAT = 1e-2  # largest gradient entry below which minor steps end
+ARMIJO = 1e-4  # smallest accepted increase, relative to the linear prediction
+TRIES = 8  # evaluations of a line search
+STRETCHES = 4  # maximal number of further major steps in the same direction
+PACE = 3  # major steps from which the remaining gain is extrapolated
 
 
 def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None = None) -> tuple[ActiveFit, Kernel, object]:
-    """An active set chosen at θ, or that of `start` with its sites set anew; kernel and likelihood there."""
+    """Return the fit with an active set selected at θ, or that of `start` with new sites; and kernel and likelihood at θ."""
     kernel, likelihood = objective.at(theta)
     columns = covariances(kernel, objective.X, likelihood.n_latents)
     return objective.engine.fit(columns, objective.y, likelihood, start=start), kernel, likelihood
@@ -55,9 +56,31 @@ def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None 
 def update_active(
     engine: Any, kernel: Kernel, likelihood: Any, earlier: ActiveFit, inputs: np.ndarray, X: np.ndarray, y: np.ndarray
 ) -> tuple[ActiveFit, np.ndarray]:
-    """Take in rows X, y after an earlier fit, of which only `inputs`, the rows that it rests on, are left.
+    """Update an earlier fit with new rows. Of the earlier rows only the active ones are needed.
 
-    The new fit's `rows` count the old inputs first, then X; the inputs that it rests on come with it.
+    Parameters
+    ----------
+    engine : Engine
+        An IVM.
+    kernel : Kernel
+        The kernel.
+    likelihood : Likelihood
+        The likelihood.
+    earlier : ActiveFit
+        The earlier fit.
+    inputs : ndarray of shape (u, D)
+        Its active inputs.
+    X : ndarray of shape (n, D)
+        New inputs.
+    y : ndarray of shape (n,)
+        Their targets.
+
+    Returns
+    -------
+    fit : ActiveFit
+        The new fit. Its `rows` number the earlier inputs first, then the rows of X.
+    inputs : ndarray of shape (v, D)
+        Its active inputs.
     """
     rows = np.concatenate([inputs, X])
     columns = covariances(kernel, rows, likelihood.n_latents)
@@ -68,13 +91,26 @@ def update_active(
 def maximise_active(
     objective: Objective, start: np.ndarray | None = None, verbose: int = 0, needed: float | None = None
 ) -> Search:
-    """Search for θ by major and minor steps; `objective.engine` is an IVM, whose `strategy`, `major` and `minor` count.
+    """Optimise θ by major and minor steps.
 
-    With `needed`, the search stops when it would not exceed this value even if it went on gaining as it did lately.
+    Parameters
+    ----------
+    objective : Objective
+        The objective. Its engine is an IVM, with the settings `strategy`, `major` and `minor`.
+    start : ndarray of shape (p,), optional
+        Initial hyperparameters. The default is those of the objective.
+    verbose : int, default=0
+        1 shows a line per major step on stderr.
+    needed : float, optional
+        Stop when the recent rate of gain, extrapolated, would not exceed this value.
+
+    Returns
+    -------
+    Search
     """
     search, idle, major = Search(), 0, objective.engine.major
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
-    search.message = f"all {major} climbs were done"
+    search.message = f"the limit of {major} rounds of minor steps was reached"
     origin, reached = None, []
     for number in range(major + 1):
         evaluation, gain = _major_step(objective, theta, number, search)
@@ -83,24 +119,24 @@ def maximise_active(
         idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
         if verbose:
             sys.stderr.write(f"major step {number:2d}  objective {evaluation.value:.3f}\n")
-        assert search.best is not None, "a major step that could not be done at first has raised"
+        assert search.best is not None, "a failure of the first major step raises an error"
         reached.append(search.best.value)
         if needed is not None and _stays_below(needed, reached, major):
             search.message = f"it would not exceed {needed:g}"
             break
         if idle == PATIENCE:
-            search.message = f"{PATIENCE} major steps in a row gained next to nothing"
+            search.message = f"{PATIENCE} major steps in a row gained almost nothing"
             break
         if number < major:
             theta, origin = _climb(objective, evaluation, number, search), evaluation.theta
             if np.array_equal(theta, origin):
-                search.message = "no step uphill is left"
+                search.message = "no step increases the objective"
                 break
     return search
 
 
 def _stays_below(needed: float, reached: list[float], major: int) -> bool:
-    """Whether the best values after each major step so far, continued at the pace of the last few, end below `needed`."""
+    """Return whether the best values after each major step, extrapolated from the last few, end below `needed`."""
     if len(reached) <= PACE:
         return False
     pace = (reached[-1] - reached[-1 - PACE]) / PACE
@@ -108,7 +144,7 @@ def _stays_below(needed: float, reached: list[float], major: int) -> bool:
 
 
 def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Search) -> tuple[Evaluation, float]:
-    """Choose an active set at θ (or return to the best so far if that fails), and what the best has gained by it."""
+    """Select an active set at θ; return the evaluation and the gain over the best. On failure return the best evaluation."""
     try:
         fit, kernel, likelihood = fit_active(objective, theta)
     except FAILURES as error:
@@ -128,7 +164,7 @@ def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Se
 
 
 def _stretch(objective: Objective, origin: np.ndarray, best: Evaluation, number: int, search: Search) -> Evaluation:
-    """Go on in the direction of a climb that was a gain, twice as far each time, as long as that is a gain too."""
+    """Continue in the direction of minor steps that gave a gain, doubling the step as long as the evidence increases."""
     move = best.theta - origin
     for _ in range(STRETCHES):
         theta = np.clip(best.theta + move, *objective.bounds.T)
@@ -144,18 +180,18 @@ def _stretch(objective: Objective, origin: np.ndarray, best: Evaluation, number:
 
 @dataclass
 class _Hill:
-    """The objective with an active set held, over the rows that were candidates to the end."""
+    """The objective with a fixed active set, over the rows that were candidates until the end of the selection."""
 
     objective: Objective
-    fit: ActiveFit  # with the sites as last set
-    exact: bool  # whether they are set anew for each evaluation
+    fit: ActiveFit  # with the current sites
+    exact: bool  # whether the sites are recomputed at each evaluation
 
     @property
     def rows(self) -> np.ndarray | None:
         return self.fit.candidates if len(self.fit.candidates) < len(self.objective.y) - len(self.fit.rows) else None
 
     def settle(self, theta: np.ndarray) -> None:
-        """Set the sites anew at θ."""
+        """Recompute the sites at θ."""
         kernel, likelihood = self.objective.at(theta)
         columns = covariances(kernel, self.objective.X, likelihood.n_latents)
         sites = repeat(self.objective.engine, columns, self.fit.at, self.objective.y, likelihood)
@@ -171,9 +207,27 @@ class _Hill:
 def held_objective(
     objective: Objective, theta: np.ndarray, fit: ActiveFit, rows: np.ndarray | None = None, carry: bool = True
 ) -> tuple[float, np.ndarray]:
-    """Log evidence over `rows` (all by default) plus log prior at θ, the sites of `fit` held; and its gradient.
+    """Return the log evidence plus log prior at θ with fixed sites, and its gradient. Equations 11, 12 and 14.
 
-    Equations 11, 12 and 14. With `carry` the sites are held as they look from the likelihood, see `carried`.
+    Parameters
+    ----------
+    objective : Objective
+        The objective.
+    theta : ndarray of shape (p,)
+        Hyperparameters.
+    fit : ActiveFit
+        A fit; its active set and sites are used.
+    rows : ndarray of int, optional
+        Rows that the evidence includes. The default is all rows.
+    carry : bool, default=True
+        Whether to adapt the sites to the parameters of the likelihood at θ, see `carried`.
+
+    Returns
+    -------
+    value : float
+        Log evidence plus log prior.
+    gradient : ndarray of shape (p,)
+        Its gradient.
     """
     kernel, likelihood = objective.at(theta)
     C = likelihood.n_latents
@@ -191,10 +245,10 @@ def held_objective(
 
 
 def carried(at: ActiveSites, old: Any, new: Any) -> tuple[ActiveSites, list[tuple[int, Sites]]]:
-    """Sites set under one likelihood, for another with other parameters; and how they move with each parameter.
+    """Return sites adapted from one likelihood to another with other parameters, and their derivatives in each parameter.
 
-    Gaussian noise is its own site, whatever its variance. All other sites stay. (For a bias one might think of keeping what
-    a site says about the latent value and the bias together; then it hardly moves any more, and searches end lower.)
+    With Gaussian noise the site is the likelihood itself, at any variance. All other sites are unchanged. (For a bias, one
+    could fix the sites in terms of the sum of latent value and bias. Then the bias hardly moves, and searches end lower.)
     """
     if not isinstance(new, Gaussian):
         return at, []
@@ -204,7 +258,7 @@ def carried(at: ActiveSites, old: Any, new: Any) -> tuple[ActiveSites, list[tupl
 
 
 def _climb(objective: Objective, major: Evaluation, number: int, search: Search) -> np.ndarray:
-    """Quasi-Newton steps from a major step, with its active set."""
+    """Take minor steps: quasi-Newton steps from a major step, with its active set."""
     engine = objective.engine
     assert isinstance(major.fit, ActiveFit), "the engine is an IVM"
     hill = _Hill(objective, major.fit, engine.strategy == "exact")
@@ -230,7 +284,7 @@ def _climb(objective: Objective, major: Evaluation, number: int, search: Search)
 
 
 def _direction(gradient, H, theta, low, high):
-    """Uphill by the curvature known so far, and not out of the region where it is steepest on its edge."""
+    """Return an ascent direction from the curvature estimate, without components that leave the box."""
     free = ~(((theta <= low) & (gradient < 0)) | ((theta >= high) & (gradient > 0)))
     slope = np.where(free, gradient, 0.0)
     direction = np.where(free, H @ slope, 0.0) if H is not None else slope / max(1.0, float(np.linalg.norm(slope)))
@@ -238,7 +292,7 @@ def _direction(gradient, H, theta, low, high):
 
 
 def _line_search(hill, theta, value, gradient, direction, low, high):
-    """A step that keeps part of its promise, with value and gradient there; None if there is none."""
+    """Return a point that satisfies the Armijo condition, with its value and gradient; None if none is found."""
     step = 1.0
     for _ in range(TRIES):
         new = np.clip(theta + step * direction, low, high)
@@ -249,7 +303,7 @@ def _line_search(hill, theta, value, gradient, direction, low, high):
             there, slope = -np.inf, gradient
         if there >= value + ARMIJO * promise and promise > 0:
             return new, there, slope
-        # where a parabola through value, slope and value there has its top
+        # the maximum of the parabola through the value and slope here and the value at the new point
         fall = value + promise - there
         step *= float(np.clip(0.5 * promise / fall, 0.1, 0.5)) if np.isfinite(fall) and fall > 0 else 0.25
     return None
@@ -260,15 +314,15 @@ def _line_search(hill, theta, value, gradient, direction, low, high):
 
 @dataclass(frozen=True)
 class InverseWidth:
-    """Gamma of shape ½ and mean 1 ("one degree of freedom") on lengthscale²/D, the 1/w of k = v exp(-w |x - z|²/2D). 6.1"""
+    """Gamma of shape ½ and mean 1 ("one degree of freedom") on lengthscale²/D = 1/w in k = v exp(-w |x - z|²/2D). 6.1"""
 
     n_inputs: int
 
     def log_density(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         u = np.exp(2 * np.asarray(theta, float)) / self.n_inputs
-        return np.log(u) * 0.5 - 0.5 * u, 1.0 - u  # of theta = log lengthscale, but for a constant
+        return np.log(u) * 0.5 - 0.5 * u, 1.0 - u  # in theta = log lengthscale, up to a constant
 
 
 def paper_priors(n_inputs: int) -> dict[str, object]:
-    """The hyperpriors of section 6.1 for an RBF of D inputs: log variance N(-1, 1), 1/w Gamma, bias N(0, 25)."""
+    """Return the hyperpriors of section 6.1 for an RBF of D inputs: log variance N(-1, 1), 1/w Gamma, bias N(0, 25)."""
     return {"variance": Normal(-1.0, 1.0), "lengthscale": InverseWidth(n_inputs), "bias": Normal(0.0, 5.0)}

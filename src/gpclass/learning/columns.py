@@ -1,4 +1,4 @@
-"""Covariances of a kernel between rows of X as sparse engines take them, and gradients from derivatives in them."""
+"""Covariances of a kernel between rows of X in the form that sparse engines need, and gradients from derivatives in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..kernels.columns import KernelColumns
 
 
 class KernelGradient:
-    """Collects derivatives in covariances as a gradient in the kernel's log parameters."""
+    """Accumulates the gradient in the log parameters of the kernel from derivatives in covariances."""
 
     def __init__(self, kernel: Kernel, X: np.ndarray):
         self._kernel, self._X = kernel, X
@@ -26,7 +26,7 @@ class KernelGradient:
 
 
 def covariances(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelColumns]:
-    """Covariances of each latent function; the same object for all where they share a kernel."""
+    """Return the covariances of each latent function; the same object for all if they share a kernel."""
     own = kernel.class_kernels
     if len(own) == 1:
         return [KernelColumns(kernel, X)] * n_latents
@@ -36,12 +36,12 @@ def covariances(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelCol
 
 
 def gradients(kernel: Kernel, X: np.ndarray, n_latents: int) -> list[KernelGradient]:
-    """A collector of derivatives for each latent function; the same object for all where they share a kernel."""
+    """Return a gradient accumulator for each latent function; the same object for all if they share a kernel."""
     if len(kernel.class_kernels) == 1:
         return [KernelGradient(kernel, X)] * n_latents
     return [KernelGradient(k, X) for k in kernel.class_kernels]
 
 
 def gathered(sinks: list[KernelGradient]) -> np.ndarray:
-    """The collected gradient, in the order of the kernel's theta."""
+    """Return the accumulated gradient, in the order of the kernel's theta."""
     return sinks[0].total if all(s is sinks[0] for s in sinks) else np.concatenate([s.total for s in sinks])

@@ -1,8 +1,8 @@
-"""Engines on inducing points: covariances with inducing inputs, and the search whose sites are settled at each evaluation.
+"""Engines with inducing points: covariances with inducing inputs, and learning with converged sites.
 
-Learning has two ways. *After convergence* (here): L-BFGS-B on the evidence of all rows, the engine's sites settled for each
-evaluation ("outer", [VC] 5.2.2). *Together* (trainer.py): a step of Adam for each minibatch, along with new sites for its
-rows ("inner").
+There are two ways of learning. *After convergence* (here): L-BFGS-B on the evidence of all rows; the sites converge at each
+evaluation ("outer", [VC] 5.2.2). *Together* (trainer.py): one step of Adam per minibatch, together with an update of the
+sites of its rows ("inner").
 
 [VC] Villacampa-Calvo 2017, section 5.2.2 and chapter 6.
 """
@@ -29,21 +29,21 @@ from .rivals import rivals_of
 from .streams import Summary
 
 BATCH = 1024  # rows predicted at a time
-WORTH = 1 << 25  # multiplications in a product from which threads are worth their trouble
+WORTH = 1 << 25  # multiplications in a matrix product above which threads save time
 
 
 def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
-    """(1 or C, M, D) inducing inputs among the rows, no two of them alike as long as there are enough different rows."""
+    """Return inducing inputs (1 or C, M, D) selected from the rows; they are distinct if there are enough distinct rows."""
     M = training.count(n_rows)
     different = np.unique(summary.X, axis=0)
     sets = []
     for _ in range(n_classes if training.per_class else 1):
-        if len(different) <= M:  # all there are, and copies: jitter makes them harmless, learning moves them apart
+        if len(different) <= M:  # all rows, and copies: jitter keeps K_uu invertible, and learning moves the copies apart
             chosen = different[np.arange(M) % len(different)]
         elif training.inputs == "random":
             chosen = different[rng.choice(len(different), M, replace=False)]
         else:
-            # k-means++ measures columns in their own units
+            # k-means++ uses distances, so the columns must have a common scale
             scaled = different / summary.spread
             chosen = different[sklearn.cluster.kmeans_plusplus(scaled, M, random_state=int(rng.integers(2**31)))[1]]
         sets.append(chosen)
@@ -55,9 +55,9 @@ def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: i
 
 @dataclass(frozen=True)
 class InducingKernel:
-    """A kernel with inducing inputs: the matrices that engines see, and the way back.
+    """A kernel with inducing inputs: the covariances that engines need, and the gradient from derivatives in them.
 
-    Matrices have an axis of G groups: one group, or one for each class if kernels or inducing inputs are the classes' own.
+    Matrices have an axis of G groups: one group, or one per class if each class has its own kernel or inducing inputs.
     """
 
     kernel: Kernel
@@ -74,7 +74,7 @@ class InducingKernel:
         return LowRankMatrices(self.gram(), *self.cross(X))
 
     def cross(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """K_fu (G, m, M) and k_diag (G, m)."""
+        """Return K_fu (G, m, M) and k_diag (G, m)."""
         groups = self._groups()
         diag = np.broadcast_to(self.kernel.diag(X), (len(groups), len(X)))
         return np.stack([kernel(X, Z) for kernel, Z in groups]), diag
@@ -83,7 +83,7 @@ class InducingKernel:
         return np.stack([kernel(Z) for kernel, Z in self._groups()])
 
     def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives in the kernel's θ, and in Z."""
+        """Return the derivatives in the parameters of the kernel and in Z."""
         per_class = len(self.kernel.class_kernels) > 1
         theta, dZ = self.kernel.pullback_diag(X, G.diag if per_class else G.diag.sum(0)), np.zeros_like(self.Z)
         parts = []
@@ -95,21 +95,35 @@ class InducingKernel:
         return theta + (np.concatenate(parts) if per_class else sum(parts)), dZ
 
 
-# what comes out -----------------------------------------------------------------------------------------------------------
+# the result ---------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class InducingModel:
-    """Kernel, inducing inputs and posterior: all that predictions need, whatever the number of rows it was trained on."""
+    """A trained model: kernel, inducing inputs and posterior. Its size does not depend on the number of training rows.
+
+    Attributes
+    ----------
+    engine : Engine
+        The engine.
+    kernel : Kernel
+        The learned kernel.
+    likelihood : Likelihood
+        The learned likelihood.
+    Z : ndarray of shape (1 or n_classes, M, D)
+        Inducing inputs.
+    posterior : LowRankPosterior
+        Posterior of the inducing variables.
+    """
 
     engine: Any
     kernel: Kernel
     likelihood: Any
-    Z: np.ndarray  # (1 or C, M, D)
+    Z: np.ndarray
     posterior: LowRankPosterior
 
     def latent(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of the latent functions, (m,) or (m, C)."""
+        """Return the means and variances of the latent functions, (m,) or (m, C)."""
         parts = [self._moments(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
         return squeezed(mean), squeezed(var)
@@ -119,18 +133,19 @@ class InducingModel:
         return self.posterior.predict(self.posterior.prior.rows(cross, diag))
 
     def log_class_probabilities(self, X: np.ndarray) -> np.ndarray:
-        """(m, C) log class probabilities."""
+        """Return the log class probabilities (m, C)."""
         return self.likelihood.log_class_probabilities(*self.latent(X))
 
     def class_probability_std(self, X: np.ndarray) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        """Return the standard deviations (m, C) of the class probabilities under the latent posterior."""
         return self.likelihood.class_probability_std(*self.latent(X))
 
 
 def threads(n_rows: int, Z: np.ndarray, n_latents: int) -> AbstractContextManager:
-    """Products of all classes that share inducing inputs are one, and BLAS's threads share it out, if it is large.
+    """Return a context that limits BLAS to one thread if the matrix products are small.
 
-    Threads that wait for each other over small products cost more than they bring, on a busy machine many times more.
+    For small products, threads cost more time than they save, and much more on a busy machine. Classes that share inducing
+    inputs are computed in one product.
     """
     worth = n_rows * Z.shape[1] ** 2 * (n_latents if len(Z) == 1 else 1) >= WORTH
     return nullcontext() if worth else threadpool_limits(1, "blas")
@@ -141,11 +156,11 @@ def threads(n_rows: int, Z: np.ndarray, n_latents: int) -> AbstractContextManage
 
 @dataclass(frozen=True)
 class InducingInputs:
-    """A posterior that rests on inducing inputs, classes independent of each other; see `Design`."""
+    """Design with inducing inputs and classes that are independent of each other; see `Design`."""
 
     Z: np.ndarray  # (1 or C, M, D)
-    unit: np.ndarray  # (D,) in which they are moved
-    move: bool = True  # whether they are parameters
+    unit: np.ndarray  # (D,) scale of the inputs: θ contains Z / unit
+    move: bool = True  # whether the inputs are parameters
 
     cheap = True
 
@@ -174,12 +189,28 @@ class InducingInputs:
 def maximise_low_rank(
     objective: Objective, max_iter: int = 100, verbose: int = 0, starts: Sequence[np.ndarray] | None = None
 ) -> tuple[InducingModel, Search]:
-    """L-BFGS-B on the evidence of settled sites ("outer").
+    """Maximise the evidence by L-BFGS-B, with converged sites at each evaluation ("outer").
 
-    It runs from each of `starts`, which are hyperparameters without inducing inputs; None: from those of the objective.
+    Parameters
+    ----------
+    objective : Objective
+        The objective; its design is `InducingInputs`.
+    max_iter : int, default=100
+        Iterations of the optimiser per run.
+    verbose : int, default=0
+        1 shows a progress line on stderr.
+    starts : sequence of ndarray, optional
+        Hyperparameters, without inducing inputs, from which to start. The default is one start, that of the objective.
+
+    Returns
+    -------
+    model : InducingModel
+        The trained model.
+    search : Search
+        The history and the best evaluation.
     """
     few, design = objective.n_hyper, objective.design
-    assert isinstance(design, InducingInputs), "the engine rests on inducing inputs"
+    assert isinstance(design, InducingInputs), "the design must be InducingInputs"
     thetas = [np.append(start, design.theta) for start in starts or [objective.theta[:few]]]
     with threads(len(objective.y), design.Z, objective.likelihood.n_latents):
         search = maximise(objective, thetas, max_iter, verbose, rivals=rivals_of(objective))

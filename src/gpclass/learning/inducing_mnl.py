@@ -1,11 +1,11 @@
-"""Learning with inducing variables: hyperparameters, which variables, and on demand where they are.
+"""Learning with inducing variables: selects the variables and learns hyperparameters and, optionally, inducing inputs.
 
-The set grows batch by batch at the current hyperparameters, and after each batch a few steps of the optimiser follow
-(`steps`; the paper has one line search). Variables never leave, and adding one never lowers the bound, so that the objective
-climbs throughout. Then the hyperparameters are searched to the end, with `move=True` together with the inducing inputs,
-which are no longer rows of X from then on.
+The set grows in batches at the current hyperparameters, and each batch is followed by a few steps of the optimiser (`steps`;
+the paper has one line search). Variables are never removed, and adding one never lowers the bound, so the objective
+increases throughout. Then the hyperparameters are optimised until convergence. With `move=True` the inducing inputs are
+optimised too, and are then no longer rows of X.
 
-Alternatives that fix the set at once: "random" rows, and "k-means", all classes' values at the centres of clusters.
+Alternatives that select the whole set at once: "random" rows, and "k-means", the values of all classes at cluster centres.
 
 [C] Chai 2012, sections 6, 6.1 and 9.4.
 """
@@ -30,12 +30,12 @@ from .optimise import Search, Step, maximise
 
 @dataclass(frozen=True)
 class InducingPairs:
-    """A posterior that rests on inducing variables, each the value of one class at one input; see `Design`."""
+    """Design with inducing variables, each the latent value of one class at one input; see `Design`."""
 
     Z: np.ndarray  # (t, D) inputs
-    inputs: np.ndarray  # (s,) which of these a variable is at
-    classes: np.ndarray  # (s,) which class's function it is a value of
-    chosen: InducingSet | None = None  # which rows of X they are; None if they are elsewhere
+    inputs: np.ndarray  # (s,) row of Z of each variable
+    classes: np.ndarray  # (s,) class of each variable
+    chosen: InducingSet | None = None  # the corresponding rows of X; None if the inputs are not rows of X
     move: bool = False  # whether the inputs are parameters
 
     cheap = True
@@ -46,14 +46,14 @@ class InducingPairs:
 
     @classmethod
     def of_all_classes(cls, Z: np.ndarray, n_classes: int) -> InducingPairs:
-        """All classes' values at each row of Z."""
+        """Return a design with the values of all classes at each row of Z."""
         Z = np.asarray(Z, float)
         return cls(Z, np.repeat(np.arange(len(Z)), n_classes), np.tile(np.arange(n_classes), len(Z)))
 
     @property
     def same(self) -> tuple[Any, ...]:
-        """Places of covariances of a row with itself."""
-        assert self.chosen is not None, "inducing inputs elsewhere are no rows"
+        """Index of the covariances of a row with itself in K_fu."""
+        assert self.chosen is not None, "the inducing inputs are not rows of X"
         return ..., self.chosen.rows, np.arange(len(self.Z))
 
     @property
@@ -66,7 +66,7 @@ class InducingPairs:
         return [f"Z[{j},{d}]" for j in range(t) for d in range(D)] if self.move else []
 
     def with_theta(self, theta: np.ndarray) -> InducingPairs:
-        """Inputs that have moved are no rows of X any more."""
+        """Return a design with these inputs. After a move they are not rows of X."""
         return replace(self, Z=theta.reshape(self.Z.shape), chosen=None) if self.move else self
 
     def matrices(self, kernel: Kernel, X: np.ndarray) -> InducingCovariance:
@@ -81,31 +81,31 @@ class InducingPairs:
 
 
 def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0) -> InducingPairs:
-    """All classes' values at the centres of as many clusters as `inducing` variables allow for."""
+    """Return a design with the values of all classes at the centres of `inducing // n_classes` clusters."""
     count = inducing // n_classes
     if count < 1:
-        raise ValueError(f"inducing={inducing} is less than the {n_classes} classes of one centre")
+        raise ValueError(f"inducing={inducing} must be at least the number of classes, {n_classes}")
     distinct = len(np.unique(X, axis=0))
     if count > distinct:
-        raise ValueError(f"inducing={inducing} asks for {count} centres, but there are only {distinct} distinct rows")
+        raise ValueError(f"inducing={inducing} needs {count} centres, but there are only {distinct} distinct rows")
     found = sklearn.cluster.KMeans(count, n_init=1, random_state=random_state).fit(X)
     return InducingPairs.of_all_classes(found.cluster_centers_, n_classes)
 
 
-# covariances and the way back from their derivatives --------------------------------------------------------------------
+# covariances and gradients -----------------------------------------------------------------------------------------------
 
 
 def row_covariance(kernel: Kernel, X: np.ndarray, n_classes: int) -> RowCovariance:
-    """Covariances of all latent values at rows of X, of which columns are computed when asked for."""
+    """Return the covariances of all latent values at rows of X. Columns are computed when they are needed."""
     on_inputs, between = kernel.separated
     columns = RowCovariance.of(covariances(on_inputs, X, n_classes), n_classes).columns
     return RowCovariance(columns, n_classes, between)
 
 
 def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingPairs) -> InducingCovariance:
-    """What the engine takes."""
+    """Return the covariances that the engine needs."""
     uu, fu, diag = kernel(at.Z), kernel(X, at.Z), kernel.diag(X)
-    if at.chosen is not None:  # a row with itself: noise of the kernel (White) is there too
+    if at.chosen is not None:  # the covariance of a row with itself includes the noise of the kernel (White)
         inputs_of(fu)[at.same] = inputs_of(diag)[..., at.chosen.rows]
     return InducingCovariance(uu, fu, diag, at.inputs, at.classes)
 
@@ -113,7 +113,7 @@ def inducing_covariance(kernel: Kernel, X: np.ndarray, at: InducingPairs) -> Ind
 def pulled_back(
     kernel: Any, X: np.ndarray, at: InducingPairs, K: InducingCovariance, G: InducingGradient, move: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient (p,) in the kernel's theta, and with `move` that (t, D) in the inducing inputs, else zero."""
+    """Return the gradients (p,) in the kernel parameters and (t, D) in the inducing inputs (zero without `move`)."""
     dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
     if at.chosen is not None:
         fu = _with_inputs(fu, inputs_of(fu).copy())
@@ -136,10 +136,18 @@ def _with_inputs(part, inputs, blank=False):
 
 @dataclass
 class InducingSearch(Search):
-    """As every search, with `best.theta` the hyperparameters alone; besides, where the inducing variables are."""
+    """A search that also holds the inducing variables. `best.theta` contains the hyperparameters only.
+
+    Attributes
+    ----------
+    at : InducingPairs or None
+        The inducing variables.
+    fit : SparseFit or None
+        The fit, converged to the tolerance of the engine.
+    """
 
     at: InducingPairs | None = None
-    fit: SparseFit | None = None  # to the engine's own tolerance
+    fit: SparseFit | None = None
 
 
 def maximise_inducing(
@@ -150,11 +158,26 @@ def maximise_inducing(
     at: InducingPairs | None = None,
     needed: float | None = None,
 ) -> InducingSearch:
-    """Choose inducing variables and search for hyperparameters; `objective.engine` is a SparseVariationalMNL.
+    """Select inducing variables and optimise the hyperparameters.
 
-    With max_iter=0 the hyperparameters stay as they are, and the inducing inputs where they were chosen. `at` are inducing
-    variables that were chosen before, to begin with instead of a choice. With `needed`, the last search stops as soon as it
-    is clear whether its maximum is above this value.
+    Parameters
+    ----------
+    objective : Objective
+        The objective; its engine is a SparseVariationalMNL.
+    start : ndarray of shape (p,), optional
+        Initial hyperparameters. The default is those of the objective.
+    max_iter : int, default=100
+        Iterations of the optimiser. 0 keeps the hyperparameters and the selected inducing inputs fixed.
+    verbose : int, default=0
+        1 shows a progress line on stderr.
+    at : InducingPairs, optional
+        Inducing variables to use instead of a selection.
+    needed : float, optional
+        Stop the last search as soon as it is clear whether its maximum exceeds this value.
+
+    Returns
+    -------
+    InducingSearch
     """
     engine, search = objective.engine, InducingSearch()
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
@@ -171,7 +194,7 @@ def maximise_inducing(
 
 
 def _chosen(objective, theta, max_iter, search, verbose):
-    """An inducing set, and the last evaluation on the way to it; None if it was chosen at once."""
+    """Return an inducing set, and the last evaluation during the selection; None if there was none."""
     engine, C = objective.engine, objective.likelihood.n_classes
     if engine.selection == "k-means":
         return k_means(objective.X, C, set_size(engine, len(objective.y), C), engine.random_state), None
@@ -182,7 +205,7 @@ def _chosen(objective, theta, max_iter, search, verbose):
         covariance = row_covariance(objective.at(theta)[0], objective.X, C)
         fit = None if best is None else best.fit
         chosen = choose(engine, fit, covariance, chosen, size, rng)
-        if size == last:  # whose turn is the search to the end
+        if size == last:  # the caller optimises with the last batch until convergence
             break
         step = replace(objective, design=InducingPairs.at_rows(objective.X, chosen), first=fit)
         best = _climb(step, theta, min(engine.steps, max_iter), search, verbose)
@@ -191,7 +214,7 @@ def _chosen(objective, theta, max_iter, search, verbose):
 
 
 def _climb(objective: Objective, theta, max_iter, search, verbose, needed=None) -> Evaluation:
-    """The best evaluation of a few steps of the optimiser from θ, noted in `search` as a run of its own."""
+    """Return the best evaluation of a few optimiser steps from θ, and record them in `search` as a separate run."""
     number = search.history[-1].run + 1 if search.history else 0
     if max_iter < 1:
         found = objective.evaluate(theta)
@@ -201,5 +224,5 @@ def _climb(objective: Objective, theta, max_iter, search, verbose, needed=None) 
     search.history += [step._replace(run=number) for step in run.history]
     search.n_iter += run.n_iter
     search.message, search.problem = run.message, run.problem
-    assert run.best is not None, "a search that could not begin has raised"
+    assert run.best is not None, "a search without an evaluation raises an error"
     return run.best

@@ -1,7 +1,7 @@
-"""From an objective to what a classifier predicts with: hyperparameters, a posterior, and the inputs it rests on.
+"""Learning with any kind of engine: from an objective to hyperparameters, a posterior and the inputs for predictions.
 
-What a posterior rests on is the engine's choice: all training rows, an active set of them, or inducing inputs. Each way has
-its own search; this is where they meet.
+The engine decides which inputs represent the posterior: all training rows, an active set of rows, or inducing inputs. Each
+kind has its own search; `learn` calls the right one.
 """
 
 from __future__ import annotations
@@ -25,26 +25,48 @@ from .rivals import rivals_of, whole_searches
 from .streams import Arrays, Source, look
 from .trainer import Trainer, train_inducing
 
-SETTLED = 1 << 26  # covariances with inducing inputs up to which all rows are swept at once where there is nothing to learn
-FEW_ROWS = 2000  # times latent functions, up to which sites are settled for each evaluation unless the engine says otherwise
-LEAST_SAMPLE = 400  # rows among which terms of a sum are compared before training on minibatches, if there are so many
-SHARE = 3  # of them for each inducing point
-HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that moves sites alone
+SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
+FEW_ROWS = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
+LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
+SHARE = 3  # rows of this sample per inducing point, at least
+HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The end of learning."""
+    """The result of learning.
+
+    Attributes
+    ----------
+    posterior : Fit or Draws
+        The posterior.
+    kernel : Kernel
+        The learned kernel.
+    likelihood : Likelihood
+        The learned likelihood.
+    inputs : ndarray of shape (n_inputs, D) or (n_classes, n_inputs, D)
+        The inputs whose covariances with test points a prediction needs.
+    history : list of Step or list of Pass
+        The evaluations of the optimiser, or the passes over the minibatches.
+    n_iter : int
+        Number of iterations of the optimiser.
+    rows : ndarray of shape (n_inputs,) or None
+        Row numbers of `inputs`, if they are training rows.
+    trainer : Trainer or None
+        The minibatch run, which can be continued.
+    problem : str
+        Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
+    """
 
     posterior: Any
     kernel: Any
     likelihood: Any
-    inputs: np.ndarray  # those that a prediction needs covariances with
-    history: list[Any]  # a `Step` for each evaluation, or a `Pass` for each pass over minibatches
+    inputs: np.ndarray
+    history: list[Any]
     n_iter: int
-    rows: np.ndarray | None = None  # of the training data, where these inputs are some of them
-    trainer: Trainer | None = None  # a run on minibatches, that may go on
-    problem: str = ""  # why the end of the search may be no maximum, and what to do; see `warn_if_unfinished`
+    rows: np.ndarray | None = None
+    trainer: Trainer | None = None
+    problem: str = ""
 
 
 def learn(
@@ -55,9 +77,26 @@ def learn(
     stream: tuple[Source, np.ndarray] | None = None,
     seed: int = 0,
 ) -> Learned:
-    """Search for hyperparameters from each of `starts`; none of them leaves hyperparameters as the objective has them.
+    """Optimise the hyperparameters and compute the posterior.
 
-    `stream` is a source of rows and the labels of its classes, where the objective has but a sample of the rows.
+    Parameters
+    ----------
+    objective : Objective
+        The objective.
+    starts : sequence of ndarray
+        Hyperparameters from which to start. An empty list keeps them fixed.
+    max_iter : int
+        Iterations of the optimiser per run.
+    verbose : int, default=0
+        1 shows a progress line on stderr.
+    stream : tuple of Source and ndarray, optional
+        The rows and the class labels, if the objective holds only a sample of the rows.
+    seed : int, default=0
+        Seed.
+
+    Returns
+    -------
+    Learned
     """
     design = objective.engine.design
     if design == "inducing inputs":
@@ -70,7 +109,7 @@ def learn(
 
 
 def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
-    """Covariances among the inputs that a posterior rests on, as learning has computed them."""
+    """Return the prior covariances of the inputs that represent a posterior, as learning computes them."""
     if engine.design == "inducing inputs":
         return InducingKernel(kernel, inputs if inputs.ndim == 3 else inputs[None]).gram()
     return kernel(inputs)
@@ -99,12 +138,12 @@ def _active(objective, starts, verbose):
 
 
 def _held(objective):
-    """The same with an engine that chooses rows once and leaves hyperparameters where they are."""
+    """Return the objective with an engine that selects rows once and keeps the hyperparameters fixed."""
     return replace(objective, engine=replace(objective.engine, major=0))
 
 
 def _augmented(objective, learned):
-    """The active set chosen once more, with transformed copies of its rows among the candidates."""
+    """Select the active set again, with transformed copies of its rows among the candidates."""
     theta = np.concatenate([learned.kernel.theta, learned.likelihood.theta])
     found = fit_augmented(objective, theta, learned.posterior, objective.engine.augment)
     return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources)
@@ -120,7 +159,7 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
 
         search = _best(whole_searches(objective, starts, inducing))
     at = search.at
-    assert at is not None, "a search ends somewhere"
+    assert at is not None, "a search ends with inducing variables"
     return _learned(search, search.fit, at.Z, None if at.chosen is None else at.chosen.rows)
 
 
@@ -132,7 +171,7 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
     engine = objective.engine
     if not engine.minibatches:
         if stream is not None:
-            raise TypeError(f"{type(engine).__name__} takes all rows at once; give arrays, or take ScalableEP")
+            raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
         return _all_at_once(objective, starts, max_iter, verbose, source, seed)
     if stream is None and _settles(objective, bool(starts)):
         return _all_at_once(objective, starts, max_iter, verbose, source, seed)
@@ -144,15 +183,15 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         here = engine if number == 0 else _numbered(engine, number)
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
-    # a single pass of an engine that keeps rows ends without an estimate
+    # after a single pass, engines that keep sites of rows have no estimate of the evidence
     return trained(max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf)))
 
 
 def _promising(objective, start, max_iter, seed):
-    """Where training on minibatches begins: at `start`, or for a sum of kernels where a search among some rows ends.
+    """Return the start of minibatch training: `start`, or for a sum of kernels the result of a search on some rows.
 
-    That search settles the sites, holds the inducing inputs, and compares the sum with its terms. To train each term alone
-    would take much longer, and noise of the evidence would hide what the terms differ by.
+    That search uses converged sites and fixed inducing inputs, and compares the sum with each of its terms. Training each
+    term separately would take much longer, and the noise of the evidence would hide the differences between the terms.
     """
     if not objective.parts():
         return start
@@ -161,12 +200,12 @@ def _promising(objective, start, max_iter, seed):
     fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.y)), max(1, n // SHARE)))
     low_rank = _low_rank(replace(some, engine=fewer), Arrays(some.X, some.y), seed, moving=False)
     best = maximise_low_rank(low_rank, max_iter, 0, [start])[1].best
-    assert best is not None, "a search that could not begin has raised"
+    assert best is not None, "a search without an evaluation raises an error"
     return best.theta
 
 
 def _low_rank(objective, source, seed, moving):
-    """The objective of settled sites, with inducing inputs chosen among all rows."""
+    """Return the objective with converged sites, with inducing inputs selected from all rows."""
     engine, likelihood = objective.engine, objective.likelihood
     summary = look(source, (seed, 0))
     Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
@@ -174,11 +213,11 @@ def _low_rank(objective, source, seed, moving):
 
 
 def _settles(objective, learning: bool) -> bool:
-    """Whether sites of all rows are settled for each evaluation, or moved by minibatches along with hyperparameters."""
+    """Return whether the sites of all rows converge at each evaluation. Otherwise training uses minibatches."""
     engine, n = objective.engine, len(objective.y)
     if engine.checkpoint is not None or engine.resume == "must":
         if engine.search == "settled":
-            raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or leave out checkpoint')
+            raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
         return False
     if engine.search != "auto" and learning:
         return engine.search == "settled"
@@ -188,7 +227,7 @@ def _settles(objective, learning: bool) -> bool:
 
 
 def _numbered(engine, number):
-    """The engine with a checkpoint of its own, which need not exist: later runs may not have begun."""
+    """Return the engine with a separate checkpoint. The file need not exist, since later runs may not have started."""
     if engine.checkpoint is None:
         return engine
     resume = "auto" if engine.resume == "must" else engine.resume
@@ -196,7 +235,7 @@ def _numbered(engine, number):
 
 
 def trained(trainer: Trainer) -> Learned:
-    """What a run on minibatches has come to so far."""
+    """Return the current result of a minibatch run."""
     model = trainer.model()
     passes = max(1, trainer.epoch)
     of_run = trainer.log_evidence, trainer.n_rows, passes
@@ -205,7 +244,7 @@ def trained(trainer: Trainer) -> Learned:
 
 
 def _all_at_once(objective, starts, max_iter, verbose, source, seed):
-    """Sites settled for each evaluation."""
+    """Learn with sites that converge at each evaluation."""
     engine, likelihood = objective.engine, objective.likelihood
     low_rank = _low_rank(objective, source, seed, engine.learn_inputs and bool(starts))
     if not starts:
@@ -215,7 +254,7 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run)
     model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
     found = search.best
-    assert found is not None, "a search that could not begin has raised"
+    assert found is not None, "a search without an evaluation raises an error"
     kept = replace(found.fit.without_rows(), engine=engine, posterior=model.posterior)
     there = replace(objective, kernel=model.kernel, likelihood=model.likelihood)
     return Learned(
@@ -231,7 +270,7 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
 
 
 def _to_go_on(objective, source, fit, Z, seed, changes=None):
-    """A run at the place of a settled fit, to take in later rows; None if the engine can't."""
+    """Return a minibatch run that starts from a converged fit, for rows added later; None without minibatches."""
     if not objective.engine.minibatches:
         return None
     engine = replace(objective.engine, **(changes or {}), validation=0.0)
@@ -245,12 +284,12 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
 
 
 def _shared(Z):
-    """(M, D) where all classes have the same inducing inputs, else (C, M, D)."""
+    """Return inducing inputs as (M, D) if all classes share them, else as (C, M, D)."""
     return Z[0] if len(Z) == 1 else Z
 
 
 def _best(searches: list[Any]) -> Any:
-    """The best of several, with the histories of all."""
+    """Return the best search, with the histories of all searches."""
     best = max(searches, key=lambda search: search.best.value)
     best.history = [step for search in searches for step in search.history]
     best.n_iter = sum(search.n_iter for search in searches)
@@ -258,6 +297,6 @@ def _best(searches: list[Any]) -> Any:
 
 
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
-    assert search.best is not None, "a search that could not begin has raised"
+    assert search.best is not None, "a search without an evaluation raises an error"
     best, n_iter = search.best, max(1, search.n_iter)
     return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, problem=search.problem)

@@ -1,7 +1,8 @@
-"""What is maximised over hyperparameters: log evidence plus log prior, with its gradient.
+"""The objective of learning: log evidence plus log prior as a function of the hyperparameters, with its gradient.
 
-θ joins the kernel's log parameters, the likelihood's free ones, and those of the design: what the posterior rests on, and so
-which covariances the engine sees. Evaluations are warm-started from the last good one.
+θ contains the log parameters of the kernel, the free parameters of the likelihood, and those of the design. The design is
+the set of inputs that represents the posterior, and determines which covariances the engine needs. Evaluations are
+warm-started from the last successful one.
 """
 
 from __future__ import annotations
@@ -16,44 +17,45 @@ from sklearn.exceptions import ConvergenceWarning
 from ..kernels import Kernel, Part
 from .priors import Flat, log_prior
 
-LOOSE = 1e-6  # engine tolerance on the way: gradients are off by about as much, the evidence of most engines by its square
-MANY = 300  # rows times latent functions from which on a search is first made among fewer rows
-TAIL = 10.0  # times the gain of the last iteration that a search which moves inducing inputs may still gain
-FEW, LEAST, SHARE = 400, 60, 3  # a third of the rows, and no more or less than these
+LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; most evidences have its square as error
+MANY = 300  # rows times latent functions above which a search starts with a subset of the rows
+TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the search moves inducing inputs
+FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
 
 
 class Design(Protocol):
-    """What a posterior rests on. `AllRows` is here, `InducingInputs` in inducing.py, `InducingPairs` in inducing_mnl.py.
+    """The inputs that represent a posterior, and the covariances that the engine needs for them.
 
-    A design may have parameters of its own, such as inducing inputs that move.
+    A design may have parameters, such as inducing inputs that move. `AllRows` is in this file, `InducingInputs` in
+    inducing.py, `InducingPairs` in inducing_mnl.py.
     """
 
-    cheap: bool  # whether an evaluation with all rows is so cheap that a search need not begin among fewer
+    cheap: bool  # whether an evaluation is so cheap that a search need not start with a subset of the rows
 
     @property
     def theta(self) -> np.ndarray:
-        """Parameters that follow the hyperparameters in θ."""
+        """Return the parameters, which follow the hyperparameters in θ."""
 
     @property
     def names(self) -> list[str]:
-        """Their names."""
+        """Return the names of the parameters."""
 
     def with_theta(self, theta: np.ndarray) -> Any:
-        """The same design with other parameters."""
+        """Return a design with these parameters."""
 
     def matrices(self, kernel: Kernel, X: np.ndarray) -> Any:
-        """The covariances that the engine sees."""
+        """Return the covariances that the engine needs."""
 
     def fit(self, engine: Any, K: Any, y: np.ndarray, likelihood: Any, start: Any) -> Any:
-        """The engine's fit with these covariances."""
+        """Return the fit of the engine with these covariances."""
 
     def pullback(self, kernel: Kernel, X: np.ndarray, K: Any, fit: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Derivatives of the log evidence in the kernel's θ and in the design's."""
+        """Return the derivatives of the log evidence in the parameters of the kernel and of the design."""
 
 
 @dataclass(frozen=True)
 class AllRows:
-    """A posterior that rests on all rows: the engine sees K of all pairs."""
+    """Design with all rows: the engine needs the covariance matrix K of all rows."""
 
     cheap = False
 
@@ -80,30 +82,70 @@ class AllRows:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The objective at one θ."""
+    """The objective at one θ.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        Hyperparameters and parameters of the design.
+    value : float
+        Log evidence plus log prior.
+    gradient : ndarray of shape (p,)
+        Gradient of `value`; NaN if it was not computed.
+    fit : Fit
+        The fit of the engine.
+    kernel : Kernel
+        The kernel at `theta`.
+    likelihood : Likelihood
+        The likelihood at `theta`.
+    design : Design
+        The design at `theta`.
+    K : object
+        The covariances that the engine was given.
+    """
 
     theta: np.ndarray
-    value: float  # log evidence + log prior
+    value: float
     gradient: np.ndarray
     fit: Any
     kernel: Kernel
     likelihood: Any
     design: Design
-    K: Any = field(repr=False)  # the covariances that the engine saw
+    K: Any = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """log p(y | X, θ) + log p(θ) as a function of θ."""
+    """log p(y | X, θ) + log p(θ) as a function of θ.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        Training inputs.
+    y : ndarray of shape (n,)
+        Targets of the likelihood.
+    kernel : Kernel
+        The kernel; its parameters are the start of learning.
+    likelihood : Likelihood
+        The likelihood; its parameters are the start of learning.
+    engine : Engine
+        The engine that computes the posterior and the evidence.
+    priors : list
+        One prior per hyperparameter. An empty list means flat priors.
+    design : Design, default=AllRows()
+        The inputs that represent the posterior.
+    first : Fit, optional
+        An earlier fit, the warm start of an evaluation that is given no other.
+    """
 
     X: np.ndarray
     y: np.ndarray
     kernel: Kernel
     likelihood: Any
     engine: Any
-    priors: list  # one per hyperparameter; none: all are flat
+    priors: list
     design: Design = AllRows()
-    first: Any = None  # an earlier fit, for an evaluation without another start
+    first: Any = None
 
     def __post_init__(self):
         if not self.priors:
@@ -111,7 +153,7 @@ class Objective:
 
     @property
     def n_hyper(self) -> int:
-        """Hyperparameters of kernel and likelihood, with which θ begins."""
+        """Number of hyperparameters of kernel and likelihood, the first entries of θ."""
         return len(self.kernel.theta) + len(self.likelihood.theta)
 
     @property
@@ -129,34 +171,34 @@ class Objective:
 
     @property
     def tail(self) -> float:
-        """How many times the gain of the last iteration a search may still gain.
+        """Largest remaining gain to expect of a search, in gains of the last iteration.
 
-        Next to nothing with few parameters; inducing inputs are many, and the last of them move slowly.
+        It is larger if inducing inputs are parameters: they are many, and some of them move slowly.
         """
         return TAIL if len(self.design.theta) else 1.0
 
     def at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
-        """Kernel and likelihood with these hyperparameters."""
+        """Return kernel and likelihood with these hyperparameters."""
         p = len(self.kernel.theta)
         return self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p : self.n_hyper])
 
     def parts(self) -> list[Part]:
-        """The terms of a sum of kernels, with places and values of the likelihood's parameters."""
+        """Return the terms of a sum of kernels; their parameters include those of the likelihood."""
         return parts_of(self.kernel, self.theta)
 
     def alone(self, part: Part) -> Objective:
-        """The same with one of `parts` for a kernel."""
+        """Return the objective with one of `parts` as its kernel."""
         return replace(self, kernel=part.kernel, priors=[self.priors[i] for i in part.own if i < self.n_hyper])
 
     def of_fewer_rows(self) -> Objective | None:
-        """The same with a third of the rows, spread evenly over labels and order of the data; None if these are few."""
+        """Return the objective on a third of the rows, chosen as in `of_rows`; None if there are too few."""
         n = len(self.y)
         if self.design.cheap or n * self.likelihood.n_latents < MANY or n // SHARE < LEAST:
             return None
         return self.of_rows(min(FEW, n // SHARE))
 
     def of_rows(self, count: int) -> Objective:
-        """The same with at most so many rows, spread evenly over labels and order of the data."""
+        """Return the objective on at most `count` rows, spread evenly over the labels and the order of the data."""
         n = len(self.y)
         if n <= count:
             return self
@@ -165,7 +207,7 @@ class Objective:
         return replace(self, X=self.X[rows], y=self.y[rows])
 
     def fit(self, theta: np.ndarray, start: Any = None, tol: float = 0.0) -> Evaluation:
-        """The posterior at θ, good to the engine's tolerance or to `tol`, without a gradient."""
+        """Return the posterior at θ without a gradient, converged to the tolerance of the engine or to `tol`."""
         (kernel, likelihood), design = self.at(theta), self.design.with_theta(theta[self.n_hyper :])
         K = design.matrices(kernel, self.X)
         fit = design.fit(self.engine.loosened(tol), K, self.y, likelihood, self.first if start is None else start)
@@ -174,18 +216,18 @@ class Objective:
         return Evaluation(np.array(theta, float), value, np.full(len(theta), np.nan), fit, kernel, likelihood, design, K)
 
     def loose_fit(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
-        """The same as `fit`, with a posterior good to `tol`."""
+        """Return the posterior at θ without a gradient, converged to `tol`, and without convergence warnings."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit, with all its digits, will say so
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit, to full tolerance, will warn
             return self.fit(theta, start, tol)
 
     def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
-        """Value and gradient at θ, from a posterior good to `tol`: enough for a step of the optimiser."""
+        """Return value and gradient at θ. The posterior is converged to `tol`, enough for a step of the optimiser."""
         self._check_prior(theta)
         return self.with_gradient(self.loose_fit(theta, start, tol))
 
     def with_gradient(self, found: Evaluation) -> Evaluation:
-        """The same evaluation with its gradient."""
+        """Return the evaluation with its gradient."""
         in_kernel, in_design = found.design.pullback(found.kernel, self.X, found.K, found.fit)
         slope = log_prior(found.theta[: self.n_hyper], self.priors)[1]
         gradient = np.concatenate([np.concatenate([in_kernel, found.fit.likelihood_gradient()]) + slope, in_design])
@@ -194,7 +236,7 @@ class Objective:
         return replace(found, gradient=gradient)
 
     def finish(self, evaluation: Evaluation) -> Any:
-        """The posterior of an evaluation, with all the digits that the engine's own tolerance asks for."""
+        """Return the posterior of an evaluation, converged to the tolerance of the engine."""
         fit = evaluation.fit
         if fit.converged and self.engine.is_met(fit.status.change):
             return replace(fit, engine=self.engine)
@@ -204,7 +246,7 @@ class Objective:
         if log_prior(theta[: self.n_hyper], self.priors)[0] == -np.inf:
             raise FloatingPointError(
                 f"a prior has no density at {self._describe(theta)} (logs of kernel parameters). "
-                "Start the kernel where its priors allow it to be."
+                "Start the kernel at values where its priors have density."
             )
 
     def _describe(self, theta: np.ndarray) -> str:
@@ -212,7 +254,10 @@ class Objective:
 
 
 def parts_of(kernel: Kernel, theta: np.ndarray) -> list[Part]:
-    """The terms of a sum of kernels. `theta` begins with the kernel's parameters; each part keeps all that follow these."""
+    """Return the terms of a sum of kernels.
+
+    `theta` starts with the parameters of the kernel. Each term also gets all parameters that follow them.
+    """
     p = len(kernel.theta)
     rest = np.arange(p, len(theta))
     return [Part(part.kernel, np.append(part.own, rest), np.append(part.theta, theta[p:])) for part in kernel.parts()]

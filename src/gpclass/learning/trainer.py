@@ -1,8 +1,8 @@
 """Training on minibatches: kernel, likelihood, inducing inputs and sites move together.
 
-One step of Adam for each minibatch (or for all rows at once), along with new sites for its rows; the posterior need not have
-converged ([VC] 5.2.2, "inner"). A run is a `Trainer`: it holds the whole state, can be saved after any minibatch, and goes
-on from there as if it had never stopped.
+Each minibatch (or all rows at once) gives one step of Adam and an update of the sites of its rows; the posterior need not
+have converged ([VC] 5.2.2, "inner"). A run is a `Trainer`: it holds the whole state and can be saved after any minibatch. A
+run that is resumed gives the same result as a run without interruption.
 
 [VC] Villacampa-Calvo 2017, section 5.2.2 and chapter 6.
 """
@@ -29,34 +29,46 @@ from .inducing import InducingKernel, InducingModel, start_inputs, threads
 from .priors import log_prior
 from .streams import Order, Source, codes, finite, look, take_out, warn_if_uneven
 
-VALIDATED = 5000  # rows at most that are held out to stop by
-SAVING = 0.1  # part of the time that saving may take: where it takes more, minibatches go unsaved
-PROGRESS = ("theta", "Z", "epoch", "place", "taken", "total", "seconds")  # of a run, kept in checkpoints as they are
-LEAST_RATE = 1e-3  # of Adam, in parts of the first one, where it falls
-LATER_ROWS = "rows added later"  # their entry in a run's identity
-LATER = 0.1  # part of the learning rate with which rows that come later move hyperparameters
+VALIDATED = 5000  # maximal number of rows held out for early stopping
+SAVING = 0.1  # fraction of the time that saving may take; beyond it, some minibatches are not saved
+PROGRESS = ("theta", "Z", "epoch", "place", "taken", "total", "seconds")  # attributes that checkpoints store unchanged
+LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
+LATER_ROWS = "rows added later"  # their key in the identity of a run
+LATER = 0.1  # learning rate for rows added later, relative to `learning_rate`
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass over the data, as kept in the history."""
+    """One pass over the data, as kept in the history.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of the pass.
+    log_evidence : float
+        Mean of the estimates of the minibatches, weighted by their numbers of rows.
+    seconds : float
+        Time since training began.
+    validation : float
+        Mean negative log probability of the held-out labels; NaN without held-out rows.
+    """
 
     epoch: int
-    log_evidence: float  # mean of the estimates of its minibatches, each weighted by its rows
-    seconds: float  # since training began
-    validation: float  # mean negative log probability of the held-out labels; NaN if there are none
+    log_evidence: float
+    seconds: float
+    validation: float
 
 
 @dataclass(frozen=True)
 class Adam:
-    """Kingma & Ba 2014, uphill."""
+    """Adam (Kingma & Ba 2014), for maximisation."""
 
     m: np.ndarray
     v: np.ndarray
     t: float = 0.0
 
     def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> tuple[Adam, np.ndarray]:
-        """The averages after a step, and its move; or after a part of one: a gradient of fewer rows counts for less."""
+        """Return the new averages and the move. A smaller minibatch takes the fraction `part` of a step."""
         b1, b2 = training.beta1, training.beta2
         t = self.t + part
         m = b1**part * self.m + (1 - b1**part) * gradient
@@ -66,35 +78,84 @@ class Adam:
 
 @dataclass
 class Trainer:
-    """A run in progress. Make one with `Trainer.begin`; `Trainer.resume` continues from a checkpoint.
+    """A training run. `Trainer.begin` creates one; `Trainer.resume` continues from a checkpoint.
 
-    Its state changes from one step to the next at once (`vars(self).update`): an error or Ctrl-C, wherever it comes, leaves
-    the run between two steps, where it can be saved and continued.
+    A step changes the state in a single operation (`vars(self).update`). Therefore an error or Ctrl-C leaves the run between
+    two steps, where it can be saved and continued.
+
+    Attributes
+    ----------
+    engine : Engine
+        The engine.
+    origin : tuple of Kernel and Likelihood
+        Kernel and likelihood at the beginning of the run.
+    theta : ndarray of shape (p,)
+        Current hyperparameters of kernel and likelihood.
+    Z : ndarray of shape (1 or n_classes, M, D)
+        Current inducing inputs.
+    training : Training
+        Settings of the training.
+    labels : ndarray of shape (n_classes,)
+        The class labels.
+    unit : ndarray of shape (D,)
+        Scale of the inputs, in which inducing inputs are moved.
+    priors : list
+        One prior per entry of `theta`. An empty list means flat priors.
+    state : State
+        State of the posterior.
+    sites : dict of str to ndarray
+        Sites of each row, changed in place. Empty for engines that keep no sites.
+    adam : Adam
+        State of the optimiser.
+    seed : int
+        Seed of the order of rows.
+    n_rows : int
+        Number of training rows.
+    epoch : int
+        Number of completed passes.
+    place : int
+        Number of completed minibatches of the current pass.
+    taken : int
+        Number of completed rows of the current pass.
+    total : float
+        Sum over the current pass of the estimates of the evidence, weighted by rows.
+    seconds : float
+        Training time.
+    history : list of Pass
+        The completed passes.
+    best : dict or None
+        Parameters with the best score on the held-out rows.
+    held : tuple of ndarray or None
+        X and y of the held-out rows.
+    identity : dict
+        Fingerprints of the data and settings of the run, see `checkpoint`.
+    before : tuple or None
+        The rows of the current step and their sites before it, for undoing it.
     """
 
     engine: Any
-    origin: tuple[Kernel, Any]  # kernel and likelihood as the run began with them
-    theta: np.ndarray  # hyperparameters of both now
-    Z: np.ndarray  # (1 or C, M, D)
+    origin: tuple[Kernel, Any]
+    theta: np.ndarray
+    Z: np.ndarray
     training: Training
-    labels: np.ndarray  # of the classes
-    unit: np.ndarray  # (D,) in which inducing inputs are moved
-    priors: list  # one for each entry of θ
+    labels: np.ndarray
+    unit: np.ndarray
+    priors: list
     state: State
-    sites: RowSites  # of each row; changed in place. Empty for engines whose rows keep none
+    sites: RowSites
     adam: Adam
     seed: int
     n_rows: int
-    epoch: int = 0  # passes completed
-    place: int = 0  # minibatches of this pass that are done
-    taken: int = 0  # rows of this pass that are done
-    total: float = 0.0  # of the estimates of this pass, each times its rows
+    epoch: int = 0
+    place: int = 0
+    taken: int = 0
+    total: float = 0.0
     seconds: float = 0.0
     history: list[Pass] = field(default_factory=list)
-    best: dict[str, Any] | None = None  # what did best on the held-out rows
-    held: tuple[np.ndarray, np.ndarray] | None = None  # X and y of those
-    identity: dict[str, Any] = field(default_factory=dict)  # what the run was made from, see `checkpoint`
-    before: tuple[np.ndarray, dict[str, np.ndarray]] | None = None  # rows of a step in progress, and their sites before
+    best: dict[str, Any] | None = None
+    held: tuple[np.ndarray, np.ndarray] | None = None
+    identity: dict[str, Any] = field(default_factory=dict)
+    before: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
 
     @staticmethod
     def begin(
@@ -108,12 +169,12 @@ class Trainer:
         Z: np.ndarray | None = None,
         labels: np.ndarray | None = None,
     ) -> tuple[Trainer, Source]:
-        """A run that has not done anything yet, and the source without the rows that are held out.
+        """Return a new run before its first step, and the source without the held-out rows.
 
-        How to train is what the engine says, or `training` instead.
+        Parameters are as in `train_inducing`.
         """
         if not getattr(engine, "minibatches", False):
-            raise TypeError(f"{type(engine).__name__} takes all rows at once, settled: use `maximise_low_rank`")
+            raise TypeError(f"{type(engine).__name__} takes all rows at once: use `maximise_low_rank`")
         training = engine if training is None else training
         hashes = RowHashes()
         summary = look(source, (random_state, 2**32 - 1), watch=hashes.add)
@@ -134,7 +195,7 @@ class Trainer:
         Z = np.asarray(Z, float)
         Z = Z[None] if Z.ndim == 2 else Z
         if Z.shape[1] > source.n_rows:
-            raise ValueError(f"{Z.shape[1]} inducing points are more than the {source.n_rows} rows: take fewer")
+            raise ValueError(f"{Z.shape[1]} inducing points are more than the {source.n_rows} rows: use fewer")
         size = len(kernel.theta) + len(likelihood.theta) + Z.size * training.learn_inputs
         priors = priors or []
         trainer = Trainer(
@@ -149,18 +210,19 @@ class Trainer:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel as it is now."""
+        """The current kernel."""
         return self._at(self.theta)[0]
 
     @property
     def likelihood(self) -> Any:
-        """The likelihood as it is now."""
+        """The current likelihood."""
         return self._at(self.theta)[1]
 
     def _at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
-        """Kernel and likelihood with these hyperparameters, made from those of the beginning, not from the last ones.
+        """Return kernel and likelihood with these hyperparameters.
 
-        So they depend on θ alone, to the last bit: exp(log x) may differ from x, and a resumed run has only θ to go by.
+        They are made from the initial objects, so that they depend on θ only, to the last bit: exp(log x) may differ from x,
+        and a resumed run knows only θ.
         """
         kernel, likelihood = self.origin
         p = len(kernel.theta)
@@ -171,11 +233,26 @@ class Trainer:
     def step(
         self, X: np.ndarray, y: np.ndarray, rows: np.ndarray, rate: float | None = None, place: int | None = None
     ) -> float:
-        """Sites of these rows and hyperparameters, moved together; gives the estimate of the evidence. [VC] (5.22)
+        """Update the sites of these rows and the hyperparameters; return the estimate of the evidence. [VC] (5.22)
 
-        Adam's rate is that of the schedule, or `rate`. Rows that are fewer than a whole minibatch, as at the end of a pass,
-        take that part of a step. The minibatch number `place` of a pass is counted along with its step. If anything is wrong
-        with the rows, or Ctrl-C is pressed, an error is raised and nothing has changed.
+        If an error is raised or Ctrl-C is pressed, the run is unchanged.
+
+        Parameters
+        ----------
+        X : ndarray of shape (b, D)
+            Inputs of the minibatch. If it has fewer rows than `batch_size`, as at the end of a pass, the step is shorter.
+        y : ndarray of shape (b,)
+            Labels.
+        rows : ndarray of shape (b,)
+            Row numbers.
+        rate : float, optional
+            Learning rate. The default is that of the schedule.
+        place : int, optional
+            Number of completed minibatches of the pass after this one. None does not count the minibatch.
+
+        Returns
+        -------
+        float
         """
         self._undo()
         began = time.perf_counter()
@@ -186,14 +263,14 @@ class Trainer:
             if place is not None:
                 new |= {"place": place, "taken": self.taken + len(y), "total": self.total + len(y) * value}
                 new |= {"seconds": self.seconds + time.perf_counter() - began}
-            vars(self).update(new, before=None)  # at once
+            vars(self).update(new, before=None)  # one operation: an interrupt cannot leave half of a step
         except BaseException:
             self._undo()
             raise
         return value
 
     def _stepped(self, X, y, rows, rate) -> tuple[float, dict[str, Any]]:
-        """The estimate of the evidence, and what a step changes, but for sites of these rows, which are changed in place."""
+        """Return the estimate of the evidence and the changed attributes. The sites of the rows are changed in place."""
         kernel, likelihood = self._at(self.theta)
         bound = InducingKernel(kernel, self.Z)
         K = bound.matrices(X)
@@ -215,7 +292,7 @@ class Trainer:
         return value, self._climbed(done.state, gradient, inputs, rate, len(y) / self._size)
 
     def _undo(self) -> None:
-        """Restore the sites of a step that did not end. An interrupt in here does no harm: the next call begins again."""
+        """Restore the sites of an incomplete step. After an interrupt here, the next call restores them again."""
         if self.before is not None:
             rows, parts = self.before
             for name, part in parts.items():
@@ -224,11 +301,11 @@ class Trainer:
 
     @property
     def _size(self) -> int:
-        """Rows of a whole minibatch."""
+        """Number of rows of a full minibatch."""
         return min(self.training.batch_size or self.n_rows, self.n_rows)
 
     def _scheduled(self) -> float:
-        """Half a cosine from the learning rate to next to nothing over the passes that there are to be."""
+        """Return the learning rate. With `decay` it falls along half a cosine to nearly zero over all passes."""
         t = self.training
         if not t.decay:
             return t.learning_rate
@@ -236,9 +313,9 @@ class Trainer:
         return t.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, self.adam.t / max(1, steps))))
 
     def grow(self, n_rows: int) -> None:
-        """More rows after those there are, of which nothing is known yet: for data that come later."""
+        """Increase the number of rows to `n_rows`. The new rows have empty sites."""
         if n_rows < self.n_rows or self.place:
-            raise ValueError(f"rows can be added, between two passes; there are {self.n_rows} now, {n_rows} were asked for")
+            raise ValueError(f"rows can be added only between two passes; there are {self.n_rows} rows, n_rows is {n_rows}")
         added = {
             name: np.concatenate([part, np.zeros((n_rows - self.n_rows, *part.shape[1:]))])
             for name, part in self.sites.items()
@@ -247,13 +324,13 @@ class Trainer:
         self.sites, self.n_rows = added, n_rows
 
     def extend(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Take in rows that come later, once, in minibatches; those before need not be there any more.
+        """Train on additional rows, once, in minibatches. The earlier rows are not needed.
 
-        Sites of the earlier rows stay as they are, hyperparameters go on moving.
+        The sites of the earlier rows are unchanged; the hyperparameters are updated.
         """
-        codes(np.asarray(y), self.labels, self.likelihood.n_latents)  # unknown labels before anything changes
+        codes(np.asarray(y), self.labels, self.likelihood.n_latents)  # raises on unknown labels before anything changes
         self._undo()
-        before = dict(vars(self))  # sites of the rows so far are copied by `grow`
+        before = dict(vars(self))  # a shallow copy is enough: `grow` copies the sites
         try:
             self._extend(X, y)
         except BaseException:
@@ -265,26 +342,26 @@ class Trainer:
         self.grow(first + len(y))
         size = self.training.batch_size or len(y)
         order = np.random.default_rng([self.seed, first]).permutation(len(y))
-        self.best = None  # what did best on held-out rows does not know these
+        self.best = None  # the best parameters so far do not include these rows
         began, total = time.perf_counter(), 0.0
         for i in range(0, len(y), size):
             at = np.sort(order[i : i + size])
             before = self.state
             rate = LATER * self.training.learning_rate
             total += len(at) * self.step(finite(X[at]), np.asarray(y)[at], first + at, rate)
-            if self.engine.keeps_rows:  # these rows are no pass: nothing of the earlier ones goes for them
+            if self.engine.keeps_rows:  # the new rows are not a pass: they add to the earlier rows and replace none
                 now = self.state
                 P, h = before.P + now.fresh_P, before.h + now.fresh_h
                 self.state = replace(now, P=P, h=h, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h), passed=0)
         self.seconds += time.perf_counter() - began
-        # rows without sites so far tell little of those that have some: as in a first pass, there is no estimate then
+        # rows without sites give no estimate for rows that have sites: as in a first pass, it is NaN
         value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
         later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y))
         self.identity = {**self.identity, LATER_ROWS: later}
 
     def _climbed(self, state, gradient, inputs, rate, part):
-        """What a step changes, with Adam's move in it."""
+        """Return the changed attributes after a step of Adam."""
         few = len(gradient)
         if self.training.learn_inputs:
             gradient = np.concatenate([gradient, (inputs * self.unit).ravel()])
@@ -300,9 +377,25 @@ class Trainer:
     def run(
         self, source: Source, epochs: int | None = None, checkpoint: Any = None, verbose: int = 0, overwrite: bool = False
     ) -> Trainer:
-        """Passes over the data, as many as `training` says or `epochs` more; saved to `checkpoint` on the way.
+        """Train for several passes over the data.
 
-        A file there that another run has written is replaced if `overwrite`, else it is an error.
+        Parameters
+        ----------
+        source : Source
+            The rows, as returned by `Trainer.begin`.
+        epochs : int, optional
+            Number of additional passes. The default is to complete the passes of `training`.
+        checkpoint : path-like, optional
+            File to which the run is saved regularly.
+        verbose : int, default=0
+            1 shows a progress bar on stderr.
+        overwrite : bool, default=False
+            Whether to replace a checkpoint of another run. Otherwise it is an error.
+
+        Returns
+        -------
+        Trainer
+            The run itself.
         """
         if source.n_rows != self.n_rows:
             raise ValueError(f"the source has {source.n_rows} rows, but training began with {self.n_rows}")
@@ -317,7 +410,7 @@ class Trainer:
         return self
 
     def threads(self) -> AbstractContextManager:
-        """Where to take steps."""
+        """Return the context in which steps are computed, see `inducing.threads`."""
         return threads(self._size, self.Z, self.likelihood.n_latents)
 
     def _pass(self, source, until, saver, verbose):
@@ -336,7 +429,7 @@ class Trainer:
         self._end_pass()
 
     def _shown(self, until, count):
-        """The evidence, and what is left of all passes."""
+        """Return the text of the progress bar: the evidence and the remaining time."""
         done = self.epoch * count + self.place
         left = self.seconds / max(1, done) * (until * count - done)
         return f"log evidence {self.total / self.taken:.1f}, {left / 60:.1f} min left"
@@ -348,10 +441,10 @@ class Trainer:
             if best is None or score < best["score"]:
                 best = {"score": score, "epoch": self.epoch, **self._parameters()}
         history = [*self.history, Pass(self.epoch, self.total / max(1, self.taken), self.seconds, score)]
-        vars(self).update(best=best, history=history, epoch=self.epoch + 1, place=0, taken=0, total=0.0)  # at once
+        vars(self).update(best=best, history=history, epoch=self.epoch + 1, place=0, taken=0, total=0.0)
 
     def _score(self) -> float:
-        """Mean negative log probability of the held-out labels."""
+        """Return the mean negative log probability of the held-out labels."""
         X, y = self.held  # type: ignore[misc]
         log_p = self.current().log_class_probabilities(X)
         at = (y > 0).astype(int) if self.likelihood.n_latents == 1 else y.astype(int)
@@ -365,17 +458,17 @@ class Trainer:
 
     @property
     def log_evidence(self) -> float:
-        """As the minibatches of the last whole pass estimate it; NaN before the first."""
+        """Log evidence as estimated in the last completed pass; NaN before the first."""
         return self.history[-1].log_evidence if self.history else np.nan
 
     # results --------------------------------------------------------------------------------------------------------
 
     def current(self) -> InducingModel:
-        """The model as it is."""
+        """Return the model with the current parameters."""
         return self._model(self._parameters())
 
     def model(self) -> InducingModel:
-        """The model that did best on the held-out rows; without such rows, the model as it is."""
+        """Return the model with the best score on the held-out rows, or the current one without held-out rows."""
         return self.current() if self.best is None else self._model(self.best)
 
     def _model(self, at):
@@ -386,12 +479,12 @@ class Trainer:
     # checkpoints ----------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """All of it in one file, which replaces the old one when it is whole."""
+        """Write the run to one file. An existing file is replaced only when the new one is complete."""
         self._undo()
         checkpoints.write(path, self.identity, self._content())
 
     def _content(self) -> dict[str, Any]:
-        """All that steps and passes change, as numbers and arrays."""
+        """Return everything that steps and passes change, as numbers and arrays."""
         groups = {"sites": self.sites, "state": vars(self.state), "adam": vars(self.adam), "best": self.best or {}}
         return {
             **{name: getattr(self, name) for name in PROGRESS},
@@ -400,7 +493,23 @@ class Trainer:
         }
 
     def resume(self, path: Any) -> Trainer:
-        """Continue where the run that wrote `path` was; CheckpointError if that was not this run, or the file is damaged."""
+        """Restore the state from a checkpoint.
+
+        Parameters
+        ----------
+        path : path-like
+            The checkpoint.
+
+        Returns
+        -------
+        Trainer
+            The run itself.
+
+        Raises
+        ------
+        CheckpointError
+            If another run wrote the file, or the file is damaged.
+        """
         whose, found = checkpoints.read(path)
         checkpoints.check_same(path, whose, self.identity)
         try:
@@ -410,7 +519,7 @@ class Trainer:
         return self
 
     def _restored(self, found: dict[str, np.ndarray]) -> dict[str, Any]:
-        """What to change in this run to be at the place of a checkpoint, if all of it has the shapes that this run has."""
+        """Return the attributes from a checkpoint. Raises a ValueError if shapes differ from those of this run."""
         now = {name: part for name, part in self._content().items() if not name.startswith(("history", "best_"))}
         for name, part in now.items():
             if found[name].shape != np.shape(part):
@@ -428,14 +537,14 @@ class Trainer:
 
 
 def _group(content: dict[str, Any], group: str) -> dict[str, Any]:
-    """The parts of a checkpoint that belong to a group, without its name."""
+    """Return the entries of a checkpoint that belong to a group, without the prefix."""
     return {name.removeprefix(f"{group}_"): part for name, part in content.items() if name.startswith(f"{group}_")}
 
 
 class Saver:
-    """Saves after every minibatch, or less often where that would take more than a part of the time.
+    """Saves a run after every minibatch, or less often if saving would take too much time (`SAVING`).
 
-    A file that another run has put at this path meanwhile is not overwritten.
+    If another run has written a file to this path in the meantime, it is not overwritten.
     """
 
     def __init__(self, trainer: Trainer, path: Any, overwrite: bool = False):
@@ -462,7 +571,7 @@ class Saver:
 
 
 def _hold_out(source, training, seed):
-    """The source without the rows to stop by, and these."""
+    """Return the source without the held-out rows, and the held-out rows."""
     n = source.n_rows
     count = min(VALIDATED, max(1, round(training.validation * n)))
     if count >= n:
@@ -487,13 +596,43 @@ def train_inducing(
     Z: np.ndarray | None = None,
     labels: np.ndarray | None = None,
 ) -> Trainer:
-    """Train on minibatches as the engine says, or `training` instead.
+    """Train an engine with inducing points on minibatches.
 
-    `checkpoint` and `resume` are as in `Training`, and go before those of the engine.
+    Parameters
+    ----------
+    source : Source
+        The training rows.
+    kernel : Kernel
+        The kernel; its parameters are the start of learning.
+    likelihood : Likelihood
+        The likelihood; its parameters are the start of learning.
+    engine : Engine
+        An engine that supports minibatches.
+    training : Training, optional
+        Settings of the training. The default is those of the engine.
+    priors : list, optional
+        One prior per hyperparameter. The default is flat priors.
+    random_state : int, default=0
+        Seed.
+    checkpoint : path-like, optional
+        As in `Training`, and takes precedence over it.
+    resume : str, optional
+        As in `Training`, and takes precedence over it.
+    verbose : int, default=0
+        1 shows a progress bar on stderr.
+    Z : ndarray of shape (M, D) or (n_classes, M, D), optional
+        Initial inducing inputs. By default they are selected from the rows.
+    labels : ndarray of shape (n_classes,), optional
+        The class labels. The default is those found in the source.
+
+    Returns
+    -------
+    Trainer
+        The completed run.
     """
     settings = engine if training is None else training
     checkpoint = settings.checkpoint if checkpoint is None else checkpoint
-    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # checks it
+    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
     goes_on = checkpoints.claim(checkpoint, resume)
     trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
     if goes_on:
@@ -501,7 +640,7 @@ def train_inducing(
         asked = trainer.training.passes(trainer.n_rows)
         if trainer.epoch > asked or (trainer.epoch == asked and trainer.place):
             raise CheckpointError(
-                f"{os.fspath(checkpoint)}: this run has done more than the {asked} passes that are asked for: raise epochs. "
+                f"{os.fspath(checkpoint)}: this run has already done more than {asked} passes: increase epochs. "
                 f"{checkpoints.REMEDIES}"
             )
     return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")

@@ -1,11 +1,11 @@
-"""The zip around a document and its arrays: manifest, checksums, version.
+"""The zip file that contains a document and its arrays: manifest, checksums, version.
 
     manifest.json     {"format": "gpclass model", "version": 2, "written_by": {...}, "members": {name: sha256}}
     model.json        the document, see `tree`
     arrays/<i>.npy    its larger arrays
 
-Checksums tell of accidents. Against somebody who wants you to load another model, and makes new checksums, they do not
-help; but a file can hold data only.
+Checksums detect accidental damage. They do not protect against an attacker, who can write a different model with new
+checksums. But a file contains only data, never code.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ..zips import DAMAGE, DamagedFile, check_sizes, inflates_too_much, read_arr
 from .errors import ModelFileError
 
 FORMAT = "gpclass model"
-VERSION = 2  # of the format; 1 was never released. Raise it when older readers would misread
+VERSION = 2  # of the format; 1 was never released. Increase it when older readers would misread a file
 MANIFEST, DOCUMENT = "manifest.json", "model.json"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date: the same model gives the same file
 LARGEST_JSON = 1 << 25  # bytes; documents hold no large arrays
-MOST_NODES = 1_000_000  # values in a document, at most: they take some 100 bytes of memory each
-DEEPEST = 100  # levels of a document
+MOST_NODES = 1_000_000  # maximal number of values in a document: each takes about 100 bytes of memory
+DEEPEST = 100  # maximal nesting depth of a document
 
 
 def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[np.ndarray]) -> None:
-    """A new file, in the place of `path` when it is whole."""
-    check_writable(path)  # before the work
+    """Write a file. An existing file at `path` is replaced only when the new one is complete."""
+    check_writable(path)  # fail early, before the encoding
     members = {DOCUMENT: _json(document)}
     if problem := _excess(members[DOCUMENT]):
         raise ValueError(f"this model cannot be saved: its structure {problem}")
@@ -56,7 +56,7 @@ def write(path: str | os.PathLike[str], document: dict[str, Any], arrays: list[n
 
 
 def _pack(stream: IO[bytes], members: dict[str, bytes], method: int) -> bool:
-    """Write a zip; False if a reader would refuse it because it inflates too much."""
+    """Write a zip file. Return False if a reader would reject it because of its compression ratio."""
     with zipfile.ZipFile(stream, "w") as archive:
         for name, data in members.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -66,17 +66,27 @@ def _pack(stream: IO[bytes], members: dict[str, bytes], method: int) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Any, list[np.ndarray]]:
-    """Document and arrays of a file, after all its checksums agree."""
-    with open(path, "rb") as stream:  # what is no trouble of the file's content stays an OSError
+    """Return the document and the arrays of a file, after verifying all checksums."""
+    with open(path, "rb") as stream:  # errors of opening the file remain OSErrors
         return _read_from(stream, os.fspath(path))
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:
-    """Whether a file says that it is a model of gpclass, whole or not."""
+    """Return whether the manifest of a file is that of a gpclass model. The rest of the file is not checked.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    bool
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             _manifest(archive)
-    except DAMAGE:  # ModelFileError, a ValueError, among them
+    except DAMAGE:  # includes ModelFileError, which is a ValueError
         return False
     return True
 
@@ -89,17 +99,17 @@ def _read_from(stream: Any, shown: str) -> tuple[Any, list[np.ndarray]]:
     except (ModelFileError, DamagedFile) as error:
         raise ModelFileError(f"{shown}: {error}") from error
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{shown} is no model of gpclass, or only a part of one ({error})") from error
-    except DAMAGE as error:  # positions beyond the file among them
+        raise ModelFileError(f"{shown} is not a gpclass model, or is incomplete ({error})") from error
+    except DAMAGE as error:  # includes positions beyond the end of the file
         raise ModelFileError(f"{shown} is damaged: {type(error).__name__} {error}") from error
 
 
 def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     if MANIFEST not in archive.namelist():
-        raise ModelFileError("this zip file is no model of gpclass: it has no manifest.json")
+        raise ModelFileError("this zip file is not a gpclass model: it has no manifest.json")
     manifest = _parsed(read_bytes(archive, MANIFEST, LARGEST_JSON), MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError("this zip file is no model of gpclass: its manifest is another's")
+        raise ModelFileError("this zip file is not a gpclass model: its manifest has another format")
     return manifest
 
 
@@ -109,16 +119,16 @@ def _read(archive: zipfile.ZipFile) -> tuple[Any, list[np.ndarray]]:
     if version != VERSION or type(version) is not int:
         raise ModelFileError(
             f"it has format version {str(version)[:20]}, but gpclass {__version__} reads version {VERSION}; it was written "
-            f"by gpclass {_writer(manifest)}: install that one, or fit the model again"
+            f"by gpclass {_writer(manifest)}: install that version, or fit the model again"
         )
     listed = manifest.get("members")
     if not isinstance(listed, dict) or sorted([MANIFEST, *listed]) != sorted(archive.namelist()):
-        raise ModelFileError("its members are not those that the manifest lists")
+        raise ModelFileError("its members differ from those listed in the manifest")
     if DOCUMENT not in listed:
         raise ModelFileError(f"it has no {DOCUMENT}")
     names = [f"arrays/{i}.npy" for i in range(len(listed) - 1)]
     if set(names) != set(listed) - {DOCUMENT}:
-        raise ModelFileError("its members are not a document and numbered arrays")
+        raise ModelFileError("its members must be a document and numbered arrays")
     data = read_bytes(archive, DOCUMENT, LARGEST_JSON)
     _verify(DOCUMENT, hashlib.sha256(data).hexdigest(), listed)
     return _parsed(data, DOCUMENT), [_array(archive, name, listed) for name in names]
@@ -132,7 +142,7 @@ def _array(archive: zipfile.ZipFile, name: str, listed: dict[str, Any]) -> np.nd
 
 def _verify(name: str, checksum: str, listed: dict[str, Any]) -> None:
     if checksum != listed[name]:
-        raise ModelFileError(f"{name} was altered after it was written: its checksum differs")
+        raise ModelFileError(f"{name} was changed after it was written: its checksum differs")
 
 
 def _json(document: Any) -> bytes:
@@ -145,22 +155,22 @@ def _parsed(data: bytes, name: str) -> Any:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{name} is no JSON: {error}") from error
+        raise ModelFileError(f"{name} is not valid JSON: {error}") from error
     if _deeper(document, DEEPEST):
         raise ModelFileError(f"{name} is nested more than {DEEPEST} levels deep")
     return document
 
 
 def _excess(data: bytes) -> str:
-    """What is too much in some JSON, before it is parsed; empty if nothing is."""
+    """Return which limit some JSON exceeds, before parsing it; an empty text if none."""
     if len(data) > LARGEST_JSON:
-        return f"has {len(data)} bytes, where {LARGEST_JSON} is the most"
-    nodes = 1 + sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))  # those in strings count as well
-    return f"has some {nodes} values, where {MOST_NODES} is the most" if nodes > MOST_NODES else ""
+        return f"has {len(data)} bytes, more than the limit of {LARGEST_JSON}"
+    nodes = 1 + sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))  # includes those in strings
+    return f"has about {nodes} values, more than the limit of {MOST_NODES}" if nodes > MOST_NODES else ""
 
 
 def _deeper(document: Any, levels: int) -> bool:
-    """Whether lists and dicts are nested more than so many levels deep."""
+    """Return whether lists and dicts are nested more than `levels` deep."""
     here = [document]
     for _ in range(levels + 1):
         parts = [node.values() if isinstance(node, dict) else node for node in here if isinstance(node, (dict, list))]

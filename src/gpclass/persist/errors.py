@@ -1,5 +1,5 @@
-"""The one exception that a bad model file raises."""
+"""The exception raised for invalid model files."""
 
 
 class ModelFileError(ValueError):
-    """A file is no model of gpclass, is not whole, or belongs to a newer format."""
+    """A file is not a gpclass model, is damaged or incomplete, or has another format version."""

@@ -1,4 +1,4 @@
-"""Posteriors in model files: what a fit says of itself (`state`), and the fit rebuilt from kernel, inputs and that."""
+"""Posteriors in model files: the state of a fit is stored, and the fit is rebuilt from kernel, inputs and state."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .errors import ModelFileError
 
 
 def posterior_state(model: Any) -> dict[str, Any]:
-    """Of a fitted classifier or regressor: targets as the likelihood takes them, None if not kept, and its fit's state."""
+    """Return the targets (None if they are not kept) and the state of the fit of a fitted classifier or regressor."""
     fit = model.posterior_
     if not hasattr(fit, "state"):
         raise TypeError(
-            f"this model cannot be saved: {type(fit).__name__}, which {type(model.inference_).__name__} gives, offers no "
+            f"this model cannot be saved: {type(fit).__name__}, the fit of {type(model.inference_).__name__}, has no method "
             "state(); see gpclass.inference.fit.Fit"
         )
     return {"y": fit.y, **fit.state()}
 
 
 def restore_posterior(model: Any, state: dict[str, Any]) -> None:
-    """Give a model that has all else its posterior."""
+    """Rebuild `posterior_` of a model that has all other attributes."""
     engine, kernel, likelihood, inputs = model.inference_, model.kernel_, model.likelihood_, model.inputs_
     y = state["y"]
     if hasattr(model, "classes_") and model.classes_.shape != (max(2, likelihood.n_latents),):
         raise ModelFileError(f"labels of shape {model.classes_.shape} do not fit {type(likelihood).__name__}")
-    if "theta" in state:  # each draw has a kernel of its own
+    if "theta" in state:  # each draw has its own kernel
         objective = Objective(inputs, y, kernel, likelihood, engine, priors=[])
         model.posterior_ = engine.restore_hyper(objective, state)
         return
@@ -36,11 +36,11 @@ def restore_posterior(model: Any, state: dict[str, Any]) -> None:
 
 
 def _check_room(n: int, n_latents: int) -> None:
-    """A file is as long as n, its covariances as n²: they must fit into what memory there is before they are taken."""
+    """Raise if the covariances need too much memory: the file grows as n, but they grow as n²."""
     needed = 8 * ((n_latents + 1) * n) ** 2
     for limit in limits():
         if needed > limit.most:
             raise ModelFileError(
-                f"its posterior rests on {n} rows, which take {needed / 2**30:.1f} GiB, but {limit.what} "
+                f"its posterior uses {n} rows, which need {needed / 2**30:.1f} GiB, but {limit.what} "
                 f"{limit.most / 2**30:.1f} GiB"
             )

@@ -1,7 +1,8 @@
-"""Latent moments that go into a model file beside the model, so that a reader can tell whether it reads it rightly.
+"""Latent moments stored in a model file, with which a reader verifies the loaded model.
 
-They are taken at a few of the rows that the model rests on. Latent moments and not probabilities: these also depend on
-integrals, which later versions may compute better. Of a pipeline's first steps the file holds what they make of an example.
+They are computed at a few of the inputs of the posterior. The file stores latent moments instead of probabilities, because
+probabilities also depend on integrals, which later versions may compute more accurately. For the first steps of a pipeline,
+the file stores their output for an example row.
 """
 
 from __future__ import annotations
@@ -21,56 +22,57 @@ from ..numerics.separable import classes_of, inputs_of
 from ..regressor import GPRegressor
 
 ROWS = 3
-SMALL = 1e-6  # of the prior's standard deviation: variances are known to some 1e3 eps of it, deviations to the root of that
+SMALL = 1e-6  # in prior standard deviations: variances have errors of about 1e3 eps, standard deviations the root of that
 
 
 def check_fitted(model: Any) -> None:
-    """Raise unless this is a model that can be saved."""
+    """Raise an error unless this is a fitted model that can be saved."""
     last = _last(model)
     if not isinstance(last, (GPClassifier, GPRegressor)):
         raise TypeError(
-            f"a model is a GPClassifier, a GPRegressor or a Pipeline that ends in one, not {type(last).__name__}"
+            f"model must be a GPClassifier, a GPRegressor or a Pipeline that ends in one, not {type(last).__name__}"
         )
     check_is_fitted(last, "posterior_")
 
 
 def expected(model: Any) -> dict[str, Any]:
-    """What to compare with after reading: latent means and standard deviations, and an example after the first steps."""
+    """Return what to compare after reading: latent means and standard deviations, and the transformed example row."""
     example = example_of(model) if isinstance(model, Pipeline) else None
     front = None if example is None else np.asarray(model[:-1].transform(example), float)
     return {"latent": _moments(_last(model), own_rows(_last(model)))[0], "front": front}
 
 
 def disagreement(model: Any, stored: Any) -> str:
-    """Empty if the model answers as the file says, else what is wrong.
+    """Return how the model differs from the stored values; an empty text if it agrees.
 
-    Means and standard deviations may differ by what rounding may do to a converged posterior on another machine: COARSE
-    standard deviations, above which engines warn. And by `SMALL` of the prior's: a variance is what is left of the prior's.
+    Means and standard deviations may differ by the effect of rounding on a converged posterior on another machine: COARSE
+    posterior standard deviations, above which engines warn. They may also differ by `SMALL` prior standard deviations,
+    because a variance is computed as a difference from the prior variance.
     """
     last = _last(model)
     now, prior_sd = _moments(last, own_rows(last))
     before = np.asarray(stored["latent"], float)
     if before.shape != now.shape or not np.all(np.abs(before - now) <= COARSE * now[1] + SMALL * prior_sd):
-        return "its latent values are not those that were stored with it"
+        return "its latent values differ from the stored ones"
     front, front_before = expected(model)["front"], stored["front"]
     if front is None:
         return ""
-    _moments(last, front)  # the last step must take what the others make
+    _moments(last, front)  # the last step must accept the output of the others
     same = front.shape == np.shape(front_before) and np.allclose(front, front_before, rtol=SMALL, atol=SMALL)
-    return "" if same else "its first steps do not make of an example what they made when it was stored"
+    return "" if same else "its first steps transform an example row differently than when it was stored"
 
 
 def own_rows(model: Any) -> np.ndarray:
-    """A few of the inputs that predictions rest on."""
+    """Return a few of the inputs used for predictions."""
     inputs = np.asarray(model.inputs_, float)
     inputs = inputs.reshape(-1, inputs.shape[-1])
     return inputs[np.unique(np.linspace(0, len(inputs) - 1, ROWS).astype(int))]
 
 
 def _moments(model: Any, X: np.ndarray) -> tuple[np.ndarray, float]:
-    """(2, m) or (2, m, C) latent means and standard deviations, and the prior's largest standard deviation.
+    """Return latent means and standard deviations, (2, m) or (2, m, C), and the largest prior standard deviation.
 
-    Where each draw has a kernel of its own they are those of the first: all of them would take a factorisation each.
+    If each draw has its own kernel, only the first draw is used, because each draw needs a factorisation.
     """
     kernel, posterior = model.posterior_.members(model.kernel_)[0]
     prior = kernel.diag(X)
@@ -86,7 +88,7 @@ def _last(model: Any) -> Any:
 
 
 def example_of(pipeline: Pipeline) -> Any:
-    """A row that the pipeline can take, made from what its first step knows; None if that is too little."""
+    """Return a row that the pipeline accepts, made from attributes of its first step; None if they are not sufficient."""
     first = pipeline.steps[0][1]
     if hasattr(first, "example"):
         return first.example()
@@ -102,7 +104,7 @@ def example_of(pipeline: Pipeline) -> Any:
 
 
 def _fill_categories(transformer: ColumnTransformer, values: list[Any]) -> bool:
-    """Put a level of each categorical column in its place; False if columns are given in a way that is not looked into."""
+    """Set each categorical column to one of its levels. Return False if the column specification is not supported."""
     names = list(getattr(transformer, "feature_names_in_", []))
     for _, step, columns in transformer.transformers_:
         encoder = step.steps[-1][1] if isinstance(step, Pipeline) else step

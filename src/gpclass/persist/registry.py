@@ -1,8 +1,8 @@
-"""Which classes a model file may name, each by its kind and public name: {"kernel": "RBF"}, {"engine": "ep"}.
+"""The classes that a model file may contain, each with its kind and public name: {"kernel": "RBF"}, {"engine": "ep"}.
 
-Kernels, likelihoods and engines have the names under which they are registered (`gpclass.register`); what else models are
-made of is listed here. An object is stored as what its constructor takes (`declared`) and made anew by calling it, so that
-it checks itself.
+Kernels, likelihoods and engines have the names under which they are registered (`gpclass.register`); all other classes are
+listed here. An object is stored as its constructor arguments (`declared`). Loading calls the constructor, which validates
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
 from ..tables import Column, TableEncoder
 from .errors import ModelFileError
 
-FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are those of the classes
+FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class names
     "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
     "prior": (Flat, HalfStudentT, Normal, Gamma),
     "record": (Step, Pass, Column, Parameter, ClassCovariance),
@@ -43,15 +43,15 @@ FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are those of th
     ),
 }  # fmt: skip
 KINDS = (*registry.KINDS, *FURTHER)
-LOCAL: dict[type, tuple[str, ...]] = {Pipeline: ("memory",)}  # of others' classes, see `local_settings`
-NOT_STORED: dict[type, tuple[str, ...]] = {  # posteriors are in a part of their own (`models`); a run needs its rows
+LOCAL: dict[type, tuple[str, ...]] = {Pipeline: ("memory",)}  # for classes of other packages, see `local_settings`
+NOT_STORED: dict[type, tuple[str, ...]] = {  # posteriors are stored separately (`models`); a training run needs its rows
     GPClassifier: ("posterior_", "_trainer"),
     GPRegressor: ("posterior_",),
 }
 
 
 def name_of(cls: type) -> tuple[str, str] | None:
-    """Kind and name, if files can hold objects of this class."""
+    """Return kind and name of a class; None if files cannot contain its objects."""
     for kind, some in FURTHER.items():
         if cls in some:
             return kind, cls.__name__
@@ -60,18 +60,18 @@ def name_of(cls: type) -> tuple[str, str] | None:
 
 
 def class_of(kind: str, name: Any) -> type:
-    """The class that a file asks for."""
+    """Return the class of this kind and name."""
     known = {cls.__name__: cls for cls in FURTHER[kind]} if kind in FURTHER else registry.registered(kind)
     if not isinstance(name, str) or name not in known:
         raise ModelFileError(
-            f"it needs the {kind} {repr(name)[:60]}, which is not known here: if it is not of gpclass, import the module "
-            "that registers it (gpclass.register) before loading"
+            f"it needs the {kind} {repr(name)[:60]}, which is not registered: if it is not part of gpclass, import "
+            "the module that registers it (gpclass.register) before loading"
         )
     return known[name]
 
 
 def classes() -> list[type]:
-    """All that files can hold objects of."""
+    """Return all classes whose objects files can contain."""
     ours = [cls for kind in registry.KINDS for cls in registry.registered(kind).values()]
     return [*ours, *(cls for some in FURTHER.values() for cls in some)]
 
@@ -80,24 +80,24 @@ def classes() -> list[type]:
 
 
 def declared(value: Any) -> dict[str, Any]:
-    """What the constructor of an object takes to make it anew, but for settings of this machine."""
+    """Return the constructor arguments of an object, without settings of this machine."""
     cls: Any = type(value)
     if hasattr(value, "declared"):
         return dict(value.declared())
     local = local_settings(cls)
     if missing := [name for name in _parameters(cls) if not hasattr(value, name)]:
         raise TypeError(
-            f"this model cannot be saved: {cls.__name__} takes {', '.join(missing)}, but has no such attributes; a method "
-            "declared() can say what its constructor takes"
+            f"this model cannot be saved: {cls.__name__} takes {', '.join(missing)}, but has no such attributes; add a "
+            "method declared() that returns the constructor arguments"
         )
     return {name: getattr(value, name) for name in _parameters(cls) if name not in local}
 
 
 def made(cls: Any, given: dict[str, Any]) -> Any:
-    """An object of the class, by its constructor; parameters that are not given have their defaults."""
+    """Return an object of the class, made by its constructor. Missing parameters have their defaults."""
     parameters = _parameters(cls)
     if strange := given.keys() - parameters.keys():
-        raise ModelFileError(f"{cls.__name__} takes no {', '.join(sorted(strange))[:60]}")
+        raise ModelFileError(f"{cls.__name__} has no parameter {', '.join(sorted(strange))[:60]}")
     local, several = local_settings(cls), [name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
     named = {name: part for name, part in given.items() if name not in local and name not in several}
     return cls(*(part for name in several for part in given[name]), **named)
@@ -110,7 +110,7 @@ def _parameters(cls: type) -> dict[str, inspect.Parameter]:
 
 @lru_cache(maxsize=1024)
 def local_settings(cls: type) -> tuple[str, ...]:
-    """Settings that belong to the machine a model was fitted on: files do not keep them, and cannot set them.
+    """Return the names of settings of the machine on which a model was fitted. Files do not contain and cannot set them.
 
     Dataclasses mark such fields with `metadata={"local": True}`.
     """
@@ -119,18 +119,18 @@ def local_settings(cls: type) -> tuple[str, ...]:
 
 
 def learned(value: BaseEstimator) -> dict[str, Any]:
-    """What `fit` has added to an estimator."""
+    """Return the attributes that `fit` has added to an estimator."""
     cls: Any = type(value)
     skipped = {*_parameters(cls), *NOT_STORED.get(cls, ())}
     return {name: part for name, part in vars(value).items() if name not in skipped}
 
 
 def set_learned(value: BaseEstimator, attributes: dict[str, Any]) -> None:
-    """Give an estimator what another one of its class has learned; nothing takes the place of a method or a setting."""
+    """Set learned attributes of an estimator. Raises an error if one would replace a method or a parameter."""
     cls: Any = type(value)
     for name, part in attributes.items():
         standing = inspect.getattr_static(cls, name, None)
         taken = inspect.isroutine(standing) or hasattr(standing, "__get__") or name in _parameters(cls)
         if taken or name.startswith("__") or name in NOT_STORED.get(cls, ()):
-            raise ModelFileError(f"{cls.__name__} has no attribute {name[:60]!r} that could be stored")
+            raise ModelFileError(f"{cls.__name__} has no attribute {name[:60]!r} that can be stored")
         setattr(value, name, part)

@@ -1,15 +1,15 @@
-"""Objects to JSON and arrays, and back.
+"""Conversion of objects to JSON and arrays, and back.
 
-A node is null, true, false, a number, a string, a list of nodes, or a dict whose one key (but for "with" and what follows)
-tells its kind:
+A node is null, true, false, a number, a string, a list of nodes, or a dict with one key that specifies its kind. Nodes of
+objects have the keys "with", "learned" and "posterior" in addition:
 
-    {"float": "nan"}                    also "inf", "-inf": numbers that JSON lacks
+    {"float": "nan"}                    also "inf", "-inf": numbers that JSON does not have
     {"tuple": [nodes]}                  {"set": [nodes]}    {"slice": [start, stop, step]}
     {"dict": [[key, value], ...]}       keys are nodes as well
     {"array": i}                        member arrays/<i>.npy
-    {"array": {"dtype": "<f8", "shape": [2], "values": [1, 2]}}    a small one, or one of text; "nan", "inf" as text
+    {"array": {"dtype": "<f8", "shape": [2], "values": [1, 2]}}    a small array or one of text; "nan", "inf" as text
     {"dtype": "<f8"}, {"scalar_type": "<f8"}    numpy.dtype("float64"), numpy.float64
-    {"generator": [bit generator, state]}, {"random_state": state}   where a sampler would go on drawing
+    {"generator": [bit generator, state]}, {"random_state": state}   states of random number generators
     {"kernel": "RBF", "with": {parameter: node}}     an object, see `registry`; likewise likelihood, engine, prior, record
     {"estimator": name, "with": {...}, "learned": {attribute: node}, "posterior": {name: node}}    the last see `models`
 """
@@ -28,18 +28,18 @@ from . import registry
 from .errors import ModelFileError
 from .models import posterior_state, restore_posterior
 
-INLINE = 64  # numbers up to which an array is written in the document itself
-INLINE_BYTES = 4096  # of such an array at most, in memory: short text can be of a type that has room for long text
-ALL_INLINE_BYTES = 1 << 24  # of all such arrays
-MOST_GENERATORS = 1000  # of random numbers
-MOST_CLASSES = 1000  # that an object may be told of: some make lists of all pairs
+INLINE = 64  # size up to which an array is written into the document
+INLINE_BYTES = 4096  # limit of such an array in memory: short text may have a dtype for long text
+ALL_INLINE_BYTES = 1 << 24  # limit of all such arrays together
+MOST_GENERATORS = 1000  # limit of random number generators
+MOST_CLASSES = 1000  # limit of `n_classes`: some objects make lists of all pairs of classes
 BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 PLAIN = (bool, int, float, str)
-PARTS = ("with", "learned", "posterior")  # of an object's node, beside its kind
+PARTS = ("with", "learned", "posterior")  # further keys in the node of an object
 
 
 def encode(parts: dict[str, Any]) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """A document, and the arrays that are too large for it."""
+    """Return a document and the arrays that are too large for it."""
     encoder = _Encoder()
     try:
         return {name: encoder.node(part, name) for name, part in parts.items()}, encoder.arrays
@@ -48,9 +48,9 @@ def encode(parts: dict[str, Any]) -> tuple[dict[str, Any], list[np.ndarray]]:
 
 
 def decode(document: Any, arrays: list[np.ndarray]) -> dict[str, Any]:
-    """What `encode` was given."""
+    """Return the dict that was given to `encode`."""
     if not isinstance(document, dict):
-        raise ModelFileError("the document is no JSON object")
+        raise ModelFileError("the document is not a JSON object")
     decoder = _Decoder(arrays)
     return {name: decoder.value(node) for name, node in document.items()}
 
@@ -122,19 +122,19 @@ class _Encoder:
         if kind == "f":
             values = [v if math.isfinite(v) else repr(v) for v in values]
         if strange := [v for v in values if not _is_plain(v)]:
-            told = f"{where} holds {strange[0]!r}; labels and names must be text or numbers"
+            told = f"{where} contains {strange[0]!r}; labels and names must be text or numbers"
             raise TypeError(f"this model cannot be saved: {told}")
         return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
 
 
 def _strange(value: Any) -> str:
     if inspect.isroutine(value) or isinstance(value, type):
-        return f"the function {value.__name__}, and a model file holds data only"
+        return f"the function {value.__name__}, but a model file contains only data"
     name = type(value).__name__
     if hasattr(value, "kind"):
-        how = f"gpclass.register({name}) lets files hold it, here and wherever they are read"
+        how = f"gpclass.register({name}) is needed before saving and before loading"
         return f"an object of type {name}, which is not registered; {how}"
-    return f"an object of type {name}, and files hold those of gpclass and of scikit-learn's scalers, imputers and encoders"
+    return f"an object of type {name}; files support classes of gpclass and scalers, imputers and encoders of scikit-learn"
 
 
 def _is_plain(value: Any) -> bool:
@@ -165,7 +165,7 @@ class _Decoder:
             return self._object(kind, node)
         read = getattr(self, f"_read_{kind}", None)
         if read is None or len(node) != 1:
-            raise ModelFileError(f"a value is neither plain nor of one known kind: {_shown(node)}")
+            raise ModelFileError(f"a value is neither plain nor of a known kind: {_shown(node)}")
         return read(node[kind])
 
     def _object(self, kind: str, node: dict[str, Any]) -> Any:
@@ -173,11 +173,11 @@ class _Decoder:
         given, found, posterior = (self._named(node.get(part, {})) for part in PARTS)
         classes = given.get("n_classes", 0)
         if not isinstance(classes, int) or classes > MOST_CLASSES:
-            raise ModelFileError(f"{cls.__name__} is said to be of {_shown(classes)} classes; {MOST_CLASSES} is the most")
+            raise ModelFileError(f"{cls.__name__} has n_classes={_shown(classes)}, not an integer up to {MOST_CLASSES}")
         try:
             made = registry.made(cls, given)
         except (TypeError, ValueError, KeyError) as error:
-            raise ModelFileError(f"{cls.__name__} cannot be made: {_shown(error)}") from error
+            raise ModelFileError(f"{cls.__name__} cannot be created: {_shown(error)}") from error
         if issubclass(cls, BaseEstimator):
             registry.set_learned(made, found)
         if cls in registry.NOT_STORED:
@@ -209,7 +209,7 @@ class _Decoder:
         size = len(values) * dtype.itemsize
         self._inline_bytes += size
         if (size > INLINE_BYTES and dtype.kind != "O") or self._inline_bytes > ALL_INLINE_BYTES:
-            raise ModelFileError(f"its small arrays take more than {INLINE_BYTES} bytes, or {ALL_INLINE_BYTES} together")
+            raise ModelFileError(f"a small array exceeds {INLINE_BYTES} bytes, or all together exceed {ALL_INLINE_BYTES}")
         if not all(map(_is_plain, values)):
             raise ModelFileError("an array in the document has values that are neither text nor numbers")
         return np.array(values, dtype=dtype).reshape(content["shape"])
@@ -238,7 +238,7 @@ class _Decoder:
     def _count_generator(self):
         self._generators += 1
         if self._generators > MOST_GENERATORS:
-            raise ModelFileError(f"it has more than {MOST_GENERATORS} generators of random numbers")
+            raise ModelFileError(f"it has more than {MOST_GENERATORS} random number generators")
 
 
 def _dtype(text: Any) -> np.dtype:

@@ -1,10 +1,10 @@
-"""Kits of checks, run over every public class of the package and by users on classes of their own.
+"""Checks of kernels, likelihoods and engines: for the classes of this package and for those of users.
 
-check_kernel      values, positive definiteness, derivatives in parameters and inputs, manners
-check_likelihood  every question it answers, against quadrature and central differences
+check_kernel      values, positive definiteness, derivatives in parameters and inputs, immutability
+check_likelihood  every method, against quadrature and central differences
 check_engine      gradients, identities, limits, symmetries, errors; engines of any design, one or several latent functions
 
-and small problems for which the answers are known (`problems`).
+`problems` has small problems with known answers.
 """
 
 from .engines import check_engine

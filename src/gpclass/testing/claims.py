@@ -1,4 +1,4 @@
-"""What an engine claims to be good for, and how its answers are compared."""
+"""The properties that an engine claims, and comparisons of its results."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from .pieces import Array, close
 
-ANSWER_TOL = 1e-6  # of two runs that should agree, in posterior standard deviations: 100 × the usual tol of 1e-8
-EXACT_TOL = 1e-7  # of an answer that the engine claims is exact: 10 × tol
-SLOPE_TOL = 1e-6  # truncation STEP⁴ f⁽⁵⁾/30, 1e-8 with conditional variances of 0.1; rounding of the ends tol / STEP
-USUAL = 1e-8  # tol of engines whose answers are compared; check_fit has the engine as it came
-TIGHT = 1e-11  # tol for differences: evidences that are not stationary are off by the first order of it
+ANSWER_TOL = 1e-6  # for two runs that should agree, in posterior standard deviations: 100 × the usual tol of 1e-8
+EXACT_TOL = 1e-7  # for a result that the engine claims is exact: 10 × tol
+SLOPE_TOL = 1e-6  # truncation STEP⁴ f⁽⁵⁾/30, 1e-8 with conditional variances of 0.1; rounding tol / STEP
+USUAL = 1e-8  # tol of engines whose results are compared; check_fit uses the engine unchanged
+TIGHT = 1e-11  # tol for differences: an evidence that is not stationary has an error of first order in tol
 
 
 @dataclasses.dataclass(frozen=True)
 class Claims:
-    """What an engine is good for with a likelihood; see `check_engine`."""
+    """The properties that an engine claims with a likelihood; see `check_engine`."""
 
     regression: str
     small_prior: bool | float
@@ -32,19 +32,19 @@ class Claims:
 
 
 def settled(engine: Any, tol: float = USUAL, **more: float) -> Any:
-    """The engine with no larger tolerance than this, and other settings where it has them."""
+    """Return the engine with at most this tolerance, and with those of the other settings that it has."""
     settings = {"tol": min(tol, getattr(engine, "tol", None) or tol), **more}
     changes = {name: value for name, value in settings.items() if name in fields_of(engine)}
     return dataclasses.replace(engine, **changes) if changes else engine
 
 
 def tight(engine: Any, **more: float) -> Any:
-    """The engine with a tolerance for differences."""
+    """Return the engine with a tolerance for finite differences."""
     return settled(engine, TIGHT, **more)
 
 
 def is_symmetric(likelihood: Any) -> bool:
-    """Whether p(-y | -f) = p(y | f), as seen in p(y = +1); with several classes, whether their order does not matter."""
+    """Return whether p(-y | -f) = p(y | f), using p(y = +1); for several classes, whether their order is irrelevant."""
     if likelihood.n_latents > 1:
         f = np.random.default_rng(0).normal(size=(4, likelihood.n_latents))
         return bool(np.allclose(likelihood.class_probabilities(f[:, ::-1]), likelihood.class_probabilities(f)[:, ::-1]))
@@ -56,7 +56,7 @@ def is_symmetric(likelihood: Any) -> bool:
 
 
 def only_differences_count(likelihood: Any) -> bool:
-    """Whether p(y | f) stays as it is when the latent values of all classes grow by the same amount."""
+    """Return whether p(y | f) is unchanged if a constant is added to the latent values of all classes."""
     f = np.random.default_rng(0).normal(size=(4, likelihood.n_latents))
     return bool(np.allclose(likelihood.class_probabilities(f), likelihood.class_probabilities(f + 0.5), atol=1e-9, rtol=0))
 
@@ -66,7 +66,7 @@ def fields_of(engine: Any) -> set[str]:
 
 
 def variances_of(spread: Array) -> Array:
-    """Variances, given as such or on the diagonals of covariances."""
+    """Return variances, given variances or covariance matrices."""
     return np.diagonal(spread, axis1=1, axis2=2) if np.ndim(spread) == 3 else spread
 
 

@@ -1,7 +1,7 @@
-"""The arguments of an engine's `fit`, by design: what the checks in `engines.py` change, fit and differentiate.
+"""The arguments of an engine's `fit` for each design. The checks in `engines.py` change, fit and differentiate them.
 
-A `Problem` holds covariances by name and targets. The checks scale them, put rows or classes into another order and move
-one covariance at a time; what `fit` wants of them, and where its answer has the derivatives, each design says for itself.
+A `Problem` holds covariances by name and targets. The checks scale them, permute rows or classes, and change one covariance
+at a time. Each design defines how to call `fit`, and where the result has the derivatives.
 """
 
 from __future__ import annotations
@@ -20,50 +20,50 @@ from .problems import frozen
 
 Rows = NDArray[np.intp]
 
-ROOM = 0.5  # variance that the inducing variables do not know: at their own inputs there would be none to move in
+ROOM = 0.5  # added conditional variance given the inducing variables: at inducing inputs it is 0 and could not be changed
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Covariances and targets. With several latent functions covariances are shared, or have an axis of functions first."""
+    """Covariances and targets. With several latent functions, covariances are shared or have a first axis of functions."""
 
     parts: Mapping[str, Array]
     y: Array
 
-    rows: ClassVar[dict[str, tuple[int, ...]]] = {}  # by name: axes that are data
+    rows: ClassVar[dict[str, tuple[int, ...]]] = {}  # by name: axes of training rows
     symmetric: ClassVar[tuple[str, ...]] = ()
-    smallest: ClassVar[float] = 1e-10  # prior scale at which the limit of no prior variance is looked at
-    start_decides: ClassVar[bool] = False  # whether a start says which rows the posterior rests on
-    answers: ClassVar[tuple[str, ...]] = ("loo", "jensen_bound")  # what else a fit can be asked
+    smallest: ClassVar[float] = 1e-10  # prior scale for the limit of zero prior variance
+    start_decides: ClassVar[bool] = False  # whether a start determines the active rows
+    answers: ClassVar[tuple[str, ...]] = ("loo", "jensen_bound")  # further methods of a fit
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
         return engine.fit(*self.parts.values(), self.y, likelihood, start=start)
 
     def gradient(self, fit: Any) -> dict[str, Array]:
-        """Derivatives of the evidence in the covariances, by name."""
+        """Return the derivatives of the evidence in the covariances, by name."""
         raise NotImplementedError
 
     def likelihood_gradient(self, fit: Any) -> Array:
         return fit.likelihood_gradient()
 
     def evidence(self, engine: Any, likelihood: Any, near: Any) -> float:
-        """What the derivatives are of; `near` is a fit to a problem nearby."""
+        """Return the evidence of which `gradient` returns the derivatives; `near` is a fit to a similar problem."""
         return self.fit(engine, likelihood, start=near).log_evidence
 
     def known(self, fit: Any) -> tuple[Rows, Any]:
-        """Rows, and predictions at their inputs that should have the marginals of the fit itself."""
+        """Return rows, and predictions at their inputs, which should equal the marginals of the fit."""
         raise NotImplementedError
 
     def unknown(self, fit: Any, variances: Array) -> Any:
-        """Predictions at inputs with these prior variances that have no covariance with anything."""
+        """Return predictions at inputs with these prior variances and zero covariance with the training rows."""
         raise NotImplementedError
 
     def spoilt(self) -> dict[str, Problem]:
-        """Problems that no engine may take, by what is wrong."""
+        """Return invalid problems, by a description of the error. Every engine must reject them."""
         raise NotImplementedError
 
     def interior(self) -> Any:
-        """A problem like this whose covariances may all move a little, each by itself."""
+        """Return a similar problem in which each covariance can be changed a little without making it invalid."""
         return self
 
     # changes ----------------------------------------------------------------------------------------------------------
@@ -75,11 +75,11 @@ class Problem:
         return self.having(**{name: factor * part for name, part in self.parts.items()})
 
     def another_order(self, rng: np.random.Generator) -> Rows:
-        """A random order of the rows."""
+        """Return a random order of the rows."""
         return rng.permutation(len(self.y))
 
     def reordered(self, order: Rows) -> Any:
-        """With the rows in another order."""
+        """Return the problem with the rows in this order."""
         parts = dict(self.parts)
         for name, axes in self.rows.items():
             for axis in axes:
@@ -87,21 +87,21 @@ class Problem:
         return replace(self, parts=parts, y=self.y[order])
 
     def renamed(self, names: Rows) -> Any:
-        """With class c called `names[c]`; the covariances of its function go with it."""
+        """Return the problem with class c renamed to `names[c]`, including its covariances."""
         back = np.argsort(names)
         parts = {name: part if part.ndim == self.rank(name) else part[back] for name, part in self.parts.items()}
         return replace(self, parts=parts, y=names[self.y])
 
     def of_each_class(self, n_latents: int) -> Any:
-        """The same with copies of the covariances for each latent function."""
+        """Return the problem with a copy of the covariances for each latent function."""
         return self.having(**{name: np.stack([part] * n_latents) for name, part in self.parts.items()})
 
     def rank(self, name: str) -> int:
-        """Axes of a covariance that is shared."""
+        """Return the number of axes of a covariance that is shared by all functions."""
         return 1 if name.endswith("diag") else 2
 
     def _entry(self, name: str, value: float) -> Any:
-        """With one variance or covariance replaced."""
+        """Return the problem with one variance or covariance replaced."""
         bad = self.parts[name].copy()
         bad[(..., 1, 1) if self.rank(name) == 2 else (..., 1)] = value
         return self.having(**{name: bad})
@@ -120,7 +120,7 @@ class AllRows(Problem):
 
     @property
     def variances(self) -> Array:
-        """(n,) or (C, n)"""
+        """Prior variances, (n,) or (C, n)."""
         return np.diagonal(self.K, axis1=-2, axis2=-1)
 
     def gradient(self, fit: Any) -> dict[str, Array]:
@@ -149,16 +149,16 @@ class AllRows(Problem):
 
 @dataclass(frozen=True)
 class ActiveRows(AllRows):
-    """The same, with sites on some rows: `fit.rows` names them, `fit.at` are their sites.
+    """As `AllRows`, with sites on some rows: `fit.rows` are their numbers, `fit.at` their sites.
 
-    The evidence has derivatives with these held (`gpclass.sparse.log_evidence`).
+    Derivatives of the evidence are those with fixed rows and sites (`gpclass.sparse.log_evidence`).
     """
 
     start_decides: ClassVar = True
-    smallest: ClassVar = 1e-8  # rows are not included if they tell nothing to ten digits
+    smallest: ClassVar = 1e-8  # rows whose information is zero to ten digits are not included
 
     def another_order(self, rng: np.random.Generator) -> Rows:
-        """With the first row first: rows that tell as much as each other are taken in order."""
+        """Return a random order that keeps the first row first: ties in the selection are broken by row order."""
         return np.append(0, 1 + rng.permutation(len(self.y) - 1))
 
     def gradient(self, fit: Any) -> dict[str, Array]:
@@ -187,7 +187,7 @@ class ActiveRows(AllRows):
 
 @dataclass(frozen=True)
 class InducingInputs(Problem):
-    """`fit(K_uu, K_fu, k_diag, y, likelihood, start)`; `inducing` are the rows that the inducing inputs are."""
+    """`fit(K_uu, K_fu, k_diag, y, likelihood, start)`; `inducing` are the row numbers of the inducing inputs."""
 
     inducing: Rows
 
@@ -203,7 +203,7 @@ class InducingInputs(Problem):
         return self.having(k_diag=self.parts["k_diag"] + ROOM)
 
     def known(self, fit: Any) -> tuple[Rows, Any]:
-        """Of other rows the inducing variables do not know all that the label says."""
+        """Return predictions at the inducing inputs. At other rows they differ from the marginals of the fit."""
         at = self.inducing
         return at, fit.predict(np.swapaxes(self.parts["K_fu"][..., at, :], -1, -2), self.parts["k_diag"][..., at])
 
@@ -230,7 +230,7 @@ class InducingInputs(Problem):
 
 @dataclass(frozen=True)
 class InducingPairs(Problem):
-    """`fit(InducingCovariance, y, likelihood, start)` with inducing variables of chosen inputs and classes."""
+    """`fit(InducingCovariance, y, likelihood, start)` with inducing variables at selected inputs and classes."""
 
     pairs: tuple[Rows, Rows]  # (s,) inputs and (s,) classes
 
@@ -268,15 +268,15 @@ class InducingPairs(Problem):
             "fu for fewer data than y": self.having(fu=fu[..., 1:, :]),
             "diag for fewer data than y": self.having(diag=diag[..., 1:]),
             "an inducing variable twice": replace(self, pairs=twice),
-            "a class that there is not": replace(self, pairs=(inputs, classes + classes.max() + 1)),
-            "an input that there is not": replace(self, pairs=(inputs + inputs.max() + 1, classes)),
+            "a class that does not exist": replace(self, pairs=(inputs, classes + classes.max() + 1)),
+            "an input that does not exist": replace(self, pairs=(inputs + inputs.max() + 1, classes)),
         }
 
 
 def posed(design: str, K: Array, y: Array, n_latents: int, inducing: Rows | None = None) -> Any:
-    """The problem with covariance matrix K, (n, n) or (C, n, n), as a design asks for it.
+    """Return the problem with covariance matrix K, (n, n) or (C, n, n), in the form of a design.
 
-    `inducing` are the rows that the inducing inputs are; by default every other one.
+    `inducing` are the row numbers of the inducing inputs; by default every second row.
     """
     at = np.arange(0, len(y), 2) if inducing is None else inducing
     parts = K[..., at[:, None], at], K[..., at], np.diagonal(K, axis1=-2, axis2=-1)
@@ -288,6 +288,6 @@ def posed(design: str, K: Array, y: Array, n_latents: int, inducing: Rows | None
         return InducingInputs(dict(zip(("K_uu", "K_fu", "k_diag"), parts, strict=True)), y, at)
     if design == "inducing pairs":
         every = np.repeat(np.arange(len(at)), n_latents), np.tile(np.arange(n_latents), len(at))
-        pairs = every if inducing is not None else (every[0][:-1], every[1][:-1])  # not all classes need have all inputs
+        pairs = every if inducing is not None else (every[0][:-1], every[1][:-1])  # classes may have different inputs
         return InducingPairs(dict(zip(("uu", "fu", "diag"), parts, strict=True)), y, frozen(*pairs))
     raise ValueError(f"design must be that of an engine, but is {design!r}")

@@ -1,11 +1,11 @@
-"""A kit of checks for engines: `check_engine(MyEngine(), Probit())` raises AssertionError.
+"""Checks of engines: `check_engine(MyEngine(), Probit())` raises an AssertionError if a check fails.
 
-What every engine owes is always checked: an end that is reported, derivatives of the evidence, symmetries, warm starts,
-predictions that agree with the marginals, errors that say what is wrong. What only some engines are good for (exactness in
-a limit, an evidence that is a bound) is checked where it is claimed by keyword.
+Properties of every engine are always checked: reported convergence, derivatives of the evidence, symmetries, warm starts,
+predictions that agree with the marginals, informative errors. Properties of some engines (exactness in a limit, an evidence
+that is a bound) are checked if they are claimed by keyword.
 
-The checks ask what the engine declares (`engines/contract.py`) and never for its type. They see a `Problem` of the
-engine's design (`designs.py`). Checks against other answers are in `exact.py`, those of errors in `refusals.py`, those of
+The checks use what the engine declares (`engines/contract.py`) and never its type. They use a `Problem` of the engine's
+design (`designs.py`). Checks against independent results are in `exact.py`, those of errors in `refusals.py`, those of
 minibatches in `minibatches.py`.
 """
 
@@ -35,9 +35,9 @@ from .pieces import Array, close, raises, require
 from .problems import class_covariances, ordinary_problem
 from .refusals import check_ending, check_errors
 
-STEP = 1e-3  # of fourth-order differences along a direction of norm one
-FEW_SWEEPS = 2  # from where a run has ended before: one to see that nothing moves, one for what rounding does
-SHARES_TOL = 1e-3  # of class probabilities by quasi-random rules
+STEP = 1e-3  # step of fourth-order differences along a direction of norm one
+FEW_SWEEPS = 2  # for a start from the result: one to detect convergence, one for the effect of rounding
+SHARES_TOL = 1e-3  # for class probabilities by quasi-random rules
 
 
 def check_engine(
@@ -54,32 +54,39 @@ def check_engine(
     marginals: bool = True,
     dense: Any = None,
 ) -> None:
-    """Check `engine` with `likelihood` on a problem with ten data, and on problems with two.
+    """Check an engine with a likelihood, on a problem with ten rows and on problems with two rows.
 
     Parameters
     ----------
-    engine, likelihood : Engine and Likelihood
-        The engine may be of any design and take any number of latent functions.
-    regression : {"evidence", "posterior", "nothing"}
-        What the Gaussian likelihood makes exact, where all rows are in the design; "evidence" includes the posterior.
-    small_prior : bool or float
-        Whether the evidence tends to that of f = 0 as the prior's scale goes to zero; or by how much it may be off for
-        each datum.
-    independent : bool
+    engine : Engine
+        The engine, of any design and with any number of latent functions.
+    likelihood : Likelihood
+        The likelihood.
+    regression : {"evidence", "posterior", "nothing"}, default="evidence"
+        What is exact with the Gaussian likelihood if all rows are in the design. "evidence" includes the posterior.
+    small_prior : bool or float, default=True
+        Whether the evidence tends to that of f = 0 as the prior scale goes to zero. A float is the allowed error per row.
+    independent : bool, default=False
         Whether the evidence is exact for a diagonal K.
-    bound : bool
+    bound : bool, default=False
         Whether the evidence is a lower bound of the true one.
-    gradient : float
-        Relative error of the evidence's derivatives: that of differences, unless the engine's derivatives are not exact.
-        Infinity if they are those of another function; then only their form is checked.
-    class_order : float
-        What the order of the classes may change, in posterior standard deviations.
-    warm_start : bool
-        Whether a start from the answer ends at once. It changes nothing but the way there in any case.
-    marginals : bool
-        Whether predictions at training points have the marginals of the fit: at the inducing inputs, if there are such.
+    gradient : float, default=1e-6
+        Allowed relative error of the derivatives of the evidence. The default is the error of finite differences; use more
+        if the derivatives are not exact, and infinity if they are those of another function. Then only their shape and
+        symmetry are checked.
+    class_order : float, default=1e-6
+        Allowed change of the result with the order of the classes, in posterior standard deviations.
+    warm_start : bool, default=True
+        Whether a start from the result converges at once. In any case a start must not change the result.
+    marginals : bool, default=True
+        Whether predictions at training points (at the inducing inputs, if there are any) equal the marginals of the fit.
     dense : Engine, optional
-        An engine on all rows that has the same answer where all rows are active or inducing.
+        An engine on all rows that has the same result if all rows are active or inducing.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails.
     """
     if regression not in ("evidence", "posterior", "nothing"):
         raise ValueError(f"regression must be 'evidence', 'posterior' or 'nothing', but is {regression!r}")
@@ -108,9 +115,9 @@ def check_engine(
 
 
 def ordinary(engine: Any, likelihood: Any) -> Any:
-    """The ordinary problem in the form that the engine takes."""
+    """Return the ordinary problem in the form of the engine's design."""
     K, y = ordinary_problem(likelihood)
-    if engine.design == "active rows":  # no two candidates are alike: ties would go by the order of rows and classes
+    if engine.design == "active rows":  # all candidates differ: ties would be broken by the order of rows and classes
         K = class_covariances(likelihood.n_latents) if likelihood.n_latents > 1 else K
         scale = np.linspace(0.9, 1.1, len(y))
         K = K * np.outer(scale, scale)
@@ -121,7 +128,7 @@ def ordinary(engine: Any, likelihood: Any) -> Any:
 
 
 def check_fit(engine: Any, likelihood: Any, problem: Problem) -> None:
-    """An ordinary problem converges, without a warning, to finite numbers that fit together."""
+    """Check that an ordinary problem converges without a warning to finite and consistent results."""
     n = len(problem.y)
     shape = (n,) if likelihood.n_latents == 1 else (n, likelihood.n_latents)
     with warnings.catch_warnings():
@@ -149,19 +156,19 @@ def check_fit(engine: Any, likelihood: Any, problem: Problem) -> None:
 
 
 def check_evidence_gradient(engine: Any, likelihood: Any, problem: Any, claims: Claims) -> None:
-    """Along all covariances themselves and in random directions; with several classes also where each has its own."""
+    """Check derivatives of the evidence along the covariances and in random directions, also with one K per class."""
     rng = np.random.default_rng(1)
     problem = problem.interior()
     _slopes_along(engine, likelihood, problem, "the scale", dict(problem.parts), claims)
     _slopes_along(engine, likelihood, problem, "a random direction", _random_direction(problem, rng), claims)
-    if likelihood.n_latents > 1 and engine.design != "active rows":  # where the ordinary problem has one K for each
+    if likelihood.n_latents > 1 and engine.design != "active rows":  # there, the ordinary problem has one K per class
         own = posed(engine.design, class_covariances(likelihood.n_latents), problem.y, likelihood.n_latents).interior()
         what = "a random direction, one for each class"
         _slopes_along(engine, likelihood, own, what, _random_direction(own, rng), claims)
 
 
 def check_likelihood_gradient(engine: Any, likelihood: Any, problem: Problem, claims: Claims) -> None:
-    """Along a direction in which all parameters move."""
+    """Check derivatives of the evidence along a direction in which all likelihood parameters change."""
     theta = np.asarray(likelihood.theta)
     if not len(theta):
         return
@@ -177,7 +184,7 @@ def check_likelihood_gradient(engine: Any, likelihood: Any, problem: Problem, cl
 
 
 def check_permutation(engine: Any, likelihood: Any, problem: Problem, fit: Any) -> None:
-    """Data in another order give the same answers, in that order."""
+    """Check that rows in another order give the same results, in that order."""
     order = problem.another_order(np.random.default_rng(2))
     turned = problem.reordered(order)
     other = turned.fit(engine, likelihood)
@@ -189,7 +196,7 @@ def check_permutation(engine: Any, likelihood: Any, problem: Problem, fit: Any) 
 
 
 def check_flip(engine: Any, likelihood: Any, problem: Problem, fit: Any) -> None:
-    """Under a likelihood without bias, opposite targets give the opposite mean, and all else as it was."""
+    """Check that opposite targets change only the sign of the mean, if the likelihood has no bias."""
     if not is_symmetric(likelihood):
         return
     mirror = problem.having(y=-problem.y).fit(engine, likelihood)
@@ -199,7 +206,7 @@ def check_flip(engine: Any, likelihood: Any, problem: Problem, fit: Any) -> None
 
 
 def check_class_order(engine: Any, likelihood: Any, problem: Problem, fit: Any, claims: Claims) -> None:
-    """Under a likelihood without biases, classes may have any names."""
+    """Check that the order of the classes does not matter, if the likelihood has no biases."""
     if not is_symmetric(likelihood):
         return
     names = np.roll(np.arange(likelihood.n_latents), 1)
@@ -209,13 +216,13 @@ def check_class_order(engine: Any, likelihood: Any, problem: Problem, fit: Any, 
     close(other.mean[:, names], fit.mean, tol * np.sqrt(fit.var), f"{what}: mean")
     close(other.var[:, names], fit.var, tol * fit.var, f"{what}: var")
     if only_differences_count(likelihood) and engine.design == "all rows":
-        # what all classes share keeps its prior, of mean zero
+        # the sum over classes keeps its prior, which has mean zero
         close(fit.mean.sum(1), np.zeros(len(fit.mean)), tol, "sum of the classes' means under a shared prior")
 
 
 def check_copies(engine: Any, likelihood: Any, problem: Any) -> None:
-    """Covariances that are the same for each class may be given once or once for each."""
-    if engine.design == "active rows":  # the ordinary problem has one for each, so that no two candidates are alike
+    """Check that shared covariances and one copy per class give the same results."""
+    if engine.design == "active rows":  # there, the ordinary problem has one K per class, to avoid ties
         problem = problem.having(K=problem.K[0])
     copied = problem.of_each_class(likelihood.n_latents)
     one, each = problem.fit(engine, likelihood), copied.fit(engine, likelihood)
@@ -228,7 +235,7 @@ def check_copies(engine: Any, likelihood: Any, problem: Any) -> None:
 
 
 def check_warm_start(engine: Any, likelihood: Any, problem: Problem, fit: Any, claims: Claims) -> None:
-    """A start from the answer, or from a neighbour's, changes the way there but not the end."""
+    """Check that a start from the result, or from that of a similar problem, does not change the result."""
     warm = problem.fit(engine, likelihood, start=fit)
     same_fit(warm, fit, ANSWER_TOL, "a start from the answer")
     few = FEW_SWEEPS if claims.warm_start else fit.n_iter
@@ -240,7 +247,7 @@ def check_warm_start(engine: Any, likelihood: Any, problem: Problem, fit: Any, c
 
 
 def check_predictions(engine: Any, likelihood: Any, problem: Problem, fit: Any, claims: Claims) -> None:
-    """At training points the marginals of the fit; where nothing is known the prior; errors for arrays that do not fit."""
+    """Check predictions: the marginals at training points, the prior far from the data, errors for wrong shapes."""
     if claims.marginals:
         check_known(engine, problem, fit)
     variances = np.array([1.0, 3.0])
@@ -258,7 +265,7 @@ def check_predictions(engine: Any, likelihood: Any, problem: Problem, fit: Any, 
 def check_known(engine: Any, problem: Problem, fit: Any) -> None:
     rows, (mean, spread) = problem.known(fit)
     prior = np.sqrt(np.max([np.max(part) for part in problem.parts.values()]))
-    # rounding × condition of K; an engine with a ridge on K, or noise on its inducing variables, does not know it elsewhere
+    # rounding × condition of K; a ridge or jitter is part of the fit but not of the predictions
     allowed = 1e-8 + 10 * getattr(engine, "ridge", 0.0) + 10 * getattr(engine, "jitter", 0.0)
     close(mean, fit.mean[rows], allowed * prior, "predicted means at the training points against fit.mean")
     what = "predicted variances at the training points against fit.var"
@@ -281,7 +288,7 @@ def _random_direction(problem: Problem, rng: np.random.Generator) -> dict[str, A
 def _slopes_along(
     engine: Any, likelihood: Any, problem: Any, what: str, directions: dict[str, Array], claims: Claims
 ) -> None:
-    """The derivative along directions in all covariances at once; if it is wrong, which of them it is."""
+    """Check the derivative along directions in all covariances at once; if it fails, check each to find the wrong one."""
     fit = problem.fit(engine, likelihood)
     G = problem.gradient(fit)
     for name, part in problem.parts.items():
@@ -308,12 +315,12 @@ def _slopes_along(
 
 
 def _norm(D: Array, rank: int) -> float:
-    """Largest norm of a matrix or vector of a stack."""
+    """Return the largest norm in a stack of matrices or vectors."""
     return float(np.max(np.linalg.norm(D, 2, axis=(-2, -1)) if rank == 2 else np.linalg.norm(D, axis=-1)))
 
 
 def _slope(analytic: float, function: Callable[[float], float], what: str, tol: float) -> None:
-    """The derivative of `function` at zero, by differences of fourth order."""
+    """Check the derivative of `function` at zero against differences of fourth order."""
     if tol == np.inf:
         return
     h = STEP

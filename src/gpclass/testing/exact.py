@@ -1,4 +1,4 @@
-"""Checks of an engine against answers that it did not make: integrals on grids, limits, regression, engines on all rows."""
+"""Checks of an engine against independent results: integrals on grids, limits, regression, engines on all rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .designs import Problem, posed
 from .pieces import Array, close, require
 from .problems import grid_truth, ordinary_problem, several_truth, small_problems
 
-TRUTH_TOL = 1e-9  # a bound against integration, beside the difference of two grids
-NO_JITTER = 1e-11  # where an engine with noise on its inducing variables is to agree with one that has none
+TRUTH_TOL = 1e-9  # for a bound against integration, in addition to the difference of two grids
+NO_JITTER = 1e-11  # jitter of inducing variables where an engine must agree with one without jitter
 
 
 def check_bounds(engine: Any, likelihood: Any, claims: Claims) -> None:
-    """On two-point problems, whose evidence is integrated on a grid."""
+    """Check lower bounds on two-point problems, whose evidence is integrated on a grid."""
     jensen = likelihood.n_latents == 1 and likelihood.offers("expected_log_prob")
     for i, (K, y) in enumerate(small_problems(likelihood)):
         problem = posed(engine.design, K, y, likelihood.n_latents)
@@ -37,8 +37,8 @@ def check_limits(engine: Any, likelihood: Any, problem: Problem, claims: Claims)
     n, C = len(problem.y), likelihood.n_latents
     zero = np.zeros(n if C == 1 else (n, C))
     if claims.small_prior and likelihood.offers("log_prob"):
-        at_zero = float(np.sum(likelihood.log_prob_value(problem.y, zero)))  # -n log C if there is no bias
-        # of first order in the prior's variance: n × scale × slopes
+        at_zero = float(np.sum(likelihood.log_prob_value(problem.y, zero)))  # -n log C without bias
+        # the error is of first order in the prior variance: n × scale × slopes
         allowed = EXACT_TOL + 10 * n * problem.smallest + (0.0 if claims.small_prior is True else n * claims.small_prior)
         fit = problem.scaled(problem.smallest).fit(engine, likelihood)
         close(fit.log_evidence, at_zero, allowed, f"log_evidence at prior scale {problem.smallest:g}")
@@ -46,14 +46,14 @@ def check_limits(engine: Any, likelihood: Any, problem: Problem, claims: Claims)
         prior = np.geomspace(0.1, 10.0, n)
         wide = prior if C == 1 else np.tile(prior[:, None], C)
         truth = float(np.sum(likelihood.tilted_moments(problem.y, zero, wide)[0]))
-        # an engine with a ridge integrates over a prior that is wider by it
+        # an engine with a ridge integrates over a prior with a variance increased by it
         allowed = EXACT_TOL + 10 * n * getattr(engine, "ridge", 0.0)
         got = posed(engine.design, np.diag(prior), problem.y, C).fit(engine, likelihood).log_evidence
         close(got, truth, allowed, "log_evidence for a diagonal K")
 
 
 def check_whole(engine: Any, likelihood: Any, claims: Claims) -> None:
-    """Where all rows are in the design: the answer of an engine on all rows, and with Gaussian noise that of regression."""
+    """Check with all rows in the design: compare with an engine on all rows and, for Gaussian noise, with regression."""
     regression = likelihood.targets == "real numbers" and claims.regression != "nothing"
     if claims.dense is None and not regression:
         return
@@ -63,7 +63,7 @@ def check_whole(engine: Any, likelihood: Any, claims: Claims) -> None:
     if claims.dense is not None:
         dense, what = tight(claims.dense).fit(K, y, likelihood), "all rows in the design"
         same_fit(fit, dense, 10 * ANSWER_TOL, what)
-        Ks, kd = 0.7 * K[:, :3], np.diagonal(K)[:3]  # points near the first three
+        Ks, kd = 0.7 * K[:, :3], np.diagonal(K)[:3]  # test points near the first three rows
         Ks = Ks[fit.rows] if engine.design == "active rows" else Ks
         for got, wanted in zip(fit.predict(Ks, kd), dense.predict(0.7 * K[:, :3], kd), strict=True):
             got, wanted = variances_of(got), variances_of(wanted)
@@ -74,7 +74,7 @@ def check_whole(engine: Any, likelihood: Any, claims: Claims) -> None:
 
 
 def check_regression(fit: Any, likelihood: Any, K: Array, y: Array, evidence: bool, all_rows: bool) -> None:
-    """With the Gaussian likelihood: the textbook regression, by inverses of K + σ²I."""
+    """Check the Gaussian likelihood against the standard regression formulas, with the inverse of K + σ²I."""
     total = K + likelihood.variance * np.eye(len(y))
     inverse = np.linalg.inv(total)
     alpha = inverse @ y
@@ -87,7 +87,7 @@ def check_regression(fit: Any, likelihood: Any, K: Array, y: Array, evidence: bo
     if not all_rows:
         return
     close(fit.alpha, alpha, tol * (1 + np.abs(alpha)), "regression: alpha")
-    # given the others y_i has variance 1/[inverse]_ii, and its residual is α_i times that
+    # given the other targets, y_i has variance 1/[inverse]_ii and residual α_i/[inverse]_ii
     left_out = 1 / np.diagonal(inverse)
     truth = -0.5 * alpha**2 * left_out - 0.5 * np.log(2 * np.pi * left_out)
     close(fit.loo(), truth, tol * (1 + np.abs(truth)), "regression: loo()")
@@ -97,7 +97,7 @@ def check_regression(fit: Any, likelihood: Any, K: Array, y: Array, evidence: bo
 
 @lru_cache(maxsize=32)
 def _small_truth(likelihood: Any, number: int) -> tuple[float, float]:
-    """The log evidence of a two-point problem, and how far off it may be."""
+    """Return the log evidence of a two-point problem, and a bound of its error."""
     K, y = small_problems(likelihood)[number]
     truth, orders = (grid_truth, (72, 90)) if likelihood.n_latents == 1 else (several_truth, (26, 33))
     coarse, fine = (truth(K, y, likelihood, order=order)[0] for order in orders)

@@ -1,4 +1,4 @@
-"""A kit of checks for kernels, ours and yours: `check_kernel(MyKernel(...))` raises AssertionError if one is broken."""
+"""Checks of kernels: `check_kernel(MyKernel(...))` raises an AssertionError if a check fails."""
 
 from __future__ import annotations
 
@@ -12,15 +12,28 @@ from numpy.typing import ArrayLike
 
 from .pieces import Array, close, raises, require
 
-VALUE_TOL = 1e-10  # evaluations by different routes: rounding, eps * (distance in lengthscales)² * condition
-STEP = 1e-5  # of central differences, relative: truncation STEP² = 1e-10, rounding eps / STEP = 1e-11
-SLOPE_TOL = 1e-6  # so 1e-10 times third derivatives and norms; four digits of room
+VALUE_TOL = 1e-10  # for values computed in different ways: rounding, eps * (distance in lengthscales)² * condition
+STEP = 1e-5  # relative step of central differences: truncation STEP² = 1e-10, rounding eps / STEP = 1e-11
+SLOPE_TOL = 1e-6  # 1e-10 times third derivatives and norms, with a margin of four digits
 
 
 def check_kernel(kernel: Any, X: ArrayLike | None = None, Z: ArrayLike | None = None) -> None:
-    """Check values, derivatives and parameters of `kernel` at inputs X (n, D) and Z (m, D); random ones by default.
+    """Check values, derivatives and parameters of a kernel.
 
-    Inputs should be within some lengthscales of each other, or derivatives are compared with rounding errors.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array-like of shape (n, D), optional
+        Inputs, random by default. They should be within a few lengthscales of each other; otherwise derivatives are smaller
+        than rounding errors.
+    Z : array-like of shape (m, D), optional
+        Further inputs, random by default.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails.
     """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 2)) if X is None else np.asarray(X, dtype=float)
@@ -43,9 +56,9 @@ def check_values(kernel: Any, X: Array, Z: Array) -> None:
     require(np.array_equal(K, K.T), "k(X) is not exactly symmetric")
     close(kd, np.diag(K), VALUE_TOL * scale, "diag(X) against the diagonal of k(X)")
     close(Ks.T, kernel(Z, X), VALUE_TOL * scale, "k(X, Z) transposed against k(Z, X)")
-    # within k of both sets the cross block is k(X, Z), and off the diagonal k(X) is k(X, X): true of white noise too
+    # the off-diagonal block of the joint matrix is k(X, Z), and k(X) equals k(X, X) off the diagonal, also for white noise
     joint = kernel(np.vstack([X, Z]))
-    close(Ks, joint[: len(X), len(X) :], VALUE_TOL * scale, "k(X, Z) against a block of k of both")
+    close(Ks, joint[: len(X), len(X) :], VALUE_TOL * scale, "k(X, Z) against a block of the joint matrix")
     off = ~np.eye(len(X), dtype=bool)
     close(K[off], kernel(X, X)[off], VALUE_TOL * scale, "k(X) against k(X, X) off the diagonal")
     smallest = np.linalg.eigvalsh(joint).min()
@@ -76,7 +89,7 @@ def check_pullback_diag(kernel: Any, X: Array, rng: np.random.Generator) -> None
 def check_parameters(kernel: Any) -> None:
     theta, p = kernel.theta, len(kernel.theta)
     require(theta.shape == (p,) and np.isfinite(theta).all(), f"theta is not a finite vector: {theta}")
-    require(len(kernel.names) == p == len(set(kernel.names)), f"names {kernel.names} are not {p} different ones")
+    require(len(kernel.names) == p == len(set(kernel.names)), f"names {kernel.names} are not {p} distinct names")
     require(kernel.bounds.shape == (p, 2), f"bounds have shape {kernel.bounds.shape}, not ({p}, 2)")
     require(bool((kernel.bounds[:, 0] <= kernel.bounds[:, 1]).all()), f"bounds are out of order: {kernel.bounds}")
     moved = kernel.with_theta(theta + 0.25)
@@ -105,7 +118,7 @@ def check_fixing(kernel: Any, X: Array) -> None:
 def check_object(kernel: Any, X: Array) -> None:
     require(type(kernel).__repr__ is not object.__repr__, "no readable repr")
     twin = pickle.loads(pickle.dumps(kernel))
-    require(twin == kernel and hash(twin) == hash(kernel), "a pickled kernel comes back different")
+    require(twin == kernel and hash(twin) == hash(kernel), "a kernel differs after pickling")
     close(twin(X), kernel(X), 0, "k(X) after pickling")
     try:
         kernel.variance = 1.0

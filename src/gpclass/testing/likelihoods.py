@@ -1,8 +1,8 @@
-"""A kit of checks for likelihoods with one latent value: `check_likelihood(MyLikelihood(...))` raises AssertionError.
+"""Checks of likelihoods with one latent value: `check_likelihood(MyLikelihood(...))` raises an AssertionError on failure.
 
-Values are compared with dense quadrature of exp(log_prob), slopes and curvatures with central differences, bounds with
-what they bound. A question that the likelihood does not offer is skipped. Truth starts from the value of `log_prob`;
-where there is none, from that of `tilted_moments` at variance zero, which is log p(y | f) by definition.
+Values are compared with dense quadrature of exp(log_prob), slopes and curvatures with central differences, and bounds with
+the function that they bound. Methods that the likelihood does not have are skipped. The reference is the value of
+`log_prob` or, without it, that of `tilted_moments` at variance zero, which is log p(y | f) by definition.
 """
 
 from __future__ import annotations
@@ -17,25 +17,35 @@ from numpy.typing import ArrayLike
 
 from .pieces import Array, close, log_prob, raises, require, takes_counts, takes_signs
 
-VALUE_TOL = 1e-10  # our quadrature is good to 1e-13, as closed forms are; three digits of room for a likelihood's own
-STEP = 1e-4  # of central differences, in units of the function's width: truncation STEP²/6 = 2e-9, rounding eps / STEP
-SLOPE_TOL = 1e-7  # so 2e-9 times derivatives of order one, with room for larger ones
+VALUE_TOL = 1e-10  # this quadrature and closed forms are accurate to 1e-13; a margin of three digits for other quadrature
+STEP = 1e-4  # step of central differences, in widths of the function: truncation STEP²/6 = 2e-9, rounding eps / STEP
+SLOPE_TOL = 1e-7  # 2e-9 times derivatives of order one, with a margin for larger ones
 GAP_TOL = 1e-9  # bound against log_prob, both of order 10..1000: rounding of their difference is 1e-13
 SPREAD = 12.0  # standard deviations covered by quadrature: the mass beyond is 4e-33
-FEW, MANY = 3.0, 120  # latent values whose counts (20 are expected at most, if their log is the latent value) are below MANY
-PANELS, ORDER = 120, 24  # Gauss–Legendre panels of 0.2 standard deviations, each with nodes enough for unit sigmoids
+FEW, MANY = 3.0, 120  # for |f| ≤ FEW counts are below MANY (with f as their log, at most 20 are expected)
+PANELS, ORDER = 120, 24  # Gauss–Legendre panels of 0.2 standard deviations, each with enough nodes for unit sigmoids
 
 
 def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
-    """Check every question that `likelihood` at targets y (n,); labels -1 and +1 by default.
+    """Check all methods of a likelihood with one latent value.
 
-    Give y for a likelihood of real-valued targets, or of counts. p(y | f) may jump at f = 0, but should be smooth elsewhere.
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood. p(y | f) may jump at f = 0, but should be smooth elsewhere.
+    y : array-like of shape (n,), optional
+        Targets. The default is labels -1 and +1. Needed for real-valued targets and counts.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails.
     """
     rng = np.random.default_rng(0)
     targets: Array = likelihood.check_targets(np.tile([1.0, -1.0], 10) if y is None else np.asarray(y, dtype=float))
     n = len(targets)
     sd = np.exp(rng.uniform(np.log(0.1), np.log(5.0), size=n))
-    # within six standard deviations of zero, so that quadrature sees a jump there
+    # within six standard deviations of zero, so that the quadrature covers a jump there
     mean, var = np.clip(rng.normal(scale=3.0, size=n), -6 * sd, 6 * sd), sd**2
     check_targets(likelihood, targets)
     check_log_prob(likelihood, targets, rng.normal(scale=6.0, size=n))
@@ -50,7 +60,7 @@ def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
 
 def check_targets(likelihood: Any, y: Array) -> None:
     checked = likelihood.check_targets(list(y))
-    require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes good targets")
+    require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes valid targets")
     bad = [[[1.0, -1.0]], [1.0, np.nan], [np.inf], ["no", "number"]]
     if takes_signs(likelihood):
         bad += [[0, 1], [1, 2], [True, False]]
@@ -76,7 +86,7 @@ def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, k), f)[0]) for k in counts(likelihood))
     else:
         t, w = panels(-SPREAD, SPREAD)
-        scale = 1 / np.sqrt(-curvature)  # of a density that is Gaussian, or nearly so
+        scale = 1 / np.sqrt(-curvature)  # standard deviation of a density that is Gaussian, or nearly so
         targets = f[:, None] + scale[:, None] * t
         total = np.exp(likelihood.log_prob(targets, f[:, None])[0]) @ w * scale
     close(total, np.ones_like(f), VALUE_TOL, "sum of exp(log_prob) over targets")
@@ -135,7 +145,7 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
             close(both[0] + both[1], np.ones_like(mean), VALUE_TOL, "sum of exp(log_predictive) over labels")
             close(both[0], p, VALUE_TOL, "exp(log_predictive) of label +1 against predictive")
         else:
-            # the spread of the predictive density is no larger than this, if that of p(y | f) is of order one
+            # covers the predictive density, if the standard deviation of p(y | f) is of order one
             t, w = panels(0.0, 1.0)
             reach = SPREAD * np.sqrt(var + 10.0) + np.abs(mean)
             positive = np.exp(likelihood.log_predictive(reach[:, None] * t, mean[:, None], var[:, None])) @ w * reach
@@ -144,12 +154,12 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
         std = _one(likelihood.predictive_std(mean, var), y, "predictive_std")
         centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
         spread = expectation(lambda f: (np.exp(log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var)
-        # compared as variances: a difference of probabilities is known to rounding, its root to half the digits
+        # compared as variances, which are accurate to rounding; their roots have only half of the digits
         close(std**2, spread, VALUE_TOL, "squared predictive_std against quadrature")
 
 
 def check_predicted_counts(likelihood: Any, mean: Array, var: Array) -> None:
-    """`predictive` gives probabilities of all categories, (n, R), or expected counts, (n,)."""
+    """Check `predictive`, which returns probabilities of all categories, (n, R), or expected counts, (n,)."""
     mean, var = np.clip(mean, -FEW, FEW) / 2, np.minimum(var, 0.1)
     whole = np.array(list(counts(likelihood)), float)
     columns = [_probability(likelihood, k, mean, var) for k in whole]
@@ -169,7 +179,7 @@ def _probability(likelihood: Any, target: float, mean: Array, var: Array) -> Arr
 
 
 def counts(likelihood: Any) -> range:
-    """0, 1, … as far as they go; no likelihood with |f| ≤ FEW should count further than here."""
+    """Return the targets 0, 1, … that the likelihood accepts, up to MANY, which is sufficient for |f| ≤ FEW."""
     last = 1
     while last < MANY and _takes(likelihood, last + 1):
         last += 1
@@ -188,7 +198,7 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
     if not likelihood.offers("bound"):
         return
     f = np.linspace(-30, 30, 6001)
-    fine = np.linspace(-0.01, 0.01, 2001)  # steps of 1e-5: a parabola's gap at its foot is then under 1e-10
+    fine = np.linspace(-0.01, 0.01, 2001)  # steps of 1e-5: the gap of a parabola near its minimum is then below 1e-10
     for touch in (-7.0, -1.0, -1e-6, 0.0, 1e-6, 0.3, 4.0):
         constant, nu, tau = _three(likelihood.bound(y, np.full_like(y, touch)), y, f"bound at touch {touch}")
 
@@ -212,7 +222,7 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
             require(bool(gain < GAP_TOL), f"touch {touch:.3g} beats bound_point: expected bound higher by {gain:.3g}")
     if likelihood.offers("bound_curvature"):
 
-        def slope(m):  # of the best expected bound: the best touch moves with the mean, but to first order to no effect
+        def slope(m):  # of the best expected bound; the best touch changes with the mean, but has no first-order effect
             _, nu, tau = likelihood.bound(y, likelihood.bound_point(y, m, var))
             return nu - tau * m
 
@@ -224,12 +234,12 @@ def check_parameters(likelihood: Any) -> None:
     theta, p = likelihood.theta, len(likelihood.theta)
     require(theta.shape == (p,) and bool(np.isfinite(theta).all()), f"theta is not a finite vector: {theta}")
     names, bounds = likelihood.names, likelihood.bounds
-    require(len(names) == p == len(set(names)), f"names {names} are not {p} different ones")
+    require(len(names) == p == len(set(names)), f"names {names} are not {p} distinct names")
     require(bounds.shape == (p, 2), f"bounds have shape {bounds.shape}, not ({p}, 2)")
     inside = (bounds[:, 0] <= theta) & (theta <= bounds[:, 1])
     require(bool(inside.all()), f"theta {theta} is outside its bounds {bounds}")
     moved = likelihood.with_theta(theta + 0.25)
-    require(type(moved) is type(likelihood), "with_theta gives another type")
+    require(type(moved) is type(likelihood), "with_theta returns another type")
     close(moved.theta, theta + 0.25, 1e-12, "theta after with_theta")  # exp and log, rounding
     close(moved.bounds, bounds, 0, "bounds after with_theta")
     close(likelihood.theta, theta, 0, "theta of the likelihood itself after with_theta")
@@ -240,7 +250,7 @@ def check_parameters(likelihood: Any) -> None:
 
 
 def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
-    """Derivatives in theta, one row per parameter, against central differences of `with_theta`."""
+    """Check derivatives in theta, one row per parameter, against central differences of `with_theta`."""
     if likelihood.offers("log_prob_theta"):
         for i, part in enumerate(_three_theta(likelihood.log_prob_theta(y, mean))):
             name = f"log_prob_theta of the {('value', 'slope', 'curvature')[i]}"
@@ -258,10 +268,10 @@ def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
 def check_object(likelihood: Any) -> None:
     require(type(likelihood).__repr__ is not object.__repr__, "no readable repr")
     twin = pickle.loads(pickle.dumps(likelihood))
-    require(twin == likelihood and hash(twin) == hash(likelihood), "a pickled likelihood comes back different")
+    require(twin == likelihood and hash(twin) == hash(likelihood), "a likelihood differs after pickling")
     require(repr(twin) == repr(likelihood), "the repr changes with pickling")
     if len(likelihood.theta):
-        require(likelihood.with_theta(likelihood.theta + 0.25) != likelihood, "another theta, an equal likelihood")
+        require(likelihood.with_theta(likelihood.theta + 0.25) != likelihood, "likelihoods with different theta are equal")
     field = next(iter(vars(likelihood)), "anything")
     try:
         setattr(likelihood, field, getattr(likelihood, field, None))
@@ -274,7 +284,7 @@ def check_object(likelihood: Any) -> None:
 
 
 def panels(low: float, high: float, break_at: float | None = None) -> tuple[Array, Array]:
-    """Nodes and weights of composite Gauss–Legendre quadrature on [low, high], with a panel's edge at `break_at`."""
+    """Return nodes and weights of composite Gauss–Legendre quadrature on [low, high], with a panel edge at `break_at`."""
     x, w = np.polynomial.legendre.leggauss(ORDER)
     edges = np.linspace(low, high, PANELS + 1)
     if break_at is not None and low < break_at < high:
@@ -285,7 +295,7 @@ def panels(low: float, high: float, break_at: float | None = None) -> tuple[Arra
 
 
 def _gaussian_panels(mean: Array, var: Array) -> tuple[Array, Array]:
-    """Latent values (n, q), and the logs of weights times N(f | mean, var); f = 0 is always a panel's edge."""
+    """Return latent values (n, q) and the logs of weights times N(f | mean, var); f = 0 is always a panel edge."""
     sd = np.sqrt(var)
     f, log_w = [], []
     for m, s in zip(mean, sd, strict=True):
@@ -298,13 +308,13 @@ def _gaussian_panels(mean: Array, var: Array) -> tuple[Array, Array]:
 
 
 def expectation(function: Callable[[Array], Array], mean: Array, var: Array) -> Array:
-    """E[function(f)], f ~ N(mean, var), by dense quadrature; `function` takes and returns (n, q)."""
+    """Return E[function(f)], f ~ N(mean, var), by dense quadrature; `function` maps (n, q) to (n, q)."""
     f, log_w = _gaussian_panels(mean, var)
     return np.sum(np.exp(log_w) * function(f), axis=1)
 
 
 def tilted_truth(log_prob: Callable[[Array], Array], mean: Array, var: Array) -> tuple[Array, Array, Array]:
-    """Log mass, mean and variance of N(f | mean, var) exp(log_prob(f)), by dense quadrature."""
+    """Return log mass, mean and variance of N(f | mean, var) exp(log_prob(f)), by dense quadrature."""
     f, log_w = _gaussian_panels(mean, var)
     log_w = log_w + log_prob(f)
     top = log_w.max(axis=1)
@@ -315,7 +325,7 @@ def tilted_truth(log_prob: Callable[[Array], Array], mean: Array, var: Array) ->
 
 
 def expected_bound(likelihood: Any, y: Array, touch: Array, mean: Array, var: Array) -> Array:
-    """Expectation of the quadratic bound under N(mean, var)."""
+    """Return the expectation of the quadratic bound under N(mean, var)."""
     constant, nu, tau = likelihood.bound(y, touch)
     return constant + nu * mean - 0.5 * tau * (mean**2 + var)
 
@@ -330,22 +340,22 @@ def _one(answer: Any, y: Array, what: str) -> Array:
 
 
 def _three(answer: Any, y: Array, what: str) -> tuple[Array, Array, Array]:
-    require(len(answer) == 3, f"{what} gives {len(answer)} arrays, not three")
+    require(len(answer) == 3, f"{what} returns {len(answer)} arrays, not three")
     value, slope, curvature = (_one(part, y, what) for part in answer)
     return value, slope, curvature
 
 
 def _three_theta(answer: Any) -> Any:
-    require(len(answer) == 3, f"log_prob_theta gives {len(answer)} arrays, not three")
+    require(len(answer) == 3, f"log_prob_theta returns {len(answer)} arrays, not three")
     return answer
 
 
 def _slopes(analytic: Array, function: Callable[[Array], Array], at: Array, width: ArrayLike, what: str) -> None:
-    """Elementwise derivatives of a function that varies on the scale of `width`."""
+    """Check elementwise derivatives of a function that varies on the scale of `width`."""
     h = STEP * np.asarray(width)
     up, down = at + h, at - h
     numeric = (function(up) - function(down)) / (up - down)
-    # rounding of the values, seen through the step, beside the truncation
+    # truncation, and rounding of the values divided by the step
     allowed = SLOPE_TOL * (1 + np.abs(numeric)) + 1e-14 * (1 + np.abs(function(at))) / h
     close(analytic, numeric, allowed, f"{what} against central differences")
 

@@ -1,4 +1,4 @@
-"""Checks of engines that can be trained on some rows at a time (`minibatches`); see `engines/inducing/step.py`."""
+"""Checks of engines that support training on minibatches; see `engines/inducing/step.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..engines.inducing.step import Broadcast, RowSites, State, apply, contribut
 from ..gaussian import LowRankMatrices
 from .pieces import close, require
 
-STAYS = 1e-6  # part of natural parameters that a step from a fixed point may move: tol × condition of K_uu
+STAYS = 1e-6  # allowed relative change of natural parameters in a step from a fixed point: tol × condition of K_uu
 SUMS = 1e-9  # rounding of sums in another order, relative to the largest entry
 
 
@@ -21,7 +21,7 @@ def check_minibatches(engine: Any, likelihood: Any, problem: Any) -> None:
 
 
 def check_stays(engine: Any, likelihood: Any, problem: Any) -> None:
-    """From where sweeps over all rows have settled, a step on all rows goes nowhere and sees the same evidence."""
+    """Check that a step on all rows from a converged fit changes nothing and gives the same evidence."""
     fit, n = problem.fit(engine, likelihood), len(problem.y)
     state = fit.minibatch_state
     done, part = take_step(engine, state, _matrices(problem), problem.y, _kept(engine, fit), n, likelihood)
@@ -35,7 +35,7 @@ def check_stays(engine: Any, likelihood: Any, problem: Any) -> None:
 
 
 def check_parts(engine: Any, likelihood: Any, problem: Any) -> None:
-    """Rows of one minibatch may lie in several processes: their sums add up, whatever has been seen before."""
+    """Check that a minibatch can be split over processes: the sums of its parts add up at any stage of training."""
     fit, n = problem.fit(engine, likelihood), len(problem.y)
     for seen in (0, n // 2, 1000 * n):
         state = replace(fit.minibatch_state, seen=seen, steps=seen, passed=seen % n)
@@ -57,7 +57,7 @@ def _check_split(engine: Any, likelihood: Any, problem: Any, state: State, sites
     one, two = apply(broadcast, whole.sums), apply(broadcast, parts[0].sums + parts[1].sums)
     what = f"a minibatch in two parts, {state.seen} rows seen before"
     known = np.isfinite(one.log_evidence)
-    require(bool(known == np.isfinite(two.log_evidence)), f"{what}: one evidence is known and the other not")
+    require(bool(known == np.isfinite(two.log_evidence)), f"{what}: one evidence is finite and the other is not")
     if known:
         close(two.log_evidence, one.log_evidence, SUMS * (1 + abs(one.log_evidence)), f"{what}: log_evidence")
     pairs = {
@@ -76,5 +76,5 @@ def _matrices(problem: Any) -> LowRankMatrices:
 
 
 def _kept(engine: Any, fit: Any) -> RowSites:
-    """Sites of rows, for engines whose rows keep them between minibatches."""
+    """Return the sites of rows, for engines that keep them between minibatches."""
     return fit.row_sites if engine.keeps_rows else {}

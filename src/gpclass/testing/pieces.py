@@ -1,4 +1,4 @@
-"""What the kits share: comparisons that say where and by how much they fail, and questions about a likelihood."""
+"""Helpers of the checks: comparisons that report where and by how much they fail, and properties of a likelihood."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def close(a: Any, b: Any, atol: ArrayLike, what: str) -> None:
     require(np.shape(a) == np.shape(b), f"{what}: shapes {np.shape(a)} and {np.shape(b)}")
     a, b = np.atleast_1d(a), np.atleast_1d(b)
     gap, allowed = np.abs(a - b), np.broadcast_to(atol, a.shape)
-    bad = ~(gap <= allowed)  # not-a-number is bad too
+    bad = ~(gap <= allowed)  # NaN fails too
     if bad.any():
         worst = np.unravel_index(np.argmax(np.where(bad, gap / np.maximum(allowed, 1e-300), -1.0)), gap.shape)
         raise AssertionError(
@@ -30,7 +30,7 @@ def close(a: Any, b: Any, atol: ArrayLike, what: str) -> None:
 
 
 def raises(kind: type[Exception], action: Callable[[], Any], what: str, word: str = "") -> None:
-    """The action must raise an error of this kind, with `word` in its message."""
+    """Check that the action raises an error of this kind, with `word` in its message."""
     try:
         action()
     except kind as error:
@@ -42,12 +42,12 @@ def raises(kind: type[Exception], action: Callable[[], Any], what: str, word: st
 
 
 def takes_signs(likelihood: Any) -> bool:
-    """Whether targets are labels -1 and +1."""
+    """Return whether targets are labels -1 and +1."""
     return likelihood.targets == "class labels" and likelihood.n_latents == 1
 
 
 def takes_counts(likelihood: Any) -> bool:
-    """Whether targets are 0, 1, …: counts, or numbers of categories."""
+    """Return whether targets are 0, 1, …: counts, or indices of categories."""
     return likelihood.targets in ("counts", "ordered categories")
 
 

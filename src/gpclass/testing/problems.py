@@ -1,7 +1,7 @@
 """Small problems with known answers, for any likelihood. All arrays are read-only.
 
-ordinary_problem   ten rows, covariances and targets that no engine finds hard
-class_covariances  the same rows with another covariance matrix for each latent function
+ordinary_problem   ten rows; covariances and targets that are easy for every engine
+class_covariances  the same rows, with a different covariance matrix for each latent function
 small_problems     problems of two rows
 grid_truth         log Z and moments of one latent function at up to three rows, by brute force
 several_truth      the same for several latent functions at one or two rows
@@ -17,45 +17,45 @@ from numpy.typing import ArrayLike
 
 from .pieces import Array, log_prob, takes_signs
 
-NUGGET = 0.1  # conditional variances are not below it
+NUGGET = 0.1  # lower bound of conditional variances
 NOISE = 0.3  # standard deviation of real-valued targets about the latent function
 TWO_ROWS = np.array([[4.0, 2.4], [2.4, 4.0]])
 TWO_ROWS.flags.writeable = False
-MANY = 1000  # no ordered categories are so many
+MANY = 1000  # upper bound of the number of ordered categories
 
 
 def frozen(*arrays: Any) -> Any:
-    """The arrays, made read-only."""
+    """Make arrays read-only and return them."""
     for a in arrays:
         a.flags.writeable = False
     return arrays if len(arrays) > 1 else arrays[0]
 
 
 def inputs(n: int = 10, seed: int = 0) -> Array:
-    """(n, 2) inputs."""
+    """Return random inputs (n, 2)."""
     return frozen(np.random.default_rng(seed).normal(size=(n, 2)))
 
 
 def covariance(X: Array, lengthscale: float = 1.0, variance: float = 2.0) -> Array:
-    """(n, n) covariance matrix of a squared-exponential kernel, and 0.1 on the diagonal."""
+    """Return the covariance matrix (n, n) of a squared-exponential kernel, with 0.1 added to the diagonal."""
     squares = ((X[:, None] - X) ** 2).sum(-1) / lengthscale**2
     return frozen(variance * np.exp(-0.5 * squares) + NUGGET * np.eye(len(X)))
 
 
 def ordinary_problem(likelihood: Any, n: int = 10, seed: int = 0) -> tuple[Array, Array]:
-    """A covariance matrix (n, n), prior variances 2.1 and conditional ones above 0.1, and targets (n,)."""
+    """Return a covariance matrix (n, n), with prior variances 2.1 and conditional ones above 0.1, and targets (n,)."""
     X = inputs(n, seed)
     return covariance(X), targets(likelihood, X, seed + 1)
 
 
 def class_covariances(n_latents: int, n: int = 10, seed: int = 0) -> Array:
-    """(C, n, n) covariance matrices on the rows of `ordinary_problem`, no two alike."""
+    """Return covariance matrices (C, n, n) on the rows of `ordinary_problem`, all different."""
     X, steps = inputs(n, seed), np.linspace(-0.4, 0.4, n_latents)
     return frozen(np.stack([covariance(X, 1 + step, 2 - step) for step in steps]))
 
 
 def targets(likelihood: Any, X: Array, seed: int = 1) -> Array:
-    """Targets of the kind that a likelihood declares, from one smooth function of the inputs for each latent function."""
+    """Return targets of the kind that a likelihood declares, from one smooth function of the inputs per latent function."""
     if likelihood.targets not in MAKERS:
         known = ", ".join(map(repr, MAKERS))
         raise ValueError(f"there are no problems with targets {likelihood.targets!r}, only with {known}")
@@ -78,7 +78,7 @@ def _counts(likelihood: Any, f: Array) -> Array:
 
 
 def _categories(likelihood: Any, f: Array) -> Array:
-    """As many rows in each category, in the order of f."""
+    """Return categories in the order of f, with equally many rows each."""
     ranks = np.argsort(np.argsort(f[:, 0]))
     return np.floor(ranks * n_categories(likelihood) / len(f))
 
@@ -92,17 +92,17 @@ MAKERS: dict[str, Callable[[Any, Array], Array]] = {
 
 
 def n_categories(likelihood: Any) -> int:
-    """How many whole numbers from 0 on a likelihood takes as targets."""
+    """Return the number of categories that a likelihood accepts as targets, 0, 1, …"""
     for count in range(1, MANY):
         try:
             likelihood.check_targets(np.array([float(count)]))
         except ValueError:
             return count
-    raise ValueError(f"{likelihood!r} takes counts without end")
+    raise ValueError(f"{likelihood!r} accepts counts without an upper limit")
 
 
 def small_problems(likelihood: Any) -> list[tuple[Array, Array]]:
-    """(2, 2) covariances, correlated by 0.6, with targets (2,): two that are alike, and two that are not."""
+    """Return covariances (2, 2), with correlation 0.6, and targets (2,): pairs of equal and of different targets."""
     if takes_signs(likelihood):
         pairs = [(1.0, 1.0), (1.0, -1.0), (-1.0, -1.0)]
     elif likelihood.targets == "class labels":
@@ -120,10 +120,10 @@ def small_problems(likelihood: Any) -> list[tuple[Array, Array]]:
 def grid_truth(
     K: ArrayLike, y: ArrayLike, likelihood: Any, reach: float = 9.0, order: int = 72
 ) -> tuple[float, Array, Array]:
-    """log Z, posterior mean (n,) and covariance (n, n) of one latent function by brute force, for n up to 3.
+    """Return log Z, posterior mean (n,) and covariance (n, n) of one latent function by brute force, for n up to 3.
 
-    Gauss–Legendre in each orthant of f, so that a likelihood may jump at zero, to `reach` prior standard deviations.
-    Good to 1e-12 for correlations up to 0.9 and prior variances up to about 10.
+    Gauss–Legendre in each orthant of f, so that a likelihood may jump at zero, up to `reach` prior standard deviations.
+    Accurate to 1e-12 for correlations up to 0.9 and prior variances up to about 10.
     """
     K, y = np.asarray(K, float), np.asarray(y, float)
     n, sd = len(K), np.sqrt(np.diagonal(K))
@@ -142,26 +142,26 @@ def grid_truth(
 
 
 def _halves(reach: float, order: int) -> tuple[Array, Array]:
-    """Nodes and weights on [-reach, reach] that meet at zero."""
+    """Return nodes and weights of a rule on [-reach, 0] and one on [0, reach]."""
     nodes, weights = np.polynomial.legendre.leggauss(order)
     half, half_weights = 0.5 * reach * (nodes + 1), 0.5 * reach * weights
     return np.concatenate([-half[::-1], half]), np.concatenate([half_weights[::-1], half_weights])
 
 
 def _grid(axes: list[Array]) -> Array:
-    """(number of axes, points) all combinations."""
+    """Return all combinations of the points on the axes, (number of axes, points)."""
     return np.stack(np.meshgrid(*axes, indexing="ij")).reshape(len(axes), -1)
 
 
 def several_truth(
     K: ArrayLike, y: ArrayLike, likelihood: Any, reach: float = 8.5, order: int = 48
 ) -> tuple[float, Array, Array]:
-    """log Z, posterior mean (n, C) and covariances (n, C, C) of each row by brute force, for n = 1 or 2.
+    """Return log Z, posterior mean (n, C) and covariances (n, C, C) of each row by brute force, for n = 1 or 2.
 
-    K is (n, n), shared by all classes, or (C, n, n). The trapezoid rule on a grid of all latent values of a row. The latent
-    functions are independent a priori, so the grids of the two rows meet in one matrix product for each function. Good to
-    1e-10 for likelihoods as smooth as softmax and multinomial probit and prior variances up to 4. Where p(y | f) jumps, the
-    difference to another `order` says how good it is.
+    K is (n, n), shared by all classes, or (C, n, n). Uses the trapezoid rule on a grid of all latent values of a row. The
+    latent functions are independent a priori, so the grids of the two rows are combined by one matrix product per function.
+    Accurate to 1e-10 for likelihoods as smooth as softmax and multinomial probit and prior variances up to 4. Where p(y | f)
+    jumps, the difference from the result with another `order` estimates the error.
     """
     C, n = likelihood.n_latents, len(np.asarray(y))
     K = np.broadcast_to(np.asarray(K, float), (C, n, n))
@@ -177,7 +177,7 @@ def several_truth(
     for c in range(C):
         joint = _joint(axes[0][c], axes[1][c], K[c])  # the prior mass of each pair of points
         first, second = _contract(first, joint, c), _contract(second, joint.T, c)
-    # what the other row says of this one, times this row's own likelihood
+    # the message from the other row times the likelihood of this row
     rows = own[0] * second, own[1] * first
     moments = [_moments(density, axis) for density, axis in zip(rows, axes, strict=True)]
     mean, cov = (np.stack(parts) for parts in zip(*moments, strict=True))
@@ -185,7 +185,7 @@ def several_truth(
 
 
 def _probabilities(likelihood: Any, label: Any, axes: list[Array]) -> Array:
-    """p(label | f) at all combinations of the axes' points."""
+    """Return p(label | f) at all combinations of the points on the axes."""
     f = _grid(axes).T
     log_p = likelihood.log_prob_value(np.full(len(f), label), f)
     return np.exp(log_p).reshape([len(a) for a in axes])
@@ -206,12 +206,12 @@ def _along(values: Array, weights: Array, axis: int) -> Array:
 
 
 def _contract(values: Array, matrix: Array, axis: int) -> Array:
-    """Sum over one axis of `values` with the rows of a matrix; its columns take the place of the axis."""
+    """Multiply one axis of `values` by a matrix: sum over its rows; its columns replace the axis."""
     return np.moveaxis(np.tensordot(values, matrix, (axis, 0)), -1, axis)
 
 
 def _moments(density: Array, axes: list[Array]) -> tuple[Array, Array]:
-    """Mean (C,) and covariance (C, C)."""
+    """Return mean (C,) and covariance (C, C)."""
     p = density.ravel() / density.sum()
     f = _grid(axes)
     mean = f @ p

@@ -1,4 +1,4 @@
-"""Checks of what an engine says when it is given something wrong, or too few sweeps."""
+"""Checks of the errors and warnings of an engine for invalid input and for too few sweeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pieces import raises, require, takes_signs
 
 
 def check_errors(engine: Any, likelihood: Any, problem: Problem) -> None:
-    """Bad input is refused, by the right kind of error and before it does harm."""
+    """Check that invalid input raises an error of the right type."""
     y = problem.y
     spoilt: dict[str, Problem] = {
         **problem.spoilt(),
@@ -39,7 +39,7 @@ def check_errors(engine: Any, likelihood: Any, problem: Problem) -> None:
 
 
 def check_ending(engine: Any, likelihood: Any, problem: Problem) -> None:
-    """A run that is cut short says so: `converged` is False, and a warning names the number and the knob."""
+    """Check that a run that stops early has `converged` False and warns with the number of sweeps and the setting."""
     if "max_iter" not in fields_of(engine):
         return
     short = dataclasses.replace(engine, max_iter=1)
@@ -52,11 +52,11 @@ def check_ending(engine: Any, likelihood: Any, problem: Problem) -> None:
         return
     require(len(said) == 1, f"a run with max_iter=1 does not converge, and gives {len(said)} ConvergenceWarnings")
     for word in (type(engine).__name__, f"{fit.n_iter} sweep", "max_iter"):
-        require(word in said[0], f"the warning of a run cut short should contain {word!r}: {said[0]}")
+        require(word in said[0], f"the warning of a run that stops early should contain {word!r}: {said[0]}")
 
 
 def _without(likelihood: Any, question: str) -> Any:
-    """A likelihood that answers all that the given one does, but one question."""
+    """Return the likelihood without one of its methods."""
     mute: Any = object.__new__(type("Mute", (type(likelihood),), {question: None}))
     mute.__dict__.update(vars(likelihood))
     return mute
