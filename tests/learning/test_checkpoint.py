@@ -386,7 +386,7 @@ def test_checkpoints_that_lack_or_change_a_part(tmp_path):
     older = {"format": 2, "what": "settings", "theta": good["theta"]}  # has no identity
     for content in ({**good, "format": 2}, older):
         assert "is a checkpoint of format 2" in refused(path, zipped(content))
-    assert "is no data" in refused(path, zipped({**good, "Z": np.array([{}], dtype=object)}))
+    assert "do not contain" in refused(path, zipped({**good, "Z": np.array([{}], dtype=object)}))
 
 
 def test_a_checkpoint_takes_no_more_memory_than_its_length(tmp_path):

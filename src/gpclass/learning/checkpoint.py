@@ -25,7 +25,7 @@ from ..numerics.fingerprint import fingerprint, row_fingerprints
 from ..zips import DAMAGE, check_sizes, read_array
 from .streams import Batch
 
-FORMAT = 4  # version of the file format
+FORMAT = 5  # version of the file format
 ZIP = b"PK\x03\x04"  # first bytes of a checkpoint
 MODULUS = 1 << 64
 MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
