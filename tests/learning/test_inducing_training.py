@@ -350,7 +350,7 @@ def test_a_wrong_label_changes_nothing():
     run, _ = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
     run.step(X[:30], y[:30], np.arange(30))
     P, theta, memory = run.state.P.copy(), run.kernel.theta.copy(), run.sites["own_tau"].copy()
-    with pytest.raises(ValueError, match="never seen"):
+    with pytest.raises(ValueError, match="are unknown"):
         run.step(X[:5], np.array([0, 1, 7, 2, 0]), np.arange(5))
     assert_allclose(run.state.P, P, rtol=0)
     assert_allclose(run.kernel.theta, theta, rtol=0)
@@ -552,7 +552,7 @@ def test_a_single_row_counts_for_one(engine, likelihood):
         fits.append(at.fit(at.theta).fit)
         p.append(np.exp(InducingModel(loose, kernel, likelihood, Z, fits[-1].posterior).log_class_probabilities(X)))
     run, _ = Trainer.begin(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
-    run.state = fits[0].state
+    run.state = fits[0].minibatch_state
     run.extend(X[n:], y[n:])
     assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # Adam's first step, by its sign
     run.theta, run.Z = np.concatenate([kernel.theta, likelihood.theta]), Z
