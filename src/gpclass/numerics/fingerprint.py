@@ -15,6 +15,7 @@ import numpy as np
 
 from .blocks import blocks
 
+DIGEST = 16  # numbers whose memory the hash of a row takes while it is a Python object
 SINGLE = 24  # binary digits of single precision
 
 
@@ -47,7 +48,7 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
     """
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
-    for some in blocks(len(X), X[:1].size):
+    for some in blocks(len(X), X[:1].size + DIGEST):
         rows = _canonical(_rounded(X[some], bits))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
         codes[some] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
