@@ -19,7 +19,7 @@ engines/inducing/training       training settings of these engines
 
 from .engines.active.criterion import log_evidence
 from .engines.active.ivm import IVM, ActiveFit
-from .engines.inducing.engine import LowRankEngine
+from .engines.inducing.engine import LowRankEngine, Message
 from .engines.inducing.gfitc import GFITC
 from .engines.inducing.scalable_ep import ScalableEP
 from .engines.inducing.step import State
@@ -50,6 +50,7 @@ __all__ = [
     "InducingFit",
     "InducingSet",
     "LowRankEngine",
+    "Message",
     "RowCovariance",
     "ScalableEP",
     "SparseFit",

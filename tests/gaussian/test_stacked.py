@@ -33,6 +33,11 @@ def test_is_its_parts(problem):
     assert_allclose(np.diagonal(q.latent.cov, axis1=1, axis2=2), q.latent.var)
     assert q.log_partition == pytest.approx(sum(p.log_partition for p in parts))
     assert q.log_det == pytest.approx(sum(p.log_det for p in parts))
+    priors = K if K.ndim == 3 else [K] * C
+    covariances = [np.linalg.inv(np.linalg.inv(k) + np.diag(p.sites.tau)) for k, p in zip(priors, parts, strict=True)]
+    wanted = sum(np.trace(V @ np.linalg.inv(k)) for V, k in zip(covariances, priors, strict=True))
+    assert q.trace_ratio == pytest.approx(wanted, rel=1e-9)  # rounding × condition of K
+    assert_allclose(q.flat(q.table(q.mean)), q.mean, rtol=0)
     mean, cov = q.latent.cavity()
     assert_allclose(mean[:, 1], parts[1].cavity()[0], atol=1e-12)
     assert_allclose(cov[:, 1, 1], parts[1].cavity()[1], atol=1e-12)

@@ -207,6 +207,14 @@ class Silent(Laplace):
         return fit
 
 
+class CountsRowsOnly(SVGP):
+    """Takes a minibatch for itself, not for all rows."""
+
+    def absorb(self, broadcast, sums):
+        own = {"P": sums.P / broadcast.share, "h": sums.h / broadcast.share}
+        return super().absorb(broadcast, dataclasses.replace(sums, **own))
+
+
 SLIPS = {
     "wrong gradient": (Wrapped(Laplace(), evidence_gradient=returning(1.001)), {}, "in K along the scale"),
     "wrong likelihood gradient": (Wrapped(Laplace(), likelihood_gradient=returning(1.001)), {}, "in bias"),
@@ -221,6 +229,7 @@ SLIPS = {
     "jensen above truth": (Wrapped(KL(), jensen_bound=lambda fit, value: lambda: value() + 0.5), {}, "is above the true"),
     "EP is no bound": (EP(), {"bound": True}, "log_evidence, a bound, is above the true one"),
     "Laplace is not exact": (Laplace(), {"independent": True}, "log_evidence for a diagonal K"),
+    "rows stand for themselves only": (CountsRowsOnly(), {}, "a step on half the rows, .*: precisions"),
     "FV forgets correlations": (FV(), {}, "log_evidence at prior scale 1e-10"),
 }  # fmt: skip
 

@@ -59,6 +59,11 @@ class StackedPosterior:
         """Flat array (C n,) as (n, C)."""
         return x.reshape(self.n_classes, -1).T
 
+    @staticmethod
+    def flat(x: np.ndarray) -> np.ndarray:
+        """(n, C) as a flat array (C n,), class by class. The inverse of `table`."""
+        return x.T.ravel()
+
     # interface of the loop ------------------------------------------------------------------------------------------
 
     def renewed(self, sites: Sites, moments=None) -> StackedPosterior:
@@ -79,7 +84,7 @@ class StackedPosterior:
         """(α, mean) for ν under the current τ, or under the coupled precision if there is one."""
         if self._coupled is not None:
             alpha, mean = self._coupled.solve(self.table(nu))
-            return alpha.T.ravel(), mean.T.ravel()
+            return self.flat(alpha), self.flat(mean)
         steps = [p.covariance_step(part) for p, part in zip(self.parts, np.split(nu, self.n_classes), strict=True)]
         return np.concatenate([a for a, _ in steps]), np.concatenate([m for _, m in steps])
 
@@ -108,6 +113,11 @@ class StackedPosterior:
     @property
     def log_partition(self) -> float:
         return sum(p.log_partition for p in self.parts)
+
+    @property
+    def trace_ratio(self) -> float:
+        """tr(V K⁻¹), summed over classes."""
+        return sum(p.trace_ratio for p in self.parts)
 
     @property
     def rounding(self) -> float:

@@ -17,6 +17,7 @@ SUMS = 1e-9  # rounding of sums in another order, relative to the largest entry
 
 def check_minibatches(engine: Any, likelihood: Any, problem: Any) -> None:
     check_stays(engine, likelihood, problem)
+    check_share(engine, likelihood, problem)
     check_parts(engine, likelihood, problem)
 
 
@@ -32,6 +33,19 @@ def check_stays(engine: Any, likelihood: Any, problem: Any) -> None:
     G = fit.evidence_gradient()
     close(part.fu[0], G.fu, STAYS * (1 + np.abs(G.fu)), f"{what}: derivatives in K_fu")
     close(part.diag[0], G.diag, STAYS * (1 + np.abs(G.diag)), f"{what}: derivatives in k_diag")
+
+
+def check_share(engine: Any, likelihood: Any, problem: Any) -> None:
+    """Where every row is there twice, a minibatch of each row once stands for all rows: it goes nowhere either."""
+    n = len(problem.y)
+    twice = problem.reordered(np.tile(np.arange(n), 2))
+    fit = twice.fit(engine, likelihood)
+    state, kept = fit.minibatch_state, {name: part[:n] for name, part in _kept(engine, fit).items()}
+    done, _ = take_step(engine, state, _matrices(problem), problem.y, kept, 2 * n, likelihood)
+    what = "a step on half the rows, which are like the others, from the fixed point"
+    close(done.log_evidence, fit.log_evidence, STAYS, f"{what}: log_evidence")
+    close(done.state.P, state.P, STAYS * np.abs(state.P).max(), f"{what}: precisions")
+    close(done.state.h, state.h, STAYS * np.abs(state.h).max(), f"{what}: precisions times means")
 
 
 def check_parts(engine: Any, likelihood: Any, problem: Any) -> None:

@@ -96,12 +96,12 @@ class _Data:
         lacking = tilted.slope - q.table(q.alpha)
         pulled = tilted.pi * var * lacking
         lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
-        return SiteTarget(q.mean, q.alpha + _flat(lacking), -_flat(tilted.tau))
+        return SiteTarget(q.mean, q.alpha + q.flat(lacking), -q.flat(tilted.tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
         """Sites matched with the prior as the cavity."""
         tilted = self._tilted(prior)
-        tau, slope = _flat(tilted.tau), _flat(tilted.slope)
+        tau, slope = prior.flat(tilted.tau), prior.flat(tilted.slope)
         return Sites(tau, slope * (1 + tau * prior.var))
 
     def coupling(self, q: StackedPosterior) -> np.ndarray:
@@ -114,11 +114,6 @@ class _Data:
 
     def _tilted(self, q):
         return self.moments(*(q.table(x) for x in q.cavity()))
-
-
-def _flat(x):
-    """(n, C) as a flat array, class by class."""
-    return x.T.ravel()
 
 
 def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
