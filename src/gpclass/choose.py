@@ -48,7 +48,10 @@ def engine_named(name: str) -> Engine:
     """Return the engine of this name, with default settings."""
     if name == "mcmc":
         return HMC(n_draws=500, n_warmup=200, enough=400, sample_hyper=True)
-    return _named(name, registered("engine"), "inference", engine_names())()
+    engine = registered("engine").get(name)
+    if engine is None:
+        raise _unknown(name, "inference", engine_names())
+    return engine()
 
 
 def as_engine(given: Any) -> Engine:
@@ -156,7 +159,9 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
     able = " or ".join(map(repr, likelihood_names(n_classes, engine)))
     if isinstance(given, str):
         every = registered("likelihood")
-        likelihood = _named(given, every, "likelihood", list(every)).for_targets("class labels", n_classes)
+        if given not in every:
+            raise _unknown(given, "likelihood", list(every))
+        likelihood = every[given].for_targets("class labels", n_classes)
         if likelihood is None:
             raise ValueError(f"likelihood={given!r} does not fit y with its {n_classes} classes; use {able}")
         return likelihood
@@ -178,12 +183,11 @@ def short_name(engine: Engine) -> str:
     return name_of(type(engine)) or type(engine).__name__
 
 
-def _named(name, known, what, names):
-    if name not in known:
-        near = difflib.get_close_matches(name, names, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{what}={name!r} is not known.{hint} Names are: auto, {', '.join(names)}.")
-    return known[name]
+def _unknown(name, what, names):
+    """The error about a name that is not registered."""
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return ValueError(f"{what}={name!r} is not known.{hint} Names are: auto, {', '.join(names)}.")
 
 
 def _checked(given, base, what, names):

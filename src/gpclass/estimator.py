@@ -600,5 +600,6 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = _is_auto(self.inference) or as_engine(self.inference).takes_several
+        if not _is_auto(self.inference):
+            tags.classifier_tags.multi_class = as_engine(self.inference).takes_several
         return tags

@@ -223,7 +223,7 @@ def test_sampled_hyperparameters_can_be_continued():
 
 def test_estimator_errors():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="Engines for more: laplace, nested-ep"):
+    with pytest.raises(ValueError, match="Engines for more classes: laplace, nested-ep"):
         GPClassifier(inference="kl").fit(X, y)
     with pytest.raises(ValueError, match="does not fit y with its 3 classes"):
         GPClassifier(likelihood="probit", inference="mcmc").fit(X, y)
