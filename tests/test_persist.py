@@ -236,7 +236,7 @@ def test_draws_do_not_go_on(tmp_path):
     """Files keep the draws, not the chains."""
     sampler = HMC(n_draws=6, n_warmup=6, random_state=0)
     loaded = round_trip(fitted(inference=sampler, optimizer=None), tmp_path)
-    with pytest.raises(TypeError, match="no state to go on from"):
+    with pytest.raises(TypeError, match="without hyperparameters, and with their state"):
         sampler.fit(loaded.kernel_(X), loaded.posterior_.y, loaded.likelihood_, start=loaded.posterior_)
 
 

@@ -227,7 +227,7 @@ def test_estimator_errors():
         GPClassifier(inference="kl").fit(X, y)
     with pytest.raises(ValueError, match="does not fit y with its 3 classes"):
         GPClassifier(likelihood="probit", inference="mcmc").fit(X, y)
-    with pytest.raises(ValueError, match="does not fit y with its 3 classes"):
+    with pytest.raises(ValueError, match="is for 4 classes, but y has 3; use 'softmax'"):
         GPClassifier(likelihood=Softmax(4), inference="mcmc").fit(X, y)
     with pytest.raises(TypeError, match="one latent function"):
         GPClassifier(likelihood="softmax", inference="ep").fit(X[:100], y[:100])
