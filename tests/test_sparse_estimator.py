@@ -12,6 +12,7 @@ from gpclass import GPClassifier
 from gpclass.inference import EP, VariationalMNL
 from gpclass.kernels import RBF, ClassCovariance, Correlated
 from gpclass.likelihoods import Softmax
+from gpclass.registry import registered
 from gpclass.sampling import audit
 from gpclass.sparse import IVM, SparseVariationalMNL
 
@@ -65,8 +66,10 @@ def test_correlated_classes():
     plain = GPClassifier(kernel=RBF(2.0, 4.0).fix("variance"), inference="variational-mnl").fit(X3, y3)
     assert clf.log_evidence_ > plain.log_evidence_
     assert np.any(clf.kernel_.classes.matrix - np.diag(np.diag(clf.kernel_.classes.matrix)) != 0)
-    with pytest.raises(TypeError, match="does not support correlated classes"):
-        GPClassifier(kernel=kernel).fit(X3, y3)
+    for name, engine in registered("engine").items():
+        if engine.latents != "one" and not engine.correlated:
+            with pytest.raises(TypeError, match=r"does not support correlated classes .* use VariationalMNL or Sparse"):
+                GPClassifier(kernel=kernel, inference=name).fit(X3, y3)
 
 
 def test_what_cannot_be_asked():

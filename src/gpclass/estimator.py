@@ -23,6 +23,7 @@ from .choose import (
     likelihoods_of,
 )
 from .engines import Engine
+from .engines.contract import correlated_classes
 from .kernels import RBF, Kernel, as_kernel
 from .kernels.per_class import covariances_with
 from .learning import (
@@ -387,6 +388,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             kernel = self.kernel_ if self._same_settings("kernel") else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
         engine.check_likelihood(likelihood)
+        if kernel.separated[1] is not None and not engine.correlated:
+            raise correlated_classes(type(engine).__name__)
         kernel(X[:1])  # raises if the kernel is for another number of columns
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=column_spread(X))

@@ -111,6 +111,12 @@ class Engine:
         raise UnsuitableLikelihood(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
 
 
+def correlated_classes(who: str) -> TypeError:
+    """Return the error about classes that are correlated a priori, which names the engines that support them."""
+    able = " or ".join(cls.__name__ for cls in registered("engine").values() if cls.correlated)
+    return TypeError(f"{who} does not support correlated classes (kernels.Correlated); use {able}")
+
+
 def check_is_object(likelihood: Any) -> None:
     """Raise an error if a class was given in place of an object."""
     if isinstance(likelihood, type):

@@ -11,7 +11,7 @@ import numpy as np
 from ..gaussian import FullPosterior, Sites
 from ..numerics.separable import Separable, inputs_of
 from . import Engine
-from .contract import require
+from .contract import correlated_classes, require
 from .iterate import Status
 
 Some = TypeVar("Some", bound="Fit")
@@ -228,7 +228,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
     C = likelihood.n_latents
     y = likelihood.check_targets(y)
     if isinstance(K, Separable):
-        raise TypeError(f"{who} does not support correlated classes (kernels.Correlated); use VariationalMNL")
+        raise correlated_classes(who)
     K = np.ascontiguousarray(K, dtype=float)
     if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
         wanted = "a square matrix" if C == 1 else f"a square matrix, shared by all classes, or of shape ({C}, n, n)"
