@@ -417,7 +417,8 @@ def what_must_not_matter(engine, likelihood, seed):
     # memory that is aligned otherwise may change the last digit of a product
     found = {"determinism": (1e-12, probabilities(engine, likelihood, kernel, X, y, at)[1])}
     if not unfinished:
-        found["batch"] = (1e-7, np.concatenate([model.predict_proba(at[i : i + 1]) for i in range(len(at))]))
+        # moments of a row alone are rounded in another way, and some integrals are in single precision
+        found["batch"] = (1e-6, np.concatenate([model.predict_proba(at[i : i + 1]) for i in range(len(at))]))
     tolerance, C = LOOSE.get((engine, likelihood), SAME), p.shape[1]
     order, names = rng.permutation(len(y)), rng.permutation(C)
     others = {"labels": (X, names[y], at)}

@@ -167,7 +167,7 @@ def test_k_means():
     for j in range(4):  # each centre is the mean of its own
         assert_allclose(at.Z[j], X[nearest == j].mean(0), atol=1e-6)
     assert_allclose(k_means(X, C, 14).Z, at.Z)
-    with pytest.raises(ValueError, match="less than the 3 classes"):
+    with pytest.raises(ValueError, match="must be at least the number of classes, 3"):
         k_means(X, C, 2)
     with pytest.raises(ValueError, match="only 1 distinct rows"):
         k_means(np.ones((9, 2)), C, 6)

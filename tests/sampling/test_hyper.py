@@ -59,7 +59,8 @@ TRUTH = {}
 
 @pytest.mark.parametrize(
     ("likelihood", "sampler"),
-    [(Probit(), s) for s in (HMC, EllipticalSlice, Gibbs, ScaledMetropolis)] + [(MultinomialProbit(3), Gibbs)],
+    [(Probit(), HMC), (MultinomialProbit(3), Gibbs)]
+    + [pytest.param(Probit(), s, marks=pytest.mark.slow) for s in (EllipticalSlice, Gibbs, ScaledMetropolis)],
     ids=lambda x: x.__name__ if isinstance(x, type) else repr(x),
 )
 def test_hyperparameters_have_their_posterior(likelihood, sampler):
