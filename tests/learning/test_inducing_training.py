@@ -315,7 +315,8 @@ def test_constant_inputs_train():
     assert_allclose(p[0], np.bincount(y) / 60, atol=0.02)
 
 
-@pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.slow), 15])  # 30 minibatches a pass, and 6: few enough rows to be undamped
+# 30 minibatches a pass, and 6: few enough rows to be undamped
+@pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.slow), 15])
 def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
     X, y = problem(90)
     run = trained(ScalableEP(), X, y, epochs=60, learning_rate=1e-14, batch_size=size)
