@@ -26,6 +26,7 @@ autodoc_default_options = {"members": True, "show-inheritance": False, "member-o
 autodoc_typehints = "none"  # signatures have them
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False
+napoleon_use_ivar = True  # attributes that are listed and documented as members would be described twice
 suppress_warnings = ["ref.python"]  # words of a docstring's types that several classes have as attributes
 
 

@@ -147,7 +147,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     history_ : list of Step or list of Pass
         The evaluations of the optimiser (`gpclass.learning.Step`). With minibatches, the passes over the data
         (`gpclass.learning.Pass`).
-    inputs_ : ndarray of shape (n_inputs, n_features_in_) or (n_classes, n_inputs, n_features_in_)
+    inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
         The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
         exists if each class has its own inputs.
     active_indices_ : ndarray of shape (n_inputs,)
@@ -163,7 +163,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         The `kernel` and `likelihood` parameters at the last fit; `warm_start` compares them with the current ones.
     n_features_in_ : int
         Number of inputs.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, if X was a data frame.
 
     Examples

@@ -89,7 +89,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Number of iterations of the optimiser.
     history_ : list of Step
         The evaluations of the optimiser.
-    inputs_ : ndarray of shape (n_inputs, n_features_in_)
+    inputs_ : ndarray of shape (n_inputs, n_features)
         The inputs used for predictions: the training rows or the active rows.
     active_indices_ : ndarray of shape (n_active,)
         Row numbers of the active rows (IVM only).
@@ -101,7 +101,7 @@ class GPRegressor(RegressorMixin, BaseEstimator):
         Number of training rows so far.
     n_features_in_ : int
         Number of inputs.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, if X was a data frame.
 
     Examples

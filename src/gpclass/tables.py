@@ -436,7 +436,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         The names of the training rows: the index of the frame, with the text of the id column if there is one.
     n_features_in_ : int
         Number of input columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the input columns.
     """
 
