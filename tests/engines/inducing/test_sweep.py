@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inducing_problems import KERNEL, C, matrices, problem
+from inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
@@ -12,56 +12,6 @@ from gpclass.inference import EP, IndependentEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
-
-
-def dense_pairwise_ep(K, y, noise, sweeps=400):
-    """EP on f itself with explicit matrices: a factor Φ((f_y - f_c)/√(2 noise)) or step for each wrong class, q independent
-    between classes, sites as natural parameters of scalars f_i, one factor after the other."""
-    n, C = len(y), y.max() + 1
-    tau, nu = np.zeros((2, n, C, C)), np.zeros((2, n, C, C))  # [i, c, k]: what factor (i, c) says of class k
-    tau, nu = tau[0], nu[0]
-    for _ in range(sweeps):
-        before = tau.copy()
-        for i in range(n):
-            for c in range(C):
-                if c == y[i]:
-                    continue
-                cav = {}
-                for k in (y[i], c):
-                    T, N = tau[:, :, k].sum(1), nu[:, :, k].sum(1)
-                    V = np.linalg.inv(np.linalg.inv(K) + np.diag(T))
-                    precision, pull = 1 / V[i, i] - tau[i, c, k], (V @ N)[i] / V[i, i] - nu[i, c, k]
-                    cav[k] = pull / precision, 1 / precision
-                (my, vy), (mc, vc) = cav[y[i]], cav[c]
-                B = vy + vc + 2 * noise
-                beta = (my - mc) / np.sqrt(B)
-                alpha = np.exp(norm.logpdf(beta) - log_ndtr(beta))
-                for k, sign in ((y[i], 1), (c, -1)):
-                    m, v = cav[k]
-                    new_m, new_v = m + sign * v * alpha / np.sqrt(B), v - v**2 * alpha * (alpha + beta) / B
-                    tau[i, c, k], nu[i, c, k] = 1 / new_v - 1 / v, new_m / new_v - m / v
-        if np.max(np.abs(tau - before)) < 1e-11:
-            break
-    mean, var, value = np.empty((n, C)), np.empty((n, C)), 0.0
-    post = []
-    for k in range(C):
-        T, N = tau[:, :, k].sum(1), nu[:, :, k].sum(1)
-        V = np.linalg.inv(np.linalg.inv(K) + np.diag(T))
-        post.append(V)
-        mean[:, k], var[:, k] = V @ N, np.diag(V)
-        value += 0.5 * np.linalg.slogdet(V)[1] - 0.5 * np.linalg.slogdet(K)[1] + 0.5 * N @ V @ N
-    for i in range(n):
-        for c in range(C):
-            if c == y[i]:
-                continue
-            lead, B, ratio = 0.0, 2 * noise, 0.0
-            for k, sign in ((y[i], 1), (c, -1)):  # log s̃ = log Z + g(cavity) - g(q), corrected B.51
-                v = 1 / (1 / var[i, k] - tau[i, c, k])
-                m = v * (mean[i, k] / var[i, k] - nu[i, c, k])
-                lead, B = lead + sign * m, B + v
-                ratio += 0.5 * np.log(v / var[i, k]) + 0.5 * m**2 / v - 0.5 * mean[i, k] ** 2 / var[i, k]
-            value += log_ndtr(lead / np.sqrt(B)) + ratio
-    return value, mean, var
 
 
 def fitc(X, Z, jitter=1e-6):
