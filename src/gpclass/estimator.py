@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +27,18 @@ from .choose import (
 from .engines import Engine
 from .engines.contract import correlated_classes
 from .kernels import RBF, Kernel, as_kernel
-from .kernels.per_class import covariances_with
 from .learning import (
+    Calibration,
     Learned,
+    LeftOut,
+    Member,
     Objective,
     as_source,
     check_search,
     column_spread,
     learn,
+    left_out,
+    members,
     random_start,
     resolve_priors,
     trained,
@@ -46,7 +52,7 @@ from .learning.streams import Batch, Source, codes, is_stream, look
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 
-BATCH = 2048  # rows predicted at a time, to limit memory
+CALIBRATIONS = ("loo", None)
 
 
 def _takes_more(self) -> bool:
@@ -115,6 +121,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : {"lbfgs", None}, default="lbfgs"
         None keeps the kernel fixed.
+    calibrate : {"loo", None}, default="loo"
+        "loo" calibrates class probabilities by a temperature and a small probability of random labels. They are fitted to the
+        leave-one-out probabilities of the training rows, with priors that shrink them towards no change; nothing is refitted.
+        None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
     n_restarts : int, default=0
         Additional runs of the optimiser from random starts; the best run is kept.
     max_iter : int, default=100
@@ -147,6 +157,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     history_ : list of Step or list of Pass
         The evaluations of the optimiser (`gpclass.learning.Step`). With minibatches, the passes over the data
         (`gpclass.learning.Pass`).
+    calibration_ : Calibration
+        The calibration of the class probabilities: `temperature`, `noise`, and the leave-one-out NLPD before and after it,
+        `nlpd_before` and `nlpd_after`. `n_rows` is 0 if `calibrate` is None, or if the engine has no leave-one-out
+        probabilities.
+    members_ : list of Member
+        The posteriors that predictions average over, with their weights. There is one, or one for each of some draws of the
+        hyperparameters with "mcmc".
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
         The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
         exists if each class has its own inputs.
@@ -186,6 +203,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     row_fingerprints_: np.ndarray
     rows_: np.ndarray
     n_samples_seen_: int
+    calibration_: Calibration = Calibration()  # model files may have none
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
 
     def __init__(
@@ -196,6 +214,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         *,
         priors="weak",
         optimizer="lbfgs",
+        calibrate="loo",
         n_restarts=0,
         max_iter=100,
         warm_start=False,
@@ -207,6 +226,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.inference = inference
         self.priors = priors
         self.optimizer = optimizer
+        self.calibrate = calibrate
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -238,7 +258,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_arrays(self, X, y, classes=None) -> Learned:
-        check_search(self)
+        self._check_settings()
         X, y = self._check_data(X, y, classes)
         rng = self._generator()
         engine = self._engine(len(X))
@@ -248,10 +268,15 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
         distance = typical_distance(X, rng)
         objective = self._objective(X, y, engine, distance, rng)
-        return self._conclude(self._learn(objective, distance, rng), objective.engine)
+        return self._calibrated_fit(self._learn(objective, distance, rng), objective.engine)
+
+    def _check_settings(self):
+        check_search(self)
+        if self.calibrate not in CALIBRATIONS:
+            raise ValueError(f"calibrate must be 'loo' or None, but is {self.calibrate!r}")
 
     def _fit_stream(self, source: Source) -> Learned:
-        check_search(self)
+        self._check_settings()
         rng = self._generator()
         read = _Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
@@ -270,7 +295,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             )
         distance = typical_distance(summary.X, rng)
         objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, distance, rng)
-        return self._conclude(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
+        return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
     @available_if(_takes_more)
     def partial_fit(self, X, y, classes=None) -> GPClassifier:
@@ -278,7 +303,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         IVM updates its active set by assumed-density updates and keeps the hyperparameters. Engines with inducing points use
         the rows as more minibatches and also update the hyperparameters. The rows of earlier calls are not needed again.
-        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call.
+        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call, and engines
+        with inducing points keep the calibration of the first call.
 
         Parameters
         ----------
@@ -323,6 +349,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         )
         self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
         self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
+        self._calibrate(partial(left_out, self.posterior_))
+
+    def _calibrated_fit(self, learned: Learned, engine) -> Learned:
+        self._conclude(learned, engine)
+        self._calibrate(learned.left_out)
+        return learned
 
     def _conclude(self, learned: Learned, engine) -> Learned:
         """Set the fitted attributes."""
@@ -340,6 +372,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         else:
             self.log_evidence_ = self.posterior_.log_evidence
         return learned
+
+    def _calibrate(self, left_out: Callable[[], LeftOut | None]) -> None:
+        """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of `loo` with draws: the calibration has two parameters only
+            rows = None if self.calibrate is None else left_out()
+        self.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
 
     def _generator(self) -> np.random.Generator:
         fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
@@ -438,14 +477,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         var : ndarray of shape (m,), (m, n_classes) or (m, n_classes, n_classes)
             Variances; covariances between the classes if the engine has them.
         """
-        moments = list(self._by_member(X, "predict"))
-        if len(moments) == 1:
-            return moments[0]
-        means, vars_ = (np.stack(part) for part in zip(*moments, strict=True))
-        mean = means.mean(0)
-        gap = means - mean
-        between = gap**2 if gap.ndim == 2 else gap[..., :, None] * gap[..., None, :]
-        return mean, np.mean(vars_ + between, axis=0)
+        return members.latent(self.members_, self._rows(X))
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Return the log class probabilities. With one latent function they are accurate far into the tails.
@@ -460,8 +492,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (m, n_classes)
             Columns are in the order of `classes_`.
         """
-        logs = list(self._by_member(X, "log_class_probabilities"))
-        return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+        return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, self._rows(X)))
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the class probabilities.
@@ -481,6 +512,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba_std(self, X) -> np.ndarray:
         """Return the standard deviations of the class probabilities under the latent posterior.
 
+        Calibration changes them to first order: by the slope of the calibrated probability in the probability.
+
         Parameters
         ----------
         X : array-like of shape (m, D)
@@ -491,14 +524,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (m, n_classes)
             Columns are in the order of `classes_`.
         """
-        spreads = list(self._by_member(X, "class_probability_std"))
-        if len(spreads) == 1:
-            return spreads[0]
-        p = np.exp(list(self._by_member(X, "log_class_probabilities")))
-        return np.sqrt(np.mean(np.square(spreads) + (p - p.mean(0)) ** 2, axis=0))
+        return members.class_probability_std(self.members_, self._rows(X), self.calibration_)
 
     def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of the class probabilities under the latent posterior (variational MNL engines only).
+
+        They are bounds of the probabilities without calibration (`calibrate=None`).
 
         Parameters
         ----------
@@ -513,18 +544,17 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not self.inference_.bounds:
             raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; variational MNL engines do")
-        return next(self._by_member(X, "predictive_bounds"))
+        return self.members_[0].ask("predictive_bounds", self._rows(X))
 
-    def _by_member(self, X, question: str):
-        """Yield the result of a method for each posterior in the average: one, or one per draw of the kernel."""
+    @property
+    def members_(self) -> list[Member]:
         check_is_fitted(self)
-        X = validated(self, X, dtype=np.float64, reset=False)
-        for kernel, posterior in self.posterior_.members(self.kernel_):
-            ask = getattr(posterior, question)
-            batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
-            parts = [ask(covariances_with(kernel, self.inputs_, rows), kernel.diag(rows)) for rows in batches]
-            tuples = isinstance(parts[0], tuple)
-            yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
+        pairs = self.posterior_.members(self.kernel_)
+        return [Member(1 / len(pairs), kernel, posterior, self.inputs_) for kernel, posterior in pairs]
+
+    def _rows(self, X) -> np.ndarray:
+        """Return X as a checked array."""
+        return validated(self, X, dtype=np.float64, reset=False)
 
     def predict(self, X) -> np.ndarray:
         """Return the most probable labels.
@@ -592,7 +622,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             order of `classes_`.
         """
         check_is_fitted(self)
-        return self.posterior_.loo_class_probabilities()
+        return np.exp(self.calibration_.log_probabilities(self.posterior_.loo_log_class_probabilities()))
 
     def _needs_an_engine(self, what: str) -> None:
         if self.inference_.draws:

@@ -99,9 +99,13 @@ class Fit:
         """(n,) log probability of each label given all others, computed from the cavities without refits."""
         return self.likelihood.log_predictive(self.y, *self.cavity())
 
+    def loo_log_class_probabilities(self) -> np.ndarray:
+        """(n, C) log class probabilities given all other data, computed from the cavities."""
+        return self.likelihood.log_class_probabilities(*self.cavity())
+
     def loo_class_probabilities(self) -> np.ndarray:
         """(n, C) class probabilities given all other data, computed from the cavities."""
-        return np.exp(self.likelihood.log_class_probabilities(*self.cavity()))
+        return np.exp(self.loo_log_class_probabilities())
 
     # the evidence ---------------------------------------------------------------------------------------------------
 

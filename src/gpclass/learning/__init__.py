@@ -12,6 +12,8 @@ trainer     engines with inducing points: Adam on minibatches, together with the
 checkpoint  files from which a minibatch run continues, and the identity of the run
 inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search
 learn       one function that learns with any kind of engine
+calibration  temperature and noise floor of class probabilities, fitted to leave-one-out probabilities
+members     weighted averages over posteriors
 streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams
 memory      an error or a warning before a fit that needs more memory than is available
@@ -24,11 +26,13 @@ from .._lazy import lazy_names
 from ..engines.inducing.training import Training
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
+from .calibration import Calibration, LeftOut
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
 from .learn import Learned, learn, prior_covariances, trained
+from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
@@ -47,6 +51,7 @@ __all__ = [
     "Arrays",
     "Augmented",
     "Batches",
+    "Calibration",
     "CheckpointError",
     "Custom",
     "Evaluation",
@@ -61,6 +66,9 @@ __all__ = [
     "KernelColumns",
     "KernelGradient",
     "Learned",
+    "LeftOut",
+    "Member",
+    "Mixture",
     "Normal",
     "Objective",
     "Pass",
@@ -78,6 +86,7 @@ __all__ = [
     "held_objective",
     "k_means",
     "learn",
+    "left_out",
     "log_prior",
     "maximise",
     "maximise_active",

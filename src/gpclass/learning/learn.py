@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,11 @@ import numpy as np
 from ..sparse import InducingFit
 from .active_set import fit_active, maximise_active
 from .augment import fit_augmented
+from .calibration import LeftOut
+from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
+from .members import left_out
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
@@ -54,6 +58,8 @@ class Learned:
         Row numbers of `inputs`, if they are training rows.
     trainer : Trainer or None
         The minibatch run, which can be continued.
+    rows_left_out : callable or None
+        Function that computes `left_out`, if `posterior` has no training rows.
     problem : str
         Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
     """
@@ -66,7 +72,12 @@ class Learned:
     n_iter: int
     rows: np.ndarray | None = None
     trainer: Trainer | None = None
+    rows_left_out: Callable[[], LeftOut | None] | None = None
     problem: str = ""
+
+    def left_out(self) -> LeftOut | None:
+        """Return class probabilities of training rows, each predicted without itself; None if the engine has none."""
+        return left_out(self.posterior) if self.rows_left_out is None else self.rows_left_out()
 
 
 def learn(
@@ -146,7 +157,8 @@ def _augmented(objective, learned):
     """Select the active set again, with transformed copies of its rows among the candidates."""
     theta = np.concatenate([learned.kernel.theta, learned.likelihood.theta])
     found = fit_augmented(objective, theta, learned.posterior, objective.engine.augment)
-    return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources)
+    # leaving a row out would leave its transformed copies in
+    return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources, rows_left_out=lambda: None)
 
 
 def _inducing_mnl(objective, starts, max_iter, verbose):
@@ -184,7 +196,8 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
     # after a single pass, engines that keep sites of rows have no estimate of the evidence
-    return trained(max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf)))
+    best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
+    return replace(trained(best), rows_left_out=lambda: left_out_of_run(best, source))
 
 
 def _promising(objective, start, max_iter, seed):
@@ -251,7 +264,8 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         found, Z = low_rank.fit(objective.theta), low_rank.design.Z
         kept = found.fit.without_rows()
         run = _to_go_on(objective, source, found.fit, Z, seed, HELD)
-        return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run)
+        rows = partial(left_out, found.fit)
+        return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run, rows_left_out=rows)
     model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
     found = search.best
     assert found is not None, "a search without an evaluation raises an error"
@@ -265,6 +279,7 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         search.history,
         max(1, search.n_iter),
         trainer=_to_go_on(there, source, found.fit, model.Z, seed),
+        rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
     )
 

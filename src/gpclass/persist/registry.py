@@ -23,7 +23,7 @@ from .. import registry
 from ..estimator import GPClassifier
 from ..kernels import ClassCovariance
 from ..kernels.parameters import Parameter
-from ..learning import Flat, Gamma, HalfStudentT, Normal, Pass, Step
+from ..learning import Calibration, Flat, Gamma, HalfStudentT, Normal, Pass, Step
 from ..regressor import GPRegressor
 from ..sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
 from ..tables import Column, TableEncoder
@@ -32,7 +32,7 @@ from .errors import ModelFileError
 FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class names
     "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
     "prior": (Flat, HalfStudentT, Normal, Gamma),
-    "record": (Step, Pass, Column, Parameter, ClassCovariance),
+    "record": (Calibration, Step, Pass, Column, Parameter, ClassCovariance),
     "estimator": (
         GPClassifier, GPRegressor, TableEncoder, Pipeline, ColumnTransformer, SimpleImputer, StandardScaler, MinMaxScaler,
         OneHotEncoder, FunctionTransformer,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from ...gaussian.low_rank import (
     Rows,
     site_sums,
 )
+from ...gaussian.sites import cavity
 from ...numerics import NotPositiveDefinite, anderson, blocks, within_reach
 from ..fit import Fit, NotAvailable, check_settings, independent, squeezed
 from ..iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
@@ -33,6 +35,7 @@ LEAST_PART = 1e-3  # smallest fraction of a step
 IDLE = 12  # sweeps without a new smallest move that count as a failure
 SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
 PAUSE = 8  # plain steps after a failed mixed one
+LEAST_LEFT = 1e-2  # smallest fraction of a marginal's precision that is left without the row's own sites
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,10 @@ class InducingFit(Fit):
     @property
     def _kept(self) -> RowData:
         if self.data is None:
-            raise NotAvailable(f"{type(self.engine).__name__} keeps no training rows once it is trained")
+            raise NotAvailable(
+                f"{type(self.engine).__name__} keeps no training rows once it is trained. For probabilities of rows that were "
+                "left out, use scikit-learn's cross_val_predict(..., method='predict_proba')"
+            )
         return self.data
 
     @property
@@ -115,10 +121,8 @@ class InducingFit(Fit):
         return self._kept.nu
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotAvailable(
-            f"{type(self.engine).__name__} keeps no training rows to leave out one by one; use scikit-learn's "
-            "cross_val_predict(..., method='predict_proba')"
-        )
+        """Means and variances of f at the training points without their own sites, (n,) or (n, C) each."""
+        return cavities(self.posterior, self.rows, self.y, self.row_sites, self.engine, self.likelihood, self.n_rows)
 
     def jensen_bound(self) -> float:
         raise NotAvailable(
@@ -135,13 +139,9 @@ class InducingFit(Fit):
 
     @cached_property
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
-        rule = self.engine.rule(self.likelihood, len(self.y))
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
-        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+        for some, _, at, message in self._messages():
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
             diag.append(g)
             theta += message.theta
@@ -175,15 +175,35 @@ class InducingFit(Fit):
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f_i = g_i + e_i according to the engine."""
-        rule = self.engine.rule(self.likelihood, len(self.y))
-        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
-            g = at if source is self.posterior else self.posterior.marginals(at.rows)
+        for some, g, _, message in self._messages():
             mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
         return mean, var
+
+    def _messages(self) -> Iterator[tuple[slice, Marginals, Marginals, Any]]:
+        return messages(self.posterior, self.rows, self.y, self.row_sites, self.engine, self.likelihood, self.n_rows)
+
+
+def messages(
+    q: LowRankPosterior, rows: Rows, y: np.ndarray, sites: RowSites, engine: Any, likelihood: Any, n_total: int
+) -> Iterator[tuple[slice, Marginals, Marginals, Any]]:
+    """Yield for blocks of rows: their indices, the marginals of g, those that the rule uses, and the rule's message."""
+    rule, source = engine.rule(likelihood, n_total), engine.source(q, n_total, likelihood)
+    for some in blocks(len(y), q.S.shape[0] * q.prior.M, least=64):
+        at = source.marginals(rows.some(some))
+        message = rule(at, y[some], {name: part[some] for name, part in sites.items()})
+        yield some, at if source is q else q.marginals(at.rows), at, message
+
+
+def cavities(
+    q: LowRankPosterior, rows: Rows, y: np.ndarray, sites: RowSites, engine: Any, likelihood: Any, n_total: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of f at training rows without their own sites, (m,) or (m, C) each."""
+    mean, var = np.empty((2, *rows.residual.shape))
+    for some, g, _, message in messages(q, rows, y, sites, engine, likelihood, n_total):
+        without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
+        mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
+    return squeezed(mean), squeezed(var)
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
