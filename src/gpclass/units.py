@@ -72,8 +72,8 @@ def warn_of_units(kernel: Kernel, spread: np.ndarray) -> None:
         problem = _problem(np.asarray(leaf.lengthscale), spread)
         if problem:
             warnings.warn(
-                f"{problem}. Scale the columns (StandardScaler), or give the kernel as text, such as kernel='rbf': it is then "
-                "measured in units of each column's spread. A kernel object is used as it is.",
+                f"{problem}. Scale the columns (StandardScaler), or give the kernel as text, such as kernel='rbf': it is "
+                "then measured in units of each column's spread. A kernel object is used as it is.",
                 UnitsWarning,
                 stacklevel=5,
             )

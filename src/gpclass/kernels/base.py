@@ -31,7 +31,7 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     lengthscale                  a number, a vector with one value per input column, or None (the default)
     class_kernels                one kernel for each class, or one kernel for all classes (the default: itself)
     separated                    the kernel on the inputs and the covariance of classes, or None (the default) for the latter
-    seen(X)                      the inputs in the units of the lengthscales; default: X itself
+    seen(X), lengthscale_units   the inputs in the units of the lengthscales, and these in words; default: X itself
     settings(), with_settings()  constructor arguments by name, for grid searches; default: none
     for_columns(n_columns)       the kernel with one lengthscale per column where `ard=True` asks for it; default: itself
     _row_evaluator(X)            columns of k(X) on demand; the default calls `_matrix`
@@ -191,6 +191,11 @@ class Kernel(ABC):
     def seen(self, X: Array) -> Array:
         """Return the inputs (n, D) in the units of the lengthscales; in a sum, those of its first term."""
         return X
+
+    @property
+    def lengthscale_units(self) -> str:
+        """The units of the lengthscales in words, for reports."""
+        return "units of the inputs"
 
     @property
     def leaves(self) -> tuple[Kernel, ...]:

@@ -282,6 +282,10 @@ class Correlated(Kernel):
     def seen(self, X: Array) -> Array:
         return self.kernel.seen(X)
 
+    @property
+    def lengthscale_units(self) -> str:
+        return self.kernel.lengthscale_units
+
     def settings(self) -> dict[str, Any]:
         return self.kernel.settings()
 

@@ -118,6 +118,10 @@ class Composite(MatrixKernel):
     def seen(self, X: Array) -> Array:
         return self.members[0].seen(X)
 
+    @property
+    def lengthscale_units(self) -> str:
+        return self.members[0].lengthscale_units
+
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         self._diagonal(X if Z is None else np.vstack([X, Z]))  # a finite diagonal makes all values finite
         return reduce(self._combine, (k._matrix(X, Z) for k in self.members))

@@ -44,6 +44,10 @@ class PerClass(Kernel):
     def seen(self, X: Array) -> Array:
         return self.kernels[0].seen(X)
 
+    @property
+    def lengthscale_units(self) -> str:
+        return self.kernels[0].lengthscale_units
+
     # -- values and derivatives ----------------------------------------------------------------------------------------
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:

@@ -56,6 +56,10 @@ class Standardized(MatrixKernel):
     def seen(self, X: Array) -> Array:
         return self.kernel.seen(self._scaled(X))
 
+    @property
+    def lengthscale_units(self) -> str:
+        return "units of each input's spread"
+
     def _scaled(self, X: Array) -> Array:
         if X.shape[1] != len(self.centre):
             raise ValueError(f"the kernel is for inputs with {len(self.centre)} columns; got {X.shape[1]}.")
@@ -126,7 +130,7 @@ class Standardized(MatrixKernel):
     # -- structure -----------------------------------------------------------------------------------------------------
 
     @property
-    def lengthscale(self) -> Any:  # type: ignore[override]
+    def lengthscale(self) -> Any:
         """The lengthscale of the wrapped kernel, in units of the spreads."""
         return self.kernel.lengthscale
 

@@ -85,8 +85,7 @@ def _limits(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _moments(X: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each clipped column."""
-    if np.any(X < low) or np.any(X > high):
-        X = np.clip(X, low, high)
+    X = np.clip(X, low, high)
     least, most = X.min(axis=0), X.max(axis=0)
     scale = np.maximum(np.abs(least), np.abs(most))
     scale[scale == 0] = 1.0
