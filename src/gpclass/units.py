@@ -136,10 +136,13 @@ class KernelSettings(BaseEstimator):
         self
             The estimator itself.
         """
-        if not is_kernel(params.get("kernel", self.kernel)):
+        kernel = params.get("kernel", self.kernel)
+        if hasattr(kernel, "set_params"):  # a kernel of scikit-learn
             return super().set_params(**params)
         nested = {name: value for name, value in params.items() if name.startswith("kernel__")}
         super().set_params(**{name: value for name, value in params.items() if name not in nested})
         if nested:
+            if not is_kernel(kernel):
+                raise ValueError(f"kernel={kernel!r} has no {next(iter(nested))!r}; use a kernel object, such as RBF()")
             self.kernel = self.kernel.with_settings(**{n.removeprefix("kernel__"): v for n, v in nested.items()})
         return self

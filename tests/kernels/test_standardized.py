@@ -141,7 +141,7 @@ def test_settings_of_combinations():
             one.with_settings(**{name: 1.0})
 
 
-# -- one lengthscale per column ----------------------------------------------------------------------------------------------
+# -- one lengthscale per column --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [RBF, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Polynomial])
