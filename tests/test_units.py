@@ -56,7 +56,10 @@ SETTINGS = {
     "restarts": ({"kernel": "rbf-ard", "n_restarts": 1}, 2),
     "ivm": ({"inference": IVM(active=20)}, 2),
     "scalable ep": ({"inference": ScalableEP(n_inducing=12, search="settled")}, 2),
-    "scalable ep, minibatches": ({"inference": ScalableEP(n_inducing=12, search="minibatches", batch_size=20, epochs=30)}, 3),
+    "scalable ep, minibatches": (
+        {"inference": ScalableEP(n_inducing=12, search="minibatches", batch_size=20, epochs=30)},
+        3,
+    ),
     "svgp": ({"inference": SVGP(n_inducing=12, search="minibatches", batch_size=20, epochs=30)}, 2),
     "sparse mnl": ({"inference": SparseVariationalMNL(inducing=12, selection="k-means", move=True)}, 3),
 }
@@ -140,7 +143,7 @@ def test_model_files(tmp_path):
         assert_allclose(loaded.predict_proba(X), model.predict_proba(X), rtol=1e-12)
 
 
-# -- text and objects --------------------------------------------------------------------------------------------------------
+# -- text and objects -----------------------------------------------------------------------------------------------------
 
 
 def test_text_is_the_parsed_kernel_in_units_of_the_spreads():
@@ -222,7 +225,7 @@ def test_the_warning_points_to_the_call_of_fit():
     assert caught[0].filename == __file__
 
 
-# -- parameters of the estimator -----------------------------------------------------------------------------------------------
+# -- parameters of the estimator ---------------------------------------------------------------------------------
 
 
 def test_nested_parameters_replace_the_kernel():

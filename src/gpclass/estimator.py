@@ -175,10 +175,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = make_pipeline(StandardScaler(), GPClassifier()).fit(X[:200], y[:200])
+    >>> clf = GPClassifier().fit(X[:200], y[:200])
     >>> bool(clf.score(X[200:], y[200:]) > 0.9)
     True
     """

@@ -23,9 +23,7 @@ class UnitsWarning(UserWarning):
     """The lengthscale of a kernel and the columns of the inputs differ much in scale."""
 
 
-def start_kernel(
-    given: Any, X: np.ndarray, rng: np.random.Generator, variance: float = VARIANCE
-) -> tuple[Kernel, float]:
+def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: float = VARIANCE) -> tuple[Kernel, float]:
     """Return the kernel that learning starts from, and the typical distance between rows in its units.
 
     Parameters
