@@ -57,12 +57,13 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
         return Standardized(parse_kernel(text, X.shape[1], distance, variance), *units), distance
     kernel = as_kernel(given).for_columns(X.shape[1])
     kernel(np.asarray(X[:1], float))  # raises if the kernel is for another number of columns
-    warn_of_units(kernel, column_spread(X, kernel.seen))
+    if not kernel.own_units:
+        warn_of_units(kernel, column_spread(X))
     return kernel, typical_distance(X, rng, kernel.seen)
 
 
 def warn_of_units(kernel: Kernel, spread: np.ndarray) -> None:
-    """Warn if lengthscales and the spreads (D,) of the columns, as the kernel sees them, differ by a factor above 50."""
+    """Warn if lengthscales and the spreads (D,) of the columns differ by a factor above 50."""
     spread = np.asarray(spread)
     for leaf in kernel.leaves:
         if leaf.lengthscale is None or not leaf.lengthscale_has_units or not np.any(spread > 0):

@@ -69,8 +69,11 @@ def test_it_combines_with_other_kernels():
     assert_array_equal((KERNEL + RBF()).seen(X), scaled(X))
     assert PerClass(KERNEL, KERNEL)(X).shape == (2, 9, 9)
     assert_array_equal(Correlated(KERNEL, ClassCovariance(2)).separated[0](X), KERNEL(X))
-    assert (KERNEL + 1.0).lengthscale_units == "units of each input's spread"
-    assert INNER.lengthscale_units == "units of the inputs"
+    assert (KERNEL * KERNEL).own_units
+    assert PerClass(KERNEL, KERNEL).own_units
+    assert Correlated(KERNEL, ClassCovariance(2)).own_units
+    assert not (KERNEL + RBF()).own_units
+    assert not INNER.own_units
 
 
 def test_identity():

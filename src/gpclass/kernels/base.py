@@ -31,7 +31,8 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     lengthscale                  a number, a vector with one value per input column, or None (the default)
     class_kernels                one kernel for each class, or one kernel for all classes (the default: itself)
     separated                    the kernel on the inputs and the covariance of classes, or None (the default) for the latter
-    seen(X), lengthscale_units   the inputs in the units of the lengthscales, and these in words; default: X itself
+    seen(X), own_units           the inputs in the units of the lengthscales, and whether these units are the columns'
+                                 spreads; default: X itself, False
     settings(), with_settings()  constructor arguments by name, for grid searches; default: none
     for_columns(n_columns)       the kernel with one lengthscale per column where `ard=True` asks for it; default: itself
     _row_evaluator(X)            columns of k(X) on demand; the default calls `_matrix`
@@ -193,9 +194,9 @@ class Kernel(ABC):
         return X
 
     @property
-    def lengthscale_units(self) -> str:
-        """The units of the lengthscales in words, for reports."""
-        return "units of the inputs"
+    def own_units(self) -> bool:
+        """Whether lengthscales are in units of the columns' spreads, which the kernel knows, not in those of the inputs."""
+        return False
 
     @property
     def leaves(self) -> tuple[Kernel, ...]:

@@ -283,8 +283,8 @@ class Correlated(Kernel):
         return self.kernel.seen(X)
 
     @property
-    def lengthscale_units(self) -> str:
-        return self.kernel.lengthscale_units
+    def own_units(self) -> bool:
+        return self.kernel.own_units
 
     def settings(self) -> dict[str, Any]:
         return self.kernel.settings()

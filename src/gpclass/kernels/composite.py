@@ -119,8 +119,8 @@ class Composite(MatrixKernel):
         return self.members[0].seen(X)
 
     @property
-    def lengthscale_units(self) -> str:
-        return self.members[0].lengthscale_units
+    def own_units(self) -> bool:
+        return all(k.own_units for k in self.members)
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         self._diagonal(X if Z is None else np.vstack([X, Z]))  # a finite diagonal makes all values finite

@@ -63,7 +63,7 @@ class Parameter:
         values = _positive(name, self.values, True)
         pairs = np.array(self.log_bounds, dtype=np.float64)
         fits = pairs.shape == (len(values), 2) and np.isfinite(pairs).all() and (pairs[:, 0] <= pairs[:, 1]).all()
-        flags = len(self.free) == len(values) and all(type(free) is bool for free in self.free)
+        flags = len(self.free) == len(values) and all(type(flag) is bool for flag in (*self.free, self.per_column))
         if not (fits and flags) or bounds is not None or (self.is_vector and not may_be_vector):
             raise ValueError(f"{name} needs a pair of bounds and a mark, free or fixed, for each value; got {self!r}.")
         if len(values) > 1 and not self.is_vector:

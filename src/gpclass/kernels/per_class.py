@@ -45,8 +45,8 @@ class PerClass(Kernel):
         return self.kernels[0].seen(X)
 
     @property
-    def lengthscale_units(self) -> str:
-        return self.kernels[0].lengthscale_units
+    def own_units(self) -> bool:
+        return all(k.own_units for k in self.kernels)
 
     # -- values and derivatives ----------------------------------------------------------------------------------------
 

@@ -57,8 +57,8 @@ class Standardized(MatrixKernel):
         return self.kernel.seen(self._scaled(X))
 
     @property
-    def lengthscale_units(self) -> str:
-        return "units of each input's spread"
+    def own_units(self) -> bool:
+        return True
 
     def _scaled(self, X: Array) -> Array:
         if X.shape[1] != len(self.centre):
