@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpclass import GPClassifier
 from gpclass.assess import nlpd
 from gpclass.inference import EP, KL, Laplace
-from gpclass.kernels import RBF, Linear, White
+from gpclass.kernels import RBF, Linear, Standardized, White
 from gpclass.learning import Gamma, Normal
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 from gpclass.registry import registered
@@ -80,7 +80,8 @@ def fitted(moons):
 
 def test_attributes(fitted, moons):
     assert_array_equal(fitted.classes_, [0, 1])
-    assert isinstance(fitted.kernel_, RBF)
+    assert isinstance(fitted.kernel_, Standardized)
+    assert isinstance(fitted.kernel_.kernel, RBF)
     assert isinstance(fitted.likelihood_, Probit)
     assert isinstance(fitted.inference_, EP)
     assert fitted.n_features_in_ == 2
@@ -443,7 +444,8 @@ def test_bad_data(X, y, message):
         ({"likelihood": Probit}, TypeError, r"Probit\(\)"),
         ({"inference": 3}, TypeError, "inference"),
         ({"likelihood": Gaussian(0.1)}, TypeError, "real numbers"),
-        ({"kernel": "rbf"}, TypeError, "ernel"),
+        ({"kernel": "rbff"}, ValueError, "did you mean 'rbf'"),
+        ({"kernel": 3}, TypeError, "ernel"),
         ({"optimizer": "adam"}, ValueError, "lbfgs"),
         ({"n_restarts": -1}, ValueError, "n_restarts"),
         ({"max_iter": 0}, ValueError, "max_iter"),

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -26,7 +26,7 @@ from .choose import (
 )
 from .engines import Engine
 from .engines.contract import correlated_classes
-from .kernels import RBF, Kernel, as_kernel
+from .kernels import Kernel
 from .learning import (
     Calibration,
     Learned,
@@ -42,7 +42,6 @@ from .learning import (
     random_start,
     resolve_priors,
     trained,
-    typical_distance,
     update_active,
     validated,
     warn_if_too_large,
@@ -51,6 +50,7 @@ from .learning import (
 from .learning.streams import Batch, Source, codes, is_stream, look
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
+from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
 
@@ -92,14 +92,20 @@ class _Fingerprinted:
             yield batch
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):
+class GPClassifier(ClassifierMixin, KernelSettings):
     """Gaussian process classification with two or more classes.
 
     Parameters
     ----------
-    kernel : Kernel or scikit-learn kernel, optional
-        Covariance function and starting point of learning. The default is an RBF with variance 4 and one lengthscale, which
-        starts at the median distance between rows.
+    kernel : str, Kernel or scikit-learn kernel, optional
+        Covariance function and starting point of learning. Text such as "rbf-ard + linear" is described in
+        `gpclass.expressions`. The default is "rbf": one lengthscale, which starts at the median distance between rows, and
+        variance 4.
+
+        Text and the default measure each column in units of its own spread (`gpclass.kernels.Standardized`), so that
+        rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units
+        of the columns. `RBF(ard=True)` has one lengthscale per column. Settings of a kernel object are parameters of the
+        estimator: `kernel__lengthscale`, or in a sum `kernel__rbf__lengthscale`.
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
         "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
@@ -186,10 +192,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = make_pipeline(StandardScaler(), GPClassifier()).fit(X[:200], y[:200])
+    >>> clf = GPClassifier().fit(X[:200], y[:200])
     >>> bool(clf.score(X[200:], y[200:]) > 0.9)
     True
     """
@@ -266,8 +270,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             X = np.asarray(X, np.float64)
         if engine.design == "all rows":
             warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
-        distance = typical_distance(X, rng)
-        objective = self._objective(X, y, engine, distance, rng)
+        kernel, distance = start_kernel(self.kernel, X, rng)
+        objective = self._objective(X, y, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng), objective.engine)
 
     def _check_settings(self):
@@ -293,8 +297,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 f"X is a stream of rows, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
                 "'scalable-ep', 'stochastic-ep', 'svgp'"
             )
-        distance = typical_distance(summary.X, rng)
-        objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, distance, rng)
+        kernel, distance = start_kernel(self.kernel, summary.X, rng)
+        objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
     @available_if(_takes_more)
@@ -415,8 +419,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
         return default if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
-    def _objective(self, X, codes, engine, distance, rng):
-        kernel = self._start_kernel(distance)
+    def _objective(self, X, codes, engine, kernel: Kernel, rng):
         likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)), engine)
         y = likelihood.class_targets[codes]
         if engine.draws:
@@ -424,23 +427,22 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
             # a parameter that was changed since the last fit takes precedence over the learned value
-            kernel = self.kernel_ if self._same_settings("kernel") else kernel
+            kernel = self._learned_before(kernel) if self._same_settings("kernel") else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
         engine.check_likelihood(likelihood)
         if kernel.separated[1] is not None and not engine.correlated:
             raise correlated_classes(type(engine).__name__)
-        kernel(X[:1])  # raises if the kernel is for another number of columns
         names = [*kernel.names, *likelihood.names]
-        priors = resolve_priors(self.priors, names, spread=column_spread(X))
+        priors = resolve_priors(self.priors, names, spread=column_spread(X, kernel.seen))
         return Objective(X, y, kernel, likelihood, engine, priors)
 
     def _same_settings(self, name: str) -> bool:
         before, now = self.fitted_with_[name], getattr(self, name)
         return before is now or (type(before) is type(now) and bool(before == now))
 
-    def _start_kernel(self, distance) -> Kernel:
-        # with variance 4, latent values are about ±2: probabilities that are neither near 1/2 nor near 0 or 1
-        return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
+    def _learned_before(self, kernel: Kernel) -> Kernel:
+        """Return the kernel, in the units of the present data, with the parameters of the previous fit."""
+        return kernel.with_theta(self.kernel_.theta) if kernel.names == self.kernel_.names else kernel
 
     def _learn(self, objective, distance, rng, stream=None) -> Learned:
         seed = int(rng.integers(2**31))
@@ -450,7 +452,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
             return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
-        spread = column_spread(objective.X)
+        spread = column_spread(objective.X, objective.kernel.seen)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
             return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed)

@@ -105,8 +105,8 @@ def fit(
 ) -> None:
     """Learn to predict a column of labels from the other columns and write the model to a file.
 
-    Text columns become one input per level; all inputs are standardised. The model file contains both steps. It can also be
-    loaded in Python: gpclass.load(file).predict_proba(data_frame).
+    Text columns become one input per level. The kernel measures each input in units of its spread. The model file can be
+    loaded in Python too: gpclass.load(file).predict_proba(data_frame).
     """
     from ..persist import save
     from . import models
@@ -117,7 +117,6 @@ def fit(
     X, y = models.training_table(data, target, drop, id)
     with short_warnings(out):
         pipeline = models.make_pipeline(
-            X,
             target,
             engine=engine.lower(),
             likelihood=likelihood.lower(),
@@ -262,7 +261,7 @@ def compare(
     names = comparing.chosen_engines(engines, len(y), len(set(y)))
     with short_warnings(out):
         pipeline = models.make_pipeline(
-            X, target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
+            target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
         )
         pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
         with out.progress() as bar:

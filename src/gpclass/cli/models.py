@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd
 from ..assess.models import leave_one_out as loo_probabilities
 from ..assess.models import training_labels
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
-from ..learning import typical_distance
 from ..persist import ModelFileError, load
 from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, split_target, with_ids
 
@@ -55,7 +53,6 @@ def training_table(path: Path, target: str, drop: str = "", id: str | None = Non
 
 
 def make_pipeline(
-    X: pd.DataFrame,
     target: str,
     *,
     engine: str = "auto",
@@ -67,15 +64,12 @@ def make_pipeline(
     verbose: int = 0,
     id: str | None = None,
 ) -> Pipeline:
-    """Return an unfitted pipeline of table encoder, scaler and classifier; X gives the number of inputs of the kernel."""
-    encoder, scaler = TableEncoder(impute=impute, target=target, id=id), StandardScaler()
-    made = None
+    """Return an unfitted pipeline of table encoder and classifier; the latter measures inputs in units of their spreads."""
     if kernel is not None:
-        inputs = scaler.fit_transform(encoder.fit_transform(X))
-        distance = typical_distance(inputs, np.random.default_rng(seed))
-        made = parse_kernel(kernel, inputs.shape[1], distance)
-    classifier = GPClassifier(made, likelihood, engine, n_restarts=restarts, random_state=seed, verbose=verbose)
-    return Pipeline([("table", encoder), ("scale", scaler), ("model", classifier)])
+        parse_kernel(kernel, n_columns=1)  # reports mistakes in the text before any work
+    encoder = TableEncoder(impute=impute, target=target, id=id)
+    classifier = GPClassifier(kernel, likelihood, engine, n_restarts=restarts, random_state=seed, verbose=verbose)
+    return Pipeline([("table", encoder), ("model", classifier)])
 
 
 def read_model(path: Path) -> Pipeline:

@@ -222,7 +222,7 @@ def _low_rank(objective, source, seed, moving):
     engine, likelihood = objective.engine, objective.likelihood
     summary = look(source, (seed, 0))
     Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
-    return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.spread, moving))
+    return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.units.spread, moving))
 
 
 def _settles(objective, learning: bool) -> bool:

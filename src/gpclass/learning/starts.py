@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
+from ..numerics.columns import ENOUGH, column_spread, typical_distance
 from .objective import Objective
 
-ENOUGH = 1000  # maximum number of rows for the typical distance
-PLENTY = 100_000  # maximum number of rows, up to a factor of two, for the columns' standard deviations
-
-
-def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
-    """Return the median distance between rows, or 1 if all rows are equal. Large X are subsampled with `rng`."""
-    if len(X) > ENOUGH:
-        X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
-    X = np.asarray(X, float)
-    scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # avoids overflow and underflow of squares
-    distances = scipy.spatial.distance.pdist(X / scale)
-    distances = distances[distances > 0]
-    return scale * float(np.median(distances)) if len(distances) else 1.0
-
-
-def column_spread(X: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of each column, without overflow or underflow."""
-    X = np.asarray(X[:: 1 + len(X) // PLENTY], float)
-    scale = np.max(np.abs(X), axis=0, initial=0.0)
-    scale[scale == 0] = 1.0
-    return scale * np.std(X / scale, axis=0)
+__all__ = ["ENOUGH", "column_spread", "random_start", "typical_distance"]
 
 
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:

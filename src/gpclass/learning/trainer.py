@@ -200,7 +200,7 @@ class Trainer:
         priors = priors or []
         trainer = Trainer(
             engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
-            summary.spread, priors,
+            summary.units.spread, priors,
             State.empty(C, Z.shape[1]), engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {},
             Adam(np.zeros(size), np.zeros(size)),
             random_state, source.n_rows, identity=whose,
