@@ -22,6 +22,7 @@ from .inducing_mnl import maximise_inducing
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
+from .scan import scanned
 from .streams import Arrays, Source, look
 from .trainer import Trainer, train_inducing
 
@@ -76,6 +77,7 @@ def learn(
     verbose: int = 0,
     stream: tuple[Source, np.ndarray] | None = None,
     seed: int = 0,
+    scan: bool = True,
 ) -> Learned:
     """Optimise the hyperparameters and compute the posterior.
 
@@ -93,11 +95,15 @@ def learn(
         The rows and the class labels, if the objective holds only a sample of the rows.
     seed : int, default=0
         Seed.
+    scan : bool, default=True
+        Whether a scan over lengthscales improves the first start, see `scan`.
 
     Returns
     -------
     Learned
     """
+    if scan and starts:
+        objective, starts = after_scan(objective, starts)
     design = objective.engine.design
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
@@ -106,6 +112,15 @@ def learn(
     if design == "inducing pairs":
         return _inducing_mnl(objective, starts, max_iter, verbose)
     return _full(objective, starts, max_iter, verbose)
+
+
+def after_scan(objective: Objective, starts: Sequence[np.ndarray]) -> tuple[Objective, list[np.ndarray]]:
+    """Return the objective at the best start of a scan over lengthscales from the first start, and all starts."""
+    first, *further = scanned(objective, starts[0])
+    if objective.engine.minibatches:  # a second run would double the time
+        further = []
+    kernel, likelihood = objective.at(first)
+    return replace(objective, kernel=kernel, likelihood=likelihood), [first, *further, *starts[1:]]
 
 
 def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:

@@ -7,7 +7,8 @@ import scipy
 
 from .objective import Objective
 
-ENOUGH = 1000  # maximum number of rows for the typical distance
+ENOUGH = 1000  # maximum number of rows for distances between rows
+LONG = 4.0  # longest lengthscale that starts try, in typical distances
 PLENTY = 100_000  # maximum number of rows, up to a factor of two, for the columns' standard deviations
 
 
@@ -15,11 +16,31 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
     """Return the median distance between rows, or 1 if all rows are equal. Large X are subsampled with `rng`."""
     if len(X) > ENOUGH:
         X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
-    X = np.asarray(X, float)
-    scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # avoids overflow and underflow of squares
-    distances = scipy.spatial.distance.pdist(X / scale)
+    distances, scale = _distances(X)
     distances = distances[distances > 0]
     return scale * float(np.median(distances)) if len(distances) else 1.0
+
+
+def lengthscale_span(X: np.ndarray) -> tuple[float, float]:
+    """Return the shortest and the longest lengthscale that a search should try.
+
+    The shortest is the median distance from a row to the nearest row that differs from it. The longest is four times the
+    median distance between rows. Of many rows, 1000 are used.
+    """
+    distances, scale = _distances(X[:: 1 + (len(X) - 1) // ENOUGH])
+    apart = distances[distances > 0]
+    if not len(apart):
+        return 1.0, 1.0
+    square = scipy.spatial.distance.squareform(distances)
+    nearest = np.min(np.where(square > 0, square, np.inf), axis=1)
+    return scale * float(np.median(nearest)), scale * LONG * float(np.median(apart))
+
+
+def _distances(X: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the distances between all pairs of rows in units of a scale, and the scale."""
+    X = np.asarray(X, float)
+    scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # avoids overflow and underflow of squares
+    return scipy.spatial.distance.pdist(X / scale), scale
 
 
 def column_spread(X: np.ndarray) -> np.ndarray:
@@ -33,8 +54,9 @@ def column_spread(X: np.ndarray) -> np.ndarray:
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a starting point from ranges that suit the data.
 
-    Lengthscales are between a fifth and five times the typical distance (that of their column, for one lengthscale per
-    column), variances between 0.3 and 100, and other parameters within a factor of four of their current values.
+    Lengthscales are between the ends of `lengthscale_span` (for one lengthscale per column, this range is relative to the
+    typical distance in the column), variances between 0.3 and 100, and other parameters within a factor of four of their
+    current values.
 
     Parameters
     ----------
@@ -52,13 +74,14 @@ def random_start(objective: Objective, distance: float, spread: np.ndarray, rng:
     ndarray of shape (p,)
     """
     theta = objective.theta.copy()
+    span = np.log(np.array(lengthscale_span(objective.X)) / distance)
     free = len(objective.kernel.theta)
     for i, name in enumerate(objective.names):
         draw = rng.uniform(-1, 1)
         if i >= free:
             theta[i] += draw  # likelihood parameters are not logs
         elif "lengthscale" in name:
-            theta[i] = np.log(_unit(name, distance, spread)) + np.log(5) * draw
+            theta[i] = np.log(_unit(name, distance, spread)) + np.mean(span) + 0.5 * (span[1] - span[0]) * draw
         elif name.endswith("variance"):
             theta[i] = rng.uniform(np.log(0.3), np.log(100))
         else:
