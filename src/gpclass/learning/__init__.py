@@ -32,7 +32,7 @@ from .learn import Learned, learn, prior_covariances, trained
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
-from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
+from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
 from .trainer import Pass, Trainer, train_inducing
@@ -64,6 +64,7 @@ __all__ = [
     "Normal",
     "Objective",
     "Pass",
+    "Relative",
     "Search",
     "SortedStreamWarning",
     "Step",
