@@ -29,6 +29,7 @@ from .kernels.per_class import covariances_with
 from .learning import (
     Learned,
     Objective,
+    after_scan,
     as_source,
     check_search,
     column_spread,
@@ -407,19 +408,20 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
             return learn(objective, [], self.max_iter, self.verbose, stream, seed)
+        scan = objective.kernel is not getattr(self, "kernel_", None)  # learned by the last fit: warm_start
         if objective.engine.draws and objective.engine.sample_hyper:
+            objective = after_scan(objective, [objective.theta])[0] if scan else objective
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
             return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
         spread = column_spread(objective.X)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
-            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed)
+            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed, scan)
         teacher = replace(objective, engine=engine_for(objective.likelihood))
-        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
-        theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
+        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
         # the teacher's posterior may use other inputs than all rows
-        return replace(taught, posterior=objective.fit(theta).fit, inputs=objective.X, rows=None, trainer=None)
+        return replace(taught, posterior=objective.fit(taught.theta).fit, inputs=objective.X, rows=None, trainer=None)
 
     # predicting ---------------------------------------------------------------------------------------------------
 

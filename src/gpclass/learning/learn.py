@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..sparse import InducingFit
-from .active_set import fit_active, maximise_active
+from .active_set import fit_active, held_objective, maximise_active
 from .augment import fit_augmented
+from .doubts import at_bounds, below_guessing
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
 from .objective import Objective
@@ -57,6 +58,10 @@ class Learned:
         The minibatch run, which can be continued.
     problem : str
         Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
+    slopes : ndarray of shape (p,) or None
+        Gradient of the objective in the hyperparameters; None if they were not learned.
+    doubts : tuple of str
+        Further texts for warnings, see `doubts`.
     """
 
     posterior: Any
@@ -68,6 +73,13 @@ class Learned:
     rows: np.ndarray | None = None
     trainer: Trainer | None = None
     problem: str = ""
+    slopes: np.ndarray | None = None
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The hyperparameters of kernel and likelihood."""
+        return np.concatenate([self.kernel.theta, self.likelihood.theta])
 
 
 def learn(
@@ -104,6 +116,15 @@ def learn(
     """
     if scan and starts:
         objective, starts = after_scan(objective, starts)
+    learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
+    n_rows = len(objective.y) if stream is None else stream[0].n_rows
+    doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
+    if learned.slopes is not None:
+        doubts += at_bounds(objective, learned.theta, learned.slopes)
+    return replace(learned, doubts=tuple(doubts))
+
+
+def _by_design(objective, starts, max_iter, verbose, stream, seed):
     design = objective.engine.design
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
@@ -149,6 +170,7 @@ def _active(objective, starts, verbose):
         search = _best(whole_searches(objective, starts, active))
         fit = search.best.fit
         learned = _learned(search, fit, objective.X[fit.rows], fit.rows)
+        learned = replace(learned, slopes=held_objective(objective, learned.theta, fit)[1])
     return learned if objective.engine.augment is None else _augmented(objective, learned)
 
 
@@ -159,8 +181,7 @@ def _held(objective):
 
 def _augmented(objective, learned):
     """Select the active set again, with transformed copies of its rows among the candidates."""
-    theta = np.concatenate([learned.kernel.theta, learned.likelihood.theta])
-    found = fit_augmented(objective, theta, learned.posterior, objective.engine.augment)
+    found = fit_augmented(objective, learned.theta, learned.posterior, objective.engine.augment)
     return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources)
 
 
@@ -199,7 +220,8 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
     # after a single pass, engines that keep sites of rows have no estimate of the evidence
-    return trained(max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf)))
+    best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
+    return replace(trained(best), slopes=best.adam.m[: objective.n_hyper] if starts else None)
 
 
 def _promising(objective, start, max_iter, seed):
@@ -281,6 +303,7 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         max(1, search.n_iter),
         trainer=_to_go_on(there, source, found.fit, model.Z, seed),
         problem=search.problem,
+        slopes=found.gradient[: objective.n_hyper],
     )
 
 
@@ -314,4 +337,5 @@ def _best(searches: list[Any]) -> Any:
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search without an evaluation raises an error"
     best, n_iter = search.best, max(1, search.n_iter)
-    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, problem=search.problem)
+    more = {"problem": search.problem, "slopes": best.gradient}
+    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, **more)

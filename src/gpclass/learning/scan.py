@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..inference import Laplace as _registers  # noqa: F401  (importing the module registers the engines)
+from .. import inference  # noqa: F401  (registers the engines)
 from ..kernels import Kernel
 from ..registry import registered
+from .doubts import guessing_evidence
 from .inducing import InducingInputs
 from .objective import Evaluation, Objective
 from .optimise import FAILURES, ROUGH, improved
@@ -125,14 +126,6 @@ def on_few_rows(objective: Objective, count: int) -> Objective:
         if suits and engine.serves(few.likelihood):
             return replace(few, engine=engine)
     return replace(few, design=InducingInputs(few.X[None], column_spread(few.X), move=False))
-
-
-def guessing_evidence(objective: Objective) -> float:
-    """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n); minus infinity without classes."""
-    if objective.likelihood.targets != "class labels":
-        return -np.inf
-    counts = np.unique(objective.y, return_counts=True)[1]
-    return float(np.sum(counts * np.log(counts / counts.sum())))
 
 
 def _scan(few: Objective, start: np.ndarray, moves: np.ndarray) -> _Line:
