@@ -21,6 +21,8 @@ MAY_IMPORT = {
     "sparse": {"registry", "engines"},
     "learning": {
         "_lazy",
+        "inference",
+        "registry",
         "files",
         "zips",
         "numerics",

@@ -33,6 +33,7 @@ from .learning import (
     LeftOut,
     Member,
     Objective,
+    after_scan,
     as_source,
     check_search,
     column_spread,
@@ -427,7 +428,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
             # a parameter that was changed since the last fit takes precedence over the learned value
-            kernel = self._learned_before(kernel) if self._same_settings("kernel") else kernel
+            kernel = self._learned_before(kernel) if self._continues() else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
         engine.check_likelihood(likelihood)
         if kernel.separated[1] is not None and not engine.correlated:
@@ -435,6 +436,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         names = [*kernel.names, *likelihood.names]
         priors = resolve_priors(self.priors, names, spread=column_spread(X, kernel.seen))
         return Objective(X, y, kernel, likelihood, engine, priors)
+
+    def _continues(self) -> bool:
+        """Return whether learning starts from the kernel of the previous fit."""
+        return self.warm_start and hasattr(self, "kernel_") and self._same_settings("kernel")
 
     def _same_settings(self, name: str) -> bool:
         before, now = self.fitted_with_[name], getattr(self, name)
@@ -448,19 +453,20 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
             return learn(objective, [], self.max_iter, self.verbose, stream, seed)
+        scan = not self._continues()
         if objective.engine.draws and objective.engine.sample_hyper:
+            objective = after_scan(objective, [objective.theta])[0] if scan else objective
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
             return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
         spread = column_spread(objective.X, objective.kernel.seen)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
-            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed)
+            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed, scan)
         teacher = replace(objective, engine=engine_for(objective.likelihood))
-        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
-        theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
+        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
         # the teacher's posterior may use other inputs than all rows
-        return replace(taught, posterior=objective.fit(theta).fit, inputs=objective.X, rows=None, trainer=None)
+        return replace(taught, posterior=objective.fit(taught.theta).fit, inputs=objective.X, rows=None, trainer=None)
 
     # predicting ---------------------------------------------------------------------------------------------------
 

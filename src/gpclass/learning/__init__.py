@@ -2,8 +2,10 @@
 
 objective   log evidence + log prior at θ, with gradient, warm-started
 optimise    L-BFGS-B with restarts; the best run is kept, with a history of all evaluations
-priors      half Student-t ("weak"), normal, gamma, flat, or user-defined
+priors      half Student-t ("weak"), normal, gamma, flat, joint priors of lengthscales, or user-defined
 starts      starting points that suit the scale of the data
+scan        a scan over lengthscales, which decides where a search starts
+doubts      warnings about a result: parameters at a bound, evidence below guessing
 active_set  optimisation with an active set that is reselected repeatedly: major and minor steps
 augment     virtual informative vectors: transformed copies of active rows, such as shifted images
 columns     covariances of a kernel in the form that sparse engines need
@@ -31,12 +33,12 @@ from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
-from .learn import Learned, learn, prior_covariances, trained
+from .learn import Learned, after_scan, learn, prior_covariances, trained
 from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
-from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
+from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
 from .trainer import Pass, Trainer, train_inducing
@@ -72,11 +74,13 @@ __all__ = [
     "Normal",
     "Objective",
     "Pass",
+    "Relative",
     "Search",
     "SortedStreamWarning",
     "Step",
     "Trainer",
     "Training",
+    "after_scan",
     "as_source",
     "check_search",
     "column_spread",

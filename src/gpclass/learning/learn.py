@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..sparse import InducingFit
-from .active_set import fit_active, maximise_active
+from .active_set import fit_active, held_objective, maximise_active
 from .augment import fit_augmented
 from .calibration import LeftOut
+from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
@@ -26,6 +27,7 @@ from .members import left_out
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
+from .scan import scanned
 from .streams import Arrays, Source, look
 from .trainer import Trainer, train_inducing
 
@@ -62,6 +64,10 @@ class Learned:
         Function that computes `left_out`, if `posterior` has no training rows.
     problem : str
         Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
+    slopes : ndarray of shape (p,) or None
+        Gradient of the objective in the hyperparameters; None if they were not learned.
+    doubts : tuple of str
+        Further texts for warnings, see `doubts`.
     """
 
     posterior: Any
@@ -74,6 +80,13 @@ class Learned:
     trainer: Trainer | None = None
     rows_left_out: Callable[[], LeftOut | None] | None = None
     problem: str = ""
+    slopes: np.ndarray | None = None
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The hyperparameters of kernel and likelihood."""
+        return np.concatenate([self.kernel.theta, self.likelihood.theta])
 
     def left_out(self) -> LeftOut | None:
         """Return class probabilities of training rows, each predicted without itself; None if the engine has none."""
@@ -87,6 +100,7 @@ def learn(
     verbose: int = 0,
     stream: tuple[Source, np.ndarray] | None = None,
     seed: int = 0,
+    scan: bool = True,
 ) -> Learned:
     """Optimise the hyperparameters and compute the posterior.
 
@@ -104,11 +118,24 @@ def learn(
         The rows and the class labels, if the objective holds only a sample of the rows.
     seed : int, default=0
         Seed.
+    scan : bool, default=True
+        Whether a scan over lengthscales improves the first start, see `scan`.
 
     Returns
     -------
     Learned
     """
+    if scan and starts:
+        objective, starts = after_scan(objective, starts)
+    learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
+    n_rows = len(objective.y) if stream is None else stream[0].n_rows
+    doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
+    if learned.slopes is not None:
+        doubts += at_bounds(objective, learned.theta, learned.slopes)
+    return replace(learned, doubts=tuple(doubts))
+
+
+def _by_design(objective, starts, max_iter, verbose, stream, seed):
     design = objective.engine.design
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
@@ -117,6 +144,15 @@ def learn(
     if design == "inducing pairs":
         return _inducing_mnl(objective, starts, max_iter, verbose)
     return _full(objective, starts, max_iter, verbose)
+
+
+def after_scan(objective: Objective, starts: Sequence[np.ndarray]) -> tuple[Objective, list[np.ndarray]]:
+    """Return the objective at the best start of a scan over lengthscales from the first start, and all starts."""
+    first, *further = scanned(objective, starts[0])
+    if objective.engine.minibatches:  # a second run would double the time
+        further = []
+    kernel, likelihood = objective.at(first)
+    return replace(objective, kernel=kernel, likelihood=likelihood), [first, *further, *starts[1:]]
 
 
 def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
@@ -145,6 +181,7 @@ def _active(objective, starts, verbose):
         search = _best(whole_searches(objective, starts, active))
         fit = search.best.fit
         learned = _learned(search, fit, objective.X[fit.rows], fit.rows)
+        learned = replace(learned, slopes=held_objective(objective, learned.theta, fit)[1])
     return learned if objective.engine.augment is None else _augmented(objective, learned)
 
 
@@ -155,8 +192,7 @@ def _held(objective):
 
 def _augmented(objective, learned):
     """Select the active set again, with transformed copies of its rows among the candidates."""
-    theta = np.concatenate([learned.kernel.theta, learned.likelihood.theta])
-    found = fit_augmented(objective, theta, learned.posterior, objective.engine.augment)
+    found = fit_augmented(objective, learned.theta, learned.posterior, objective.engine.augment)
     # leaving a row out would leave its transformed copies in
     return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources, rows_left_out=lambda: None)
 
@@ -197,7 +233,8 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
     # after a single pass, engines that keep sites of rows have no estimate of the evidence
     best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
-    return replace(trained(best), rows_left_out=lambda: left_out_of_run(best, source))
+    slopes = best.adam.m[: objective.n_hyper] if starts else None
+    return replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
 
 
 def _promising(objective, start, max_iter, seed):
@@ -281,6 +318,7 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         trainer=_to_go_on(there, source, found.fit, model.Z, seed),
         rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
+        slopes=found.gradient[: objective.n_hyper],
     )
 
 
@@ -314,4 +352,6 @@ def _best(searches: list[Any]) -> Any:
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search without an evaluation raises an error"
     best, n_iter = search.best, max(1, search.n_iter)
-    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, problem=search.problem)
+    of_search = search.history, n_iter
+    problem, slopes = search.problem, best.gradient
+    return Learned(fit, best.kernel, best.likelihood, inputs, *of_search, rows, problem=problem, slopes=slopes)

@@ -215,9 +215,10 @@ def check_search(estimator: Any) -> None:
 
 
 def warn_if_unfinished(search: Any) -> None:
-    """Warn if the result of a search may not be a maximum."""
-    if search.problem:
-        warnings.warn(search.problem, ConvergenceWarning, stacklevel=3)  # points to the call of the estimator's fit
+    """Warn if the result of a search may not be a maximum, and of the doubts about a result of learning."""
+    for text in (search.problem, *getattr(search, "doubts", ())):
+        if text:
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)  # points to the call of the estimator's fit
 
 
 class NoStart(Exception):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.columns import ENOUGH, column_spread, typical_distance
+from ..numerics.columns import ENOUGH, column_spread, lengthscale_span, typical_distance
 from .objective import Objective
 
-__all__ = ["ENOUGH", "column_spread", "random_start", "typical_distance"]
+__all__ = ["ENOUGH", "column_spread", "lengthscale_span", "random_start", "typical_distance"]
 
 
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a starting point from ranges that suit the data.
 
-    Lengthscales are between a fifth and five times the typical distance (that of their column, for one lengthscale per
-    column), variances between 0.3 and 100, and other parameters within a factor of four of their current values.
+    Lengthscales are between the ends of `lengthscale_span` (for one lengthscale per column, this range is relative to the
+    typical distance in the column), variances between 0.3 and 100, and other parameters within a factor of four of their
+    current values.
 
     Parameters
     ----------
@@ -32,13 +33,14 @@ def random_start(objective: Objective, distance: float, spread: np.ndarray, rng:
     ndarray of shape (p,)
     """
     theta = objective.theta.copy()
+    span = np.log(np.array(lengthscale_span(objective.X, objective.kernel.seen)) / distance)
     free = len(objective.kernel.theta)
     for i, name in enumerate(objective.names):
         draw = rng.uniform(-1, 1)
         if i >= free:
             theta[i] += draw  # likelihood parameters are not logs
         elif "lengthscale" in name:
-            theta[i] = np.log(_unit(name, distance, spread)) + np.log(5) * draw
+            theta[i] = np.log(_unit(name, distance, spread)) + np.mean(span) + 0.5 * (span[1] - span[0]) * draw
         elif name.endswith("variance"):
             theta[i] = rng.uniform(np.log(0.3), np.log(100))
         else:

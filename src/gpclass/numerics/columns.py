@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-ENOUGH = 1000  # maximum number of rows for the typical distance
+ENOUGH = 1000  # maximum number of rows for distances between rows
+LONG = 4.0  # longest lengthscale that a search should try, in typical distances
 PLENTY = 100_000  # maximum number of rows, up to a factor of two, for centres and spreads
 MIDDLE = 10_000  # maximum number of rows, up to a factor of two, for the range of the middle rows
 TAIL = 0.05  # share of the rows below the middle ones, and above them
@@ -60,12 +61,32 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator, seen: Seen | None 
     """
     if len(X) > ENOUGH:
         X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
+    distances, scale = _distances(X, seen)
+    distances = distances[distances > 0]
+    return scale * float(np.median(distances)) if len(distances) else 1.0
+
+
+def lengthscale_span(X: np.ndarray, seen: Seen | None = None) -> tuple[float, float]:
+    """Return the shortest and the longest lengthscale that a search should try.
+
+    The shortest is the median distance from a row to the nearest row that differs from it. The longest is four times the
+    median distance between rows. Of many rows, 1000 are used. `seen` transforms rows before they are measured.
+    """
+    distances, scale = _distances(X[:: 1 + (len(X) - 1) // ENOUGH], seen)
+    apart = distances[distances > 0]
+    if not len(apart):
+        return 1.0, 1.0
+    square = scipy.spatial.distance.squareform(distances)
+    nearest = np.min(np.where(square > 0, square, np.inf), axis=1)
+    return scale * float(np.median(nearest)), scale * LONG * float(np.median(apart))
+
+
+def _distances(X: np.ndarray, seen: Seen | None) -> tuple[np.ndarray, float]:
+    """Return the distances between all pairs of rows in units of a scale, and the scale."""
     X = np.asarray(X, float)
     X = X if seen is None else seen(X)
     scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # avoids overflow and underflow of squares
-    distances = scipy.spatial.distance.pdist(X / scale)
-    distances = distances[distances > 0]
-    return scale * float(np.median(distances)) if len(distances) else 1.0
+    return scipy.spatial.distance.pdist(X / scale), scale
 
 
 def _some(X: np.ndarray, most: int) -> np.ndarray:
