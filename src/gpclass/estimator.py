@@ -32,16 +32,19 @@ from .learning import (
     Learned,
     LeftOut,
     Member,
+    Mixture,
     Objective,
     after_scan,
     as_source,
     check_search,
     column_spread,
+    integrated,
     learn,
     left_out,
     members,
     random_start,
     resolve_priors,
+    stacked,
     trained,
     update_active,
     validated,
@@ -54,6 +57,10 @@ from .numerics.fingerprint import single_precision_fingerprints
 from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
+HYPERS = ("mode", "integrate")
+# kernel="auto" fits and stacks these; the second is left out if there are more columns than ARD_COLUMNS
+AUTO_KERNELS = ("rbf", "rbf-ard", "rbf + linear", "matern32", "linear")
+ARD_COLUMNS = 50
 
 
 def _takes_more(self) -> bool:
@@ -128,10 +135,15 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : {"lbfgs", None}, default="lbfgs"
         None keeps the kernel fixed.
+    hyper : {"mode", "integrate"}, default="mode"
+        "mode" uses the most probable hyperparameters. "integrate" averages predictions over a design of points around them,
+        weighted by evidence and prior (`gpclass.learning.integrate`); it needs an engine that uses all rows and takes two to
+        four times as long.
     calibrate : {"loo", None}, default="loo"
-        "loo" calibrates class probabilities by a temperature and a small probability of random labels. They are fitted to the
-        leave-one-out probabilities of the training rows, with priors that shrink them towards no change; nothing is refitted.
-        None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
+        "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
+        leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
+        refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
+        sites. None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
     n_restarts : int, default=0
         Additional runs of the optimiser from random starts; the best run is kept.
     max_iter : int, default=100
@@ -169,8 +181,9 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         `nlpd_before` and `nlpd_after`. `n_rows` is 0 if `calibrate` is None, or if the engine has no leave-one-out
         probabilities.
     members_ : list of Member
-        The posteriors that predictions average over, with their weights. There is one, or one for each of some draws of the
-        hyperparameters with "mcmc".
+        The posteriors that predictions average over, with `weight`, `kernel` and `calibration` each. There is one; with
+        kernel="auto" one for each kernel that earned weight; with hyper="integrate" one for each point of the design; with
+        "mcmc" one for each of some draws. If there are several, the attributes above and below describe the heaviest.
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
         The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
         exists if each class has its own inputs.
@@ -210,6 +223,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     n_samples_seen_: int
     calibration_: Calibration = Calibration()  # model files may have none
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
+    _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
 
     def __init__(
         self,
@@ -219,6 +233,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         *,
         priors="weak",
         optimizer="lbfgs",
+        hyper="mode",
         calibrate="loo",
         n_restarts=0,
         max_iter=100,
@@ -231,6 +246,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self.inference = inference
         self.priors = priors
         self.optimizer = optimizer
+        self.hyper = hyper
         self.calibrate = calibrate
         self.n_restarts = n_restarts
         self.max_iter = max_iter
@@ -271,14 +287,48 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             X = np.asarray(X, np.float64)
         if engine.design == "all rows":
             warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
+        if _is_auto(self.kernel) or self.hyper != "mode":
+            self._check_averaging(engine)
+        if _is_auto(self.kernel):
+            return self._fit_stack(X, y, engine, rng)
         kernel, distance = start_kernel(self.kernel, X, rng)
         objective = self._objective(X, y, engine, kernel, rng)
-        return self._calibrated_fit(self._learn(objective, distance, rng), objective.engine)
+        learned = self._learn(objective, distance, rng)
+        if self.hyper == "mode" or self.optimizer is None:
+            return self._calibrated_fit(learned, objective.engine)
+        self._conclude(learned, objective.engine, integrated(objective, learned))
+        self._calibrate(partial(left_out, self._mixture))
+        return learned
+
+    def _fit_stack(self, X, y, engine, rng) -> Learned:
+        """Fit several kernels and stack them."""
+        fits, texts = [], [text for text in AUTO_KERNELS if X.shape[1] <= ARD_COLUMNS or "ard" not in text]
+        seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
+        for text in texts:
+            again = np.random.default_rng(seed)
+            kernel, distance = start_kernel(text, X, again)
+            objective = self._objective(X, y, engine, kernel, again)
+            fits.append(self._learn(objective, distance, again))
+        mixture, kept, calibration = stacked(fits, self.calibrate is not None)
+        self._conclude(fits[kept[0]], objective.engine, mixture)
+        self.calibration_ = calibration
+        return fits[kept[0]]
 
     def _check_settings(self):
         check_search(self)
-        if self.calibrate not in CALIBRATIONS:
-            raise ValueError(f"calibrate must be 'loo' or None, but is {self.calibrate!r}")
+        for name, known in (("calibrate", CALIBRATIONS), ("hyper", HYPERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, but is {getattr(self, name)!r}")
+
+    def _check_averaging(self, engine: Engine) -> None:
+        """Raise an error if the engine or other settings do not go with several members."""
+        several = "kernel='auto'" if _is_auto(self.kernel) else f"hyper={self.hyper!r}"
+        if _is_auto(self.kernel) and self.hyper != "mode":
+            raise ValueError("kernel='auto' averages over kernels and hyper='integrate' over hyperparameters: choose one")
+        if engine.draws:
+            raise ValueError(f"{several} needs an engine, but inference={self.inference!r} is a sampler")
+        if self.hyper != "mode" and engine.design != "all rows":
+            raise ValueError(f"hyper='integrate' needs an engine that uses all rows, such as EP, not {type(engine).__name__}")
 
     def _fit_stream(self, source: Source) -> Learned:
         self._check_settings()
@@ -308,8 +358,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
         IVM updates its active set by assumed-density updates and keeps the hyperparameters. Engines with inducing points use
         the rows as more minibatches and also update the hyperparameters. The rows of earlier calls are not needed again.
-        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call, and engines
-        with inducing points keep the calibration of the first call.
+        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call. IVM
+        calibrates again; engines with inducing points keep the calibration of the first call.
 
         Parameters
         ----------
@@ -332,6 +382,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_, 2)
+        if self._mixture is not None:
+            raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
         if self.inference_.design == "active rows":
             self._update_active(np.asarray(X, np.float64), place)
             return self._came(X)
@@ -361,9 +413,13 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self._calibrate(learned.left_out)
         return learned
 
-    def _conclude(self, learned: Learned, engine) -> Learned:
-        """Set the fitted attributes."""
+    def _conclude(self, learned: Learned, engine, mixture: Mixture | None = None) -> Learned:
+        """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
+        self._mixture = mixture
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
+        if mixture is not None:
+            best = mixture.best
+            self.posterior_, self.kernel_, self.likelihood_ = best.posterior, best.kernel, best.posterior.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
         self.inputs_, self._trainer = learned.inputs, learned.trainer
         for name in ("active_indices_", "rows_"):
@@ -557,6 +613,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     @property
     def members_(self) -> list[Member]:
         check_is_fitted(self)
+        if self._mixture is not None:
+            return list(self._mixture.members)
         pairs = self.posterior_.members(self.kernel_)
         return [Member(1 / len(pairs), kernel, posterior, self.inputs_) for kernel, posterior in pairs]
 
@@ -630,7 +688,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             order of `classes_`.
         """
         check_is_fitted(self)
-        return np.exp(self.calibration_.log_probabilities(self.posterior_.loo_log_class_probabilities()))
+        model = self.posterior_ if self._mixture is None else self._mixture
+        return np.exp(self.calibration_.log_probabilities(model.loo_log_class_probabilities()))
 
     def _needs_an_engine(self, what: str) -> None:
         if self.inference_.draws:

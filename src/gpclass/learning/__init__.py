@@ -16,6 +16,8 @@ inducing_mnl  optimisation with inducing variables that are selected, or moved, 
 learn       one function that learns with any kind of engine
 calibration  temperature and noise floor of class probabilities, fitted to leave-one-out probabilities
 members     weighted averages over posteriors
+integrate   posteriors around the mode of the hyperparameters, weighted by evidence and prior
+stack       posteriors with different kernels, weighted by leave-one-out probabilities
 streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams
 memory      an error or a warning before a fit that needs more memory than is available
@@ -33,12 +35,14 @@ from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
+from .integrate import integrated
 from .learn import Learned, after_scan, learn, prior_covariances, trained
 from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
+from .stack import stacked
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
 from .trainer import Pass, Trainer, train_inducing
@@ -88,6 +92,7 @@ __all__ = [
     "fit_active",
     "fit_augmented",
     "held_objective",
+    "integrated",
     "k_means",
     "learn",
     "left_out",
@@ -101,6 +106,7 @@ __all__ = [
     "prior_covariances",
     "random_start",
     "resolve_priors",
+    "stacked",
     "start_inputs",
     "train_inducing",
     "trained",

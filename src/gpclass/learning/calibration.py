@@ -53,7 +53,7 @@ class Calibration:
 
     @staticmethod
     def fitted(left_out: LeftOut) -> Calibration:
-        """Return the calibration with the largest posterior probability given rows that were predicted without themselves."""
+        """Return the most probable calibration, given rows that were predicted without themselves."""
         log_p, codes = np.maximum(left_out.log_p, LEAST_LOG), left_out.codes
         if not np.all(np.isfinite(log_p)):
             raise FloatingPointError("leave-one-out probabilities are not finite; calibrate=None does not need them")
@@ -94,6 +94,9 @@ class Calibration:
             return "none"
         gain = f"leave-one-out NLPD {self.nlpd_before:.4g} → {self.nlpd_after:.4g}"
         return f"temperature {self.temperature:.3g}, noise {self.noise:.2g} ({gain})"
+
+
+NONE = Calibration()
 
 
 def _log_variance(log_p):

@@ -18,8 +18,8 @@ MOST = 2000  # rows; the calibration has two parameters
 def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
     """Return log class probabilities of the held-out rows of a run, or of some training rows without their own sites.
 
-    Without held-out rows, `source` must have the training rows in the order of the run. The sites of engines that do not keep
-    them are computed anew.
+    Without held-out rows, `source` must have the training rows in the order of the run. Sites that the engine does not keep
+    are computed anew.
     """
     model = run.model()
     if run.held is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..kernels.per_class import covariances_with
-from .calibration import Calibration, LeftOut
+from .calibration import NONE, Calibration, LeftOut
 
 BATCH = 2048  # rows predicted at a time, to limit memory
 
@@ -42,7 +42,7 @@ class Member:
     kernel: Any
     posterior: Any
     inputs: np.ndarray
-    calibration: Calibration = Calibration()
+    calibration: Calibration = NONE
 
     def ask(self, question: str, X: np.ndarray) -> Any:
         """Return the answer of a method of the posterior at the rows of X, computed in batches."""
