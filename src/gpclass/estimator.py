@@ -328,7 +328,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         if engine.draws:
             raise ValueError(f"{several} needs an engine, but inference={self.inference!r} is a sampler")
         if self.hyper != "mode" and engine.design != "all rows":
-            raise ValueError(f"hyper='integrate' needs an engine that uses all rows, such as EP, not {type(engine).__name__}")
+            raise ValueError(f"hyper='integrate' needs an engine that uses all rows, like EP, not {type(engine).__name__}")
 
     def _fit_stream(self, source: Source) -> Learned:
         self._check_settings()

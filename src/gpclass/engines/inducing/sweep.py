@@ -97,8 +97,8 @@ class InducingFit(Fit):
     def _kept(self) -> RowData:
         if self.data is None:
             raise NotAvailable(
-                f"{type(self.engine).__name__} keeps no training rows once it is trained. For probabilities of left-out rows, "
-                "use scikit-learn's cross_val_predict(..., method='predict_proba')"
+                f"{type(self.engine).__name__} keeps no training rows once it is trained. For probabilities of left-out "
+                "rows, use scikit-learn's cross_val_predict(..., method='predict_proba')"
             )
         return self.data
 
