@@ -337,5 +337,5 @@ def _best(searches: list[Any]) -> Any:
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search without an evaluation raises an error"
     best, n_iter = search.best, max(1, search.n_iter)
-    more = {"problem": search.problem, "slopes": best.gradient}
-    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, **more)
+    learned = Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows)
+    return replace(learned, problem=search.problem, slopes=best.gradient)

@@ -8,7 +8,7 @@ import scipy
 from .objective import Objective
 
 ENOUGH = 1000  # maximum number of rows for distances between rows
-LONG = 4.0  # longest lengthscale that starts try, in typical distances
+SHORT, LONG = 0.5, 4.0  # range of starts: shortest in distances between neighbours, longest in typical distances
 PLENTY = 100_000  # maximum number of rows, up to a factor of two, for the columns' standard deviations
 
 
@@ -24,8 +24,8 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
 def lengthscale_span(X: np.ndarray) -> tuple[float, float]:
     """Return the shortest and the longest lengthscale that a search should try.
 
-    The shortest is the median distance from a row to the nearest row that differs from it. The longest is four times the
-    median distance between rows. Of many rows, 1000 are used.
+    The shortest is half the median distance from a row to the nearest row that differs from it. The longest is four times
+    the median distance between rows. Of many rows, 1000 are used.
     """
     distances, scale = _distances(X[:: 1 + (len(X) - 1) // ENOUGH])
     apart = distances[distances > 0]
@@ -33,7 +33,7 @@ def lengthscale_span(X: np.ndarray) -> tuple[float, float]:
         return 1.0, 1.0
     square = scipy.spatial.distance.squareform(distances)
     nearest = np.min(np.where(square > 0, square, np.inf), axis=1)
-    return scale * float(np.median(nearest)), scale * LONG * float(np.median(apart))
+    return scale * SHORT * float(np.median(nearest)), scale * LONG * float(np.median(apart))
 
 
 def _distances(X: np.ndarray) -> tuple[np.ndarray, float]:
