@@ -94,7 +94,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     ----------
     kernel : Kernel or scikit-learn kernel, optional
         Covariance function and starting point of learning. The default is an RBF with variance 4 and one lengthscale, which
-        starts at the median distance between rows.
+        starts at the median distance between rows. Before the search, a scan multiplies all free lengthscales by common
+        factors and may replace the starting point.
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
         "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
@@ -121,7 +122,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     max_iter : int, default=100
         Iterations of the optimiser per run.
     warm_start : bool, default=False
-        Whether learning starts from the hyperparameters of the previous fit.
+        Whether learning starts from the hyperparameters of the previous fit, without a scan over lengthscales.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
