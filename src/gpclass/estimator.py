@@ -108,7 +108,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     kernel : str, Kernel or scikit-learn kernel, optional
         Covariance function and starting point of learning. Text such as "rbf-ard + linear" is described in
         `gpclass.expressions`. The default is "rbf": one lengthscale, which starts at the median distance between rows, and
-        variance 4.
+        variance 4. Before the search, a scan multiplies all free lengthscales by common factors and may replace the
+        starting point.
 
         Text and the default measure each column in units of its own spread (`gpclass.kernels.Standardized`), so that
         rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units
@@ -149,7 +150,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     max_iter : int, default=100
         Iterations of the optimiser per run.
     warm_start : bool, default=False
-        Whether learning starts from the hyperparameters of the previous fit.
+        Whether learning starts from the hyperparameters of the previous fit, without a scan over lengthscales.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0

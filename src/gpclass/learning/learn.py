@@ -352,6 +352,5 @@ def _best(searches: list[Any]) -> Any:
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search without an evaluation raises an error"
     best, n_iter = search.best, max(1, search.n_iter)
-    of_search = search.history, n_iter
-    problem, slopes = search.problem, best.gradient
-    return Learned(fit, best.kernel, best.likelihood, inputs, *of_search, rows, problem=problem, slopes=slopes)
+    learned = Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows)
+    return replace(learned, problem=search.problem, slopes=best.gradient)

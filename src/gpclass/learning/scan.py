@@ -7,7 +7,7 @@ on few rows. If the scan finds one maximum, the search starts there. If it finds
 a comparison on more rows decide between them.
 
 Few rows cannot show structure that is shorter than the distance between them. If the evidence of few rows is hardly better
-than that of guessing, the scan is repeated on more rows.
+than that of guessing, the scan is repeated on more rows. If that does not help, the given start remains a candidate.
 
 The scan uses an engine for all rows, whatever the design of the objective is, so it is the same for all designs.
 """
@@ -32,9 +32,9 @@ LEAST, SIZE = 100, 200  # rows of the first scan: SIZE divided by the number of 
 WIDER = 4  # factor on the number of rows for the second scan, and for the comparison of several maxima
 FOUND = 5.0  # nats above guessing that count as structure
 FAR = 10.0  # nats below the best at which a maximum of the scan is abandoned
-NEAR = 2.0  # nats below the best, after the comparison, up to which a maximum is an additional start
-MOVE = 0.5  # nats that the scan must gain to replace the given start in its own basin
-POLISH = 5  # iterations of the short searches
+NEAR = 3.0  # nats below the best, after the comparison, up to which a maximum is an additional start
+MOVE = 0.5  # nats that the scan must gain to replace the given start
+POLISH = 8  # iterations of the short searches
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     Returns
     -------
     list of ndarray of shape (p,)
-        The most promising start. A second one follows if the comparison on more rows leaves doubt.
+        The most promising start. Others follow if the comparison on more rows leaves doubt.
     """
     start = np.clip(start, *objective.bounds.T)
     moves = varying_lengthscales(objective.at(start)[0], objective.X)
@@ -88,14 +88,14 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     wide = on_few_rows(objective, max(size, WIDER * SIZE // latents))
     if len(wide.y) > len(few.y) and line.evidence < guessing_evidence(few) + FOUND:
         few, line = wide, _scan(wide, start, moves)
-    tops = line.maxima()
+    tops = line.maxima()[:2]
     if not tops:  # all evaluations failed
         return [start]
-    if len(tops) > 1:
-        return _compared(few, wide, [line.thetas[i] for i in tops[:2]])
-    same_basin = line.climb(line.given) == tops[0]
-    stays = same_basin and line.values[tops[0]] < line.values[line.given] + MOVE
-    return [start if stays else line.thetas[tops[0]]]
+    if line.values[tops[0]] < line.values[line.given] + MOVE:
+        tops[0] = line.given
+    if line.evidence < guessing_evidence(few) + FOUND and line.given not in tops:
+        tops.append(line.given)  # the scan does not justify another start
+    return [line.thetas[tops[0]]] if len(tops) == 1 else _compared(few, wide, [line.thetas[i] for i in tops])
 
 
 def varying_lengthscales(kernel: Kernel, X: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 ENOUGH = 1000  # maximum number of rows for distances between rows
-LONG = 4.0  # longest lengthscale that a search should try, in typical distances
+SHORT, LONG = 0.5, 4.0  # range of lengthscales: shortest in distances between neighbours, longest in typical distances
 PLENTY = 100_000  # maximum number of rows, up to a factor of two, for centres and spreads
 MIDDLE = 10_000  # maximum number of rows, up to a factor of two, for the range of the middle rows
 TAIL = 0.05  # share of the rows below the middle ones, and above them
@@ -69,8 +69,8 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator, seen: Seen | None 
 def lengthscale_span(X: np.ndarray, seen: Seen | None = None) -> tuple[float, float]:
     """Return the shortest and the longest lengthscale that a search should try.
 
-    The shortest is the median distance from a row to the nearest row that differs from it. The longest is four times the
-    median distance between rows. Of many rows, 1000 are used. `seen` transforms rows before they are measured.
+    The shortest is half the median distance from a row to the nearest row that differs from it. The longest is four times
+    the median distance between rows. Of many rows, 1000 are used. `seen` transforms rows before they are measured.
     """
     distances, scale = _distances(X[:: 1 + (len(X) - 1) // ENOUGH], seen)
     apart = distances[distances > 0]
@@ -78,7 +78,7 @@ def lengthscale_span(X: np.ndarray, seen: Seen | None = None) -> tuple[float, fl
         return 1.0, 1.0
     square = scipy.spatial.distance.squareform(distances)
     nearest = np.min(np.where(square > 0, square, np.inf), axis=1)
-    return scale * float(np.median(nearest)), scale * LONG * float(np.median(apart))
+    return scale * SHORT * float(np.median(nearest)), scale * LONG * float(np.median(apart))
 
 
 def _distances(X: np.ndarray, seen: Seen | None) -> tuple[np.ndarray, float]:
