@@ -230,7 +230,7 @@ class NoisySigmoid(LabelNoise):
             return super().expected_log_prob(y, mean, var)  # type: ignore[misc]
         f, weights = self._nodes(y, mean, var)
         parts = self.log_prob(np.asarray(y)[..., None], f)
-        return tuple(np.einsum("...q,...q->...", weights, part) for part in parts)  # type: ignore[return-value]
+        return tuple(np.einsum("...q,...q->...", weights, part) for part in parts)
 
     def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
         others = super().expected_log_prob_theta(y, mean, var)  # type: ignore[misc]
@@ -247,7 +247,7 @@ class NoisySigmoid(LabelNoise):
         """
         corner, slope = self._corner
         scale = max(1.0, ANALYTIC * slope / np.pi)
-        bias = self.bias
+        bias = self.bias  # type: ignore[attr-defined]
         nodes, weights = gaussian_nodes(scale * y * (mean + bias), scale**2 * np.asarray(var), centre=scale * corner)
         return np.asarray(y)[..., None] * nodes / scale - bias, weights
 
