@@ -1,0 +1,152 @@
+"""Engines and samplers with label noise: evidence and posterior by brute force, limits, wrong labels among others."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from gpclass import GPClassifier
+from gpclass.inference import EP, KL, TAP, Laplace, NestedEP, QuadratureEP
+from gpclass.kernels import RBF
+from gpclass.likelihoods import MultinomialProbit, Probit
+from gpclass.numerics import hermite_nodes
+from gpclass.sampling import HMC, EllipticalSlice, Gibbs, importance_sampling
+from gpclass.sparse import ScalableEP
+
+QIEP = QuadratureEP(coupled=False)
+
+
+def exact_binary(K, y, likelihood, nodes=60):
+    """Log evidence and posterior mean of three data by product quadrature, converged to 1e-7 (against 50 nodes)."""
+    x, log_w = hermite_nodes(nodes, len(y))
+    f = x @ np.linalg.cholesky(K).T
+    w = np.exp(log_w + likelihood.log_prob_value(y, f).sum(1))
+    return np.log(w.sum()), w @ f / w.sum()
+
+
+def exact_several(K, y, likelihood, nodes=22):
+    """The same for two data of three classes: only the 2 × 2 contrasts of their latent values count."""
+    x, log_w = hermite_nodes(nodes, 4)
+    basis = np.linalg.qr(np.column_stack([np.ones(3), np.eye(3)[:, :2]]))[0][:, 1:]
+    f = np.einsum("ij,qjk,ck->qic", np.linalg.cholesky(K), x.reshape(-1, 2, 2), basis)
+    p = likelihood.class_probabilities(f)
+    w = np.exp(log_w) * p[:, 0, y[0]] * p[:, 1, y[1]]
+    return np.log(w.sum()), np.einsum("q,qic->ic", w, f) / w.sum()
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.3])
+def test_two_classes_against_product_quadrature(epsilon):
+    """One label contradicts its neighbours."""
+    X, y = np.array([[0.0], [0.3], [0.6]]), np.array([1.0, -1.0, 1.0])
+    K, likelihood = RBF(1.0, 4.0)(X), Probit(0.2, epsilon=epsilon)
+    log_z, mean = exact_binary(K, y, likelihood)
+    for engine in (EP(), EP(schedule="sequential"), TAP()):
+        fit = engine.fit(K, y, likelihood)
+        assert fit.converged
+        assert abs(fit.log_evidence - log_z) < 0.01  # the error of EP, measured: 0.003 and 0.006
+        assert np.abs(fit.mean - mean).max() < 0.02
+    kl = KL().fit(K, y, likelihood)
+    assert log_z - 0.1 < kl.log_evidence < log_z  # a bound; the gap is 0.08 and 0.05
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 0.3])
+@pytest.mark.parametrize("y", [[0, 0], [0, 1]])
+def test_several_classes_against_product_quadrature(y, epsilon):
+    K, y, likelihood = np.array([[4.0, 3.0], [3.0, 4.0]]), np.array(y), MultinomialProbit(3, (0.1, 0.0, -0.2), epsilon=epsilon)
+    log_z, mean = exact_several(K, y, likelihood)
+    fit = QIEP.fit(K, y, likelihood)
+    assert fit.converged
+    assert abs(fit.log_evidence - log_z) < 0.06
+    centred = fit.mean - fit.mean.mean(1, keepdims=True)
+    assert np.abs(centred - mean).max() < 0.12
+    # without correlation between the data each integral is exact
+    alone = np.diag([4.0, 2.0])
+    assert_allclose(QIEP.fit(alone, y, likelihood).log_evidence, exact_several(alone, y, likelihood)[0], atol=1e-7)
+
+
+def flipped_problem(C, n=24, seed=3):
+    """Points of C sectors, three of them with another label."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    y = (np.arctan2(X[:, 1], X[:, 0]) // (2 * np.pi / C)).astype(int) % C
+    y[:3] = (y[:3] + 1) % C
+    return RBF(1.5, 9.0)(X), y
+
+
+@pytest.mark.parametrize("C", [2, 3])
+def test_limits_of_epsilon(C):
+    K, y = flipped_problem(C)
+    if C == 2:
+        engine, make, y = EP(tol=1e-10), lambda **more: Probit(0.1, **more), 2.0 * y - 1
+    else:
+        engine, make = QuadratureEP(coupled=False, tol=1e-10), lambda **more: MultinomialProbit(3, **more)
+    noise_free = engine.fit(K, y, make()).log_evidence
+    assert_allclose(engine.fit(K, y, make(epsilon=1e-11)).log_evidence, noise_free, atol=1e-8)
+    assert_allclose(engine.fit(K, y, make(epsilon=1 - 1e-12)).log_evidence, -len(y) * np.log(C), atol=1e-9)
+
+
+def test_wrong_labels_against_samplers():
+    """Importance sampling of the evidence, and three samplers of the mean: exact up to their errors, and EP is near."""
+    K, y = flipped_problem(2)
+    y, likelihood = 2.0 * y - 1, Probit(epsilon=0.2)
+    fit = EP().fit(K, y, likelihood)
+    assert np.any(fit.sites.tau < 0)  # of wrong labels
+    truth = importance_sampling(K, y, likelihood, n_samples=40_000, random_state=0)
+    assert abs(fit.log_evidence - truth.log_evidence) < 0.15 + 3 * truth.standard_error
+    short = {"n_draws": 1500, "n_warmup": 300, "n_chains": 4, "random_state": 0}
+    means = [sampler(**short).fit(K, y, likelihood).mean for sampler in (HMC, EllipticalSlice, Gibbs)]
+    sd = np.sqrt(fit.var)
+    # 6000 correlated draws: at least 200 effective ones, so that the largest of 24 differences is below 3.5 √(2/200)
+    assert np.abs((means[0] - means[1]) / sd).max() < 0.35
+    assert np.abs((means[0] - means[2]) / sd).max() < 0.35
+    assert np.abs((means[0] - fit.mean) / sd).max() < 0.5
+
+
+def test_wrong_labels_of_several_classes_against_samplers():
+    K, y = flipped_problem(3)
+    likelihood = MultinomialProbit(3, epsilon=0.3)
+    fit = QIEP.fit(K, y, likelihood)
+    short = {"n_draws": 600, "n_warmup": 200, "n_chains": 4, "random_state": 0}
+    contrast = [m - m.mean(1, keepdims=True) for m in (*(s(**short).fit(K, y, likelihood).mean for s in (HMC, Gibbs)), fit.mean)]
+    sd = np.sqrt(fit.var)
+    assert np.abs((contrast[0] - contrast[1]) / sd).max() < 0.5
+    assert np.abs((contrast[0] - contrast[2]) / sd).max() < 1.0  # classes are not independent a posteriori
+    # with these labels a noise-free model follows them
+    plain = NestedEP().fit(K, y, MultinomialProbit(3))
+    rows = np.arange(3)
+    assert fit.log_evidence > plain.log_evidence - 3
+    assert np.all(fit.mean[rows, y[:3]] < plain.mean[rows, y[:3]])
+
+
+def test_all_rows_as_inducing_inputs_are_the_dense_engine():
+    K, y = flipped_problem(3)
+    likelihood = MultinomialProbit(3, epsilon=0.3)
+    engine = ScalableEP(tol=1e-8, jitter=1e-10)
+    assert engine.evidence_is_comparable(likelihood)
+    assert_allclose(engine.fit(K, K, np.diag(K), y, likelihood).log_evidence, QIEP.fit(K, y, likelihood).log_evidence, atol=1e-3)
+
+
+@pytest.mark.parametrize("C", [2, 3])
+def test_estimator_learns_epsilon(C):
+    """A tenth of the labels of well separated classes is random; the evidence finds about that many."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % C
+    X = 3 * np.array([[0, 0], [2, 0], [0, 2]])[y] + rng.normal(size=(120, 2))
+    wrong = np.where(rng.random(120) < 0.2, rng.integers(C, size=120), y)
+    likelihood = Probit(epsilon=0.05) if C == 2 else MultinomialProbit(C, epsilon=0.05)
+    noisy = GPClassifier(likelihood=likelihood, random_state=0).fit(X, wrong)
+    assert isinstance(noisy.inference_, EP if C == 2 else QuadratureEP)
+    assert 0.05 < noisy.likelihood_.epsilon < 0.45
+    plain = GPClassifier(likelihood=likelihood.clean, inference=noisy.inference_, random_state=0).fit(X, wrong)
+    assert noisy.log_evidence_ > plain.log_evidence_
+    kept = GPClassifier(likelihood=type(likelihood)(**{**vars(likelihood), "learn_epsilon": False}), random_state=0).fit(X, wrong)
+    assert kept.likelihood_.epsilon == 0.05
+
+
+def test_laplace_gradient_in_epsilon(h=1e-5):
+    """The only engine whose gradient needs derivatives of slope and curvature in ε."""
+    K, y = flipped_problem(2)
+    y, engine, likelihood = 2.0 * y - 1, Laplace(tol=1e-11), Probit(0.1, learn_bias=True, epsilon=0.2)
+    gradient = engine.fit(K, y, likelihood).likelihood_gradient()
+    for k, e in enumerate(h * np.eye(2)):
+        up, down = (engine.fit(K, y, likelihood.with_theta(likelihood.theta + s * e)).log_evidence for s in (1, -1))
+        assert_allclose(gradient[k], (up - down) / (2 * h), rtol=1e-6, atol=1e-7)
