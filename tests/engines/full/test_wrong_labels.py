@@ -1,5 +1,7 @@
 """Engines and samplers with label noise: evidence and posterior by brute force, limits, wrong labels among others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,61 +17,64 @@ from gpclass.sparse import ScalableEP
 QIEP = QuadratureEP(coupled=False)
 
 
-def exact_binary(K, y, likelihood, nodes=60):
-    """Log evidence and posterior mean of three data by product quadrature, converged to 1e-7 (against 50 nodes)."""
+def exact_binary(K, y, likelihood, nodes=40):
+    """Log evidence and posterior mean of a few data by product quadrature."""
     x, log_w = hermite_nodes(nodes, len(y))
     f = x @ np.linalg.cholesky(K).T
     w = np.exp(log_w + likelihood.log_prob_value(y, f).sum(1))
     return np.log(w.sum()), w @ f / w.sum()
 
 
-def exact_several(K, y, likelihood, nodes=22):
-    """The same for two data of three classes: only the 2 × 2 contrasts of their latent values count."""
-    x, log_w = hermite_nodes(nodes, 4)
+def exact_several(K, y, likelihood, nodes=10):
+    """The same for three classes: only the two contrasts of the latent values of each datum count."""
+    n = len(y)
+    x, log_w = hermite_nodes(nodes, 2 * n)
     basis = np.linalg.qr(np.column_stack([np.ones(3), np.eye(3)[:, :2]]))[0][:, 1:]
-    f = np.einsum("ij,qjk,ck->qic", np.linalg.cholesky(K), x.reshape(-1, 2, 2), basis)
-    p = likelihood.class_probabilities(f)
-    w = np.exp(log_w) * p[:, 0, y[0]] * p[:, 1, y[1]]
+    f = np.einsum("ij,qjk,ck->qic", np.linalg.cholesky(K), x.reshape(-1, n, 2), basis)
+    w = np.exp(log_w) * np.prod(likelihood.class_probabilities(f)[:, np.arange(n), y], axis=1)
     return np.log(w.sum()), np.einsum("q,qic->ic", w, f) / w.sum()
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3])
-def test_two_classes_against_product_quadrature(epsilon):
+@pytest.mark.parametrize(("variance", "error"), [(1.0, 0.003), (4.0, 0.05)])  # of EP, measured; of quadrature 1e-9 and 1e-5
+def test_two_classes_against_product_quadrature(variance, error, epsilon):
     """One label contradicts its neighbours."""
     X, y = np.array([[0.0], [0.3], [0.6]]), np.array([1.0, -1.0, 1.0])
-    K, likelihood = RBF(1.0, 4.0)(X), Probit(0.2, epsilon=epsilon)
+    K, likelihood = RBF(1.0, variance)(X), Probit(0.2, epsilon=epsilon)
     log_z, mean = exact_binary(K, y, likelihood)
     for engine in (EP(), EP(schedule="sequential"), TAP()):
         fit = engine.fit(K, y, likelihood)
         assert fit.converged
-        assert abs(fit.log_evidence - log_z) < 0.01  # the error of EP, measured: 0.003 and 0.006
-        assert np.abs(fit.mean - mean).max() < 0.02
-    kl = KL().fit(K, y, likelihood)
-    assert log_z - 0.1 < kl.log_evidence < log_z  # a bound; the gap is 0.08 and 0.05
+        assert abs(fit.log_evidence - log_z) < error
+        assert np.abs(fit.mean - mean).max() < error
+    assert log_z - 2 * error < KL().fit(K, y, likelihood).log_evidence < log_z  # a bound
+    # data that are independent a priori remain so, and each integral is exact
+    alone = np.diag([variance, 0.5, 2.0])
+    assert_allclose(EP().fit(alone, y, likelihood).log_evidence, exact_binary(alone, y, likelihood)[0], atol=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.3])
 @pytest.mark.parametrize("y", [[0, 0], [0, 1]])
 def test_several_classes_against_product_quadrature(y, epsilon):
-    K, y, likelihood = np.array([[4.0, 3.0], [3.0, 4.0]]), np.array(y), MultinomialProbit(3, (0.1, 0.0, -0.2), epsilon=epsilon)
-    log_z, mean = exact_several(K, y, likelihood)
+    y, likelihood = np.array(y), MultinomialProbit(3, (0.1, 0.0, -0.2), epsilon=epsilon)
+    K = np.array([[1.0, 0.75], [0.75, 1.0]])
+    log_z, mean = exact_several(K, y, likelihood)  # to 2e-6, against 14 nodes
     fit = QIEP.fit(K, y, likelihood)
     assert fit.converged
-    assert abs(fit.log_evidence - log_z) < 0.06
-    centred = fit.mean - fit.mean.mean(1, keepdims=True)
-    assert np.abs(centred - mean).max() < 0.12
-    # without correlation between the data each integral is exact
-    alone = np.diag([4.0, 2.0])
-    assert_allclose(QIEP.fit(alone, y, likelihood).log_evidence, exact_several(alone, y, likelihood)[0], atol=1e-7)
+    assert abs(fit.log_evidence - log_z) < 0.016  # of independence between the classes, measured; 0.006 with ε = 0.3
+    assert np.abs(fit.mean - fit.mean.mean(1, keepdims=True) - mean).max() < 0.004
+    # the same without correlation between the data is exact
+    one = [exact_several(np.array([[v]]), y[i : i + 1], likelihood, nodes=40)[0] for i, v in enumerate((4.0, 2.0))]
+    assert_allclose(QIEP.fit(np.diag([4.0, 2.0]), y, likelihood).log_evidence, sum(one), atol=1e-7)
 
 
-def flipped_problem(C, n=24, seed=3):
+def flipped_problem(C, n=24, seed=3, variance=9.0):
     """Points of C sectors, three of them with another label."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, size=(n, 2))
     y = (np.arctan2(X[:, 1], X[:, 0]) // (2 * np.pi / C)).astype(int) % C
     y[:3] = (y[:3] + 1) % C
-    return RBF(1.5, 9.0)(X), y
+    return RBF(1.5, variance)(X), y
 
 
 @pytest.mark.parametrize("C", [2, 3])
@@ -101,19 +106,19 @@ def test_wrong_labels_against_samplers():
     assert np.abs((means[0] - fit.mean) / sd).max() < 0.5
 
 
+@pytest.mark.slow
 def test_wrong_labels_of_several_classes_against_samplers():
-    K, y = flipped_problem(3)
+    K, y = flipped_problem(3, variance=2.0)  # Gibbs needs many draws for wider priors
     likelihood = MultinomialProbit(3, epsilon=0.3)
     fit = QIEP.fit(K, y, likelihood)
-    short = {"n_draws": 600, "n_warmup": 200, "n_chains": 4, "random_state": 0}
-    contrast = [m - m.mean(1, keepdims=True) for m in (*(s(**short).fit(K, y, likelihood).mean for s in (HMC, Gibbs)), fit.mean)]
+    hmc = HMC(n_draws=500, n_warmup=200, n_chains=4, random_state=0).fit(K, y, likelihood)
+    gibbs = Gibbs(n_draws=1000, n_warmup=100, n_chains=4, random_state=0).fit(K, y, likelihood)
+    sampled, drawn, matched = (m - m.mean(1, keepdims=True) for m in (hmc.mean, gibbs.mean, fit.mean))
     sd = np.sqrt(fit.var)
-    assert np.abs((contrast[0] - contrast[1]) / sd).max() < 0.5
-    assert np.abs((contrast[0] - contrast[2]) / sd).max() < 1.0  # classes are not independent a posteriori
-    # with these labels a noise-free model follows them
-    plain = NestedEP().fit(K, y, MultinomialProbit(3))
+    assert np.abs((sampled - drawn) / sd).max() < 0.35  # see above
+    assert np.abs((sampled - matched) / sd).max() < 0.35
+    plain = NestedEP().fit(K, y, MultinomialProbit(3))  # follows wrong labels further
     rows = np.arange(3)
-    assert fit.log_evidence > plain.log_evidence - 3
     assert np.all(fit.mean[rows, y[:3]] < plain.mean[rows, y[:3]])
 
 
@@ -122,30 +127,31 @@ def test_all_rows_as_inducing_inputs_are_the_dense_engine():
     likelihood = MultinomialProbit(3, epsilon=0.3)
     engine = ScalableEP(tol=1e-8, jitter=1e-10)
     assert engine.evidence_is_comparable(likelihood)
-    assert_allclose(engine.fit(K, K, np.diag(K), y, likelihood).log_evidence, QIEP.fit(K, y, likelihood).log_evidence, atol=1e-3)
+    dense = QIEP.fit(K, y, likelihood).log_evidence
+    assert_allclose(engine.fit(K, K, np.diag(K), y, likelihood).log_evidence, dense, atol=1e-3)  # tolerances and jitter
 
 
-@pytest.mark.parametrize("C", [2, 3])
+@pytest.mark.parametrize("C", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_estimator_learns_epsilon(C):
-    """A tenth of the labels of well separated classes is random; the evidence finds about that many."""
+    """A fifth of the labels of well separated classes is random; the evidence finds about that many."""
     rng = np.random.default_rng(0)
-    y = np.arange(120) % C
-    X = 3 * np.array([[0, 0], [2, 0], [0, 2]])[y] + rng.normal(size=(120, 2))
-    wrong = np.where(rng.random(120) < 0.2, rng.integers(C, size=120), y)
+    y = np.arange(90) % C
+    X = 3 * np.array([[0, 0], [2, 0], [0, 2]])[y] + rng.normal(size=(90, 2))
+    wrong = np.where(rng.random(90) < 0.2, rng.integers(C, size=90), y)
     likelihood = Probit(epsilon=0.05) if C == 2 else MultinomialProbit(C, epsilon=0.05)
     noisy = GPClassifier(likelihood=likelihood, random_state=0).fit(X, wrong)
     assert isinstance(noisy.inference_, EP if C == 2 else QuadratureEP)
     assert 0.05 < noisy.likelihood_.epsilon < 0.45
     plain = GPClassifier(likelihood=likelihood.clean, inference=noisy.inference_, random_state=0).fit(X, wrong)
     assert noisy.log_evidence_ > plain.log_evidence_
-    kept = GPClassifier(likelihood=type(likelihood)(**{**vars(likelihood), "learn_epsilon": False}), random_state=0).fit(X, wrong)
+    kept = GPClassifier(likelihood=replace(likelihood, learn_epsilon=False), random_state=0).fit(X, wrong)
     assert kept.likelihood_.epsilon == 0.05
 
 
-def test_laplace_gradient_in_epsilon(h=1e-5):
+def test_laplace_gradient_in_epsilon():
     """The only engine whose gradient needs derivatives of slope and curvature in ε."""
     K, y = flipped_problem(2)
-    y, engine, likelihood = 2.0 * y - 1, Laplace(tol=1e-11), Probit(0.1, learn_bias=True, epsilon=0.2)
+    h, y, engine, likelihood = 1e-5, 2.0 * y - 1, Laplace(tol=1e-11), Probit(0.1, learn_bias=True, epsilon=0.2)
     gradient = engine.fit(K, y, likelihood).likelihood_gradient()
     for k, e in enumerate(h * np.eye(2)):
         up, down = (engine.fit(K, y, likelihood.with_theta(likelihood.theta + s * e)).log_evidence for s in (1, -1))
