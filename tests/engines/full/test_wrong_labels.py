@@ -1,16 +1,21 @@
 """Engines and samplers with label noise: evidence and posterior by brute force, limits, wrong labels among others."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from gpclass import GPClassifier
+from gpclass.engines.full.ep import require_cavities
+from gpclass.engines.full.independent_ep import _Data
+from gpclass.engines.full.quadrature_ep import quadrature_moments
+from gpclass.gaussian import FullPosterior, Sites, StackedPosterior
 from gpclass.inference import EP, KL, TAP, Laplace, NestedEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Probit
-from gpclass.numerics import hermite_nodes
+from gpclass.numerics import NotPositiveDefinite, hermite_nodes
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, importance_sampling
 from gpclass.sparse import ScalableEP
 
@@ -156,3 +161,20 @@ def test_laplace_gradient_in_epsilon():
     for k, e in enumerate(h * np.eye(2)):
         up, down = (engine.fit(K, y, likelihood.with_theta(likelihood.theta + s * e)).log_evidence for s in (1, -1))
         assert_allclose(gradient[k], (up - down) / (2 * h), rtol=1e-6, atol=1e-7)
+
+
+def test_a_datum_without_a_proper_cavity_keeps_its_sites():
+    """A negative site of one datum needs the positive one of another: without the latter there is no Gaussian."""
+    K, y, likelihood = 4 * np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([0, 1]), MultinomialProbit(3, epsilon=0.1)
+    data = _Data(partial(quadrature_moments, y, likelihood))
+    tau = np.array([[2.0, -0.3], [0.1, 0.1], [0.1, 0.1]])  # class by class
+    parts = [FullPosterior(K, Sites(t, np.array([0.5, -0.2]))) for t in tau]
+    q = StackedPosterior(K, parts, data.coupling)
+    var = q.table(q.cavity()[1])
+    assert var[0, 0] < 0 < var[1].min()
+    wanted, now = data.rule(q).sites, q.sites
+    for new, old in ((wanted.tau, now.tau), (wanted.nu, now.nu)):
+        assert_allclose(q.table(new)[0], q.table(old)[0], atol=1e-12)
+        assert np.all(np.abs(q.table(new)[1] - q.table(old)[1]) > 1e-3)
+    with pytest.raises(NotPositiveDefinite, match=r"QuadratureEP ended with .* no proper cavity.*raise its label noise"):
+        require_cavities(QIEP, q, likelihood)
