@@ -22,9 +22,20 @@ from gpclass.choose import (
     likelihoods_of,
 )
 from gpclass.engines import UnsuitableLikelihood
-from gpclass.inference import EP, KL
+from gpclass.inference import EP, KL, QuadratureEP
 from gpclass.kernels import RBF
-from gpclass.likelihoods import Gaussian, Likelihood, OneAgainstRest, Ordinal, Poisson, Probit, RobustMax, Sigmoid, Softmax
+from gpclass.likelihoods import (
+    Gaussian,
+    Likelihood,
+    MultinomialProbit,
+    OneAgainstRest,
+    Ordinal,
+    Poisson,
+    Probit,
+    RobustMax,
+    Sigmoid,
+    Softmax,
+)
 from gpclass.registry import name_of, registered
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
 
@@ -46,8 +57,8 @@ def fit(engine, likelihood, C):
 @pytest.mark.parametrize("C", [2, 3])
 @pytest.mark.parametrize("name", EVERY)
 def test_every_engine_with_every_likelihood(name, C):
-    named = list(registered("likelihood"))
-    for likelihood in [*named, Gaussian(), Poisson(), Ordinal((0.0,)), likelihoods.Softmax(5)]:
+    named, noisy = list(registered("likelihood")), [Probit(epsilon=0.1), MultinomialProbit(C, epsilon=0.1)]
+    for likelihood in [*named, *noisy, Gaussian(), Poisson(), Ordinal((0.0,)), likelihoods.Softmax(5)]:
         try:
             fit(EVERY[name], likelihood, C)
         except (TypeError, ValueError) as error:
@@ -69,7 +80,9 @@ def test_the_contract_says_which_pairs_fit():
     K = RBF(1.0, 1.0)(X) + 0.1 * np.eye(12)
     for engine in [e for e in EVERY.values() if e != "auto" and e.design == "all rows"]:
         for C in (2, 3):
-            for likelihood in likelihoods_of(C).values():
+            for likelihood in [*likelihoods_of(C).values(), MultinomialProbit(C, epsilon=0.1), Probit(epsilon=0.1)]:
+                if len(likelihood.class_targets) != C:
+                    continue
                 y = likelihood.class_targets[np.arange(12) % C]
                 if engine.serves(likelihood):
                     with warnings.catch_warnings():
@@ -101,6 +114,9 @@ def test_auto_picks_what_fits():
     assert type(engine_for(Probit())).__name__ == "EP"
     assert type(engine_for(RobustMax(3))).__name__ == "QuadratureEP"
     assert type(engine_for(Softmax(3))).__name__ == "Laplace"
+    assert type(engine_for(Probit(epsilon=0.1))).__name__ == "EP"
+    assert engine_for(MultinomialProbit(3, epsilon=0.1)) == QuadratureEP(coupled=False)
+    assert type(engine_for(MultinomialProbit(3, epsilon=0.1), 10**5)).__name__ == "ScalableEP"
     assert type(engine_for(Softmax(3), 10**5)).__name__ == "SVGP"
     assert likelihood_names(2, EP()) == ["logit", "probit", "heaviside"]
 

@@ -117,7 +117,8 @@ def test_every_likelihood_comes_back(engine, tmp_path):
     """With each engine that takes it."""
     one, taken = OneAgainstRest(3, binary=Logit()), 0
     several = [RobustMax(3, epsilon=0.02), Softmax(3, bias=(0.1, 0.0, -0.2)), MultinomialProbit(3), one]
-    for likelihood in (Probit(bias=0.3), Logit(), Heaviside(0.1), *several):
+    noisy = Probit(epsilon=0.1), MultinomialProbit(3, epsilon=0.1)
+    for likelihood in (Probit(bias=0.3), Logit(), Heaviside(0.1), *several, *noisy):
         settings = {"likelihood": likelihood, "inference": QUICK.get(engine, engine), "optimizer": None}
         try:
             model = fitted(max(2, likelihood.n_latents), kernel=RBF(1.5, 2.0), **settings)

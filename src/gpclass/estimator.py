@@ -118,14 +118,15 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
         "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
-        the engine supports it, and softmax otherwise.
+        the engine supports it, and softmax otherwise. If labels may be wrong, use an object, `Probit(epsilon=0.05)` or
+        `MultinomialProbit(C, epsilon=0.05)`: epsilon is learned.
     inference : str, Engine or sampler, default="auto"
         The approximation. Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
         "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
         "stochastic-ep", "svgp", "gfitc", "mcmc".
 
-        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace, and with robust-max it is quadrature
-        EP with independent classes. Above a few thousand rows it is scalable EP (SVGP with softmax).
+        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace. With robust-max, and with label noise
+        in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is scalable EP (SVGP with softmax).
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two. "ivm" and
         "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.

@@ -101,13 +101,14 @@ class Engine:
         check_is_object(likelihood)
         if self.serves(likelihood):
             return
-        who, name, able = type(self).__name__, type(likelihood).__name__, ", ".join(serving(self, likelihood))
+        who, able = type(self).__name__, ", ".join(serving(self, likelihood))
         if not _latents_fit(self, likelihood):
             kind = "one latent function per datum" if self.latents == "one" else "several classes"
             raise UnsuitableLikelihood(
-                f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Supported likelihoods: {able}."
+                f"{who} is for {kind}, but {type(likelihood).__name__} has {likelihood.n_latents}. "
+                f"Supported likelihoods: {able}."
             )
-        lacking = _missing(self, likelihood)[0]
+        lacking, name = _missing(self, likelihood)[0], likelihood.display_name
         raise UnsuitableLikelihood(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
 
 
@@ -130,7 +131,7 @@ def require(likelihood: Any, needs: tuple[str, ...], who: str) -> None:
         if not likelihood.offers(question):
             others = registered("likelihood").values()
             able = ", ".join(c.__name__ for c in others if all(getattr(c, need, None) is not None for need in needs))
-            name = type(likelihood).__name__
+            name = likelihood.display_name
             raise UnsuitableLikelihood(f"{who} needs {question}, which {name} does not offer. Likelihoods that do: {able}.")
 
 
