@@ -125,14 +125,16 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
         "stochastic-ep", "svgp", "gfitc", "mcmc".
 
-        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace. With robust-max, and with label noise
-        in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is scalable EP (SVGP with softmax).
+        "auto" is EP for two classes and nested EP for more. With softmax it is variational MNL. With robust-max, and with
+        label noise in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is
+        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. With one-against-rest it is scalable EP for
+        any number of rows.
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two. "ivm" and
         "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.
         "mcmc" samples the latent values and the hyperparameters (not the latter if `optimizer` is None), and predictions
-        are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that EP (nested EP, or
-        Laplace for softmax) has learned.
+        are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that the engine of
+        "auto" has learned.
     priors : "weak", None, prior object, function or dict, default="weak"
         Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
     optimizer : {"lbfgs", None}, default="lbfgs"
@@ -155,7 +157,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr.
+        1 shows a progress line on stderr. 0 shows nothing, however long the fit takes, as in scikit-learn.
 
     Attributes
     ----------
@@ -521,10 +523,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
             return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed, scan)
-        teacher = replace(objective, engine=engine_for(objective.likelihood))
+        teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
         # the teacher's posterior may use other inputs than all rows
-        return replace(taught, posterior=objective.fit(taught.theta).fit, inputs=objective.X, rows=None, trainer=None)
+        found = objective.fit(taught.theta)
+        return Learned(found.fit, taught.kernel, taught.likelihood, objective.X, taught.history, taught.n_iter)
 
     # predicting ---------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,13 @@ class Engine:
         """Return whether log_evidence approximates or bounds log p(y) of all rows, and so is comparable between engines."""
         return not self.draws
 
+    def size(self, n_rows: int, n_latents: int) -> float:
+        """Return the number of rows that cost as much with one latent function; "auto" uses an engine up to a limit of it.
+
+        An evaluation costs one factorisation of n × n matrices with one latent function, and C + 1 with C.
+        """
+        return n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3)
+
     def loosened(self, tol: float) -> Any:
         """Return the engine with a tolerance of at least `tol`, or the engine itself if it has no tolerance."""
         return self if self.tol is None or self.tol >= tol else replace(self, tol=tol)  # type: ignore[type-var]

@@ -57,6 +57,10 @@ class VariationalMNL(Engine):
     latents: ClassVar[str] = "several"
     correlated: ClassVar[bool] = True
     bounds: ClassVar[bool] = True
+    likelihood_names: ClassVar[tuple[str, ...]] = ("softmax",)
+
+    def size(self, n_rows: int, n_latents: int) -> float:
+        return float(n_rows * (n_latents - 1))  # the rows of its dense system
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """Fit; K is (n, n), shared by all classes, (C, n, n), or Separable (see kernels.Correlated)."""
