@@ -1,0 +1,5 @@
+"""What the cells come to."""
+
+
+def report(cells, reference, order) -> str:
+    return f"{len(cells)} cells\n"
