@@ -33,7 +33,7 @@ def main(arguments=None) -> int:
     parser.add_argument("--methods", nargs="+", help="only these")
     parser.add_argument("--without", nargs="+", default=[], help="all but these")
     parser.add_argument("--tables", nargs="+", help="only these; 'known' and 'held-out' are the groups")
-    parser.add_argument("--splits", nargs="+", type=int, default=list(range(SPLITS)), help="numbers of splits (default 0 to 4)")
+    parser.add_argument("--splits", nargs="+", type=int, default=list(range(SPLITS)), help="numbers (default 0 to 4)")
     parser.add_argument("--rerun", action="store_true", help="replace what the file has of these")
     parser.add_argument("--gpclass", nargs="+", default=[], metavar="NAME=CLASSIFIER", help="further methods 'gpclass NAME'")
     parser.add_argument("--reference", help="the method that differences are from (default gpclass)")
@@ -43,7 +43,8 @@ def main(arguments=None) -> int:
     args = parser.parse_args(words)
     home = environments.make("others", complete=True).parent.parent
     if Path(sys.prefix) != home:
-        return subprocess.run([home / "bin" / "python", "-m", "benchmarks.others", *words], cwd=ROOT, env=surroundings()).returncode
+        again = [str(home / "bin" / "python"), "-m", "benchmarks.others", *words]
+        return subprocess.run(again, cwd=ROOT, env=surroundings()).returncode
     if args.data:
         os.environ["GPCLASS_DATA"] = str(args.data)
     return run(args, parser.error)
@@ -93,8 +94,8 @@ def fill(file: Path, wanted, splits, chosen, rerun: bool) -> None:
                 cell = cells.measure(loaded[name], split, method, chosen[method], now)
                 cells.keep(file, [cell])
                 count += 1
-                seconds = cell.fit_seconds + cell.predict_seconds
-                print(f"{name} {split} {method}: {cell.message or f'{cell.nlpd:.4f}'}, {seconds:.1f} s", file=sys.stderr, flush=True)
+                came = cell.message or f"{cell.nlpd:.4f}, {cell.fit_seconds + cell.predict_seconds:.1f} s"
+                print(f"{name} {split} {method}: {came}", file=sys.stderr, flush=True)
     print(f"{count} cells in {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
 

