@@ -53,24 +53,26 @@ def mean_and_error(numbers: Sequence[float] | np.ndarray) -> tuple[float, float]
     return float(mean), float(x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else np.nan
 
 
-def ranks(by_method: dict[str, dict[str, float]]) -> tuple[dict[str, float], int]:
-    """Mean rank of each method over the tables that all have, and their number; 1 is the smallest value, ties are shared."""
-    common = sorted(set.intersection(*(set(rows) for rows in by_method.values())))
-    x = np.array([[rows[name] for name in common] for rows in by_method.values()])
+def ranks(by_method: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Mean rank of each method over tables; all must have the same ones. 1 is the smallest value, and ties are shared."""
+    tables = next(iter(by_method.values())).keys()
+    if any(rows.keys() != tables for rows in by_method.values()):
+        raise ValueError("methods with different tables cannot be ranked")
+    x = np.array([[rows[name] for name in tables] for rows in by_method.values()])
     below = (x[None] < x[:, None]).sum(1)
     same = (x[None] == x[:, None]).sum(1)
-    place = below + (same + 1) / 2
-    means = place.mean(1) if common else np.full(len(x), np.nan)
-    return dict(zip(by_method, means.tolist(), strict=True)), len(common)
+    return dict(zip(by_method, (below + (same + 1) / 2).mean(1).tolist(), strict=True))
 
 
 def verdicts(theirs: dict[str, dict[int, float]], ours: dict[str, dict[int, float]]) -> tuple[int, int]:
-    """Tables on which theirs is smaller, and larger, by more than two standard errors over at least two common splits."""
+    """Tables on which theirs is smaller, and larger, by more than two standard errors over at least three common splits."""
     smaller = larger = 0
     for name in theirs.keys() & ours.keys():
-        mean, error = mean_and_error(differences(theirs[name], ours[name]))
-        smaller += mean < -2 * error  # false if NaN
-        larger += mean > 2 * error
+        gaps = differences(theirs[name], ours[name])
+        if len(gaps) > 2:
+            mean, error = mean_and_error(gaps)
+            smaller += mean < -2 * error
+            larger += mean > 2 * error
     return smaller, larger
 
 
@@ -99,12 +101,14 @@ NOTE = """NLPD in nats, Brier score, share of errors, expected calibration error
 brackets what it would be by chance, if labels were drawn from the probabilities; processor seconds of a fit and its
 predictions. Splits are averaged first; differences are from {reference}, above zero if the method is worse, with standard
 errors over tables. "Better" and "worse" count the tables on which the method's NLPD is smaller or larger than that of
-{reference} by more than two standard errors over splits. A method that lacks splits is compared on those it has.
+{reference} by more than two standard errors over at least three splits. A method that lacks splits is compared on those it
+has.
 
 At most 400 training rows with two classes and 250 with more. Probabilities below 1e-15 count as 1e-15. Trees get columns as
-they are, the others standardised. CatBoost has 200 rounds with more than two classes, and its 1000 with two. "Calibrated" is
-CalibratedClassifierCV (sigmoid, five folds). SVC has C and gamma from a grid of nine by cross-validation, and Platt's
-probabilities; logistic regression has its penalty from cross-validation."""
+they are, the others standardised. "Calibrated" is CalibratedClassifierCV (sigmoid, five folds). CatBoost has 1000 rounds,
+its default, but 200 with several classes if columns × classes are more than 1000 or if it is calibrated. SVC has C and gamma
+from a grid of nine by cross-validation, and Platt's probabilities; logistic regression has its penalty from
+cross-validation."""
 BEST = "\nThe best other method of a table is chosen by these very figures, so the last column is on the high side.\n"
 HEADER = [
     "",
@@ -127,8 +131,8 @@ def methods_table(cells: Sequence[Cell], reference: str) -> str:
     losses = values(cells, "nlpd")
     level = {name: levels(values(cells, name), reference) for name in SCORES}
     seconds = values(cells, "fit_seconds"), values(cells, "predict_seconds")
-    rank, common = ranks(level["nlpd"])
     everything = len(losses[reference])
+    rank = ranks({method: rows for method, rows in level["nlpd"].items() if len(rows) == everything})
     lines = []
     for method, rows in level["nlpd"].items():
         if not rows:
@@ -143,7 +147,7 @@ def methods_table(cells: Sequence[Cell], reference: str) -> str:
             str(len(rows)),
             str(sum(map(len, losses[method].values()))),
             f"{mean['nlpd']:.4f}" + ("" if len(rows) == everything else " *"),
-            f"{rank[method]:.1f}",
+            f"{rank[method]:.1f}" if method in rank else "–",
             "" if own else f"{gap:+.4f} ± {error:.4f}",
             "" if own else str(smaller),
             "" if own else str(larger),
@@ -153,10 +157,9 @@ def methods_table(cells: Sequence[Cell], reference: str) -> str:
             number(time, 2),
         ]
         lines.append((mean["nlpd"], shown))
-    notes = f"\nRanks are over {common} tables that all methods have."
-    if any(line[3].endswith("*") for _, line in lines):
-        notes += " \\* Not all tables: only its difference can be compared."
-    return table(HEADER, [line for _, line in sorted(lines)]) + notes + "\n"
+    starred = any(line[3].endswith("*") for _, line in lines)
+    note = "\n\\* Not all tables: only its difference can be compared, and it is not ranked.\n" if starred else ""
+    return table(HEADER, [line for _, line in sorted(lines)]) + note
 
 
 def matrix(cells: Sequence[Cell], reference: str) -> str:
