@@ -32,10 +32,16 @@ def main(arguments=None) -> int:
     )
     parser.add_argument("--methods", nargs="+", help="only these")
     parser.add_argument("--without", nargs="+", default=[], help="all but these")
-    parser.add_argument("--tables", nargs="+", help="only these; 'known' and 'held-out' are the groups")
+    parser.add_argument("--tables", nargs="+", help="only these; 'known' and 'held-out' are the groups (default both)")
     parser.add_argument("--splits", nargs="+", type=int, default=list(range(SPLITS)), help="numbers (default 0 to 4)")
     parser.add_argument("--rerun", action="store_true", help="replace what the file has of these")
-    parser.add_argument("--gpclass", nargs="+", default=[], metavar="NAME=CLASSIFIER", help="further methods 'gpclass NAME'")
+    parser.add_argument(
+        "--gpclass",
+        nargs="+",
+        default=[],
+        metavar="NAME=CLASSIFIER",
+        help="further methods 'gpclass NAME', on known tables unless --tables says more",
+    )
     parser.add_argument("--reference", help="the method that differences are from (default gpclass)")
     parser.add_argument("--summary", action="store_true", help="run nothing")
     parser.add_argument("--data", type=Path, help="folder of the papers' tables; overrides GPCLASS_DATA")
@@ -58,7 +64,8 @@ def run(args, refuse) -> int:
     from . import cells, methods, summary, tables
 
     groups = {"known": tables.KNOWN, "held-out": tables.HELD_OUT}
-    wanted = [t for name in args.tables or groups for t in groups.get(name, (name,))]
+    given = args.tables or (["known"] if args.gpclass else groups)  # variants: held-out tables only if asked for
+    wanted = [t for name in given for t in groups.get(name, (name,))]
     known = {**methods.METHODS}
     for text in args.gpclass:
         name, equals, expression = text.partition("=")
@@ -89,7 +96,11 @@ def fill(file: Path, wanted, splits, chosen, rerun: bool) -> None:
         for name in wanted:
             missing = [method for method in chosen if (name, method, split) not in there]
             if missing and name not in loaded:
-                loaded[name] = tables.load(name)
+                try:
+                    loaded[name] = tables.load(name)
+                except FileNotFoundError as error:
+                    print(f"{name} left out: {error}", file=sys.stderr)
+                    continue
             for method in missing:
                 cell = cells.measure(loaded[name], split, method, chosen[method], now)
                 cells.keep(file, [cell])
