@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Two test processes on two cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all lint docs bench peers tables speed clean
+.PHONY: demo test test-all lint docs bench peers tables tables-of-others speed clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,6 +40,10 @@ peers: $(VENV)/.installed
 # The papers' tables, reduced, in half an hour or so; `benchmarks/tables.py --full` takes a night
 tables: $(VENV)/.installed
 	$(BIN)/python benchmarks/tables.py
+
+# What a user would use instead of gpclass, on 40 tables of real data; goes on where it was ended. An hour of one core or so.
+tables-of-others: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.others
 
 # In units of Cholesky factorisations and matrix products, against the goals
 speed: $(VENV)/.installed

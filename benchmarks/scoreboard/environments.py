@@ -32,15 +32,15 @@ def interpreter(library: str, folder: Path = FOLDER) -> Path | None:
     return made / "bin" / "python" if current else None
 
 
-def make(library: str, folder: Path = FOLDER) -> Path:
-    """Make the environment unless it is there with these very requirements."""
+def make(library: str, folder: Path = FOLDER, complete: bool = False) -> Path:
+    """Make the environment unless it is there with these very requirements; `complete` ones are all that is installed."""
     if (found := interpreter(library, folder)) is not None:
         return found
     made, pinned = folder / library.lower(), REQUIREMENTS / f"{library.lower()}.txt"
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(made)], check=True)
     python = made / "bin" / "python"
     words = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(pinned)]
-    subprocess.run(words, check=True)
+    subprocess.run([*words, "--no-deps"] if complete else words, check=True)
     (made / "installed.txt").write_text(pinned.read_text(encoding="utf-8"), encoding="utf-8")
     return python
 
