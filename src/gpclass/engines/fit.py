@@ -251,7 +251,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
 
 def check_settings(engine) -> None:
     """Check the settings of the loop that an engine has."""
-    tol, damping, max_iter = (getattr(engine, name, 1) for name in ("tol", "damping", "max_iter"))
+    tol, damping, max_iter = engine.tol, getattr(engine, "damping", 1), getattr(engine, "max_iter", 1)
     if tol is not None and not tol > 0:
         raise ValueError(f"tol must be positive, but is {tol}")
     if not 0 < damping <= 1:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,7 +79,7 @@ def iterate(
     rule: Rule,
     start: Sites | None = None,
     value: Callable[[Posterior], float] | None = None,
-    scale: Callable[[Posterior], np.ndarray] = lambda q: q.var,
+    scale: Callable[[Posterior], np.ndarray] = attrgetter("var"),
     memory: int = MIXED_SWEEPS,
 ) -> tuple[Posterior, Status]:
     """Repeat `rule` until the posterior moves by less than `engine.tol`, for at most `engine.max_iter` sweeps.
@@ -244,7 +245,8 @@ class _SitePath:
         self.change = change
         if change > LINEAR_REGIME:
             self.seen.clear()
-        self.seen = [*self.seen, (q.sites.tau, wanted)][-self._depth() - 1 :]
+        depth = self.memory * (2 if self.sweeps > SLOW else 1)  # slow runs have more directions to learn
+        self.seen = [*self.seen, (q.sites.tau, wanted)][-depth - 1 :]
         points, goals, back = self._coordinates(self.seen)
         if back is not np.exp:  # negative site precisions: the likelihood is not log-concave, and full steps overshoot
             self.part = min(self.part, 0.5)
@@ -268,13 +270,9 @@ class _SitePath:
         else:
             self.part = min(1.3 * self.part, self.largest)
 
-    def _depth(self) -> int:
-        """Number of past sweeps to mix: more after many sweeps, because slow runs have more directions to learn."""
-        return self.memory * (2 if self.sweeps > SLOW else 1)
-
     @staticmethod
     def _coordinates(pairs):
-        taus, goals = np.array([t for t, _ in pairs]), np.array([w for _, w in pairs])
+        taus, goals = np.moveaxis(np.array(pairs), 1, 0)
         if np.all(taus >= 0) and np.all(goals >= 0):
             return np.log(np.maximum(taus, 1e-200)), np.log(np.maximum(goals, 1e-200)), np.exp
         return taus, goals, lambda x: x

@@ -425,7 +425,8 @@ class Trainer:
                 self.step(X, y, rows, place=number + 1)
                 saver.save()
                 bar.update()
-                bar.set_postfix_str(self._shown(until, count))
+                if verbose:
+                    bar.set_postfix_str(self._shown(until, count))
         self._end_pass()
 
     def _shown(self, until, count):
@@ -469,7 +470,7 @@ class Trainer:
 
     def model(self) -> InducingModel:
         """Return the model with the best score on the held-out rows, or the current one without held-out rows."""
-        return self.current() if self.best is None else self._model(self.best)
+        return self._model(self.best or self._parameters())
 
     def _model(self, at):
         kernel, likelihood = self._at(at["theta"])

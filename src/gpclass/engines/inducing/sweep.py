@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -135,13 +136,10 @@ class InducingFit(Fit):
 
     @cached_property
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
-        rule = self.engine.rule(self.likelihood, len(self.y))
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+        for some, at, message in messages(self.engine, source, self.rows, self.y, self.likelihood, self.row_sites):
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
             diag.append(g)
             theta += message.theta
@@ -175,15 +173,22 @@ class InducingFit(Fit):
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f_i = g_i + e_i according to the engine."""
-        rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(self.posterior, len(self.y), self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+        for some, at, message in messages(self.engine, source, self.rows, self.y, self.likelihood, self.row_sites):
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
             mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
         return mean, var
+
+
+def messages(
+    engine: Any, source: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites
+) -> Iterator[tuple[slice, Marginals, Any]]:
+    """Yield, block by block, the range of some rows, their marginals under `source` and the result of the engine's rule."""
+    rule = engine.rule(likelihood, len(y))
+    for some in blocks(len(y), source.S.shape[0] * source.prior.M, least=64):
+        at = source.marginals(rows.some(some))
+        yield some, at, rule(at, y[some], {name: part[some] for name, part in sites.items()})
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
@@ -343,17 +348,14 @@ class Sweeps:
 
     def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
         """New sites of all rows, contributions of the current sites to the evidence, and the resulting move of q."""
-        rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
-        messages, change, var = [], 0.0, np.empty(tau.shape)
-        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
-            messages.append(message)
+        found, change, var = [], 0.0, np.empty(tau.shape)
+        for some, at, message in messages(self.engine, source, self.rows, self.y, self.likelihood, sites):
+            found.append(message)
             var[some] = at.var
             change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
-        new = {name: np.concatenate([m.sites[name] for m in messages]) for name in sites}
-        value = float(sum(np.sum(m.value) for m in messages)) + self.engine.constant(q, source, len(self.y), self.likelihood)
+        new = {name: np.concatenate([m.sites[name] for m in found]) for name in sites}
+        value = float(sum(np.sum(m.value) for m in found)) + self.engine.constant(q, source, len(self.y), self.likelihood)
         return new, value, change, var
 
 
