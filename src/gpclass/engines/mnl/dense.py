@@ -22,10 +22,10 @@ import numpy as np
 import scipy
 
 from ...gaussian import DenseCoupledPosterior, Sites, precision_root
-from ...gaussian.dense_coupled import products
+from ...gaussian.dense_coupled import checked_classes, products
 from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
 from ...numerics import Factor, anderson, conjugate_gradients
-from ...numerics.separable import Separable, contrasts, inputs_of
+from ...numerics.separable import classes_of, combined, contrasts, inputs_of
 from .. import Engine
 from ..climb import uphill
 from ..fit import Fit, prepare
@@ -91,7 +91,7 @@ class VariationalFit(Fit):
 
     @property
     def separable(self) -> bool:
-        return isinstance(self.posterior.K, Separable)
+        return classes_of(self.posterior.K) is not None
 
     def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
@@ -323,17 +323,13 @@ class _PrecisionPath:
 
 
 def _prepared(engine, K, y, likelihood):
-    if not isinstance(K, Separable):
-        return prepare(engine, K, y, likelihood)
-    inputs, y = prepare(engine, K.inputs, y, likelihood)
+    inputs, y = prepare(engine, inputs_of(K), y, likelihood)
+    classes = classes_of(K)
+    if classes is None:
+        return inputs, y
     if inputs.ndim != 2:
         raise ValueError(f"the covariances between inputs must be a square matrix, but have shape {inputs.shape}")
-    classes, C = np.asarray(K.classes, float), likelihood.n_classes
-    if classes.shape != (C, C) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
-        raise ValueError(f"the covariances between classes must be a symmetric ({C}, {C}) matrix, but are {classes!r}")
-    if not np.all(np.isfinite(classes)):
-        raise ValueError("the covariances between classes contain NaN or infinite entries")
-    return Separable(inputs, classes), y
+    return combined(inputs, checked_classes(classes, likelihood.n_classes)), y
 
 
 def _bound_tol(engine):
