@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpclass.gaussian import ContrastPosterior, CoupledPosterior, CoupledSystem, FullPosterior, Sites
+from gpclass.gaussian import ContrastPosterior, ContrastPrior, CoupledPosterior, CoupledSystem, FullPosterior, Sites
 from gpclass.gaussian.dense_coupled import DenseSystem, precision_root
 from gpclass.kernels import RBF
 
@@ -83,7 +83,7 @@ def test_contrasts_against_dense(C, shared):
     (K, _, _), (blocks, _, _), y, rng = problem(C, shared)
     n = len(y)
     sites = Sites(rng.uniform(0.01, 1, n * (C - 1)), rng.normal(size=n * (C - 1)))
-    q = ContrastPosterior(K, y, C, sites)
+    q = ContrastPosterior(ContrastPrior(K, y, C), sites)
     to_contrasts, to_noise = np.zeros((n * (C - 1), n * C)), np.zeros((n * (C - 1), n))
     r = 0
     for i in range(n):
@@ -101,8 +101,8 @@ def test_contrasts_against_dense(C, shared):
     for got, want in zip(q.covariance_step(step), dense.covariance_step(step), strict=True):
         assert_allclose(got, want, **tight)
     moved = q.shifted(*q.covariance_step(step))
-    assert_allclose(moved.mean, ContrastPosterior(K, y, C, moved.sites).mean, **tight)
-    bare = ContrastPosterior(K, y, C, Sites.zeros(n * (C - 1)))
+    assert_allclose(moved.mean, ContrastPosterior(q.prior, moved.sites).mean, **tight)
+    bare = ContrastPosterior.without_sites(K, y, C)
     assert_allclose(bare.var, np.diagonal(prior), **tight)
     assert_allclose(bare.covariance_step(step)[1], prior @ step, **tight)
     assert bare.log_det == 0

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import SMALLER, Sites, newton_sites, too_large
 from ..numerics import NotPositiveDefinite, anderson, within_reach
+from ..numerics.separable import inputs_of
 from .climb import uphill
 
 SETTLE_STEPS = 8  # chord steps of the mean per factorisation, each a few matrix-vector products
@@ -124,20 +125,17 @@ def require_finite(engine, change: float, prior_var: np.ndarray) -> None:
 
 
 def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
-    """Return how a run with scalar sites ended; raise if rounding of K leaves no correct digits."""
-    return judged(q, q.K, n_iter, change, tol, NOISIER if np.any(q.sites.tau < 0) else "")
-
-
-def judged(q: Posterior, K: np.ndarray, n_iter: int, change: float, tol: float, advice: str = "") -> Status:
-    """Return how a run ended; raise if rounding of K leaves no digits. `advice` is for runs that did not converge."""
+    """Return how a run ended; raise if rounding of K leaves no correct digits."""
     rounding = q.rounding
-    if rounding > HOPELESS:
-        raise NotPositiveDefinite(too_large(K))
     if rounding > COARSE:
-        return Status(False, n_iter, max(change, rounding), advice=too_large(K))
+        why = too_large(inputs_of(q.K))
+        if rounding > HOPELESS:
+            raise NotPositiveDefinite(why)
+        return Status(False, n_iter, max(change, rounding), advice=why)
     if stands_still(q, change, tol):
         return Status(True, n_iter, change)
-    return Status(False, n_iter, change, advice=advice)
+    tau = q.sites.tau
+    return Status(False, n_iter, change, advice=NOISIER if tau.ndim == 1 and np.any(tau < 0) else "")
 
 
 def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:

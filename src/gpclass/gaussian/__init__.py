@@ -19,7 +19,7 @@ A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_r
 
 from .active import ActivePosterior, ActiveSites, EvidenceGradient, Stubs
 from .columns import Columns, MatrixColumns, MatrixGradient
-from .contrasts import ContrastPosterior, other_classes
+from .contrasts import ContrastPosterior, ContrastPrior, other_classes
 from .coupled import CoupledPosterior, CoupledSystem
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
@@ -37,6 +37,7 @@ __all__ = [
     "ActiveSites",
     "Columns",
     "ContrastPosterior",
+    "ContrastPrior",
     "CoupledPosterior",
     "CoupledSystem",
     "DenseCoupledPosterior",

@@ -116,7 +116,8 @@ def cgroup_limits(root: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Iterator[Lim
         inside = Path(path.lstrip("/"))
         for base in bases:
             for group in (inside, *inside.parents):  # ends with ".", the root, which may be all that a container sees
-                most, used = (_number(base / group / name) for name in CGROUP_FILES[version])
+                limit, usage = CGROUP_FILES[version]
+                most, used = _number(base / group / limit), _number(base / group / usage)
                 if most is not None and most < UNLIMITED:
                     yield Limit(most, max(0, most - (used or 0)), "its control group (cgroup) allows")
 

@@ -49,7 +49,7 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
     for some in blocks(len(X), X[:1].size + DIGEST):
-        rows = _canonical(_rounded(X[some], bits))
+        rows = _canonical(X[some] if bits is None else _rounded(X[some], bits))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
         codes[some] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
     return codes
@@ -79,9 +79,7 @@ def _bytes(part: Any) -> Iterable[bytes]:
         yield json.dumps([str(entry) for entry in part.ravel()]).encode()
 
 
-def _rounded(X: np.ndarray, bits: int | None) -> np.ndarray:
-    if bits is None:
-        return X
+def _rounded(X: np.ndarray, bits: int) -> np.ndarray:
     mantissa, exponent = np.frexp(np.asarray(X, float))
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 

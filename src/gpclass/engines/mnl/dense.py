@@ -33,7 +33,7 @@ from ..iterate import (
     LINEAR_REGIME,
     MIXED_SWEEPS,
     Status,
-    judged,
+    ending,
     require_finite,
     stands_still,
     warn_if_unfinished,
@@ -201,7 +201,7 @@ class BoundClimb:
                 break
             if sweep < engine.max_iter:
                 self.at = self.moved(*path.advance(self.at, change))
-        return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
+        return ending(self.at.q, sweep, change, engine.tol), tuple(history)
 
     def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
         """The same mean with new precisions."""
