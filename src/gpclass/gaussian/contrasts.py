@@ -157,7 +157,8 @@ class ContrastPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each contrast with its own site removed."""
-        var = self.var / (1 - self.sites.tau * self.var)
+        var = self._system.var
+        var = var / (1 - self.sites.tau * var)
         return self.mean - var * self.alpha, var
 
     @property

@@ -90,11 +90,6 @@ class CoupledSystem:
     def times_Pi(self, X: np.ndarray) -> np.ndarray:
         return self.pi * (X - (np.sum(self.pi * X, axis=1) / self.total)[:, None])
 
-    def apply_M(self, X: np.ndarray) -> np.ndarray:
-        """M x = Π (I + KΠ)⁻¹ x."""
-        b = self.times_B(X)
-        return b - self.times_B(self.P.solve(b.sum(1))[:, None])
-
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
 

@@ -102,7 +102,7 @@ class FullPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each f_i with its own site removed. [NR] (12)"""
-        var = self.var / self._system.kept
+        var = self._system.var / self._system.kept
         return self.mean - var * self.alpha, var
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -291,24 +291,6 @@ class InducingPosterior:
         return self.prior.unwhiten(self.a)
 
     @property
-    def inducing_mean(self) -> np.ndarray:
-        """(s,) posterior means of the inducing variables, m of [C]."""
-        return self._coloured(self.a)
-
-    @property
-    def inducing_cov(self) -> np.ndarray:
-        """(s, s) posterior covariance of the inducing variables, V of [C]."""
-        half = self._coloured(self._half.T)
-        return half @ half.T
-
-    def _coloured(self, X):
-        """L X."""
-        out = np.empty_like(X)
-        for group in self.prior.groups:
-            out[group.variables] = group.L @ X[group.variables]
-        return out
-
-    @property
     def trace_ratio(self) -> float:
         """tr(V K_uu⁻¹) of the inducing variables."""
         return float(np.sum(self._half**2))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -401,16 +400,12 @@ class Trainer:
         until = self.training.passes(self.n_rows) if epochs is None else self.epoch + epochs
         saver = Saver(self, checkpoint, overwrite)
         try:
-            with self.threads():
+            with threads(self._size, self.Z, self.likelihood.n_latents):
                 while self.epoch < until and not self._stopped():
                     self._pass(source, until, saver, verbose)
         finally:
             saver.save(force=True)
         return self
-
-    def threads(self) -> AbstractContextManager:
-        """Return the context in which steps are computed, see `inducing.threads`."""
-        return threads(self._size, self.Z, self.likelihood.n_latents)
 
     def _pass(self, source, until, saver, verbose):
         count = -(-self.n_rows // self._size)

@@ -26,7 +26,7 @@ def fingerprint(*parts: Any) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(_shape(part).encode())
+        digest.update((f"array{part.shape}" if isinstance(part, np.ndarray) else "value").encode())
         for block in _bytes(part):
             digest.update(block)
     return digest.hexdigest()
@@ -62,10 +62,6 @@ def single_precision_fingerprints(X: Any) -> np.ndarray:
     matter.
     """
     return row_fingerprints(X, bits=SINGLE)
-
-
-def _shape(part: Any) -> str:
-    return f"array{part.shape}" if isinstance(part, np.ndarray) else "value"
 
 
 def _bytes(part: Any) -> Iterable[bytes]:
