@@ -27,7 +27,8 @@ from .engines.inducing.stochastic_ep import StochasticEP
 from .engines.inducing.svgp import SVGP
 from .engines.inducing.sweep import InducingFit
 from .engines.inducing.training import Inducing, Training
-from .engines.mnl.selection import InducingSet, RowCovariance, scores
+from .engines.mnl.inducing_set import InducingSet, RowCovariance
+from .engines.mnl.selection import scores
 from .engines.mnl.sparse import SparseFit, SparseVariationalMNL
 from .registry import register
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from gpclass.engines.climb import step_length, uphill
+from gpclass.engines.climb import uphill
 
 
 def search(slope, **settings):
     """Of a function of one variable, from zero along the unit step."""
-    return step_length(lambda t: (slope(t), t), slope(0.0), **settings)
+    return uphill(lambda t: (slope(t), t), slope(0.0), **settings)
 
 
 def test_a_good_step_is_taken_whole():

@@ -13,17 +13,6 @@ Look = Callable[[float], tuple[float, Any]]
 
 
 def uphill(look: Look, along: float, negligible: float = 0.0, growth: float = 1.0) -> tuple[float, Any]:
-    """Take a step if it leads uphill, shortened while it overshoots; see `step_length` for parameters and returns.
-
-    A slope of at most `negligible` is rounding, and the full step is taken. A downhill step is not taken: the result is then
-    a length of 0 and None.
-    """
-    if abs(along) <= negligible:
-        return 1.0, look(1.0)[1]
-    return step_length(look, along, growth) if along > 0 else (0.0, None)
-
-
-def step_length(look: Look, along: float, growth: float = 1.0) -> tuple[float, Any]:
     """Return the fraction of an uphill step to take: the slope along it may change sign, but to at most half its size.
 
     Slopes are compared, not values of the objective. Near the maximum a value changes by the square of the move, and under
@@ -34,7 +23,9 @@ def step_length(look: Look, along: float, growth: float = 1.0) -> tuple[float, A
     look : callable
         Function of a length that returns the slope along the step there, and any other result.
     along : float
-        The slope at the start of the step; positive.
+        The slope at the start of the step. If it is negative, no step is taken.
+    negligible : float
+        A slope of at most this size is rounding, and the full step is taken.
     growth : float
         Factor by which the slope may grow. More than 1 if the objective is not concave along the step, as in
         class-independent EP: there the slope may grow at first, even for very short steps.
@@ -44,8 +35,12 @@ def step_length(look: Look, along: float, growth: float = 1.0) -> tuple[float, A
     length : float
         0 if no length is acceptable.
     found : object
-        The second result of `look` at the last length tried.
+        The second result of `look` at the last length tried; None if none was.
     """
+    if abs(along) <= negligible:
+        return 1.0, look(1.0)[1]
+    if not along > 0:
+        return 0.0, None
     length = 1.0
     while length > SHORTEST:
         left, found = look(length)

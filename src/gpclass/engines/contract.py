@@ -101,22 +101,26 @@ class Engine:
 
     def serves(self, likelihood: Any) -> bool:
         """Return whether the engine supports a likelihood."""
-        return _latents_fit(self, likelihood) and not _missing(self, likelihood)
+        return self._objection(likelihood) is None
+
+    def _objection(self, likelihood: Any) -> str | None:
+        """Return why the engine does not support a likelihood, or None if it does."""
+        who, name = type(self).__name__, type(likelihood).__name__
+        if self.latents not in ("any", "one" if likelihood.n_latents == 1 else "several"):
+            kind = "one latent function per datum" if self.latents == "one" else "several classes"
+            return f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Supported likelihoods"
+        for question in self.needed(likelihood):
+            if not likelihood.offers(question):
+                name = likelihood.display_name
+                return f"{who} needs {question}, which {name} does not offer. Likelihoods that do"
+        return None
 
     def check_likelihood(self, likelihood: Any) -> None:
         """Raise an error that lists the supported likelihoods if the engine does not support this one."""
         check_is_object(likelihood)
-        if self.serves(likelihood):
-            return
-        who, able = type(self).__name__, ", ".join(serving(self, likelihood))
-        if not _latents_fit(self, likelihood):
-            kind = "one latent function per datum" if self.latents == "one" else "several classes"
-            raise UnsuitableLikelihood(
-                f"{who} is for {kind}, but {type(likelihood).__name__} has {likelihood.n_latents}. "
-                f"Supported likelihoods: {able}."
-            )
-        lacking, name = _missing(self, likelihood)[0], likelihood.display_name
-        raise UnsuitableLikelihood(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
+        objection = self._objection(likelihood)
+        if objection is not None:
+            raise UnsuitableLikelihood(f"{objection}: {', '.join(serving(self, likelihood))}.")
 
 
 def correlated_classes(who: str) -> TypeError:
@@ -153,10 +157,3 @@ def serving(engine: Engine, likelihood: Any) -> list[str]:
             return able
     return []
 
-
-def _missing(engine, likelihood):
-    return [question for question in engine.needed(likelihood) if not likelihood.offers(question)]
-
-
-def _latents_fit(engine, likelihood):
-    return engine.latents in ("any", "one" if likelihood.n_latents == 1 else "several")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import SMALLER, Sites, newton_sites, too_large
 from ..numerics import NotPositiveDefinite, anderson, within_reach
+from ..numerics.separable import inputs_of
 from .climb import uphill
 
 SETTLE_STEPS = 8  # chord steps of the mean per factorisation, each a few matrix-vector products
@@ -78,7 +80,7 @@ def iterate(
     rule: Rule,
     start: Sites | None = None,
     value: Callable[[Posterior], float] | None = None,
-    scale: Callable[[Posterior], np.ndarray] = lambda q: q.var,
+    scale: Callable[[Posterior], np.ndarray] = attrgetter("var"),
     memory: int = MIXED_SWEEPS,
 ) -> tuple[Posterior, Status]:
     """Repeat `rule` until the posterior moves by less than `engine.tol`, for at most `engine.max_iter` sweeps.
@@ -123,20 +125,17 @@ def require_finite(engine, change: float, prior_var: np.ndarray) -> None:
 
 
 def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
-    """Return how a run with scalar sites ended; raise if rounding of K leaves no correct digits."""
-    return judged(q, q.K, n_iter, change, tol, NOISIER if np.any(q.sites.tau < 0) else "")
-
-
-def judged(q: Posterior, K: np.ndarray, n_iter: int, change: float, tol: float, advice: str = "") -> Status:
-    """Return how a run ended; raise if rounding of K leaves no digits. `advice` is for runs that did not converge."""
+    """Return how a run ended; raise if rounding of K leaves no correct digits."""
     rounding = q.rounding
-    if rounding > HOPELESS:
-        raise NotPositiveDefinite(too_large(K))
     if rounding > COARSE:
-        return Status(False, n_iter, max(change, rounding), advice=too_large(K))
+        why = too_large(inputs_of(q.K))
+        if rounding > HOPELESS:
+            raise NotPositiveDefinite(why)
+        return Status(False, n_iter, max(change, rounding), advice=why)
     if stands_still(q, change, tol):
         return Status(True, n_iter, change)
-    return Status(False, n_iter, change, advice=advice)
+    tau = q.sites.tau
+    return Status(False, n_iter, change, advice=NOISIER if tau.ndim == 1 and np.any(tau < 0) else "")
 
 
 def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
@@ -244,7 +243,8 @@ class _SitePath:
         self.change = change
         if change > LINEAR_REGIME:
             self.seen.clear()
-        self.seen = [*self.seen, (q.sites.tau, wanted)][-self._depth() - 1 :]
+        depth = self.memory * (2 if self.sweeps > SLOW else 1)  # slow runs have more directions to learn
+        self.seen = [*self.seen, (q.sites.tau, wanted)][-depth - 1 :]
         points, goals, back = self._coordinates(self.seen)
         if back is not np.exp:  # negative site precisions: the likelihood is not log-concave, and full steps overshoot
             self.part = min(self.part, 0.5)
@@ -268,13 +268,9 @@ class _SitePath:
         else:
             self.part = min(1.3 * self.part, self.largest)
 
-    def _depth(self) -> int:
-        """Number of past sweeps to mix: more after many sweeps, because slow runs have more directions to learn."""
-        return self.memory * (2 if self.sweeps > SLOW else 1)
-
     @staticmethod
     def _coordinates(pairs):
-        taus, goals = np.array([t for t, _ in pairs]), np.array([w for _, w in pairs])
+        taus, goals = np.moveaxis(np.array(pairs), 1, 0)
         if np.all(taus >= 0) and np.all(goals >= 0):
             return np.log(np.maximum(taus, 1e-200)), np.log(np.maximum(goals, 1e-200)), np.exp
         return taus, goals, lambda x: x

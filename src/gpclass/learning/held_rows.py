@@ -38,4 +38,4 @@ def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: np.ndarray, n
     rows = q.prior.rows(K_fu, k_diag + engine.noise(likelihood))
     kept = {name: part[numbers] for name, part in run.sites.items()}
     sites = kept or engine.row_sites(len(y), likelihood)
-    return cavities(q, rows, y, sites, engine, likelihood, run.n_rows)
+    return cavities(engine, q, rows, y, likelihood, sites, run.n_rows)

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from ..engines.mnl.selection import InducingSet, RowCovariance, choose
+from ..engines.mnl.inducing_set import InducingSet, RowCovariance
+from ..engines.mnl.selection import choose
 from ..engines.mnl.sparse import SparseFit, batches, set_size
-from ..gaussian.low_rank_coupled import InducingCovariance, InducingGradient
+from ..gaussian import InducingCovariance, InducingGradient
 from ..kernels import Kernel
 from ..numerics.columns import column_units
-from ..numerics.separable import Separable, classes_of, inputs_of
+from ..numerics.separable import classes_of, combined, inputs_of
 from .columns import covariances
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise
@@ -119,19 +120,17 @@ def pulled_back(
     """Return the gradients (p,) in the kernel parameters and (t, D) in the inducing inputs (zero without `move`)."""
     dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
     if at.chosen is not None:
-        fu = _with_inputs(fu, inputs_of(fu).copy())
-        dtheta = dtheta + kernel.pullback_diag(at.Z, _with_inputs(G.diag, inputs_of(fu)[at.same], blank=True))
+        classes = classes_of(fu)
+        fu = combined(inputs_of(fu).copy(), classes)
+        # the derivative in the classes stays in `fu`
+        own = combined(inputs_of(fu)[at.same], None if classes is None else np.zeros_like(classes))
+        dtheta = dtheta + kernel.pullback_diag(at.Z, own)
         inputs_of(fu)[at.same] = 0.0
     among = kernel.pullback(at.Z, G.uu, inputs=move, value=K.uu)
     across = kernel.pullback(X, at.Z, fu, inputs=move, value=K.fu)
     if not move:
         return dtheta + among + across, np.zeros_like(at.Z)
     return dtheta + among[0] + across[0], among[1] + across[1]
-
-
-def _with_inputs(part, inputs, blank=False):
-    classes = classes_of(part)
-    return inputs if classes is None else Separable(inputs, np.zeros_like(classes) if blank else classes)
 
 
 # the search ---------------------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class InducingFit(Fit):
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of f at the training points without their own sites, (n,) or (n, C) each."""
-        return cavities(self.posterior, self.rows, self.y, self.row_sites, self.engine, self.likelihood, self.n_rows)
+        return cavities(self.engine, self.posterior, self.rows, self.y, self.likelihood, self.row_sites, self.n_rows)
 
     def jensen_bound(self) -> float:
         raise NotAvailable(
@@ -141,7 +141,8 @@ class InducingFit(Fit):
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
-        for some, _, at, message in self._messages():
+        source = self.engine.source(self.posterior, self.n_rows, self.likelihood)
+        for some, at, message in self._messages(source):
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
             diag.append(g)
             theta += message.theta
@@ -175,32 +176,35 @@ class InducingFit(Fit):
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f_i = g_i + e_i according to the engine."""
+        source = self.engine.source(self.posterior, self.n_rows, self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some, g, _, message in self._messages():
+        for some, at, message in self._messages(source):
+            g = at if source is self.posterior else self.posterior.marginals(at.rows)
             mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
         return mean, var
 
-    def _messages(self) -> Iterator[tuple[slice, Marginals, Marginals, Any]]:
-        return messages(self.posterior, self.rows, self.y, self.row_sites, self.engine, self.likelihood, self.n_rows)
+    def _messages(self, source: LowRankPosterior) -> Iterator[tuple[slice, Marginals, Any]]:
+        return messages(self.engine, source, self.rows, self.y, self.likelihood, self.row_sites, self.n_rows)
 
 
 def messages(
-    q: LowRankPosterior, rows: Rows, y: np.ndarray, sites: RowSites, engine: Any, likelihood: Any, n_total: int
-) -> Iterator[tuple[slice, Marginals, Marginals, Any]]:
-    """Yield for blocks of rows: their indices, the marginals of g, those that the rule uses, and the rule's message."""
-    rule, source = engine.rule(likelihood, n_total), engine.source(q, n_total, likelihood)
-    for some in blocks(len(y), q.S.shape[0] * q.prior.M, least=64):
+    engine: Any, source: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites, n_total: int
+) -> Iterator[tuple[slice, Marginals, Any]]:
+    """Yield, block by block, the range of some rows, their marginals under `source` and the result of the engine's rule."""
+    rule = engine.rule(likelihood, n_total)
+    for some in blocks(len(y), source.S.shape[0] * source.prior.M, least=64):
         at = source.marginals(rows.some(some))
-        message = rule(at, y[some], {name: part[some] for name, part in sites.items()})
-        yield some, at if source is q else q.marginals(at.rows), at, message
+        yield some, at, rule(at, y[some], {name: part[some] for name, part in sites.items()})
 
 
 def cavities(
-    q: LowRankPosterior, rows: Rows, y: np.ndarray, sites: RowSites, engine: Any, likelihood: Any, n_total: int
+    engine: Any, q: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites, n_total: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of f at training rows without their own sites, (m,) or (m, C) each."""
     mean, var = np.empty((2, *rows.residual.shape))
-    for some, g, _, message in messages(q, rows, y, sites, engine, likelihood, n_total):
+    source = engine.source(q, n_total, likelihood)
+    for some, at, message in messages(engine, source, rows, y, likelihood, sites, n_total):
+        g = at if source is q else q.marginals(at.rows)
         without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
         mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
     return squeezed(mean), squeezed(var)
@@ -363,17 +367,14 @@ class Sweeps:
 
     def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
         """New sites of all rows, contributions of the current sites to the evidence, and the resulting move of q."""
-        rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
-        messages, change, var = [], 0.0, np.empty(tau.shape)
-        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
-            messages.append(message)
+        found, change, var = [], 0.0, np.empty(tau.shape)
+        for some, at, message in messages(self.engine, source, self.rows, self.y, self.likelihood, sites, len(self.y)):
+            found.append(message)
             var[some] = at.var
             change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
-        new = {name: np.concatenate([m.sites[name] for m in messages]) for name in sites}
-        value = float(sum(np.sum(m.value) for m in messages)) + self.engine.constant(q, source, len(self.y), self.likelihood)
+        new = {name: np.concatenate([m.sites[name] for m in found]) for name in sites}
+        value = float(sum(np.sum(m.value) for m in found)) + self.engine.constant(q, source, len(self.y), self.likelihood)
         return new, value, change, var
 
 

@@ -22,10 +22,10 @@ import numpy as np
 import scipy
 
 from ...gaussian import DenseCoupledPosterior, Sites, precision_root
-from ...gaussian.dense_coupled import products
+from ...gaussian.dense_coupled import checked_classes, products
 from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
 from ...numerics import Factor, anderson, conjugate_gradients
-from ...numerics.separable import Separable, contrasts, inputs_of
+from ...numerics.separable import classes_of, combined, contrasts, inputs_of
 from .. import Engine
 from ..climb import uphill
 from ..fit import Fit, prepare
@@ -33,7 +33,7 @@ from ..iterate import (
     LINEAR_REGIME,
     MIXED_SWEEPS,
     Status,
-    judged,
+    ending,
     require_finite,
     stands_still,
     warn_if_unfinished,
@@ -95,7 +95,7 @@ class VariationalFit(Fit):
 
     @property
     def separable(self) -> bool:
-        return isinstance(self.posterior.K, Separable)
+        return classes_of(self.posterior.K) is not None
 
     def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
@@ -205,7 +205,7 @@ class BoundClimb:
                 break
             if sweep < engine.max_iter:
                 self.at = self.moved(*path.advance(self.at, change))
-        return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
+        return ending(self.at.q, sweep, change, engine.tol), tuple(history)
 
     def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
         """The same mean with new precisions."""
@@ -327,17 +327,13 @@ class _PrecisionPath:
 
 
 def _prepared(engine, K, y, likelihood):
-    if not isinstance(K, Separable):
-        return prepare(engine, K, y, likelihood)
-    inputs, y = prepare(engine, K.inputs, y, likelihood)
+    inputs, y = prepare(engine, inputs_of(K), y, likelihood)
+    classes = classes_of(K)
+    if classes is None:
+        return inputs, y
     if inputs.ndim != 2:
         raise ValueError(f"the covariances between inputs must be a square matrix, but have shape {inputs.shape}")
-    classes, C = np.asarray(K.classes, float), likelihood.n_classes
-    if classes.shape != (C, C) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
-        raise ValueError(f"the covariances between classes must be a symmetric ({C}, {C}) matrix, but are {classes!r}")
-    if not np.all(np.isfinite(classes)):
-        raise ValueError("the covariances between classes contain NaN or infinite entries")
-    return Separable(inputs, classes), y
+    return combined(inputs, checked_classes(classes, likelihood.n_classes)), y
 
 
 def _bound_tol(engine):
