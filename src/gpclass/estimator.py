@@ -104,8 +104,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
         "stochastic-ep", "svgp", "gfitc", "mcmc".
 
-        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace. With robust-max, and with label noise
-        in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is scalable EP (SVGP with softmax).
+        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace. With robust-max, or label noise in
+        multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is scalable EP (SVGP
+        with softmax).
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two. "ivm" and
         "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.
