@@ -3,8 +3,7 @@
 Ten tables, 60 % of the rows (at most 250) for training, inputs standardised, labels of the test rows as they are. A flipped
 label is one of the other classes, at random. "plain" is `GPClassifier()`: EP with Probit, NestedEP with MultinomialProbit.
 "noise" has epsilon=0.05 as the start of learning: EP, or QuadratureEP(coupled=False) with several classes. "independent" is
-the latter without noise. "step" is `Heaviside(0.05)` or `RobustMax(C, learn_epsilon=True)`. "true" is the model of "noise",
-asked for the true label: (p - ε/C)/(1 - ε).
+the latter without noise. "true" is the model of "noise", asked for the true label: (p - ε/C)/(1 - ε).
 
     python benchmarks/label_noise.py                 measure, write results/label_noise.jsonl, print the table
     python benchmarks/label_noise.py --report        print the table of the file
@@ -24,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from gpclass import GPClassifier, datasets
 from gpclass.inference import QuadratureEP
-from gpclass.likelihoods import Heaviside, MultinomialProbit, Probit, RobustMax
+from gpclass.likelihoods import MultinomialProbit, Probit
 
 TABLES = ("breast", "crabs", "ionosphere", "pima", "sonar", "wdbc", "iris", "wine", "new_thyroid", "svmguide2")
 FLIPPED = (0.0, 0.05, 0.1)
@@ -57,13 +56,11 @@ def models(C: int) -> dict[str, GPClassifier]:
         return {
             "plain": GPClassifier(random_state=0),
             "noise": GPClassifier(likelihood=Probit(epsilon=START), random_state=0),
-            "step": GPClassifier(likelihood=Heaviside(START), random_state=0),
         }
     return {
         "plain": GPClassifier(random_state=0),
         "independent": GPClassifier(inference=QuadratureEP(coupled=False), random_state=0),
         "noise": GPClassifier(likelihood=MultinomialProbit(C, epsilon=START), random_state=0),
-        "step": GPClassifier(likelihood=RobustMax(C, epsilon=START, learn_epsilon=True), random_state=0),
     }
 
 
@@ -114,7 +111,7 @@ def report(lines: list[dict]) -> str:
     rows = ["| classes | flipped | model | NLPD minus plain's | error minus plain's |", "|---|---|---|---|---|"]
     for several in (False, True):
         for share in FLIPPED:
-            for model in ("noise", "true", "step", *(("independent",) if several else ())):
+            for model in ("noise", "true", *(("independent",) if several else ())):
                 cells = [paired(lines, model, "plain", share, several, what) for what in ("nlpd", "error")]
                 rows.append(f"| {'3' if several else '2'} | {share:.0%} | {model} | {cells[0]} | {cells[1]} |")
             if several:
