@@ -57,7 +57,7 @@ def test_averages_follow_their_definitions():
 
 
 def test_leave_one_out_weights_of_integrated_members():
-    """Without row i, the posterior probability of θ is that of the other rows: Bayes' rule with log evidences of n - 1 rows."""
+    """Without row i, the posterior probability of θ is that given the other rows: Bayes' rule with n - 1 labels."""
     X, y = two_classes(25)
     kernels = [RBF(0.5, 2.0), RBF(2.0, 5.0)]
     tight = EP(tol=1e-10)
@@ -191,7 +191,7 @@ def test_integrated_predictions_are_near_a_fine_grid():
     values, ps = [], []
     for a in np.linspace(-1.6, 1.6, 15):
         for b in np.linspace(-3.2, 3.2, 15):
-            found = objective.loose_fit(mode + [a, b])
+            found = objective.loose_fit(mode + np.array([a, b]))
             values.append(found.value)
             ps.append(np.exp(found.fit.log_class_probabilities(found.kernel(X, new), found.kernel.diag(new))))
     weights = np.exp(np.array(values) - max(values))
