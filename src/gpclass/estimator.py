@@ -58,9 +58,7 @@ from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
 HYPERS = ("mode", "integrate")
-# kernel="auto" fits and stacks these; the second is left out if there are more columns than ARD_COLUMNS
-AUTO_KERNELS = ("rbf", "rbf-ard", "rbf + linear", "matern32", "linear")
-ARD_COLUMNS = 50
+AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
 
 
 def _takes_more(self) -> bool:
@@ -107,8 +105,9 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     ----------
     kernel : str, Kernel or scikit-learn kernel, optional
         Covariance function and starting point of learning. Text such as "rbf-ard + linear" is described in
-        `gpclass.expressions`. The default is "rbf": one lengthscale, which starts at the median distance between rows, and
-        variance 4. Before the search, a scan multiplies all free lengthscales by common factors and may replace the
+        `gpclass.expressions`; "auto" fits several kernels and averages their predictions. The default is "matern32-ard"
+        with variance 4 and one lengthscale per column ("matern32" with one lengthscale for more than 100 columns), which
+        start at the median distance between rows. Before the search, a scan multiplies all free lengthscales by common factors and may replace the
         starting point.
 
         Text and the default measure each column in units of its own spread (`gpclass.kernels.Standardized`), so that
@@ -135,8 +134,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         "mcmc" samples the latent values and the hyperparameters (not the latter if `optimizer` is None), and predictions
         are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that the engine of
         "auto" has learned.
-    priors : "weak", None, prior object, function or dict, default="weak"
-        Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
+    priors : "shrink", "weak", None, prior object, function or dict, default="shrink"
+        Priors over hyperparameters (see `gpclass.learning.resolve_priors`). "weak" is a broad half-t prior. "shrink" adds
+        that the lengthscales of columns differ little from each other, in units of the columns' spreads, unless the data
+        say so. None is type-II maximum likelihood.
     optimizer : {"lbfgs", None}, default="lbfgs"
         None keeps the kernel fixed.
     hyper : {"mode", "integrate"}, default="mode"
@@ -235,7 +236,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         likelihood="auto",
         inference="auto",
         *,
-        priors="weak",
+        priors="shrink",
         optimizer="lbfgs",
         hyper="mode",
         calibrate="loo",
@@ -306,9 +307,9 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def _fit_stack(self, X, y, engine, rng) -> Learned:
         """Fit several kernels and stack them."""
-        fits, texts = [], [text for text in AUTO_KERNELS if X.shape[1] <= ARD_COLUMNS or "ard" not in text]
+        fits = []
         seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
-        for text in texts:
+        for text in AUTO_KERNELS:
             again = np.random.default_rng(seed)
             kernel, distance = start_kernel(text, X, again)
             objective = self._objective(X, y, engine, kernel, again)

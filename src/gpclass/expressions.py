@@ -41,7 +41,8 @@ KERNELS: dict[str, Any] = {
     "constant": Constant,
     "white": White,
 }
-DEFAULT_KERNEL = "rbf"  # of estimators whose kernel is None
+# of estimators whose kernel is None, up to this number of columns, and for more
+DEFAULT_KERNEL, MOST_COLUMNS, DEFAULT_OF_MANY = "matern32-ard", 100, "matern32"
 LONGEST, DEEPEST = 2000, 30  # largest number of characters, and of nested parentheses
 VARIANCE = 4.0  # latent values of about ±2, a good starting point for learning
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[+*()])")
@@ -50,6 +51,11 @@ TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[+*()])")
 def kernel_names() -> list[str]:
     """Return all kernel names that expressions may use."""
     return [name + suffix for name in KERNELS for suffix in (("", "-ard") if _may_be_ard(name) else ("",))]
+
+
+def default_kernel(n_columns: int) -> str:
+    """Return the expression of the default kernel: one lengthscale per column, or one for all if there are many columns."""
+    return DEFAULT_KERNEL if n_columns <= MOST_COLUMNS else DEFAULT_OF_MANY
 
 
 def parse_kernel(text: str, n_columns: int, distance: float | None = None, variance: float = VARIANCE) -> Kernel:

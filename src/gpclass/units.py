@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .expressions import DEFAULT_KERNEL, VARIANCE, parse_kernel
+from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
 from .kernels.base import is_kernel
 from .numerics.columns import column_spread, column_units, typical_distance
@@ -53,7 +53,7 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
     if given is None or isinstance(given, str):
         units = column_units(X)
         distance = typical_distance(X, rng, lambda rows: (rows - units.centre) / units.spread)
-        text = DEFAULT_KERNEL if given is None else given
+        text = default_kernel(X.shape[1]) if given is None else given
         return Standardized(parse_kernel(text, X.shape[1], distance, variance), *units), distance
     kernel = as_kernel(given).for_columns(X.shape[1])
     kernel(np.asarray(X[:1], float))  # raises if the kernel is for another number of columns

@@ -224,6 +224,7 @@ class Custom:
 WEAK_ON_VALUE = HalfStudentT()
 WEAK_ON_SQRT = HalfStudentT(of="sqrt")
 FLAT = Flat()
+RELATIVE = Relative()
 
 
 def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None = None) -> list[HyperPrior]:
@@ -231,9 +232,9 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
 
     Parameters
     ----------
-    priors : {"weak", "none"}, None, prior, callable or dict
-        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. None and
-        "none" are Flat on all. A prior or function is used for all entries. A dict maps names to any of these; entries
+    priors : {"shrink", "weak", "none"}, None, prior, callable or dict
+        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. "shrink" is the
+        same, but `Relative()` on lengthscales of single columns. None and "none" are Flat on all. A prior or function is used for all entries. A dict maps names to any of these; entries
         without a match are Flat. A name matches every entry that ends with it: "lengthscale" matches "rbf.lengthscale[2]".
         If several names match, the longer path has priority, then a name with an index.
     names : sequence of str
@@ -278,9 +279,13 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Hyper
     if prior is None:
         return FLAT
     if isinstance(prior, str):
-        if prior in ("weak", "none"):
-            return _weak(name, spread) if prior == "weak" else FLAT
-        raise ValueError(f"priors={prior!r} is not known. Use 'weak', 'none', a prior, a function, or a dict of these.")
+        if prior not in ("shrink", "weak", "none"):
+            raise ValueError(
+                f"priors={prior!r} is not known. Use 'shrink', 'weak', 'none', a prior, a function, or a dict of these."
+            )
+        if prior == "shrink" and _is_of_column(name):
+            return RELATIVE
+        return FLAT if prior == "none" else _weak(name, spread)
     if hasattr(prior, "log_density") and not isinstance(prior, type):
         return prior
     if callable(prior) and not isinstance(prior, type):
@@ -308,6 +313,12 @@ def _unit(name: str, spread: np.ndarray) -> float:
     """Return the unit of a lengthscale: the standard deviation of its column, or 1 if the column is constant."""
     index = _split(name)[1]
     return float(spread[int(index.rstrip("]"))] if index else _root_mean_square(spread)) or 1.0
+
+
+def _is_of_column(name: str) -> bool:
+    """Return whether a parameter is a lengthscale of one input column."""
+    path, index = _split(name)
+    return path[-1].startswith("lengthscale") and bool(index)
 
 
 def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:

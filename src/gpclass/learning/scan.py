@@ -81,11 +81,9 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     moves = varying_lengthscales(objective.at(start)[0], objective.X)
     if not moves.any():
         return [start]
-    latents = objective.likelihood.n_latents
-    size = max(LEAST, SIZE // latents)
-    few = on_few_rows(objective, size)
+    size = max(LEAST, SIZE // objective.likelihood.n_latents)
+    few, wide = on_few_rows(objective, size), on_few_rows(objective, WIDER * size)
     line = _scan(few, start, moves)
-    wide = on_few_rows(objective, max(size, WIDER * SIZE // latents))
     if len(wide.y) > len(few.y) and line.evidence < guessing_evidence(few) + FOUND:
         few, line = wide, _scan(wide, start, moves)
     tops = line.maxima()[:2]
