@@ -24,8 +24,9 @@ from ...gaussian.low_rank import (
     site_sums,
 )
 from ...numerics import NotPositiveDefinite, anderson, blocks, within_reach
+from ..climb import LINEAR_REGIME
 from ..fit import Fit, NotAvailable, check_settings, independent, squeezed
-from ..iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
+from ..iterate import Status, require_finite, warn_if_unfinished
 from .step import RowSites, State
 
 MIXED_SWEEPS = 8  # number of past sweeps that are mixed
