@@ -107,8 +107,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         Covariance function and starting point of learning. Text such as "rbf-ard + linear" is described in
         `gpclass.expressions`; "auto" fits several kernels and averages their predictions. The default is "matern32-ard"
         with variance 4 and one lengthscale per column ("matern32" with one lengthscale for more than 100 columns), which
-        start at the median distance between rows. Before the search, a scan multiplies all free lengthscales by common factors and may replace the
-        starting point.
+        start at the median distance between rows. Before the search, a scan multiplies all free lengthscales by common
+        factors and may replace the starting point.
 
         Text and the default measure each column in units of its own spread (`gpclass.kernels.Standardized`), so that
         rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units

@@ -233,10 +233,11 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
     Parameters
     ----------
     priors : {"shrink", "weak", "none"}, None, prior, callable or dict
-        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. "shrink" is the
-        same, but `Relative()` on lengthscales of single columns. None and "none" are Flat on all. A prior or function is used for all entries. A dict maps names to any of these; entries
-        without a match are Flat. A name matches every entry that ends with it: "lengthscale" matches "rbf.lengthscale[2]".
-        If several names match, the longer path has priority, then a name with an index.
+        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. "shrink" is
+        the same, but `Relative()` on lengthscales of single columns. None and "none" are Flat on all. A prior or function
+        is used for all entries. A dict maps names to any of these; entries without a match are Flat. A name matches every
+        entry that ends with it: "lengthscale" matches "rbf.lengthscale[2]". If several names match, the longer path has
+        priority, then a name with an index.
     names : sequence of str
         Name of each entry of theta.
     spread : ndarray of shape (D,), optional

@@ -27,17 +27,9 @@ from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bou
 from ...numerics import Factor, anderson, conjugate_gradients
 from ...numerics.separable import classes_of, combined, contrasts, inputs_of
 from .. import Engine
-from ..climb import uphill
+from ..climb import MixedSteps, uphill
 from ..fit import Fit, prepare
-from ..iterate import (
-    LINEAR_REGIME,
-    MIXED_SWEEPS,
-    Status,
-    ending,
-    require_finite,
-    stands_still,
-    warn_if_unfinished,
-)
+from ..iterate import Status, ending, require_finite, stands_still, warn_if_unfinished
 
 START = 1.0  # γ of [C] E.3; larger values put b outside the simplex
 SETTLE_STEPS = 8  # Newton steps of the mean per factorisation
@@ -273,10 +265,8 @@ class _PrecisionPath:
     """Chooses the next W: far from convergence a damped step to the bound's W, near it a mix of past sweeps."""
 
     def __init__(self, damping: float):
-        self.largest = self.part = damping
-        self.change = np.inf
+        self.steps = MixedSteps(damping)  # from W to the new W of the bound
         self.rejected = 0
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (W, new W of the bound)
         self.last: Any = None
         self.best = -np.inf  # largest log Z_h so far
 
@@ -288,34 +278,28 @@ class _PrecisionPath:
 
     def step_back(self) -> tuple[BoundPoint, np.ndarray]:
         """A shorter step from the last point towards its new W: uphill if short enough."""
-        mixed = len(self.seen) > 1
-        self.seen = self.seen[-1:]
+        steps, mixed = self.steps, len(self.steps.seen) > 1
+        steps.seen = steps.seen[-1:]
         self.rejected += 1
         if not mixed or self.rejected > 1:
-            self.part *= 0.5
-        W, wanted = self.seen[0]
-        return self.last, W + self.part * (wanted - W)
+            steps.part *= 0.5
+        W, wanted = steps.seen[0]
+        return self.last, W + steps.part * (wanted - W)
 
     def advance(self, at: BoundPoint, change: float) -> tuple[BoundPoint, np.ndarray]:
-        if change > 1.5 * self.change:
-            self.part = max(0.5 * self.part, 0.05)
-        elif not self.rejected:
-            self.part = min(1.3 * self.part, self.largest)
-        self.last, self.change, self.rejected = at, change, 0
-        if change > LINEAR_REGIME:
-            self.seen.clear()
-        self.seen = [*self.seen, (at.q.precision, at.bound.precision)][-MIXED_SWEEPS - 1 :]
+        self.last, self.rejected = at, 0
+        self.steps.record(at.q.precision, at.bound.precision, change)
         return at, self._mixed(at)
 
     def _mixed(self, at):
-        points, goals = (np.stack(part) for part in zip(*self.seen, strict=True))
+        points, goals = np.moveaxis(np.array(self.steps.seen), 1, 0)
         residuals = goals - points
-        plain = points[-1] + self.part * residuals[-1]
-        if len(self.seen) < 2:
+        plain = points[-1] + self.steps.part * residuals[-1]
+        if len(points) < 2:
             return plain
         # changes of W approximately in units of the posterior
         width = np.sqrt(np.einsum("icc->ic", at.q.contrast_cov))
-        mixed = anderson(points, residuals, self.part, residuals * width[:, :, None] * width[:, None, :])
+        mixed = anderson(points, residuals, self.steps.part, residuals * width[:, :, None] * width[:, None, :])
         # a datum whose precision the extrapolation would change by a large factor keeps its plain step
         H = contrasts(plain.shape[1])
         tame = np.linalg.eigvalsh(H.T @ (mixed - 0.3 * plain) @ H)[:, 0] >= 0
