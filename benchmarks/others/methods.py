@@ -71,7 +71,7 @@ def lightgbm(d: int, C: int):
 class TunedSVC(ClassifierMixin, BaseEstimator):
     """SVC with C and gamma by five folds, then libsvm's own probabilities, which couple pairs of classes.
 
-    CalibratedClassifierCV, which scikit-learn recommends in place of SVC(probability=True), treats each class against the rest.
+    CalibratedClassifierCV, which scikit-learn recommends in its place, treats each class against the rest.
     """
 
     def fit(self, X, y):
