@@ -107,7 +107,7 @@ has.
 At most 400 training rows with two classes and 250 with more. Probabilities below 1e-15 count as 1e-15. Trees get columns as
 they are, the others standardised. "Calibrated" is CalibratedClassifierCV (sigmoid, five folds). CatBoost has 1000 rounds,
 its default, but 200 with several classes if columns × classes are more than 1000 or if it is calibrated. SVC has C and gamma
-from a grid of nine by cross-validation, and Platt's probabilities; logistic regression has its penalty from
+from a grid of nine by cross-validation, and libsvm's probabilities; logistic regression has its penalty from
 cross-validation."""
 BEST = "\nThe best other method of a table is chosen by these very figures, so the last column is on the high side.\n"
 HEADER = [
