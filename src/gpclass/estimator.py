@@ -516,7 +516,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             return learn(objective, [], self.max_iter, self.verbose, stream, seed)
         scan = not self._continues()
         if objective.engine.draws and objective.engine.sample_hyper:
-            objective = after_scan(objective, [objective.theta])[0] if scan else objective
+            objective = after_scan(objective) if scan else objective
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
             return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)

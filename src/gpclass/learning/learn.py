@@ -126,7 +126,7 @@ def learn(
     Learned
     """
     if scan and starts:
-        objective, starts = after_scan(objective, starts)
+        starts = _scanned(objective, starts)
     learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
     n_rows = len(objective.y) if stream is None else stream[0].n_rows
     doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
@@ -146,13 +146,18 @@ def _by_design(objective, starts, max_iter, verbose, stream, seed):
     return _full(objective, starts, max_iter, verbose)
 
 
-def after_scan(objective: Objective, starts: Sequence[np.ndarray]) -> tuple[Objective, list[np.ndarray]]:
-    """Return the objective at the best start of a scan over lengthscales from the first start, and all starts."""
+def after_scan(objective: Objective) -> Objective:
+    """Return the objective at the best start of a scan over lengthscales."""
+    kernel, likelihood = objective.at(scanned(objective, objective.theta)[0])
+    return replace(objective, kernel=kernel, likelihood=likelihood)
+
+
+def _scanned(objective, starts):
+    """Return the starts with those of a scan over lengthscales in place of the first."""
     first, *further = scanned(objective, starts[0])
     if objective.engine.minibatches:  # a second run would double the time
         further = []
-    kernel, likelihood = objective.at(first)
-    return replace(objective, kernel=kernel, likelihood=likelihood), [first, *further, *starts[1:]]
+    return [first, *further, *starts[1:]]
 
 
 def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:

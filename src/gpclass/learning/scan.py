@@ -22,7 +22,6 @@ from .. import inference  # noqa: F401  (registers the engines)
 from ..kernels import Kernel
 from ..registry import registered
 from .doubts import guessing_evidence
-from .inducing import InducingInputs
 from .objective import Evaluation, Objective
 from .optimise import FAILURES, ROUGH, improved
 from .starts import column_spread, lengthscale_span
@@ -123,6 +122,8 @@ def on_few_rows(objective: Objective, count: int) -> Objective:
         suits = engine.design == "all rows" and not engine.draws and (engine.correlated or not needs_correlation)
         if suits and engine.serves(few.likelihood):
             return replace(few, engine=engine)
+    from .inducing import InducingInputs  # it imports the searches for terms of sums, which scan
+
     return replace(few, design=InducingInputs(few.X[None], column_spread(few.X), move=False))
 
 
