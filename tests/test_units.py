@@ -98,10 +98,10 @@ def test_standardised_columns_are_what_they_were():
     X, y = problem()
     X = StandardScaler().fit_transform(X)
     distance = typical_distance(X, np.random.default_rng(0))
-    before, now = GPClassifier(RBF(distance, 4.0)).fit(X, y), GPClassifier().fit(X, y)
+    before, now = GPClassifier(RBF(distance, 4.0)).fit(X, y), GPClassifier("rbf").fit(X, y)
     assert_allclose(now.predict_proba(X), before.predict_proba(X), atol=SAME)
     assert_allclose(now.log_evidence_, before.log_evidence_, atol=SAME)
-    scaled = make_pipeline(StandardScaler(), GPClassifier()).fit(other(X), y)
+    scaled = make_pipeline(StandardScaler(), GPClassifier("rbf")).fit(other(X), y)
     assert_allclose(scaled.predict_proba(other(X)), now.predict_proba(X), atol=SAME)
 
 
