@@ -137,9 +137,9 @@ def test_a_classifier_learns_the_same_from_a_small_stream_as_from_arrays(validat
         engine = SVGP(search="minibatches", n_inducing=8, batch_size=64, epochs=2, validation=validation)
         return GPClassifier(inference=engine, random_state=0).fit(*data).predict_proba(X_TEST[:50])
 
-    stream = Batches.of([(X[i : i + 7], Y[i : i + 7]) for i in range(0, 300, 7)])
+    stream = Batches.of([(X[i : i + 7], Y[i : i + 7]) for i in range(0, 196, 7)])
     n = stream.n_rows
-    # starting values are of the same rows in another order
+    # starting values are of the same rows in another order; the scan of lengthscales uses all of so few rows
     assert_allclose(probabilities(stream), probabilities(X[:n], Y[:n]), atol=1e-9)
 
 
