@@ -238,7 +238,7 @@ def check_parameters(likelihood: Any) -> None:
     require(bounds.shape == (p, 2), f"bounds have shape {bounds.shape}, not ({p}, 2)")
     inside = (bounds[:, 0] <= theta) & (theta <= bounds[:, 1])
     require(bool(inside.all()), f"theta {theta} is outside its bounds {bounds}")
-    other = np.clip(theta + 0.25, *np.reshape(bounds, (-1, 2)).T)
+    other = _other_theta(likelihood)
     moved = likelihood.with_theta(other)
     require(type(moved) is type(likelihood), "with_theta returns another type")
     close(moved.theta, other, 1e-12, "theta after with_theta")  # exp and log, rounding
@@ -266,13 +266,18 @@ def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
         _theta_slopes(part, lambda l: expected_bound(l, y, touch, mean, var), likelihood, len(y), "bound_theta")
 
 
+def _other_theta(likelihood: Any) -> np.ndarray:
+    """Return parameters within the bounds that differ from those of the likelihood."""
+    return np.clip(likelihood.theta + 0.25, *likelihood.bounds.reshape(-1, 2).T)
+
+
 def check_object(likelihood: Any) -> None:
     require(type(likelihood).__repr__ is not object.__repr__, "no readable repr")
     twin = pickle.loads(pickle.dumps(likelihood))
     require(twin == likelihood and hash(twin) == hash(likelihood), "a likelihood differs after pickling")
     require(repr(twin) == repr(likelihood), "the repr changes with pickling")
     if len(likelihood.theta):
-        require(likelihood.with_theta(likelihood.theta + 0.25) != likelihood, "likelihoods with different theta are equal")
+        require(likelihood.with_theta(_other_theta(likelihood)) != likelihood, "likelihoods with different theta are equal")
     field = next(iter(vars(likelihood)), "anything")
     try:
         setattr(likelihood, field, getattr(likelihood, field, None))
