@@ -32,7 +32,7 @@ def test_each_engine_has_the_figures_of_its_own_fit(moons):
     assert "not known" in named["no-such-engine"].note
     assert np.isnan(named["no-such-engine"].nlpd)
     assert rows[-1].name == "no-such-engine"  # what failed comes last
-    alone = GPClassifier(inference="laplace", kernel=model[-1].kernel_, calibrate=None).fit(model[0].transform(X[:50]), y[:50])
+    alone = GPClassifier(model[-1].kernel_, inference="laplace", calibrate=None).fit(model[0].transform(X[:50]), y[:50])
     assert_allclose(named["Laplace"].log_evidence, alone.log_evidence_, rtol=1e-6)
     p = alone.predict_proba(model[0].transform(X[50:]))
     assert_allclose(named["Laplace"].nlpd, -np.mean(np.log(p[np.arange(30), y[50:]])), rtol=1e-6)

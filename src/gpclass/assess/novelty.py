@@ -32,14 +32,17 @@ def nearness(model: Any, X: Any) -> np.ndarray:
     Returns
     -------
     ndarray of shape (m,)
-        Correlations. The rows of the posterior are the training rows, the active rows or the inducing points.
+        Correlations. The rows of the posterior are the training rows, the active rows or the inducing points. If
+        predictions average over several kernels, the smallest of their correlations.
     """
-    kernel, inputs = _kernel_and_inputs(model)
-    return _largest(kernel, to_inputs(model, X), inputs)
+    rows = to_inputs(model, X)
+    return np.min([_largest(kernel, rows, inputs) for kernel, inputs in _kernels_and_inputs(model)], axis=0)
 
 
 def far_rows(model: Any, X: Any) -> np.ndarray:
     """Return whether each row is far from the training data; the module docstring defines "far".
+
+    If predictions average over several kernels, it is far if one of them says so: under a linear kernel no row is far.
 
     Parameters
     ----------
@@ -51,16 +54,21 @@ def far_rows(model: Any, X: Any) -> np.ndarray:
     ndarray of shape (m,)
         Booleans.
     """
-    kernel, inputs = _kernel_and_inputs(model)
+    rows = to_inputs(model, X)
+    return np.any([_is_far(kernel, rows, inputs) for kernel, inputs in _kernels_and_inputs(model)], axis=0)
+
+
+def _is_far(kernel, rows, inputs):
     step = max(1, len(inputs) // MOST)
     usual = _largest(kernel, inputs[::step], inputs, themselves=np.arange(0, len(inputs), step))
-    return _largest(kernel, to_inputs(model, X), inputs) < min(NEAR_CORRELATION, float(np.quantile(usual, USUAL)))
+    return _largest(kernel, rows, inputs) < min(NEAR_CORRELATION, float(np.quantile(usual, USUAL)))
 
 
-def _kernel_and_inputs(model):
+def _kernels_and_inputs(model):
+    """Return pairs of kernel and inputs: of each kernel of a stack, or of the kernel at the mode or mean."""
     last = classifier(model)
-    inputs = np.asarray(last.inputs_, float)
-    return last.kernel_, inputs.reshape(-1, inputs.shape[-1])
+    pairs = [(one.kernel, one.inputs) for one in last.members_] if last.kernel == "auto" else [(last.kernel_, last.inputs_)]
+    return [(kernel, np.asarray(inputs, float).reshape(-1, inputs.shape[-1])) for kernel, inputs in pairs]
 
 
 def _largest(kernel, X, inputs, themselves=None, block: int = 512):

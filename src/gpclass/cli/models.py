@@ -182,13 +182,20 @@ def seen_in_words(model: Pipeline, judged: FairProbabilities, scored: bool = Tru
 def latent_variances(classifier: GPClassifier, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return posterior and prior variances (m,) of the latent function; with several, of the differences between classes.
 
-    A shift common to all classes does not change the probabilities and keeps its prior variance, so it is excluded.
+    A shift common to all classes does not change the probabilities and keeps its prior variance, so it is excluded. If
+    predictions average over several kernels, so do these variances.
     """
-    _, cov = classifier.latent(inputs)
+    stack = classifier.members_ if _stacked(classifier) else None
+    if stack is None:
+        return _variances(classifier.latent(inputs)[1], classifier.kernel_, inputs)
+    each = [(one.weight, *_variances(one.ask("predict", inputs)[1], one.kernel, inputs)) for one in stack]
+    return sum(w * posterior for w, posterior, _ in each), sum(w * prior for w, _, prior in each)
+
+
+def _variances(cov: np.ndarray, kernel: Any, inputs: np.ndarray) -> tuple[Any, Any]:
     if cov.ndim == 1:
-        return cov, np.maximum(classifier.kernel_.diag(inputs), np.finfo(float).tiny)
-    C = cov.shape[-1]
-    prior = _prior_covariances(classifier.kernel_, inputs, C)
+        return cov, np.maximum(kernel.diag(inputs), np.finfo(float).tiny)
+    prior = _prior_covariances(kernel, inputs, cov.shape[-1])
     return _contrast_variance(cov), np.maximum(_contrast_variance(prior), np.finfo(float).tiny)
 
 
