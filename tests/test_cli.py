@@ -150,13 +150,14 @@ def test_compare_sorts_by_kfold_nlpd(folder):
 def test_compare_is_cross_validation(folder):
     """The k-fold figure by hand."""
     train = read_table(folder / "train.csv")
-    words = ("compare", folder / "train.csv", "-t", "class", "--engines", "laplace", "--folds", 3, "--seed", 4, "--json")
+    settings = ("-t", "class", "-k", "rbf", "--seed", 4)
+    words = ("compare", folder / "train.csv", *settings, "--engines", "laplace", "--folds", 3, "--json")
     row = json.loads(run(*words).stdout)["engines"][0]
     y, logs = train["class"].to_numpy(dtype=str), []
     for fit_rows, test_rows in splits(y, 3, seed=4):
         train.iloc[fit_rows].to_csv(folder / "part.csv", index=False)
         train.iloc[test_rows].to_csv(folder / "rest.csv", index=False)
-        run("fit", folder / "part.csv", "-t", "class", "-e", "laplace", "--seed", 4, "-o", folder / "part.gpclass")
+        run("fit", folder / "part.csv", *settings, "-e", "laplace", "-o", folder / "part.gpclass")
         told = json.loads(run("predict", folder / "part.gpclass", folder / "rest.csv", "--json").stdout)
         logs.append(told["nlpd"])
     assert row["kfold_nlpd"] == pytest.approx(np.mean(logs), rel=1e-6)  # floats of a CSV file come back as they were
@@ -199,7 +200,7 @@ def test_a_sampler_reports_progress_without_a_terminal(tmp_path, monkeypatch):
 def test_audit(tmp_path):
     run("datasets", "wdbc", "-o", tmp_path / "wdbc.csv")
     read_table(tmp_path / "wdbc.csv").iloc[:60].to_csv(tmp_path / "few.csv", index=False)
-    run("fit", tmp_path / "few.csv", "-t", "class", "-o", tmp_path / "m")
+    run("fit", tmp_path / "few.csv", "-t", "class", "-k", "rbf", "-o", tmp_path / "m")
     told = json.loads(run("audit", tmp_path / "m", "--json").stdout)
     figures = {row["quantity"]: row["value"] for row in told["quantities"]}
     assert abs(figures["evidence error"]) < 0.5  # EP is close on so few rows
