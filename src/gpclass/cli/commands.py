@@ -148,7 +148,7 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
     ]
     if len(outcome["kernels"]) > 1:
         parts = [f"{100 * weight:.0f} % {name}" for name, weight in outcome["kernels"].items()]
-        rows[-1] = ("kernels", "; ".join(parts))
+        rows[-1] = ("kernels", "\n".join(parts))
     if outcome["log_evidence"] is not None:
         remark = "" if outcome["evidence_is_comparable"] else " (not comparable with other engines)"
         rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
