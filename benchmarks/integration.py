@@ -1,7 +1,7 @@
 """Hyperparameters integrated, at their mode and sampled: class probabilities, test NLPD and time.
 
 For each table and split, 80 rows train and at most 1000 others test, columns as they are. The test NLPD of `hyper="mode"`
-and `hyper="integrate"` is compared, without and with calibration, with one lengthscale and with one per column. On the tables
+and `hyper="integrate"` is compared, without and with calibration, with one lengthscale and with one per column. On tables
 of `--mcmc`, with one lengthscale, their probabilities are compared with those of `inference="mcmc"`.
 
 The data come from GPCLASS_DATA or --data.
