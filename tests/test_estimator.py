@@ -23,8 +23,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpclass import GPClassifier
 from gpclass.assess import nlpd
 from gpclass.inference import EP, KL, Laplace
-from gpclass.kernels import RBF, Linear, Standardized, White
-from gpclass.learning import Gamma, Normal
+from gpclass.kernels import RBF, Linear, Matern32, Standardized, White
+from gpclass.learning import Gamma, Normal, log_prior, resolve_priors
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 from gpclass.registry import registered
 from gpclass.sampling import HMC
@@ -81,7 +81,7 @@ def fitted(moons):
 def test_attributes(fitted, moons):
     assert_array_equal(fitted.classes_, [0, 1])
     assert isinstance(fitted.kernel_, Standardized)
-    assert isinstance(fitted.kernel_.kernel, RBF)
+    assert isinstance(fitted.kernel_.kernel, Matern32)
     assert isinstance(fitted.likelihood_, Probit)
     assert isinstance(fitted.inference_, EP)
     assert fitted.n_features_in_ == 2
@@ -96,12 +96,13 @@ def test_attributes(fitted, moons):
 def test_learning_improves_the_evidence(fitted, moons):
     assert fitted.log_evidence_ > GPClassifier(optimizer=None).fit(*moons[:2]).log_evidence_ + 5
     _, gradient = fitted.log_evidence(eval_gradient=True)
-    assert np.max(np.abs(gradient)) < 1.5  # the weak prior's slope: df + 1 halves at the very most
+    slope = log_prior(fitted.kernel_.theta, resolve_priors("shrink", fitted.kernel_.names, np.ones(2)))[1]
+    assert_allclose(gradient, -slope, atol=0.1)  # at the maximum of evidence times prior; the search stops at slopes of 0.1
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_learns_moons(name, moons):
-    clf = GPClassifier(inference=name, random_state=0).fit(*moons[:2])
+    clf = GPClassifier("rbf", inference=name, random_state=0).fit(*moons[:2])
     p = clf.predict_proba(moons[2])
     assert_allclose(p.sum(1), 1.0, atol=1e-12)
     assert clf.score(*moons[2:]) >= 0.85
@@ -183,7 +184,8 @@ def test_std_of_the_probability_by_sampling(uncalibrated, moons):
     mean, var = uncalibrated.latent(moons[2][:5])
     draws = mean + np.sqrt(var) * np.random.default_rng(0).normal(size=(200_000, 5))
     sampled = np.exp(Probit().log_prob(1.0, draws)[0]).std(0)
-    assert_allclose(uncalibrated.predict_proba_std(moons[2][:5])[:, 1], sampled, rtol=0.01)  # Monte Carlo: 1/√(2·200000)
+    # the sampling error of skewed distributions
+    assert_allclose(uncalibrated.predict_proba_std(moons[2][:5])[:, 1], sampled, rtol=0.02)
 
 
 def test_std_grows_away_from_the_data(fitted):
@@ -206,13 +208,13 @@ def test_loo_against_refits(moons):
 
 def test_log_evidence_at_theta_and_its_gradient(moons):
     clf = GPClassifier(likelihood=Logit(learn_bias=True), inference=EP(tol=1e-10)).fit(*moons[:2])
-    theta = np.array([0.3, 1.2, -0.4])
+    theta = np.array([0.3, 0.5, 1.2, -0.4])
     value, gradient = clf.log_evidence(theta, eval_gradient=True)
     assert clf.log_evidence(theta) == pytest.approx(value, abs=1e-8)
     h = 1e-4
-    numeric = [(clf.log_evidence(theta + h * e) - clf.log_evidence(theta - h * e)) / (2 * h) for e in np.eye(3)]
+    numeric = [(clf.log_evidence(theta + h * e) - clf.log_evidence(theta - h * e)) / (2 * h) for e in np.eye(4)]
     assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="lengthscale, variance, bias"):
+    with pytest.raises(ValueError, match="lengthscale\\[1\\], variance, bias"):
         clf.log_evidence(theta[:2])
 
 
@@ -458,7 +460,7 @@ def test_bad_data(X, y, message):
         ({"inference": "kl", "likelihood": "heaviside"}, TypeError, "KL needs expected_log_prob"),
         ({"inference": "laplace", "likelihood": Heaviside()}, TypeError, "Likelihoods that do: Logit, Probit"),
         ({"priors": "strong"}, ValueError, "weak"),
-        ({"priors": {"lengthscal": Normal(0.0, 1.0)}}, ValueError, "lengthscale, variance"),
+        ({"priors": {"lengthscal": Normal(0.0, 1.0)}}, ValueError, "lengthscale\\[0\\], variance"),
         ({"kernel": RBF(lengthscale=[1.0, 2.0])}, ValueError, "lengthscale"),
         ({"kernel": RBF(1.0, 0.5), "priors": {"variance": Gamma(2, 1, of="log")}}, FloatingPointError, "Start the kernel"),
     ],
