@@ -65,10 +65,10 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", **options: Any) ->
             yield stream
         return
     remove_leftovers(target)
-    draft, descriptor = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.part"), -1
+    draft, descriptor = _new_name(target), -1
     try:
         try:
-            descriptor = _created(draft, target)
+            draft, descriptor = _created(draft, target)
             with open(descriptor, mode, closefd=False, **options) as stream:
                 yield stream
             os.fsync(descriptor)
@@ -124,29 +124,33 @@ def remove_leftovers(target: Path) -> None:
         found = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in found:
         with suppress(OSError):  # another process deleted it first, or permission is missing
-            if entry.is_file(follow_symlinks=False) and _abandoned(entry):
-                os.unlink(entry.path)
+            if entry.is_file(follow_symlinks=False):
+                _remove_if_abandoned(entry)
 
 
-def _abandoned(entry: os.DirEntry[str]) -> bool:
+def _remove_if_abandoned(entry: os.DirEntry[str]) -> None:
     if fcntl is None:
-        return time.time() - entry.stat().st_mtime > STALE
+        if time.time() - entry.stat().st_mtime > STALE:
+            os.unlink(entry.path)
+        return
     descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while the writer runs, or without locks
-        return True
-    except OSError:
-        return False
+        os.unlink(entry.path)  # while it is locked: a writer that is about to lock it then notices
     finally:
         os.close(descriptor)
+
+
+def _new_name(target: Path) -> Path:
+    return target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.part")
 
 
 def _prefix(target: Path) -> str:
     return f".{target.name[:SHOWN]}."
 
 
-def _created(draft: Path, target: Path) -> int:
-    """Create and lock a file with the permissions of `target`; return its descriptor, open for writing."""
+def _created(draft: Path, target: Path) -> tuple[Path, int]:
+    """Create and lock a file with the permissions of `target`; return its name and its descriptor, open for writing."""
     before = target.stat() if target.exists() else None
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     for _ in range(TRIES):
@@ -155,12 +159,14 @@ def _created(draft: Path, target: Path) -> int:
             if before is not None:
                 _keep_permissions(descriptor, before)
             if _locked(descriptor) and _is(draft, descriptor):
-                return descriptor
+                return draft, descriptor
         except BaseException:
             os.close(descriptor)
+            draft.unlink(missing_ok=True)
             raise
         os.close(descriptor)  # between creation and lock, another process deleted it as a leftover
         draft.unlink(missing_ok=True)
+        draft = _new_name(target)  # the other process may still be about to delete the old name
     raise OSError(errno.EAGAIN, "Temporary files are deleted as soon as they are created", str(target.parent))
 
 
