@@ -10,17 +10,16 @@ import difflib
 from typing import Any
 
 from .engines import Engine, UnsuitableLikelihood
-from .inference import EP, Laplace, NestedEP, QuadratureEP
+from .inference import EP, Laplace, NestedEP, QuadratureEP, VariationalMNL
 from .likelihoods import Likelihood
 from .registry import name_of, registered
 from .registry import register as register  # `gpclass.register`: our own classes come first
 from .sampling import HMC
 from .sparse import SVGP, ScalableEP
 
-LARGE = 4000  # rows of two classes beyond which "auto" uses inducing points; with more classes, rows of the same cost
+LARGE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
 # Engines that "auto" tries first, in this order
-AUTO = (EP(), NestedEP(), Laplace(), QuadratureEP(coupled=False), ScalableEP())
-AUTO_LARGE = (ScalableEP(), SVGP())
+AUTO = (EP(), NestedEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
 
 # (limit, names): engines that need only seconds per fit if rows times latent functions are at most `limit`
 QUICK_BINARY = (
@@ -75,10 +74,11 @@ def default_engines(n_rows: int, n_classes: int) -> tuple[str, ...]:
 def engine_for(likelihood: Any, n_rows: int = 0) -> Engine:
     """Return the engine that "auto" chooses.
 
-    It also learns the hyperparameters for a sampler that does not sample them.
+    Of the engines in `AUTO` that support the likelihood and are not too slow for so many rows, it is the one with the
+    likelihood earliest in its `likelihood_names`. It also learns the hyperparameters for a sampler that does not sample
+    them.
     """
-    usual = AUTO_LARGE if is_large(n_rows, likelihood.n_latents) else AUTO
-    able = [engine for engine in usual if engine.serves(likelihood)]
+    able = [engine for engine in AUTO if engine.serves(likelihood) and engine.size(n_rows, likelihood.n_latents) <= LARGE]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
     if able:
         return min(able, key=lambda engine: _rank(engine, likelihood))
@@ -92,14 +92,6 @@ def _rank(engine, likelihood):
     """Return the position of the likelihood in the engine's `likelihood_names`."""
     name, names = name_of(type(likelihood)), engine.likelihood_names
     return names.index(name) if name in names else float("inf")
-
-
-def is_large(n_rows: int, n_latents: int) -> bool:
-    """Return whether the data are large enough for inducing points.
-
-    The cost is that of C + 1 factorisations, or of one factorisation with one latent function.
-    """
-    return n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3) > LARGE
 
 
 # likelihoods ----------------------------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -24,19 +26,26 @@ from .choose import (
 )
 from .engines import Engine
 from .engines.contract import correlated_classes
-from .kernels import RBF, Kernel, as_kernel
-from .kernels.per_class import covariances_with
+from .kernels import Kernel
 from .learning import (
+    Calibration,
     Learned,
+    LeftOut,
+    Member,
+    Mixture,
     Objective,
+    after_scan,
     as_source,
     check_search,
     column_spread,
+    integrated,
     learn,
+    left_out,
+    members,
     random_start,
     resolve_priors,
+    stacked,
     trained,
-    typical_distance,
     update_active,
     validated,
     warn_if_too_large,
@@ -45,8 +54,11 @@ from .learning import (
 from .learning.streams import Batch, Source, codes, is_stream, look
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
+from .units import KernelSettings, start_kernel
 
-BATCH = 2048  # rows predicted at a time, to limit memory
+CALIBRATIONS = ("loo", None)
+HYPERS = ("mode", "integrate")
+AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
 
 
 def _takes_more(self) -> bool:
@@ -86,45 +98,67 @@ class _Fingerprinted:
             yield batch
 
 
-class GPClassifier(ClassifierMixin, BaseEstimator):
+class GPClassifier(ClassifierMixin, KernelSettings):
     """Gaussian process classification with two or more classes.
 
     Parameters
     ----------
-    kernel : Kernel or scikit-learn kernel, optional
-        Covariance function and starting point of learning. The default is an RBF with variance 4 and one lengthscale, which
-        starts at the median distance between rows.
+    kernel : str, Kernel or scikit-learn kernel, optional
+        Covariance function and starting point of learning. Text such as "rbf-ard + linear" is described in
+        `gpclass.expressions`; "auto" fits several kernels and averages their predictions. The default is "matern32-ard"
+        with variance 4 and one lengthscale per column ("matern32" with one lengthscale for more than 100 columns), which
+        start at the median distance between rows. Before the search, a scan multiplies all free lengthscales by common
+        factors and may replace the starting point.
+
+        Text and the default measure each column in units of its own spread (`gpclass.kernels.Standardized`), so that
+        rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units
+        of the columns. `RBF(ard=True)` has one lengthscale per column. Settings of a kernel object are parameters of the
+        estimator: `kernel__lengthscale`, or in a sum `kernel__rbf__lengthscale`.
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
         "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
-        the engine supports it, and softmax otherwise.
+        the engine supports it, and softmax otherwise. If labels may be wrong, use an object, `Probit(epsilon=0.05)` or
+        `MultinomialProbit(C, epsilon=0.05)`: epsilon is learned.
     inference : str, Engine or sampler, default="auto"
         The approximation. Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
         "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
         "stochastic-ep", "svgp", "gfitc", "mcmc".
 
-        "auto" is EP for two classes and nested EP for more. With softmax it is Laplace, and with robust-max it is quadrature
-        EP with independent classes. Above a few thousand rows it is scalable EP (SVGP with softmax).
+        "auto" is EP for two classes and nested EP for more. With softmax it is variational MNL. With robust-max, and with
+        label noise in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is
+        scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. With one-against-rest it is scalable EP for
+        any number of rows.
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two. "ivm" and
         "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.
         "mcmc" samples the latent values and the hyperparameters (not the latter if `optimizer` is None), and predictions
-        are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that EP (nested EP, or
-        Laplace for softmax) has learned.
-    priors : "weak", None, prior object, function or dict, default="weak"
-        Priors over hyperparameters (see `gpclass.learning.resolve_priors`); None is type-II maximum likelihood.
+        are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that the engine of
+        "auto" has learned.
+    priors : "shrink", "weak", None, prior object, function or dict, default="shrink"
+        Priors over hyperparameters (see `gpclass.learning.resolve_priors`). "weak" is a broad half-t prior. "shrink" adds
+        that the lengthscales of columns differ little from each other, in units of the columns' spreads, unless the data
+        say so. None is type-II maximum likelihood.
     optimizer : {"lbfgs", None}, default="lbfgs"
         None keeps the kernel fixed.
+    hyper : {"mode", "integrate"}, default="mode"
+        "mode" uses the most probable hyperparameters. "integrate" averages predictions over a design of points around them,
+        weighted by evidence and prior (`gpclass.learning.integrate`); it needs an engine that uses all rows and takes two to
+        four times as long.
+    calibrate : {"loo", None}, default="loo"
+        "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
+        leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
+        refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
+        sites. None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
     n_restarts : int, default=0
         Additional runs of the optimiser from random starts; the best run is kept.
     max_iter : int, default=100
         Iterations of the optimiser per run.
     warm_start : bool, default=False
-        Whether learning starts from the hyperparameters of the previous fit.
+        Whether learning starts from the hyperparameters of the previous fit, without a scan over lengthscales.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr.
+        1 shows a progress line on stderr. 0 shows nothing, however long the fit takes, as in scikit-learn.
 
     Attributes
     ----------
@@ -147,6 +181,14 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     history_ : list of Step or list of Pass
         The evaluations of the optimiser (`gpclass.learning.Step`). With minibatches, the passes over the data
         (`gpclass.learning.Pass`).
+    calibration_ : Calibration
+        The calibration of the class probabilities: `temperature`, `noise`, and the leave-one-out NLPD before and after it,
+        `nlpd_before` and `nlpd_after`. `n_rows` is 0 if `calibrate` is None, or if the engine has no leave-one-out
+        probabilities.
+    members_ : list of Member
+        The posteriors that predictions average over, with `weight`, `kernel` and `calibration` each. There is one; with
+        kernel="auto" one for each kernel that earned weight; with hyper="integrate" one for each point of the design; with
+        "mcmc" one for each of some draws. If there are several, the attributes above and below describe the heaviest.
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
         The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
         exists if each class has its own inputs.
@@ -169,10 +211,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = make_pipeline(StandardScaler(), GPClassifier()).fit(X[:200], y[:200])
+    >>> clf = GPClassifier().fit(X[:200], y[:200])
     >>> bool(clf.score(X[200:], y[200:]) > 0.9)
     True
     """
@@ -186,7 +226,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     row_fingerprints_: np.ndarray
     rows_: np.ndarray
     n_samples_seen_: int
+    calibration_: Calibration = Calibration()  # model files may have none
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
+    _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
 
     def __init__(
         self,
@@ -194,8 +236,10 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         likelihood="auto",
         inference="auto",
         *,
-        priors="weak",
+        priors="shrink",
         optimizer="lbfgs",
+        hyper="mode",
+        calibrate="loo",
         n_restarts=0,
         max_iter=100,
         warm_start=False,
@@ -207,6 +251,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         self.inference = inference
         self.priors = priors
         self.optimizer = optimizer
+        self.hyper = hyper
+        self.calibrate = calibrate
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -238,7 +284,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_arrays(self, X, y, classes=None) -> Learned:
-        check_search(self)
+        self._check_settings()
         X, y = self._check_data(X, y, classes)
         rng = self._generator()
         engine = self._engine(len(X))
@@ -246,12 +292,51 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             X = np.asarray(X, np.float64)
         if engine.design == "all rows":
             warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
-        distance = typical_distance(X, rng)
-        objective = self._objective(X, y, engine, distance, rng)
-        return self._conclude(self._learn(objective, distance, rng), objective.engine)
+        if _is_auto(self.kernel) or self.hyper != "mode":
+            self._check_averaging(engine)
+        if _is_auto(self.kernel):
+            return self._fit_stack(X, y, engine, rng)
+        kernel, distance = start_kernel(self.kernel, X, rng)
+        objective = self._objective(X, y, engine, kernel, rng)
+        learned = self._learn(objective, distance, rng)
+        if self.hyper == "mode" or self.optimizer is None:
+            return self._calibrated_fit(learned, objective.engine)
+        self._conclude(learned, objective.engine, integrated(objective, learned))
+        self._calibrate(partial(left_out, self._mixture))
+        return learned
+
+    def _fit_stack(self, X, y, engine, rng) -> Learned:
+        """Fit several kernels and stack them."""
+        fits = []
+        seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
+        for text in AUTO_KERNELS:
+            again = np.random.default_rng(seed)
+            kernel, distance = start_kernel(text, X, again)
+            objective = self._objective(X, y, engine, kernel, again)
+            fits.append(self._learn(objective, distance, again))
+        mixture, kept, calibration = stacked(fits, self.calibrate is not None)
+        self._conclude(fits[kept[0]], objective.engine, mixture)
+        self.calibration_ = calibration
+        return fits[kept[0]]
+
+    def _check_settings(self):
+        check_search(self)
+        for name, known in (("calibrate", CALIBRATIONS), ("hyper", HYPERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, but is {getattr(self, name)!r}")
+
+    def _check_averaging(self, engine: Engine) -> None:
+        """Raise an error if the engine or other settings do not go with several members."""
+        several = "kernel='auto'" if _is_auto(self.kernel) else f"hyper={self.hyper!r}"
+        if _is_auto(self.kernel) and self.hyper != "mode":
+            raise ValueError("kernel='auto' averages over kernels and hyper='integrate' over hyperparameters: choose one")
+        if engine.draws:
+            raise ValueError(f"{several} needs an engine, but inference={self.inference!r} is a sampler")
+        if self.hyper != "mode" and engine.design != "all rows":
+            raise ValueError(f"hyper='integrate' needs an engine that uses all rows, like EP, not {type(engine).__name__}")
 
     def _fit_stream(self, source: Source) -> Learned:
-        check_search(self)
+        self._check_settings()
         rng = self._generator()
         read = _Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
@@ -268,9 +353,9 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
                 f"X is a stream of rows, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
                 "'scalable-ep', 'stochastic-ep', 'svgp'"
             )
-        distance = typical_distance(summary.X, rng)
-        objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, distance, rng)
-        return self._conclude(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
+        kernel, distance = start_kernel(self.kernel, summary.X, rng)
+        objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, kernel, rng)
+        return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
     @available_if(_takes_more)
     def partial_fit(self, X, y, classes=None) -> GPClassifier:
@@ -278,7 +363,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
 
         IVM updates its active set by assumed-density updates and keeps the hyperparameters. Engines with inducing points use
         the rows as more minibatches and also update the hyperparameters. The rows of earlier calls are not needed again.
-        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call.
+        Therefore `log_evidence_` of ScalableEP, which depends on the sites of all rows, is NaN after the first call. IVM
+        calibrates again; engines with inducing points keep the calibration of the first call.
 
         Parameters
         ----------
@@ -301,6 +387,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_, 2)
+        if self._mixture is not None:
+            raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
         if self.inference_.design == "active rows":
             self._update_active(np.asarray(X, np.float64), place)
             return self._came(X)
@@ -323,10 +411,20 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         )
         self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
         self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
+        self._calibrate(partial(left_out, self.posterior_))
 
-    def _conclude(self, learned: Learned, engine) -> Learned:
-        """Set the fitted attributes."""
+    def _calibrated_fit(self, learned: Learned, engine) -> Learned:
+        self._conclude(learned, engine)
+        self._calibrate(learned.left_out)
+        return learned
+
+    def _conclude(self, learned: Learned, engine, mixture: Mixture | None = None) -> Learned:
+        """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
+        self._mixture = mixture
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
+        if mixture is not None:
+            best = mixture.best
+            self.posterior_, self.kernel_, self.likelihood_ = best.posterior, best.kernel, best.posterior.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
         self.inputs_, self._trainer = learned.inputs, learned.trainer
         for name in ("active_indices_", "rows_"):
@@ -340,6 +438,13 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         else:
             self.log_evidence_ = self.posterior_.log_evidence
         return learned
+
+    def _calibrate(self, left_out: Callable[[], LeftOut | None]) -> None:
+        """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of `loo` with draws: the calibration has two parameters only
+            rows = None if self.calibrate is None else left_out()
+        self.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
 
     def _generator(self) -> np.random.Generator:
         fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
@@ -376,8 +481,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
         return default if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
-    def _objective(self, X, codes, engine, distance, rng):
-        kernel = self._start_kernel(distance)
+    def _objective(self, X, codes, engine, kernel: Kernel, rng):
         likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)), engine)
         y = likelihood.class_targets[codes]
         if engine.draws:
@@ -385,41 +489,46 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
             # a parameter that was changed since the last fit takes precedence over the learned value
-            kernel = self.kernel_ if self._same_settings("kernel") else kernel
+            kernel = self._learned_before(kernel) if self._continues() else kernel
             likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
         engine.check_likelihood(likelihood)
         if kernel.separated[1] is not None and not engine.correlated:
             raise correlated_classes(type(engine).__name__)
-        kernel(X[:1])  # raises if the kernel is for another number of columns
         names = [*kernel.names, *likelihood.names]
-        priors = resolve_priors(self.priors, names, spread=column_spread(X))
+        priors = resolve_priors(self.priors, names, spread=column_spread(X, kernel.seen))
         return Objective(X, y, kernel, likelihood, engine, priors)
+
+    def _continues(self) -> bool:
+        """Return whether learning starts from the kernel of the previous fit."""
+        return self.warm_start and hasattr(self, "kernel_") and self._same_settings("kernel")
 
     def _same_settings(self, name: str) -> bool:
         before, now = self.fitted_with_[name], getattr(self, name)
         return before is now or (type(before) is type(now) and bool(before == now))
 
-    def _start_kernel(self, distance) -> Kernel:
-        # with variance 4, latent values are about ±2: probabilities that are neither near 1/2 nor near 0 or 1
-        return RBF(lengthscale=distance, variance=4.0) if self.kernel is None else as_kernel(self.kernel)
+    def _learned_before(self, kernel: Kernel) -> Kernel:
+        """Return the kernel, in the units of the present data, with the parameters of the previous fit."""
+        return kernel.with_theta(self.kernel_.theta) if kernel.names == self.kernel_.names else kernel
 
     def _learn(self, objective, distance, rng, stream=None) -> Learned:
         seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
             return learn(objective, [], self.max_iter, self.verbose, stream, seed)
+        scan = not self._continues()
         if objective.engine.draws and objective.engine.sample_hyper:
+            objective = after_scan(objective) if scan else objective
             draws = objective.engine.fit_hyper(objective)
             kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
             return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
-        spread = column_spread(objective.X)
+        spread = column_spread(objective.X, objective.kernel.seen)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
-            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed)
-        teacher = replace(objective, engine=engine_for(objective.likelihood))
-        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose)
-        theta = np.concatenate([taught.kernel.theta, taught.likelihood.theta])
+            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed, scan)
+        teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
+        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
         # the teacher's posterior may use other inputs than all rows
-        return replace(taught, posterior=objective.fit(theta).fit, inputs=objective.X, rows=None, trainer=None)
+        found = objective.fit(taught.theta)
+        return Learned(found.fit, taught.kernel, taught.likelihood, objective.X, taught.history, taught.n_iter)
 
     # predicting ---------------------------------------------------------------------------------------------------
 
@@ -438,14 +547,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         var : ndarray of shape (m,), (m, n_classes) or (m, n_classes, n_classes)
             Variances; covariances between the classes if the engine has them.
         """
-        moments = list(self._by_member(X, "predict"))
-        if len(moments) == 1:
-            return moments[0]
-        means, vars_ = (np.stack(part) for part in zip(*moments, strict=True))
-        mean = means.mean(0)
-        gap = means - mean
-        between = gap**2 if gap.ndim == 2 else gap[..., :, None] * gap[..., None, :]
-        return mean, np.mean(vars_ + between, axis=0)
+        return members.latent(self.members_, self._rows(X))
 
     def predict_log_proba(self, X) -> np.ndarray:
         """Return the log class probabilities. With one latent function they are accurate far into the tails.
@@ -460,8 +562,7 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (m, n_classes)
             Columns are in the order of `classes_`.
         """
-        logs = list(self._by_member(X, "log_class_probabilities"))
-        return logs[0] if len(logs) == 1 else np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+        return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, self._rows(X)))
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the class probabilities.
@@ -481,6 +582,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba_std(self, X) -> np.ndarray:
         """Return the standard deviations of the class probabilities under the latent posterior.
 
+        Calibration changes them to first order: by the slope of the calibrated probability in the probability.
+
         Parameters
         ----------
         X : array-like of shape (m, D)
@@ -491,14 +594,12 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (m, n_classes)
             Columns are in the order of `classes_`.
         """
-        spreads = list(self._by_member(X, "class_probability_std"))
-        if len(spreads) == 1:
-            return spreads[0]
-        p = np.exp(list(self._by_member(X, "log_class_probabilities")))
-        return np.sqrt(np.mean(np.square(spreads) + (p - p.mean(0)) ** 2, axis=0))
+        return members.class_probability_std(self.members_, self._rows(X), self.calibration_)
 
     def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of the class probabilities under the latent posterior (variational MNL engines only).
+
+        They are bounds of the probabilities without calibration (`calibrate=None`).
 
         Parameters
         ----------
@@ -513,18 +614,19 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not self.inference_.bounds:
             raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; variational MNL engines do")
-        return next(self._by_member(X, "predictive_bounds"))
+        return self.members_[0].ask("predictive_bounds", self._rows(X))
 
-    def _by_member(self, X, question: str):
-        """Yield the result of a method for each posterior in the average: one, or one per draw of the kernel."""
+    @property
+    def members_(self) -> list[Member]:
         check_is_fitted(self)
-        X = validated(self, X, dtype=np.float64, reset=False)
-        for kernel, posterior in self.posterior_.members(self.kernel_):
-            ask = getattr(posterior, question)
-            batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
-            parts = [ask(covariances_with(kernel, self.inputs_, rows), kernel.diag(rows)) for rows in batches]
-            tuples = isinstance(parts[0], tuple)
-            yield tuple(np.concatenate(p) for p in zip(*parts, strict=True)) if tuples else np.concatenate(parts)
+        if self._mixture is not None:
+            return list(self._mixture.members)
+        pairs = self.posterior_.members(self.kernel_)
+        return [Member(1 / len(pairs), kernel, posterior, self.inputs_) for kernel, posterior in pairs]
+
+    def _rows(self, X) -> np.ndarray:
+        """Return X as a checked array."""
+        return validated(self, X, dtype=np.float64, reset=False)
 
     def predict(self, X) -> np.ndarray:
         """Return the most probable labels.
@@ -592,7 +694,8 @@ class GPClassifier(ClassifierMixin, BaseEstimator):
             order of `classes_`.
         """
         check_is_fitted(self)
-        return self.posterior_.loo_class_probabilities()
+        model = self.posterior_ if self._mixture is None else self._mixture
+        return np.exp(self.calibration_.log_probabilities(model.loo_log_class_probabilities()))
 
     def _needs_an_engine(self, what: str) -> None:
         if self.inference_.draws:

@@ -3,7 +3,7 @@
     expression = term + term + …      term = factor * factor * …      factor = name, or ( expression )
 
 Names are short names of kernels; "-ard" means one lengthscale per column. The text is parsed, never evaluated as Python.
-Starting values suit standardised columns: prior variances near 4, lengthscales equal to the typical distance between rows.
+Starting values suit standardised columns: lengthscales equal to the typical distance between rows, and a given variance.
 In a product only the variance of the first factor is free, since only the product of the variances has an effect.
 """
 
@@ -41,6 +41,8 @@ KERNELS: dict[str, Any] = {
     "constant": Constant,
     "white": White,
 }
+# of estimators whose kernel is None, up to this number of columns, and for more
+DEFAULT_KERNEL, MOST_COLUMNS, DEFAULT_OF_MANY = "matern32-ard", 100, "matern32"
 LONGEST, DEEPEST = 2000, 30  # largest number of characters, and of nested parentheses
 VARIANCE = 4.0  # latent values of about ±2, a good starting point for learning
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[+*()])")
@@ -51,7 +53,12 @@ def kernel_names() -> list[str]:
     return [name + suffix for name in KERNELS for suffix in (("", "-ard") if _may_be_ard(name) else ("",))]
 
 
-def parse_kernel(text: str, n_columns: int, distance: float | None = None) -> Kernel:
+def default_kernel(n_columns: int) -> str:
+    """Return the expression of the default kernel: one lengthscale per column, or one for all if there are many columns."""
+    return DEFAULT_KERNEL if n_columns <= MOST_COLUMNS else DEFAULT_OF_MANY
+
+
+def parse_kernel(text: str, n_columns: int, distance: float | None = None, variance: float = VARIANCE) -> Kernel:
     """Return the kernel that an expression describes.
 
     Parameters
@@ -62,6 +69,8 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None) -> Ke
         Number of input columns.
     distance : float, optional
         Typical distance between rows, the starting value of lengthscales. By default that of standardised columns.
+    variance : float, default=4.0
+        Starting value of the prior variance of each term. The default suits classification.
 
     Returns
     -------
@@ -75,7 +84,7 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None) -> Ke
     """
     if len(text) > LONGEST:
         raise ValueError(f"a kernel expression may have at most {LONGEST} characters; got {len(text)}")
-    parser = _Parser(_tokens(text), n_columns, distance or float(np.sqrt(2 * n_columns)))
+    parser = _Parser(_tokens(text), n_columns, distance or float(np.sqrt(2 * n_columns)), variance)
     kernel = parser.sum(0)
     if parser.rest:
         raise ValueError(f"the kernel expression should end before {parser.rest[0]!r}")
@@ -99,8 +108,8 @@ def _tokens(text: str) -> list[str]:
 class _Parser:
     """A recursive-descent parser with one method per rule of the grammar above."""
 
-    def __init__(self, tokens: list[str], n_columns: int, distance: float) -> None:
-        self.rest, self.n_columns, self.distance = tokens, n_columns, distance
+    def __init__(self, tokens: list[str], n_columns: int, distance: float, variance: float) -> None:
+        self.rest, self.n_columns, self.distance, self.variance = tokens, n_columns, distance, variance
 
     def sum(self, depth: int) -> Kernel:
         total = self.product(depth)
@@ -109,13 +118,13 @@ class _Parser:
         return total
 
     def product(self, depth: int) -> Kernel:
-        total = self.factor(depth, VARIANCE)
+        total = self.factor(depth, first=True)
         while self._take("*"):
-            factor = self.factor(depth, 1.0)
+            factor = self.factor(depth, first=False)
             total = total * (factor.fix("variance") if type(factor) in KERNELS.values() else factor)
         return total
 
-    def factor(self, depth: int, variance: float) -> Kernel:
+    def factor(self, depth: int, first: bool) -> Kernel:
         if self._take("("):
             if depth >= DEEPEST:
                 raise ValueError(f"a kernel expression may have at most {DEEPEST} nested parentheses")
@@ -126,7 +135,7 @@ class _Parser:
         if not self.rest or self.rest[0] in "+*)":
             found = f"has {self.rest[0]!r}" if self.rest else "ends"
             raise ValueError(f"the kernel expression {found} where a kernel is expected, such as 'rbf' or 'linear'")
-        return self._leaf(self.rest.pop(0).lower(), variance)
+        return self._leaf(self.rest.pop(0).lower(), first)
 
     def _take(self, symbol: str) -> bool:
         found = self.rest[:1] == [symbol]
@@ -134,19 +143,19 @@ class _Parser:
             self.rest.pop(0)
         return found
 
-    def _leaf(self, name: str, variance: float) -> Kernel:
+    def _leaf(self, name: str, first: bool) -> Kernel:
         known = kernel_names()
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"there is no kernel {name!r}{hint} There are: {', '.join(known)}")
         short = name.removesuffix("-ard")
-        D, distance = self.n_columns, self.distance
+        D, distance, variance = self.n_columns, self.distance, self.variance if first else 1.0
         match short:
             case "constant":
                 return Constant(variance=min(variance, 1.0))
             case "white":
-                return White(variance=0.1 if variance > 1 else variance)
+                return White(variance=0.1 if first else 1.0)
             case "linear":  # x·x is near D
                 scale: Any = float(np.sqrt(D))
                 return Linear([scale] * D, variance) if name != short else Linear(1.0, variance / D)

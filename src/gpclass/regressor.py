@@ -6,14 +6,14 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .engines import Engine
 from .inference import EP
-from .kernels import RBF, Kernel, as_kernel
+from .kernels import Kernel
 from .learning import (
     Objective,
     check_search,
@@ -21,7 +21,6 @@ from .learning import (
     learn,
     random_start,
     resolve_priors,
-    typical_distance,
     update_active,
     validated,
     warn_if_too_large,
@@ -29,6 +28,7 @@ from .learning import (
 )
 from .likelihoods import Gaussian
 from .sparse import IVM
+from .units import KernelSettings, start_kernel
 
 ENGINES: dict[str, Any] = {"exact": EP, "ivm": IVM}  # with Gaussian noise EP is exact
 BATCH = 2048  # rows predicted at a time, to limit memory
@@ -41,15 +41,15 @@ def _has_active_set(model: GPRegressor) -> bool:
     raise AttributeError("partial_fit needs an active set: use GPRegressor(inference='ivm')")
 
 
-class GPRegressor(RegressorMixin, BaseEstimator):
+class GPRegressor(RegressorMixin, KernelSettings):
     """Gaussian process regression with Gaussian noise. The noise variance is learned together with the kernel.
 
     Parameters
     ----------
-    kernel : Kernel or scikit-learn kernel, optional
-        Covariance function and starting point of learning. The default is an RBF with variance 1 and one lengthscale,
-        which starts at the median distance between rows. The variance is relative to that of the targets (see
-        `normalize_y`).
+    kernel : str, Kernel or scikit-learn kernel, optional
+        Covariance function and starting point of learning, as for `GPClassifier`: text and the default, "rbf", measure each
+        column in units of its own spread, and a kernel object is used as it is. Variances are relative to that of the
+        targets (see `normalize_y`), and start at 1 for text.
     inference : {"exact", "ivm"} or Engine, default="exact"
         "ivm" is the informative vector machine, for large data: exact regression on an active set of rows chosen from all
         rows. `IVM(active=500)` sets the size of the active set.
@@ -225,10 +225,9 @@ class GPRegressor(RegressorMixin, BaseEstimator):
 
     def _objective(self, X, y, engine):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        distance, spread = typical_distance(X, rng), column_spread(X)
-        kernel = RBF(lengthscale=distance, variance=1.0) if self.kernel is None else as_kernel(self.kernel)
+        kernel, distance = start_kernel(self.kernel, X, rng, variance=1.0)
+        spread = column_spread(X, kernel.seen)
         likelihood = Gaussian(QUIET if self.noise_variance is None else self.noise_variance)
-        kernel(X[:1])  # raises if the kernel is for another number of columns
         priors = resolve_priors(self.priors, [*kernel.names, *likelihood.names], spread=spread)
         objective = Objective(X, y, kernel, likelihood, engine, priors)
         if self.optimizer is None:

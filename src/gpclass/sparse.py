@@ -6,9 +6,12 @@ engines/active/ivm              IVM, the informative vector machine: EP on a gre
 engines/active/selection        the greedy choice: scores, ties, a bound on memory
 engines/active/criterion        the evidence of an active set and its derivatives with fixed sites
 engines/mnl/sparse              SparseVariationalMNL: variational multinomial logit with inducing variables
+engines/mnl/sparse_climb        the maximisation of its bound
+engines/mnl/inducing_set        sets of inducing variables at rows, and their covariances
 engines/mnl/selection           choice of inducing variables by their increase of the bound
 engines/inducing/engine         base of the engines on inducing points with independent classes
 engines/inducing/sweep          sweeps over all rows at fixed hyperparameters, and the resulting fit
+engines/inducing/mixer          the sites of the next sweep
 engines/inducing/step           a minibatch step as two pure functions
 engines/inducing/scalable_ep    ScalableEP: EP with rank-one sites, on all data or on minibatches
 engines/inducing/stochastic_ep  StochasticEP: the same with tied sites; memory does not depend on the number of rows
@@ -27,7 +30,8 @@ from .engines.inducing.stochastic_ep import StochasticEP
 from .engines.inducing.svgp import SVGP
 from .engines.inducing.sweep import InducingFit
 from .engines.inducing.training import Inducing, Training
-from .engines.mnl.selection import InducingSet, RowCovariance, scores
+from .engines.mnl.inducing_set import InducingSet, RowCovariance
+from .engines.mnl.selection import scores
 from .engines.mnl.sparse import SparseFit, SparseVariationalMNL
 from .registry import register
 

@@ -74,13 +74,13 @@ def test_variances_may_stand_for_a_diagonal():
 @pytest.fixture(scope="module")
 def moons():
     X, y = make_moons(60, noise=0.2, random_state=0)
-    return GPClassifier(kernel=RBF(0.7, 9.0), optimizer=None).fit(X, np.array(["no", "yes"])[y]), X
+    return GPClassifier(kernel=RBF(0.7, 9.0), optimizer=None, calibrate=None).fit(X, np.array(["no", "yes"])[y]), X
 
 
 @pytest.fixture(scope="module")
 def iris():
     X, y = load_iris(return_X_y=True)
-    model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(2.0, 9.0), optimizer=None))
+    model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(2.0, 9.0), optimizer=None, calibrate=None))
     return model.fit(X[::6], y[::6]), X
 
 
@@ -135,7 +135,7 @@ def test_pipelines_and_frames(iris):
     model, X = iris
     plain = suggest(model, X, 5)
     frame = pd.DataFrame(X, columns=load_iris().feature_names)
-    with_names = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(2.0, 9.0), optimizer=None))
+    with_names = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(2.0, 9.0), optimizer=None, calibrate=None))
     with_names.fit(frame.iloc[::6], load_iris().target[::6])
     assert_array_equal(suggest(with_names, frame, 5), plain)
 

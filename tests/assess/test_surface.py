@@ -161,8 +161,10 @@ def test_errors_say_what_is_wrong(change, message):
 
 
 def test_more_errors():
-    with pytest.raises(TypeError, match="kernel must be a kernel class or a kernel"):
-        evidence_surface(X, Y, "rbf")
+    with pytest.raises(TypeError, match="kernel must be a kernel class, a kernel or text"):
+        evidence_surface(X, Y, 3)
+    with pytest.raises(ValueError, match="did you mean 'rbf'"):
+        evidence_surface(X, Y, "rbff")
     surface = evidence_surface(X, Y, log_lengthscales=[0.0], log_scales=[0.0])
     with pytest.raises(ValueError, match="quantity must be one of log_evidence"):
         surface.best("evidence")

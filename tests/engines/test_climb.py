@@ -1,13 +1,13 @@
-"""The line search by itself."""
+"""Lengths of steps by themselves."""
 
 import numpy as np
 
-from gpclass.engines.climb import step_length, uphill
+from gpclass.engines.climb import MIXED_SWEEPS, MixedSteps, uphill
 
 
 def search(slope, **settings):
     """Of a function of one variable, from zero along the unit step."""
-    return step_length(lambda t: (slope(t), t), slope(0.0), **settings)
+    return uphill(lambda t: (slope(t), t), slope(0.0), **settings)
 
 
 def test_a_good_step_is_taken_whole():
@@ -44,3 +44,37 @@ def test_uphill_takes_what_cannot_overshoot_and_refuses_what_leads_down():
     assert uphill(look, -1e-20, negligible=1e-16) == (1.0, 1.0)
     assert uphill(look, -1e-3, negligible=1e-16) == (0.0, None)
     assert uphill(lambda t: (1 - 4 * t, t), 1.0) == (0.25, 0.25)  # the secant's root
+
+
+def after(*changes, **settings):
+    """Steps after sweeps with these moves; points are numbers."""
+    steps = MixedSteps(1.0, **settings)
+    for i, change in enumerate(changes):
+        steps.record(np.array(float(i)), np.array(i + 1.0), change)
+    return steps
+
+
+def test_moves_that_grow_far_away_are_damped_at_once_and_recover():
+    assert after(2.0, 4.0).part == 0.5
+    assert after(2.0, 2.5).part == 1.0  # not by much
+    recovered = after(2.0, 4.0, *np.geomspace(3.0, 0.6, 5))
+    assert 0.5 < recovered.part == recovered.largest == 0.75  # the largest fraction falls too, which ends cycles
+
+
+def test_moves_that_grow_near_convergence_are_damped_only_if_none_is_smaller_for_long():
+    assert after(0.1, 0.01, 0.05).part == 1.0
+    waves = [0.02, 0.05] * 4
+    assert after(0.1, 0.01, *waves[:-2]).part == 1.0
+    assert after(0.1, 0.01, *waves).part == 0.5
+
+
+def test_newton_steps_are_not_damped_and_not_mixed():
+    steps = after(0.1, 0.3, 2.0, 8.0, memory=0)
+    assert steps.part == 1.0
+    assert len(steps.seen) == 1
+
+
+def test_only_steps_near_convergence_are_kept_and_more_of_them_in_slow_runs():
+    assert [float(point) for point, _ in after(3.0, 2.0, 0.4, 0.3).seen] == [1.0, 2.0, 3.0]  # and the last one far away
+    assert len(after(*[0.1] * 10).seen) == MIXED_SWEEPS + 1
+    assert len(after(*[0.1] * 30).seen) == 2 * MIXED_SWEEPS + 1

@@ -75,7 +75,10 @@ def blocks(V):
 def test_marginals_divergence_and_predictions(kind):
     X, Z, new, _K, prior, W, _, q = problem(kind)
     Kuu, Kuf, Kff = dense(kind, X, Z, prior, q)
-    mean, V = q.inducing_mean, q.inducing_cov
+    L = np.zeros_like(Kuu)  # of the inducing variables z = L u
+    for group in prior.groups:
+        L[np.ix_(group.variables, group.variables)] = np.tril(group.L)
+    mean, V = L @ q.a, L @ q.A @ L.T
     inverse = np.linalg.inv(Kuu)
     tight = {"rtol": 1e-6, "atol": 1e-6} if kind == "singular" else {"rtol": 1e-8, "atol": 1e-9}  # Kuu of condition 1e8
     assert_allclose(q.mean.ravel(), Kuf.T @ inverse @ mean, **tight)  # (31)

@@ -20,6 +20,7 @@ from gpclass.kernels import (
     Polynomial,
     Product,
     RationalQuadratic,
+    Standardized,
     Sum,
     White,
 )
@@ -66,6 +67,8 @@ REFERENCE = {
     NeuralNetwork(1.3, 2.5): lambda x, z: 2.5 * arcsine(x, z),
     Constant(2.5): lambda x, z: 2.5,
     White(2.5): lambda x, z: 2.5 if x is z else 0.0,
+    Standardized(RBF(ELL, 2.5), (0.5, -1.0), (3.0, 0.5)): lambda x, z: 2.5 * exp(-r2(x, z, (2.1, 0.95)) / 2),
+    Standardized(Linear(ELL), (0.0, 0.0), (3.0, 0.5)): lambda x, z: dot(x, z, (2.1, 0.95)),
     RBF(1.3) + White(0.1): lambda x, z: exp(-r2(x, z) / 2) + (0.1 if x is z else 0.0),
     2.0 * RBF(1.3) * Linear(ELL) + 0.5: lambda x, z: 2 * exp(-r2(x, z) / 2) * dot(x, z, ELL) + 0.5,
 }

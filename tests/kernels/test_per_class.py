@@ -72,7 +72,7 @@ def test_fit():
     shared = GPClassifier(kernel=RBF()).fit(X, y)
     assert clf.log_evidence_ > shared.log_evidence_  # three lengthscales fit better than one
     assert len(set(np.round(clf.kernel_.theta, 3))) == 6
-    laplace = GPClassifier(kernel=PerClass(RBF(), RBF(), RBF()), likelihood=Softmax(3)).fit(X, y)
-    assert laplace.predict_proba_std(X[:3]).shape == (3, 3)
+    softmax = GPClassifier(kernel=PerClass(RBF(), RBF(), RBF()), likelihood=Softmax(3)).fit(X, y)
+    assert softmax.predict_proba_std(X[:3]).shape == (3, 3)
     with pytest.raises(ValueError, match="K must be"):
         GPClassifier(kernel=PerClass(RBF(), RBF())).fit(X, y)

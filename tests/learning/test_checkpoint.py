@@ -18,6 +18,7 @@ from gpclass.kernels import RBF, Linear
 from gpclass.learning import Arrays, Batches, Flat, Normal, Trainer, Training, train_inducing
 from gpclass.learning.checkpoint import CheckpointError, RowHashes, described
 from gpclass.learning.priors import Custom
+from gpclass.learning.saving import content
 from gpclass.learning.streams import Batch, look
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
@@ -384,8 +385,8 @@ def test_checkpoints_that_lack_or_change_a_part(tmp_path):
         refused(path, zipped({**good, name: np.zeros((3, 3, 3, 3))}))
         refused(path, zipped({**good, name: np.array(["x"])}))
     older = {"format": 2, "what": "settings", "theta": good["theta"]}  # has no identity
-    for content in ({**good, "format": 2}, older):
-        assert "is a checkpoint of format 2" in refused(path, zipped(content))
+    for other in ({**good, "format": 2}, older):
+        assert "is a checkpoint of format 2" in refused(path, zipped(other))
     assert "do not contain" in refused(path, zipped({**good, "Z": np.array([{}], dtype=object)}))
 
 
@@ -412,7 +413,14 @@ def test_a_checkpoint_takes_no_more_memory_than_its_length(tmp_path):
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules[RBF.__module__].__file__)))
 WATCHED = tuple(
     os.path.join(HOME, *name.split("/"))
-    for name in ("learning/inducing.py", "learning/trainer.py", "learning/checkpoint.py", "engines/inducing/", "files.py")
+    for name in (
+        "learning/inducing.py",
+        "learning/trainer.py",
+        "learning/saving.py",
+        "learning/checkpoint.py",
+        "engines/inducing/",
+        "files.py",
+    )
 )
 
 
@@ -445,7 +453,7 @@ class Interrupt:
 
 @pytest.fixture
 def saves_every_step(monkeypatch):
-    monkeypatch.setattr("gpclass.learning.trainer.SAVING", np.inf)
+    monkeypatch.setattr("gpclass.learning.saving.SAVING", np.inf)
 
 
 ENGINES = [ScalableEP(**FEW, validation=0.2), StochasticEP(**FEW), SVGP(**FEW)]
@@ -585,7 +593,7 @@ def test_a_full_disc_leaves_the_last_checkpoint(tmp_path, monkeypatch, saves_eve
 def test_interrupted_rows_that_come_later_change_nothing():
     for engine in ENGINES:
         run = train(engine=replace(engine, validation=0.0))
-        before = {name: np.array(part) for name, part in run._content().items()}
+        before = {name: np.array(part) for name, part in content(run).items()}
         with Interrupt(0) as whole:
             train(engine=replace(engine, validation=0.0)).extend(X + 0.1, Y)
         with Interrupt(0) as begun:
@@ -594,7 +602,7 @@ def test_interrupted_rows_that_come_later_change_nothing():
             with pytest.raises(KeyboardInterrupt), Interrupt(at):
                 run.extend(X + 0.1, Y)
             assert (run.n_rows, run.place) == (60, 0)
-            for name, part in run._content().items():
+            for name, part in content(run).items():
                 assert np.array_equal(part, before[name], equal_nan=True), name
         undisturbed = train(engine=replace(engine, validation=0.0))
         undisturbed.extend(X + 0.1, Y)

@@ -212,7 +212,7 @@ def test_robust_max_on_minibatches_reaches_what_sweeps_do():
 
 
 def test_robust_max_bound_is_climbed_from_where_ep_is():
-    """From knowing nothing the climb ends on a lower top: here by 15 nats, on other data with a third more errors."""
+    """From knowing nothing the climb ends on a lower top: here by 8 nats, on other data with a third more errors."""
     X, y = load_digits(return_X_y=True)
     bounds = []
     for steps in (0, 20):  # so many count as EP's first ones
@@ -223,7 +223,7 @@ def test_robust_max_bound_is_climbed_from_where_ep_is():
         run.run(source)
         assert np.isnan(run.history[0].log_evidence) == (steps == 0)  # EP's is no bound
         bounds.append(np.mean([p.log_evidence for p in run.history[-5:]]))
-    assert bounds[0] > bounds[1] + 8
+    assert bounds[0] > bounds[1] + 5
 
 
 def test_checkpoint_of_another_run_is_refused(tmp_path):

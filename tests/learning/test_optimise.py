@@ -24,6 +24,7 @@ from gpclass.learning import (
     warn_if_unfinished,
 )
 from gpclass.learning.memory import warn_if_too_large
+from gpclass.learning.starts import lengthscale_span
 from gpclass.likelihoods import Logit, Probit
 
 
@@ -177,7 +178,9 @@ def test_starts_lie_in_the_range_of_the_data():
     kernel = RBF(lengthscale=np.full(3, distance))
     objective = Objective(X, np.ones(50), kernel, Probit(), EP(), resolve_priors(None, kernel.names))
     draws = np.array([random_start(objective, distance, X.std(0), rng) for _ in range(200)])
-    assert np.all(np.abs(draws[:, :3] - np.log(X.std(0) * np.sqrt(6))) <= np.log(5) + 1e-9)
+    low, high = np.log(np.array(lengthscale_span(X)) / distance)
+    relative = draws[:, :3] - np.log(X.std(0) * np.sqrt(6))
+    assert np.all((relative >= low - 1e-9) & (relative <= high + 1e-9))
     assert np.all((draws[:, 3] >= np.log(0.3)) & (draws[:, 3] <= np.log(100)))
     assert np.std(draws[:, 0]) > 0.3
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad
 
-from gpclass.learning.priors import Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
+from gpclass.learning.priors import Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
 
 # (prior, frozen scipy distribution of u, u = exp(power · theta)); power None marks u = theta
 PRIORS = [
@@ -163,3 +163,46 @@ def test_grouped_sum_equals_the_sum_one_by_one():
 def test_errors_say_what_is_needed(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+# joint priors ---------------------------------------------------------------------------------------------------------
+
+
+def test_relative_is_a_density_of_mean_and_deviations():
+    prior, rng = Relative(0.7, Normal(0.3, 1.2)), np.random.default_rng(0)
+    theta = rng.normal(size=4)
+    # theta is Gaussian: variance 0.7² along each deviation, and 1.2² for the mean, that is 4 · 1.2² along the unit vector
+    ones = np.ones((4, 4)) / 4
+    exact = stats.multivariate_normal(np.full(4, 0.3), 0.7**2 * (np.eye(4) - ones) + 4 * 1.2**2 * ones)
+    value, slope = log_prior(theta, [prior] * 4)
+    assert_allclose(value, exact.logpdf(theta), rtol=1e-12)
+    h = 1e-6
+    numeric = [
+        (log_prior(theta + h * e, [prior] * 4)[0] - log_prior(theta - h * e, [prior] * 4)[0]) / (2 * h) for e in np.eye(4)
+    ]
+    assert_allclose(slope, numeric, atol=1e-8)  # rounding: 1e-15 / h
+
+
+def test_relative_of_one_parameter_is_the_common_prior():
+    assert_allclose(log_prior(np.array([0.4]), [Relative(0.5, Normal(0, 1))])[0], stats.norm.logpdf(0.4))
+
+
+def test_each_vector_has_its_own_joint_prior_in_units_of_its_columns():
+    names = ["rbf1.lengthscale[0]", "rbf1.lengthscale[1]", "rbf1.variance", "rbf2.lengthscale[0]", "rbf2.lengthscale[1]"]
+    spread = np.array([1.0, 100.0])
+    priors = resolve_priors({"lengthscale": Relative(0.5), "variance": "weak"}, names, spread)
+    assert priors[0] is priors[1]
+    assert priors[3] is priors[4]
+    assert priors[0] is not priors[3]
+    # lengthscales in proportion to the spread of their columns do not deviate, however different the two kernels are
+    theta = np.array([np.log(2.0), np.log(200.0), 0.0, np.log(9.0), np.log(900.0)])
+    slope = log_prior(theta, priors)[1]
+    assert_allclose(slope[0], slope[1])
+    assert_allclose(slope[3], slope[4])
+
+
+def test_relative_needs_all_entries():
+    with pytest.raises(ValueError, match="2 parameters together"):
+        Relative(0.5, units=(1.0, 2.0)).log_density(np.zeros(3))
+    with pytest.raises(ValueError, match="sd > 0"):
+        Relative(0.0)

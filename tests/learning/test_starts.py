@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from gpclass.inference import EP
 from gpclass.kernels import RBF
 from gpclass.learning import Objective
-from gpclass.learning.starts import ENOUGH, column_spread, random_start, typical_distance
+from gpclass.learning.starts import ENOUGH, column_spread, lengthscale_span, random_start, typical_distance
 from gpclass.likelihoods import Probit
 
 
@@ -39,11 +39,20 @@ def test_random_starts_stay_in_their_ranges():
     generator = rng()
     starts = np.array([random_start(objective, 2.0, np.array([1.0, 10.0]), generator) for _ in range(400)])
     columns = {name: starts[:, i] for i, name in enumerate(objective.names)}
-    # a column's own lengthscale: its spread times √(2 · 2), within a factor of five either way
+    # a column's own lengthscale: its spread times √(2 · 2), in a range relative to the typical distance
+    low, high = np.array(lengthscale_span(X)) / 2.0
     for name, centre in (("lengthscale[0]", 2.0), ("lengthscale[1]", 20.0)):
         ratio = np.exp(columns[name]) / centre
-        assert 0.2 <= ratio.min() < 0.25
-        assert 4 < ratio.max() <= 5
+        assert low <= ratio.min() < 1.1 * low
+        assert high / 1.1 < ratio.max() <= high
     assert 0.3 <= np.exp(columns["variance"]).min() < 0.4
     assert 75 < np.exp(columns["variance"]).max() <= 100
     assert np.all(np.abs(columns["bias"] - 0.5) <= 1)
+
+
+def test_the_span_reaches_from_neighbours_to_far_rows():
+    X = np.array([[0.0], [1.0], [1.0], [3.0]])
+    # the distances to the nearest different row are 1, 1, 1 and 2; those between rows are 1, 1, 3, 2 and 2
+    assert lengthscale_span(X) == (0.5, 8.0)
+    assert lengthscale_span(np.ones((3, 2))) == (1.0, 1.0)
+    assert_allclose(lengthscale_span(1e200 * X), (0.5e200, 8e200))

@@ -14,6 +14,9 @@ from gpclass.testing.likelihoods import check_likelihood, expectation, tilted_tr
 TARGETS = np.random.default_rng(0).normal(scale=2.0, size=15)
 BINARY = [
     *(kind(*args) for kind in (Logit, Probit) for args in ((), (0.7,), (-1.3, True), (0.0, True))),
+    *(Probit(epsilon=epsilon) for epsilon in (1e-8, 0.05, 0.6, 0.9)),
+    Probit(-1.3, True, 0.2),
+    Probit(epsilon=0.2, learn_epsilon=False),
     Heaviside(),
     Heaviside(0.0),
     Heaviside(0.2),

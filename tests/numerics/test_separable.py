@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpclass.numerics.separable import Separable, classes_of, contrasts, inputs_of
+from gpclass.numerics.separable import Separable, classes_of, combined, contrasts, inputs_of
 
 
 @pytest.mark.parametrize("C", [2, 3, 7])
@@ -20,3 +20,5 @@ def test_factors_of_a_pair_and_of_an_array():
     assert classes_of(Separable(K, between)) is between
     assert inputs_of(K) is K
     assert classes_of(K) is None
+    assert combined(K, None) is K
+    assert combined(K, between).classes is between

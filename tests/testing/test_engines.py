@@ -50,16 +50,18 @@ LIKELIHOODS = [
     Poisson(learn_bias=True),
     Softmax(3, learn_bias=True),
     MultinomialProbit(3, learn_bias=True),
+    MultinomialProbit(3, learn_bias=True, epsilon=0.1),
     RobustMax(3, epsilon=0.1, learn_epsilon=True),
     OneAgainstRest(3, learn_bias=True),
 ]
 MORE = {  # by design
-    "all rows": [Probit(0.4, learn_bias=True), Logit(), Heaviside(0.0)],
+    "all rows": [Probit(0.4, learn_bias=True), Probit(learn_bias=True, epsilon=0.1), Logit(), Heaviside(0.0)],
     "inducing inputs": [MultinomialProbit(3, bias=(0.0, 0.2, -0.3), learn_bias=True)],
 }
 
 # inner EP is low by 0.0018 a datum where three classes are equally probable
 INNER_EP = {"small_prior": 0.002}
+NOISY = MultinomialProbit(3, learn_bias=True, epsilon=0.1)
 TWO = QuadratureEP(), MultinomialProbit(2)  # one contrast: nothing is left to quadrature
 # what each engine is good for; see check_engine
 CLAIMS = {
@@ -107,6 +109,10 @@ PAIRS_OF_CLAIMS = {
     (ScalableEP("joint"), MultinomialProbit): SEVERAL_EP,
     (ScalableEP(), RobustMax): SEVERAL_EP,
     (GFITC(), RobustMax): SEVERAL_EP,
+    # with label noise there are no pairwise factors
+    (ScalableEP(), NOISY): SEVERAL_EP,
+    (StochasticEP(), NOISY): {},
+    (GFITC(), NOISY): SEVERAL_EP,
     TWO: {"gradient": 1e-6, "class_order": 1e-6, "small_prior": True, "dense": NestedEP()},
     # quasi-random points know an order of the classes
     (SVGP(), Softmax): {"class_order": 0.02},
@@ -121,7 +127,7 @@ def likelihoods_of(engine):
 
 def claims_of(engine, likelihood):
     dense = DENSE.get(engine, {}) if likelihood.n_latents == 1 else {}
-    pair = PAIRS_OF_CLAIMS.get((engine, type(likelihood)), PAIRS_OF_CLAIMS.get((engine, likelihood), {}))
+    pair = PAIRS_OF_CLAIMS.get((engine, likelihood), PAIRS_OF_CLAIMS.get((engine, type(likelihood)), {}))
     return {**CLAIMS[engine], **dense, **pair}
 
 

@@ -18,6 +18,7 @@ from ..choose import engine_for
 from ..kernels import RBF, Kernel
 from ..kernels.base import is_kernel
 from ..likelihoods import MultinomialProbit, Probit
+from ..units import start_kernel
 from .metrics import error_rate, information_score
 
 PAPER_GRID = tuple(np.linspace(-1.0, 5.0, 16))  # of both ln ℓ and ln σ_f
@@ -67,7 +68,7 @@ class Surface:
 def evidence_surface(
     X: ArrayLike,
     y: ArrayLike,
-    kernel: Kernel | Callable[..., Kernel] = RBF,
+    kernel: str | Kernel | Callable[..., Kernel] = RBF,
     likelihood: Any = None,
     engine: Any = None,
     log_lengthscales: ArrayLike = PAPER_GRID,
@@ -86,9 +87,10 @@ def evidence_surface(
         Training inputs.
     y : array-like of shape (n,)
         Labels. Of two labels the larger one is +1.
-    kernel : Kernel or callable, default=RBF
+    kernel : str, Kernel or callable, default=RBF
         A kernel whose parameters `lengthscale` and `variance` are replaced, or a function of `lengthscale=` and
-        `variance=` that returns a kernel, such as a kernel class.
+        `variance=` that returns a kernel, such as a kernel class. With text, such as "rbf", the lengthscale is in units of
+        the columns' spreads, as in `GPClassifier`; otherwise it is in the units of X.
     likelihood : Likelihood, optional
         By default `Probit` for two classes and `MultinomialProbit` for more.
     engine : Engine, optional
@@ -113,6 +115,8 @@ def evidence_surface(
         likelihood = Probit() if len(classes) == 2 else MultinomialProbit(len(classes))
     targets = _class_targets(likelihood)[codes]
     engine = engine_for(likelihood) if engine is None else engine
+    if isinstance(kernel, str):
+        kernel, _ = start_kernel(kernel, np.asarray(X, dtype=float), np.random.default_rng(0))
     make = _maker(kernel)
     columns, rows = _axis(log_lengthscales, "log_lengthscales"), _axis(log_scales, "log_scales")
     test = _Test.make(X_test, y_test, classes, y)
@@ -247,7 +251,7 @@ def _maker(kernel: Any) -> Callable[[float, float], Kernel]:
     """Return a function of ℓ and σ_f² that returns the kernel."""
     if not is_kernel(kernel):
         if not callable(kernel):
-            raise TypeError(f"kernel must be a kernel class or a kernel, such as RBF or RBF(); got {kernel!r}.")
+            raise TypeError(f"kernel must be a kernel class, a kernel or text, such as RBF, RBF() or 'rbf'; got {kernel!r}.")
         return lambda lengthscale, variance: kernel(lengthscale=lengthscale, variance=variance)
     wanted = ["lengthscale", "variance"]
     try:

@@ -105,8 +105,10 @@ def fit(
 ) -> None:
     """Learn to predict a column of labels from the other columns and write the model to a file.
 
-    Text columns become one input per level; all inputs are standardised. The model file contains both steps. It can also be
-    loaded in Python: gpclass.load(file).predict_proba(data_frame).
+    Without --kernel, small tables are fitted with several kernels, which are averaged with weights by their leave-one-out
+    probabilities (--kernel auto), and larger ones with the default kernel of GPClassifier. Text columns become one input per
+    level. The kernel measures each input in units of its spread. The model file can be
+    loaded in Python too: gpclass.load(file).predict_proba(data_frame).
     """
     from ..persist import save
     from . import models
@@ -117,11 +119,10 @@ def fit(
     X, y = models.training_table(data, target, drop, id)
     with short_warnings(out):
         pipeline = models.make_pipeline(
-            X,
             target,
             engine=engine.lower(),
             likelihood=likelihood.lower(),
-            kernel=kernel,
+            kernel=kernel if kernel is not None else models.default_kernel(len(y), len(set(y.tolist())), engine.lower()),
             impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
@@ -145,13 +146,25 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         ("engine", f"{outcome['engine']} with {outcome['likelihood']}"),
         ("kernel", kernel),
     ]
+    if len(outcome["kernels"]) > 1:
+        parts = [f"{100 * weight:.0f} % {name}" for name, weight in outcome["kernels"].items()]
+        rows[-1] = ("kernels", "; ".join(parts))
     if outcome["log_evidence"] is not None:
         remark = "" if outcome["evidence_is_comparable"] else " (not comparable with other engines)"
         rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
+    if outcome["calibration"] is not None:
+        rows.append(("calibration", _calibration_in_words(outcome["calibration"])))
     if outcome["loo_nlpd"] is not None:
         text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
         rows.append(("leave-one-out", text))
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
+
+
+def _calibration_in_words(found: dict[str, float]) -> str:
+    gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
+    if "temperature" not in found:
+        return f"of each kernel: {gain}"
+    return f"temperature {found['temperature']:.2f}, noise {100 * found['noise']:.2g} %: {gain}"
 
 
 @app.command(epilog=EXIT_CODES)
@@ -262,7 +275,7 @@ def compare(
     names = comparing.chosen_engines(engines, len(y), len(set(y)))
     with short_warnings(out):
         pipeline = models.make_pipeline(
-            X, target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
+            target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
         )
         pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
         with out.progress() as bar:

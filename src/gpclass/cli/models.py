@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd
 from ..assess.models import leave_one_out as loo_probabilities
 from ..assess.models import training_labels
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
-from ..learning import typical_distance
 from ..persist import ModelFileError, load
 from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, split_target, with_ids
+from .names import SAMPLERS
 
+AUTO_ROWS = 1500  # rows of two classes up to which several kernels are fitted by default; with more, rows of the same cost
 ROW, IN_TRAINING = "row", "in_training"  # columns of a table of predictions
 
 
@@ -54,8 +54,13 @@ def training_table(path: Path, target: str, drop: str = "", id: str | None = Non
     return X, y
 
 
+def default_kernel(n_rows: int, n_classes: int, engine: str) -> str | None:
+    """Return the kernel of a fit for which none is given: "auto" for tables on which that takes seconds, otherwise None."""
+    work = n_rows * (1 if n_classes == 2 else n_classes + 1) ** (1 / 3)
+    return "auto" if work <= AUTO_ROWS and engine not in SAMPLERS else None
+
+
 def make_pipeline(
-    X: pd.DataFrame,
     target: str,
     *,
     engine: str = "auto",
@@ -67,15 +72,12 @@ def make_pipeline(
     verbose: int = 0,
     id: str | None = None,
 ) -> Pipeline:
-    """Return an unfitted pipeline of table encoder, scaler and classifier; X gives the number of inputs of the kernel."""
-    encoder, scaler = TableEncoder(impute=impute, target=target, id=id), StandardScaler()
-    made = None
-    if kernel is not None:
-        inputs = scaler.fit_transform(encoder.fit_transform(X))
-        distance = typical_distance(inputs, np.random.default_rng(seed))
-        made = parse_kernel(kernel, inputs.shape[1], distance)
-    classifier = GPClassifier(made, likelihood, engine, n_restarts=restarts, random_state=seed, verbose=verbose)
-    return Pipeline([("table", encoder), ("scale", scaler), ("model", classifier)])
+    """Return an unfitted pipeline of table encoder and classifier; the latter measures inputs in units of their spreads."""
+    if kernel not in (None, "auto"):
+        parse_kernel(kernel, n_columns=1)  # reports mistakes in the text before any work
+    encoder = TableEncoder(impute=impute, target=target, id=id)
+    classifier = GPClassifier(kernel, likelihood, engine, n_restarts=restarts, random_state=seed, verbose=verbose)
+    return Pipeline([("table", encoder), ("model", classifier)])
 
 
 def read_model(path: Path) -> Pipeline:
@@ -222,10 +224,25 @@ def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dic
         "engine": type(classifier.inference_).__name__,
         "likelihood": type(classifier.likelihood_).__name__,
         "kernel": str(classifier.kernel_),
+        "kernels": {str(one.kernel): one.weight for one in classifier.members_} if _stacked(classifier) else {},
+        "calibration": _calibration(classifier),
         "log_evidence": log_evidence(classifier),
         "evidence_is_comparable": classifier.inference_.evidence_is_comparable(classifier.likelihood_),
         **leave_one_out(classifier),
     }
+
+
+def _stacked(classifier: GPClassifier) -> bool:
+    return classifier.kernel == "auto"
+
+
+def _calibration(classifier: GPClassifier) -> dict[str, Any] | None:
+    """Return what the calibration found, or None if there is none. The members of a stack have their own."""
+    found = classifier.calibration_
+    if not found.n_rows:
+        return None
+    shown = {"loo_nlpd_before": found.nlpd_before, "loo_nlpd_after": found.nlpd_after}
+    return shown if _stacked(classifier) else {"temperature": found.temperature, "noise": found.noise, **shown}
 
 
 def log_evidence(classifier: GPClassifier) -> float | None:

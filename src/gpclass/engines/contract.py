@@ -75,6 +75,13 @@ class Engine:
         """Return whether log_evidence approximates or bounds log p(y) of all rows, and so is comparable between engines."""
         return not self.draws
 
+    def size(self, n_rows: int, n_latents: int) -> float:
+        """Return the number of rows that cost as much with one latent function; "auto" uses an engine up to a limit of it.
+
+        An evaluation costs one factorisation of n × n matrices with one latent function, and C + 1 with C.
+        """
+        return n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3)
+
     def loosened(self, tol: float) -> Any:
         """Return the engine with a tolerance of at least `tol`, or the engine itself if it has no tolerance."""
         return self if self.tol is None or self.tol >= tol else replace(self, tol=tol)  # type: ignore[type-var]
@@ -94,21 +101,26 @@ class Engine:
 
     def serves(self, likelihood: Any) -> bool:
         """Return whether the engine supports a likelihood."""
-        return _latents_fit(self, likelihood) and not _missing(self, likelihood)
+        return self._objection(likelihood) is None
+
+    def _objection(self, likelihood: Any) -> str | None:
+        """Return why the engine does not support a likelihood, or None if it does."""
+        who, name = type(self).__name__, type(likelihood).__name__
+        if self.latents not in ("any", "one" if likelihood.n_latents == 1 else "several"):
+            kind = "one latent function per datum" if self.latents == "one" else "several classes"
+            return f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Supported likelihoods"
+        for question in self.needed(likelihood):
+            if not likelihood.offers(question):
+                name = likelihood.display_name
+                return f"{who} needs {question}, which {name} does not offer. Likelihoods that do"
+        return None
 
     def check_likelihood(self, likelihood: Any) -> None:
         """Raise an error that lists the supported likelihoods if the engine does not support this one."""
         check_is_object(likelihood)
-        if self.serves(likelihood):
-            return
-        who, name, able = type(self).__name__, type(likelihood).__name__, ", ".join(serving(self, likelihood))
-        if not _latents_fit(self, likelihood):
-            kind = "one latent function per datum" if self.latents == "one" else "several classes"
-            raise UnsuitableLikelihood(
-                f"{who} is for {kind}, but {name} has {likelihood.n_latents}. Supported likelihoods: {able}."
-            )
-        lacking = _missing(self, likelihood)[0]
-        raise UnsuitableLikelihood(f"{who} needs {lacking}, which {name} does not offer. Likelihoods that do: {able}.")
+        objection = self._objection(likelihood)
+        if objection is not None:
+            raise UnsuitableLikelihood(f"{objection}: {', '.join(serving(self, likelihood))}.")
 
 
 def correlated_classes(who: str) -> TypeError:
@@ -130,7 +142,7 @@ def require(likelihood: Any, needs: tuple[str, ...], who: str) -> None:
         if not likelihood.offers(question):
             others = registered("likelihood").values()
             able = ", ".join(c.__name__ for c in others if all(getattr(c, need, None) is not None for need in needs))
-            name = type(likelihood).__name__
+            name = likelihood.display_name
             raise UnsuitableLikelihood(f"{who} needs {question}, which {name} does not offer. Likelihoods that do: {able}.")
 
 
@@ -145,10 +157,3 @@ def serving(engine: Engine, likelihood: Any) -> list[str]:
             return able
     return []
 
-
-def _missing(engine, likelihood):
-    return [question for question in engine.needed(likelihood) if not likelihood.offers(question)]
-
-
-def _latents_fit(engine, likelihood):
-    return engine.latents in ("any", "one" if likelihood.n_latents == 1 else "several")

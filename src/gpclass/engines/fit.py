@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..gaussian import FullPosterior, Sites
-from ..numerics.separable import Separable, inputs_of
+from ..numerics.separable import classes_of, inputs_of
 from . import Engine
 from .contract import correlated_classes, require
 from .iterate import Status
@@ -99,9 +99,13 @@ class Fit:
         """(n,) log probability of each label given all others, computed from the cavities without refits."""
         return self.likelihood.log_predictive(self.y, *self.cavity())
 
+    def loo_log_class_probabilities(self) -> np.ndarray:
+        """(n, C) log class probabilities given all other data, computed from the cavities."""
+        return self.likelihood.log_class_probabilities(*self.cavity())
+
     def loo_class_probabilities(self) -> np.ndarray:
         """(n, C) class probabilities given all other data, computed from the cavities."""
-        return np.exp(self.likelihood.log_class_probabilities(*self.cavity()))
+        return np.exp(self.loo_log_class_probabilities())
 
     # the evidence ---------------------------------------------------------------------------------------------------
 
@@ -170,7 +174,7 @@ class Fit:
 
     def _checked(self, Ks: Any, kd: Any) -> tuple[Any, Any]:
         for name, given in (("Ks", Ks), ("kd", kd)):
-            if isinstance(given, Separable) != self.separable:
+            if (classes_of(given) is not None) != self.separable:
                 wanted = "Separable" if self.separable else "an array"
                 raise TypeError(f"{name} is of type {type(given).__name__}, but the prior's covariance was {wanted}")
         if not self.separable:
@@ -227,7 +231,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
     """K, (n, n) or (C, n, n), and y as checked float arrays of matching sizes; errors name `who`."""
     C = likelihood.n_latents
     y = likelihood.check_targets(y)
-    if isinstance(K, Separable):
+    if classes_of(K) is not None:
         raise correlated_classes(who)
     K = np.ascontiguousarray(K, dtype=float)
     if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and (C == 1 or len(K) != C)):
@@ -251,7 +255,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
 
 def check_settings(engine) -> None:
     """Check the settings of the loop that an engine has."""
-    tol, damping, max_iter = (getattr(engine, name, 1) for name in ("tol", "damping", "max_iter"))
+    tol, damping, max_iter = engine.tol, getattr(engine, "damping", 1), getattr(engine, "max_iter", 1)
     if tol is not None and not tol > 0:
         raise ValueError(f"tol must be positive, but is {tol}")
     if not 0 < damping <= 1:

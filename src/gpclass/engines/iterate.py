@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,16 +23,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import SMALLER, Sites, newton_sites, too_large
 from ..numerics import NotPositiveDefinite, anderson, within_reach
-from .climb import uphill
+from ..numerics.separable import inputs_of
+from .climb import LINEAR_REGIME, MIXED_SWEEPS, MixedSteps, uphill
 
 SETTLE_STEPS = 8  # chord steps of the mean per factorisation, each a few matrix-vector products
-LINEAR_REGIME = 0.5  # below this move sweeps are assumed nearly linear and are mixed
 LAGGING = 0.1  # fraction of the mean's move; if τ moves by less, only the mean has not converged
 PATIENCE = 0.02  # see settle_mean; for Newton rules, whose τ depend only on the mean, the mean converges fully
-MIXED_SWEEPS = 4  # number of past sweeps that are mixed
-SLOW = 15  # sweeps; ordinary problems need fewer
-STALE = 8  # sweeps without progress near convergence before damping starts
-SMALLEST_STEP = 0.05  # smallest fraction of a step under damping
 COARSE = 1e-3  # largest rounding of a converged posterior, in standard deviations
 HOPELESS = 0.1  # rounding that may exceed the identity in B = I + √τ K √τ
 NOISIER = "Some site precisions are negative: allow more label noise (raise epsilon), lower damping or raise max_iter."
@@ -78,7 +75,7 @@ def iterate(
     rule: Rule,
     start: Sites | None = None,
     value: Callable[[Posterior], float] | None = None,
-    scale: Callable[[Posterior], np.ndarray] = lambda q: q.var,
+    scale: Callable[[Posterior], np.ndarray] = attrgetter("var"),
     memory: int = MIXED_SWEEPS,
 ) -> tuple[Posterior, Status]:
     """Repeat `rule` until the posterior moves by less than `engine.tol`, for at most `engine.max_iter` sweeps.
@@ -123,20 +120,17 @@ def require_finite(engine, change: float, prior_var: np.ndarray) -> None:
 
 
 def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
-    """Return how a run with scalar sites ended; raise if rounding of K leaves no correct digits."""
-    return judged(q, q.K, n_iter, change, tol, NOISIER if np.any(q.sites.tau < 0) else "")
-
-
-def judged(q: Posterior, K: np.ndarray, n_iter: int, change: float, tol: float, advice: str = "") -> Status:
-    """Return how a run ended; raise if rounding of K leaves no digits. `advice` is for runs that did not converge."""
+    """Return how a run ended; raise if rounding of K leaves no correct digits."""
     rounding = q.rounding
-    if rounding > HOPELESS:
-        raise NotPositiveDefinite(too_large(K))
     if rounding > COARSE:
-        return Status(False, n_iter, max(change, rounding), advice=too_large(K))
+        why = too_large(inputs_of(q.K))
+        if rounding > HOPELESS:
+            raise NotPositiveDefinite(why)
+        return Status(False, n_iter, max(change, rounding), advice=why)
     if stands_still(q, change, tol):
         return Status(True, n_iter, change)
-    return Status(False, n_iter, change, advice=advice)
+    tau = q.sites.tau
+    return Status(False, n_iter, change, advice=NOISIER if tau.ndim == 1 and np.any(tau < 0) else "")
 
 
 def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
@@ -198,25 +192,22 @@ class _SitePath:
     """Chooses the next τ, in logarithms if all are positive.
 
     Far from convergence it takes the rule's own step, limited by `reach` if there is an objective. Near convergence it mixes
-    past sweeps (Anderson): the combination with the smallest residual. Growing moves cause damping: at once if far from
-    convergence, and near it only if they do not decrease again soon.
+    past sweeps (Anderson): the combination with the smallest residual. Steps are damped if moves grow: see `MixedSteps`.
     """
 
     def __init__(self, damping: float, memory: int, reach: float):
-        self.largest, self.memory, self.reach = damping, memory, reach
-        self.part = damping  # current fraction of each step
+        self.steps = MixedSteps(damping, memory)  # from τ to the new τ of the rule
+        self.reach = reach
         self.growth = 1.5  # factor of `reach` after an accepted step
-        self.change = self.least = np.inf  # the last move and the smallest so far
-        self.sweeps = self.stale = 0  # sweeps so far, and sweeps since the smallest move
         self.rejected = 0  # steps undone since the last accepted one
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (τ, new τ of the rule)
         self.value = -np.inf  # objective at the last accepted posterior
         self.last: Posterior | None = None  # the last accepted posterior and the new τ of the rule there
         self.wanted = np.zeros(0)
 
     def accepts(self, value: float, rounding: float) -> bool:
         # near convergence a mixed sweep may decrease the objective by a term of second order in the move
-        slack = 1e-9 * max(1.0, abs(value)) + rounding + (0.5 * self.change**2 if self.change < LINEAR_REGIME else 0.0)
+        near = self.steps.change < LINEAR_REGIME
+        slack = 1e-9 * max(1.0, abs(value)) + rounding + (0.5 * self.steps.change**2 if near else 0.0)
         if value < self.value - slack:
             return False
         self.value = value
@@ -225,12 +216,12 @@ class _SitePath:
     def step_back(self) -> Posterior:
         """A shorter step from the last accepted posterior."""
         assert self.last is not None, "the first posterior is always accepted"
-        self.seen.clear()
+        self.steps.seen.clear()
+        self.steps.shorten()
         self.rejected += 1
-        self.part = max(0.5 * self.part, SMALLEST_STEP)
         self.growth = 1.25
         tau = self.last.sites.tau
-        if self.change > LINEAR_REGIME and self.rejected <= 2:
+        if self.steps.change > LINEAR_REGIME and self.rejected <= 2:
             (point,), (goal,), back = self._coordinates([(tau, self.wanted)])
             self.reach = 0.5 * min(self.reach, np.max(np.abs(goal - point)))
             return with_tau(self.last, back(point + np.clip(goal - point, -self.reach, self.reach)))
@@ -239,42 +230,18 @@ class _SitePath:
 
     def advance(self, q: Posterior, wanted: np.ndarray, change: float, var: np.ndarray) -> Posterior:
         self.last, self.wanted, self.rejected = q, wanted, 0
-        self._adapt(change)
         self.reach *= self.growth
-        self.change = change
-        if change > LINEAR_REGIME:
-            self.seen.clear()
-        self.seen = [*self.seen, (q.sites.tau, wanted)][-self._depth() - 1 :]
-        points, goals, back = self._coordinates(self.seen)
+        self.steps.record(q.sites.tau, wanted, change)
+        points, goals, back = self._coordinates(self.steps.seen)
         if back is not np.exp:  # negative site precisions: the likelihood is not log-concave, and full steps overshoot
-            self.part = min(self.part, 0.5)
+            self.steps.part = min(self.steps.part, 0.5)
         # weight of a site: the effect of a unit step of its coordinate on the marginal variance
         weight = np.abs(q.sites.tau) * var if back is np.exp else var
         return with_tau(q, back(self._mix(points, goals - points, weight)))
 
-    def _adapt(self, change: float) -> None:
-        """Choose the fraction of a step: smaller if moves grow.
-
-        Near convergence a mixed sweep can move more than the one before, and the following sweeps correct that. Only if the
-        smallest move so far is `STALE` sweeps old, mixing alone is not enough.
-        """
-        self.sweeps += 1
-        self.stale = 0 if change < self.least else self.stale + 1
-        self.least = min(self.least, change)
-        grown = change > 1.5 * self.change and self.memory > 0  # Newton steps have their own line search
-        if grown and (change > LINEAR_REGIME or self.stale >= STALE):
-            self.part = max(0.5 * self.part, SMALLEST_STEP)
-            self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # ends cycles
-        else:
-            self.part = min(1.3 * self.part, self.largest)
-
-    def _depth(self) -> int:
-        """Number of past sweeps to mix: more after many sweeps, because slow runs have more directions to learn."""
-        return self.memory * (2 if self.sweeps > SLOW else 1)
-
     @staticmethod
     def _coordinates(pairs):
-        taus, goals = np.array([t for t, _ in pairs]), np.array([w for _, w in pairs])
+        taus, goals = np.moveaxis(np.array(pairs), 1, 0)
         if np.all(taus >= 0) and np.all(goals >= 0):
             return np.log(np.maximum(taus, 1e-200)), np.log(np.maximum(goals, 1e-200)), np.exp
         return taus, goals, lambda x: x
@@ -282,9 +249,9 @@ class _SitePath:
     def _mix(self, points, residuals, weight):
         residual = residuals[-1]
         if len(points) < 2:
-            reach = self.reach if self.change > LINEAR_REGIME else np.inf
-            return points[-1] + np.clip(self.part * residual, -reach, reach)
-        mixed = anderson(points, residuals, self.part, residuals * weight)
+            reach = self.reach if self.steps.change > LINEAR_REGIME else np.inf
+            return points[-1] + np.clip(self.steps.part * residual, -reach, reach)
+        mixed = anderson(points, residuals, self.steps.part, residuals * weight)
         return within_reach(mixed, points[-1], residual, np.maximum(weight, 1e-3), slack=1e-3, most=1.0)
 
 

@@ -4,11 +4,13 @@ sites             Gaussian sites (τ, ν), from a slope and a curvature or by mo
 full              exact prior K with one scalar site per datum: q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)
 factorial         exact prior K, Gaussian posterior with diagonal covariance (factorial variational method)
 coupled           one latent function per class, sites that couple the classes of a datum
+contrasts         the same for multinomial probit, as scalar sites on contrasts of classes
 dense_coupled     the same with sites of any precision, and with classes that are correlated a priori
 stacked           one latent function per class, independent of each other
 columns           covariances whose columns are computed on demand
 low_rank          one latent function per class, inducing variables, a scalar site per datum and class
 active            sites on an active set only, which can grow row by row
+inducing_pairs    covariances of data and inducing (input, class) pairs, and derivatives in them
 low_rank_coupled  one latent function per class, coupled at the data, with inducing (input, class) pairs
 prior             N(0, K) alone, in whitened coordinates, for samplers
 
@@ -17,12 +19,14 @@ A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_r
 
 from .active import ActivePosterior, ActiveSites, EvidenceGradient, Stubs
 from .columns import Columns, MatrixColumns, MatrixGradient
-from .coupled import ContrastPosterior, CoupledPosterior, CoupledSystem, other_classes
+from .contrasts import ContrastPosterior, ContrastPrior, other_classes
+from .coupled import CoupledPosterior, CoupledSystem
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
 from .full import SMALLER, FullPosterior, too_large
+from .inducing_pairs import InducingCovariance, InducingGradient
 from .low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
-from .low_rank_coupled import InducingCovariance, InducingGradient, InducingPosterior, InducingPrior
+from .low_rank_coupled import InducingPosterior, InducingPrior
 from .prior import Prior
 from .sites import Sites, log_partition_1d, matched_sites, newton_sites
 from .stacked import StackedPosterior
@@ -33,6 +37,7 @@ __all__ = [
     "ActiveSites",
     "Columns",
     "ContrastPosterior",
+    "ContrastPrior",
     "CoupledPosterior",
     "CoupledSystem",
     "DenseCoupledPosterior",

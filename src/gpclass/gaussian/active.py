@@ -248,7 +248,7 @@ class EvidenceGradient:
         if self._silent:
             return v[:, None] * slope, growth
         system = self._part._system
-        E = system.factor.unwhiten(seen.stubs)
+        E = system.factor.whiten(seen.stubs, transpose=True)
         E *= system.root[:, None]
         summed = E @ slope
         squares = _scaled_square(E, growth)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm
 
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, refined
-from ..numerics.separable import Separable, contrasts
+from ..numerics.separable import Separable, classes_of, combined, contrasts, inputs_of
 from .full import factor_of_B
 from .sites import Sites
 
@@ -42,12 +42,24 @@ def class_factor(classes: np.ndarray) -> np.ndarray:
     return vector * np.sqrt(np.maximum(value, 0.0))
 
 
+def checked_classes(classes: Any, n_classes: int) -> np.ndarray:
+    """Covariances between classes as a checked float array."""
+    classes = np.asarray(classes, float)
+    if classes.shape != (n_classes, n_classes) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12, equal_nan=True):
+        shape = f"({n_classes}, {n_classes})"
+        raise ValueError(f"the covariances between classes must be a symmetric {shape} matrix, but are {classes!r}")
+    if not np.all(np.isfinite(classes)):
+        raise ValueError("the covariances between classes contain NaN or infinite entries")
+    class_factor(classes)  # raises if it is not a covariance matrix
+    return classes
+
+
 def products(K: Covariance, n_classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The pairs (K_r, F_r) of K."""
-    if isinstance(K, Separable):
-        return [(K.inputs, class_factor(K.classes))]
-    each = np.eye(n_classes)
-    return [(K, each)] if K.ndim == 2 else [(k, each[:, [c]]) for c, k in enumerate(K)]
+    inputs, classes, each = inputs_of(K), classes_of(K), np.eye(n_classes)
+    if inputs.ndim == 2:
+        return [(inputs, each if classes is None else class_factor(classes))]
+    return [(k, each[:, [c]]) for c, k in enumerate(inputs)]
 
 
 class _BlockFactor(Factor):
@@ -155,9 +167,8 @@ class DenseSystem:
 
     def split(self, K: Any, rank: int) -> list[np.ndarray]:
         """The K_r of cross covariances (`rank` 2) or of variances (`rank` 1)."""
-        if isinstance(K, Separable):
-            return [K.inputs]
-        return [K] * len(self.products) if K.ndim == rank else list(K)
+        inputs = inputs_of(K)
+        return [inputs] * len(self.products) if inputs.ndim == rank else list(inputs)
 
     def covariances(self, cross: list[np.ndarray], prior: np.ndarray) -> np.ndarray:
         """(m, C, C) posterior covariances at points with cross covariances (n, m) for each K_r, and `prior` (m, C, C)."""
@@ -288,9 +299,8 @@ class DenseCoupledPosterior:
         """½(α αᵀ - W(I + KW)⁻¹) contracted to the structure of K: (n, n), (C, n, n) or Separable."""
         inverse = self.system.inverse()
         out = [self._in_inputs(r, inverse) for r in range(len(self.system.products))]
-        if isinstance(self.K, Separable):
-            return Separable(out[0], self._in_classes(inverse))
-        return out[0] if len(out) == 1 else np.stack(out)
+        of_classes = None if classes_of(self.K) is None else self._in_classes(inverse)
+        return combined(out[0] if len(out) == 1 else np.stack(out), of_classes)
 
     def _in_inputs(self, r, inverse):
         """Σ_cd (F Fᵀ)_cd G_(ic)(jd)."""

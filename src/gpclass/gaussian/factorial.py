@@ -78,7 +78,7 @@ class FactorialPosterior:
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,). [NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""
         white = self._factor.whiten(Ks)
-        weights = self._factor.unwhiten(white)  # K⁻¹ Ks
+        weights = self._factor.whiten(white, transpose=True)  # K⁻¹ Ks
         var = kd - np.einsum("ij,ij->j", white, white) + np.einsum("ij,i,ij->j", weights, self.var, weights)
         return Ks.T @ self.alpha, np.maximum(var, 1e-14 * kd)
 

@@ -42,6 +42,8 @@ class FullPosterior:
         if system is None:
             system = _IndefiniteSystem(K, sites.tau) if np.any(sites.tau < 0) else _PositiveSystem(K, sites.tau)
         self.K, self.sites, self._system = K, sites, system
+        self.prior_var = np.diagonal(K)  # (n,)
+        self.log_det: float = system.log_det  # log|I + KT|
         self.alpha: np.ndarray
         self.mean: np.ndarray
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)  # (n,) K⁻¹ mean, and (n,) mean
@@ -75,19 +77,9 @@ class FullPosterior:
         return self
 
     @property
-    def prior_var(self) -> np.ndarray:
-        """(n,) marginal variances of the prior."""
-        return np.diagonal(self.K)
-
-    @property
     def var(self) -> np.ndarray:
         """(n,) marginal variances."""
         return self._system.var
-
-    @property
-    def log_det(self) -> float:
-        """log|I + KT|."""
-        return self._system.log_det
 
     @property
     def trace_ratio(self) -> float:
@@ -110,7 +102,7 @@ class FullPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each f_i with its own site removed. [NR] (12)"""
-        var = self._system.cavity_var
+        var = self._system.var / self._system.kept
         return self.mean - var * self.alpha, var
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -197,10 +189,6 @@ class _PositiveSystem:
             )
         return np.minimum(part, whole)
 
-    @cached_property
-    def cavity_var(self):
-        return self.var / self.kept
-
     def explained(self, Ks):
         """diag(Ksᵀ (K + T⁻¹)⁻¹ Ks)."""
         if self.factor is None:
@@ -241,7 +229,6 @@ class _IndefiniteSystem:
         self.log_det = factor.log_det
         self.var = np.einsum("ij,ij->j", self.half, self.half)
         self.kept = 1 - tau * self.var
-        self.cavity_var = self.var / self.kept
 
     def alpha(self, nu):
         return nu - self.tau * (self.half.T @ (self.half @ nu))

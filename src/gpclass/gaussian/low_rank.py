@@ -95,11 +95,7 @@ class LowRankPrior:
         self.n_latents, self.jitter, self.M = n_latents, jitter, K_uu.shape[-1]
         self.L = np.stack([_lower_factor(K, jitter) for K in K_uu])  # (1 or C, M, M)
         self.L_inv = np.stack([dtrtri(L.T, lower=0)[0].T for L in self.L])
-
-    @property
-    def n_groups(self) -> int:
-        """Number of factors: 1, or one for each latent function."""
-        return len(self.L)
+        self.n_groups = len(self.L)  # 1, or one for each latent function
 
     def grouped(self, parts: np.ndarray) -> np.ndarray:
         """(C, …) as (groups, latent functions per group, …)."""

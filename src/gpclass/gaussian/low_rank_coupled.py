@@ -15,7 +15,6 @@ class does not depend on the inducing variables of classes that are independent 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,90 +24,12 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.sparse.csgraph import connected_components
 
 from ..numerics import CACHE, NotPositiveDefinite, blocks, mirror_lower
-from ..numerics.separable import Separable, inputs_of
-from .dense_coupled import Covariance, class_factor
+from ..numerics.separable import classes_of, combined, inputs_of
+from .dense_coupled import Covariance
 from .full import factor_of_B
+from .inducing_pairs import InducingCovariance, InducingGradient, PairSums
 
 LEAST = 1e-13  # smallest conditional variance of a variable given the others, relative to its variance
-
-
-@dataclass(frozen=True)
-class InducingCovariance:
-    """Prior covariances of t inducing inputs and n data, and the (input, class) pairs that are the inducing variables.
-
-    Each of `uu`, `fu` and `diag` is an array shared by all classes, an array with a leading axis of classes, or Separable.
-    """
-
-    uu: Covariance  # (t, t) among the inducing inputs
-    fu: Covariance  # (n, t) of data and inducing inputs
-    diag: Covariance  # (n,) prior variances of the data
-    inputs: np.ndarray  # (s,) index of each variable's input among the t inputs
-    classes: np.ndarray  # (s,) class of each variable
-
-    @classmethod
-    def of_all_classes(cls, uu: Covariance, fu: Covariance, diag: Covariance, n_classes: int) -> InducingCovariance:
-        """Inducing variables of all classes at each of the inducing inputs."""
-        t = np.shape(inputs_of(uu))[-1]
-        return cls(uu, fu, diag, np.repeat(np.arange(t), n_classes), np.tile(np.arange(n_classes), t))
-
-    @property
-    def n_variables(self) -> int:
-        return len(self.inputs)
-
-    def checked(self, n: int, n_classes: int) -> InducingCovariance:
-        """Checked copy with float arrays."""
-        if not type(self.uu) is type(self.fu) is type(self.diag) and Separable in map(type, (self.uu, self.fu, self.diag)):
-            raise TypeError("uu, fu and diag must be of the same kind: all arrays, or all Separable")
-        uu, fu, diag = (_as_floats(part, n_classes, rank, name) for part, rank, name in self._parts())
-        t = inputs_of(uu).shape[-1]
-        for part, shape, name in ((uu, (t, t), "uu"), (fu, (n, t), "fu"), (diag, (n,), "diag")):
-            if inputs_of(part).shape[-len(shape) :] != shape:
-                came = inputs_of(part).shape
-                raise ValueError(f"{name} must be {shape} for {n} data and {t} inducing inputs, but is {came}")
-        inputs, classes = (np.asarray(part, int) for part in (self.inputs, self.classes))
-        s = len(inputs)
-        if inputs.ndim != 1 or classes.shape != (s,) or not s:
-            raise ValueError("inputs and classes must have the same length, one entry for each inducing variable")
-        if s > n * n_classes:
-            raise ValueError(
-                f"{s} inducing variables are more than the {n} × {n_classes} latent values that they approximate: use fewer"
-            )
-        if inputs.min() < 0 or inputs.max() >= t or classes.min() < 0 or classes.max() >= n_classes:
-            raise ValueError(f"inducing variables must have inputs in 0 … {t - 1} and classes in 0 … {n_classes - 1}")
-        pairs, counts = np.unique(np.column_stack([inputs, classes]), axis=0, return_counts=True)
-        if len(pairs) < s:
-            twice = tuple(pairs[np.argmax(counts)].tolist())
-            raise ValueError(f"inducing variable (input, class) = {twice} occurs {counts.max()} times; it must be unique")
-        return InducingCovariance(uu, fu, diag, inputs, classes)
-
-    def _parts(self):
-        return (self.uu, 2, "uu"), (self.fu, 2, "fu"), (self.diag, 1, "diag")
-
-
-@dataclass(frozen=True)
-class InducingGradient:
-    """Derivatives in each of the covariances of an InducingCovariance, in the same form."""
-
-    uu: Covariance
-    fu: Covariance
-    diag: Covariance
-
-
-def _as_floats(part, n_classes, rank, name):
-    inputs = np.asarray(inputs_of(part), float)
-    own = inputs.ndim == rank + 1 and len(inputs) == n_classes and not isinstance(part, Separable)
-    if inputs.ndim != rank and not own:
-        wanted = f"{rank} axes, optionally preceded by an axis of {n_classes} classes"
-        raise ValueError(f"{name} must have {wanted}, but has shape {inputs.shape}")
-    if not np.isfinite(inputs.sum()):
-        raise ValueError(f"{name} contains NaN or infinite entries (or its sum overflows)")
-    if not isinstance(part, Separable):
-        return inputs
-    classes = np.asarray(part.classes, float)
-    if classes.shape != (n_classes, n_classes) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
-        raise ValueError(f"the covariances between classes must be a symmetric ({n_classes}, {n_classes}) matrix")
-    class_factor(classes)  # raises if it is not a covariance matrix
-    return Separable(inputs, classes)
 
 
 class _Group:
@@ -139,7 +60,8 @@ class InducingPrior:
 
     def __init__(self, K: InducingCovariance, n_classes: int, jitter: float = 0.0):
         self.K, self.n_classes, self.jitter = K, n_classes, jitter
-        self.between = K.uu.classes if isinstance(K.uu, Separable) else np.eye(n_classes)
+        classes = classes_of(K.uu)
+        self.between = np.eye(n_classes) if classes is None else classes
         _, group = connected_components(self.between != 0, directed=False)
         self.groups = []
         for g in range(group.max() + 1):
@@ -198,9 +120,8 @@ class InducingPrior:
 
     def variances(self, diag: Covariance) -> np.ndarray:
         """(m, C, C) prior covariances at m points with variances `diag`."""
-        if isinstance(diag, Separable):
-            return diag.inputs[:, None, None] * diag.classes
-        return np.eye(self.n_classes) * (diag[:, None, None] if diag.ndim == 1 else diag.T[:, :, None])
+        own = inputs_of(diag)
+        return self.between * (own[:, None, None] if own.ndim == 1 else own.T[:, :, None])
 
     def _known(self):
         """(n, C, C) Φ_i Φ_iᵀ."""
@@ -303,10 +224,7 @@ class InducingPosterior:
     def restored(cls, uu: Covariance, n_classes: int, jitter: float, state: Mapping[str, Any]) -> InducingPosterior:
         """Posterior from its `state`. It predicts, but has no derivatives in covariances with the data."""
         t = inputs_of(uu).shape[-1]
-        none: list[Any] = [np.zeros((0, t)), np.zeros(0)]
-        if isinstance(uu, Separable):
-            none = [Separable(part, uu.classes) for part in none]
-        fu, diag = none
+        fu, diag = (combined(none, classes_of(uu)) for none in (np.zeros((0, t)), np.zeros(0)))
         K = InducingCovariance(uu, fu, diag, state["inputs"], state["classes"])
         q = cls(InducingPrior(K, n_classes, jitter), state["a"], state["M"])
         q.mean, q.cov, q.prior.residual = state["mean"], state["cov"], state["residual"]
@@ -358,6 +276,11 @@ class InducingPosterior:
         return self
 
     @property
+    def K(self) -> Covariance:
+        """(t, t) prior covariances of the inducing inputs, with which covariances of new points must agree in form."""
+        return self.prior.K.uu
+
+    @property
     def var(self) -> np.ndarray:
         """(n, C) marginal variances."""
         return np.diagonal(self.cov, axis1=1, axis2=2)
@@ -366,24 +289,6 @@ class InducingPosterior:
     def alpha(self) -> np.ndarray:
         """(s,) weights of the inducing variables in the mean, K_uu⁻¹ E[z]."""
         return self.prior.unwhiten(self.a)
-
-    @property
-    def inducing_mean(self) -> np.ndarray:
-        """(s,) posterior means of the inducing variables, m of [C]."""
-        return self._coloured(self.a)
-
-    @property
-    def inducing_cov(self) -> np.ndarray:
-        """(s, s) posterior covariance of the inducing variables, V of [C]."""
-        half = self._coloured(self._half.T)
-        return half @ half.T
-
-    def _coloured(self, X):
-        """L X."""
-        out = np.empty_like(X)
-        for group in self.prior.groups:
-            out[group.variables] = group.L @ X[group.variables]
-        return out
 
     @property
     def trace_ratio(self) -> float:
@@ -397,7 +302,7 @@ class InducingPosterior:
 
     def predict(self, Ks: Covariance, kd: Covariance) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and covariance (m, C, C) at new points; Ks (t, m) and kd (m,) have the structure of K_uu."""
-        features = self.prior.whitened(_transposed(Ks))
+        features = self.prior.whitened(np.swapaxes(inputs_of(Ks), -1, -2))
         mean = _products(features, self.prior.columns, self.a)
         residual = self.prior.variances(kd) - _inner(features, self.prior.group_of)
         return mean, residual + self._spread(features)
@@ -425,78 +330,16 @@ class InducingPosterior:
         core = 0.5 * (core + core.T)
         G_uu = prior.unwhiten(prior.unwhiten(core).T)
         G_uu[np.diag_indices_from(G_uu)] *= 1 + prior.jitter
-        sums = _Sums(prior)
+        sums = PairSums(prior.K, prior.between, prior.columns)
         sums.add_uu(G_uu)
-        sums.add_fu(self.alpha, prior.unwhiten(gap), slope, W)
-        sums.add_diag(-0.5 * W)
-        return sums.gradient()
-
-
-def _transposed(Ks):
-    if isinstance(Ks, Separable):
-        return Separable(Ks.inputs.T, Ks.classes)
-    return np.swapaxes(Ks, -1, -2)
-
-
-class _Sums:
-    """Derivatives in the covariances of pairs, summed into the structure of these covariances."""
-
-    def __init__(self, prior: InducingPrior):
-        self.prior, K = prior, prior.K
-        self.uu, self.fu, self.diag = (np.zeros_like(inputs_of(part)) for part in (K.uu, K.fu, K.diag))
-        C = prior.n_classes
-        self.classes = {name: np.zeros((C, C)) for name in ("uu", "fu", "diag")}
-        self.per_class = self.fu.ndim == 3
-
-    def add_uu(self, G):
-        K = self.prior.K
-        inputs = inputs_of(K.uu)
-        if self.per_class:
-            for c, variables in enumerate(self.prior.columns):
-                at = np.ix_(K.inputs[variables], K.inputs[variables])
-                self.uu[c][at] += G[np.ix_(variables, variables)]
-            return
-        here = np.ix_(K.inputs, K.inputs)
-        np.add.at(self.uu, here, G * self.prior.between[np.ix_(K.classes, K.classes)])
-        if isinstance(K.uu, Separable):
-            np.add.at(self.classes["uu"], np.ix_(K.classes, K.classes), G * inputs[here])
-
-    def add_fu(self, alpha, half, slope, W):
-        """α slopeᵀ + T K_uf W, T = half L⁻¹."""
-        prior = self.prior
+        half = prior.unwhiten(gap)
         halves = [np.asfortranarray(half[:, columns]) for columns in prior.columns]
-        for rows in prior.blocks():
+        for rows in prior.blocks():  # α slopeᵀ + T K_uf W, T = L⁻ᵀ gap L⁻¹
             told = [dgemm(1.0, h, part[rows].T).T for h, part in zip(halves, prior.features, strict=True)]  # (b, s) each
             for c, columns in enumerate(prior.columns):
-                G = slope[rows, c, None] * alpha[columns]
+                G = slope[rows, c, None] * self.alpha[columns]
                 for d, part in enumerate(told):
                     G += W[rows, d, c, None] * part[:, columns]
-                self._add_rows(rows, c, columns, G)
-
-    def _add_rows(self, rows, c, columns, G):
-        prior, K = self.prior, self.prior.K
-        inputs, classes = K.inputs[columns], K.classes[columns]
-        if self.per_class:
-            self.fu[c, rows, inputs] += G.T
-            return
-        weighted = G * prior.between[c, classes]
-        for d in np.unique(classes):  # an input occurs at most once among the variables of a class
-            own = classes == d
-            self.fu[rows][:, inputs[own]] += weighted[:, own]
-            if isinstance(K.fu, Separable):
-                self.classes["fu"][c, d] += np.einsum("ij,ij->", G[:, own], K.fu.inputs[rows][:, inputs[own]])
-
-    def add_diag(self, G):
-        K = self.prior.K
-        if self.per_class:
-            self.diag += np.einsum("icc->ci", G)
-            return
-        self.diag += np.einsum("icd,cd->i", G, self.prior.between)
-        if isinstance(K.diag, Separable):
-            self.classes["diag"] += np.einsum("i,icd->cd", K.diag.inputs, G)
-
-    def gradient(self) -> InducingGradient:
-        parts: dict[str, Any] = {name: getattr(self, name) for name in ("uu", "fu", "diag")}
-        if isinstance(self.prior.K.uu, Separable):
-            parts = {name: Separable(G, 0.5 * (self.classes[name] + self.classes[name].T)) for name, G in parts.items()}
-        return InducingGradient(**parts)
+                sums.add_fu(rows, c, G)
+        sums.add_diag(-0.5 * W)
+        return sums.gradient()

@@ -78,7 +78,8 @@ class _CholeskyPrior(Prior):
 
     def whiten(self, F):
         roots = np.broadcast_to(self.root, (len(F), *self.root.shape[1:]))
-        return np.stack([dtrtrs(L, f, lower=1)[0] for L, f in zip(roots, F, strict=True)])
+        # L.T has the order of Fortran, so that it is not copied
+        return np.stack([dtrtrs(L.T, f, trans=1)[0] for L, f in zip(roots, F, strict=True)])
 
 
 def _eigen(K):

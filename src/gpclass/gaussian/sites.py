@@ -1,6 +1,6 @@
 """Scalar Gaussian sites exp(-½ τ f² + ν f), one per datum.
 
-[RW] Rasmussen & Williams 2006.
+[RW] Rasmussen & Williams 2006.   [VC] Villacampa-Calvo 2017.
 """
 
 from __future__ import annotations
@@ -40,3 +40,28 @@ def log_partition_1d(mean: np.ndarray, var: np.ndarray, sites: Sites) -> np.ndar
     tau, nu = sites.tau, sites.nu
     grown = 1 + var * tau
     return -0.5 * np.log(grown) + (nu * mean + 0.5 * var * nu**2 - 0.5 * tau * mean**2) / grown
+
+
+@dataclass(frozen=True)
+class Cavity:
+    """Marginals with some sites removed, elementwise."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    kept: np.ndarray  # remaining fraction of the precision
+    tilt: np.ndarray  # difference between the cavity and posterior means, divided by the posterior variance
+    log_partition: np.ndarray  # of the removed sites, under the cavity
+
+
+def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
+    """Return marginals without sites. [VC] (B.17)-(B.20) as scalars.
+
+    A site is only partly removed if the cavity would keep less than `least` of the marginal.
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # in entries that are not used
+        room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
+    tau, nu = room * tau, room * nu
+    kept = 1 - tau * var
+    cavity_var, cavity_mean = var / kept, (mean - nu * var) / kept
+    local = log_partition_1d(cavity_mean, cavity_var, Sites(tau, nu))
+    return Cavity(cavity_mean, cavity_var, kept, (tau * mean - nu) / kept, local)

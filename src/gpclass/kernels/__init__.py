@@ -7,7 +7,8 @@
     k.pullback_diag(X, g)                      d Σ g_i kd_i / dtheta; with inputs=True also d/dX
     k1 + k2, k1 * k2, 2.0 * k, 1.0 + k         Sum and Product; numbers become Constant
 
-Parameters are positive: `variance` is σ_f², `lengthscale` is one number or one per input column. The keyword
+Parameters are positive: `variance` is σ_f², `lengthscale` is one number or one per input column. `RBF(ard=True)` is for one
+per column without knowing the number of columns: estimators insert it with `k.for_columns(D)`. The keyword
 `bounds={"variance": (low, high)}` sets bounds as values. The default is a factor of 1e5 to either side of the value.
 To write a kernel, read the contract in base.py.
 
@@ -21,6 +22,7 @@ To write a kernel, read the contract in base.py.
     Sum, Product        combinations of kernels
     Correlated          a kernel times a ClassCovariance, for correlated latent functions of several classes
     PerClass            one kernel for each class
+    Standardized        a kernel that measures each column in units of its spread
     from_sklearn        translates a scikit-learn kernel; as_kernel also accepts kernels of this package
 """
 
@@ -38,6 +40,7 @@ from .polynomial import Polynomial
 from .rational_quadratic import RationalQuadratic
 from .rbf import RBF
 from .sklearn_twins import as_kernel, from_sklearn
+from .standardized import Standardized
 from .white import White
 
 for _cls in (
@@ -55,6 +58,7 @@ for _cls in (
     Product,
     Correlated,
     PerClass,
+    Standardized,
 ):
     register(_cls)
 
@@ -74,6 +78,7 @@ __all__ = [
     "Polynomial",
     "Product",
     "RationalQuadratic",
+    "Standardized",
     "Sum",
     "White",
     "as_kernel",

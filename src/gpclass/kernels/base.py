@@ -31,6 +31,10 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     lengthscale                  a number, a vector with one value per input column, or None (the default)
     class_kernels                one kernel for each class, or one kernel for all classes (the default: itself)
     separated                    the kernel on the inputs and the covariance of classes, or None (the default) for the latter
+    seen(X), own_units           the inputs in the units of the lengthscales, and whether these units are the columns'
+                                 spreads; default: X itself, False
+    settings(), with_settings()  constructor arguments by name, for grid searches; default: none
+    for_columns(n_columns)       the kernel with one lengthscale per column where `ard=True` asks for it; default: itself
     _row_evaluator(X)            columns of k(X) on demand; the default calls `_matrix`
 
 `class_kernels` and `separated` are how `PerClass` and `Correlated`, whose values are no matrices, describe themselves to
@@ -154,8 +158,25 @@ class Kernel(ABC):
             return False
         return True
 
+    def settings(self) -> dict[str, Any]:
+        """Return the constructor arguments by name: values of parameters, free or fixed, and other settings.
+
+        Names within sums, products and classes have the form "rbf__lengthscale" or "class0__lengthscale".
+        """
+        return {}
+
+    def with_settings(self, **settings: Any) -> Kernel:
+        """Return the kernel with some of its `settings` changed. Bounds remain, and so does what is fixed."""
+        _check_settings(self, settings, {})
+        return self
+
+    def for_columns(self, n_columns: int) -> Kernel:
+        """Return the kernel for inputs with this number of columns: `ard=True` becomes one lengthscale per column."""
+        return self
+
     # -- structure -----------------------------------------------------------------------------------------------------
 
+    lengthscale_has_units: ClassVar[bool] = True  # whether lengthscales have the units of the inputs
     lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none
 
     @property
@@ -167,6 +188,15 @@ class Kernel(ABC):
     def separated(self) -> tuple[Kernel, Array | None]:
         """The kernel on the inputs, and the covariance (C, C) of the classes or None if they are independent."""
         return self, None
+
+    def seen(self, X: Array) -> Array:
+        """Return the inputs (n, D) in the units of the lengthscales; in a sum, those of its first term."""
+        return X
+
+    @property
+    def own_units(self) -> bool:
+        """Whether lengthscales are in units of the columns' spreads, which the kernel knows, not in those of the inputs."""
+        return False
 
     @property
     def leaves(self) -> tuple[Kernel, ...]:
@@ -330,6 +360,23 @@ def _checked(X: ArrayLike, name: str) -> Array:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} has NaN or infinite entries; kernels need finite inputs.")
     return array
+
+
+def _check_settings(kernel: Kernel, given: dict[str, Any], known: dict[str, Any]) -> None:
+    unknown = sorted(given.keys() - known.keys())
+    if unknown:
+        there = f"it has {', '.join(known)}" if known else "it has none"
+        raise ValueError(f"{kernel!r} has no setting {unknown[0]!r}; {there}.")
+
+
+def with_member_settings(kernel: Kernel, members: list[tuple[str, Kernel]], settings: dict[str, Any]) -> list[Kernel]:
+    """Return the members of a kernel, given with their prefixes, with settings such as "rbf__lengthscale" changed."""
+    _check_settings(kernel, settings, kernel.settings())
+    changed = []
+    for prefix, member in members:
+        own = {name.removeprefix(f"{prefix}__"): v for name, v in settings.items() if name.startswith(f"{prefix}__")}
+        changed.append(member.with_settings(**own) if own else member)
+    return changed
 
 
 def checked_shape(G: ArrayLike, shape: tuple[int, ...], name: str) -> Array:

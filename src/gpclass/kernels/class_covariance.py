@@ -279,6 +279,22 @@ class Correlated(Kernel):
         on_inputs, between = split_theta(theta, [len(self.kernel.theta), len(self.classes.theta)], self)
         return Correlated(self.kernel.with_theta(on_inputs), self.classes.with_theta(between))
 
+    def seen(self, X: Array) -> Array:
+        return self.kernel.seen(X)
+
+    @property
+    def own_units(self) -> bool:
+        return self.kernel.own_units
+
+    def settings(self) -> dict[str, Any]:
+        return self.kernel.settings()
+
+    def with_settings(self, **settings: Any) -> Correlated:
+        return Correlated(self.kernel.with_settings(**settings), self.classes)
+
+    def for_columns(self, n_columns: int) -> Correlated:
+        return Correlated(self.kernel.for_columns(n_columns), self.classes)
+
     def parts(self) -> list[Part]:
         """Return the parts of the kernel on the inputs, each with the same covariance of the classes."""
         between, p = self.classes.theta, len(self.kernel.theta)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import accumulate
 from operator import iadd, imul
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .base import Array, Kernel, MatrixKernel, Part, RowEvaluator
+from .base import Array, Kernel, MatrixKernel, Part, RowEvaluator, with_member_settings
 from .leaf import split_theta
 
 
@@ -87,6 +88,15 @@ class Composite(MatrixKernel):
     def _all_names(self) -> list[str]:
         return [f"{prefix}.{name}" for prefix, leaf in self._labelled() for name in leaf._all_names()]
 
+    def settings(self) -> dict[str, Any]:
+        return {f"{prefix}__{name}": v for prefix, leaf in self._labelled() for name, v in leaf.settings().items()}
+
+    def with_settings(self, **settings: Any) -> Kernel:
+        return self._with_leaves(iter(with_member_settings(self, self._labelled(), settings)))
+
+    def for_columns(self, n_columns: int) -> Kernel:
+        return type(self)(*[k.for_columns(n_columns) for k in self.members])
+
     def _labelled(self) -> list[tuple[str, Kernel]]:
         """Return each leaf with its prefix: the class name, with a number if the class appears more than once."""
         stems = [type(leaf).__name__.lower() for leaf in self.leaves]
@@ -104,6 +114,13 @@ class Composite(MatrixKernel):
         return type(self)(*[k._with_leaves(leaves) for k in self.members])
 
     # -- values --------------------------------------------------------------------------------------------------------
+
+    def seen(self, X: Array) -> Array:
+        return self.members[0].seen(X)
+
+    @property
+    def own_units(self) -> bool:
+        return all(k.own_units for k in self.members)
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         self._diagonal(X if Z is None else np.vstack([X, Z]))  # a finite diagonal makes all values finite

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel, MatrixKernel
+from .base import Array, Kernel, MatrixKernel, _check_settings
 from .parameters import Parameter, Positive, split_label
 
 Self = TypeVar("Self", bound="Leaf")
@@ -43,6 +43,17 @@ class Leaf(MatrixKernel):
         """What the constructor takes to make this kernel anew, bounds and what is fixed included."""
         names = [name for name in inspect.signature(type(self)).parameters if name != "bounds"]
         return {name: self._parameters[name] if name in self._parameters else getattr(self, name) for name in names}
+
+    def settings(self) -> dict[str, Any]:
+        return {name: v.value if isinstance(v, Parameter) else v for name, v in self.declared().items()}
+
+    def with_settings(self: Self, **settings: Any) -> Self:
+        declared = self.declared()
+        _check_settings(self, settings, declared)
+        for name, value in settings.items():
+            p = self._parameters.get(name)
+            declared[name] = value if p is None else p.with_value(name, value, getattr(type(self), name).may_be_vector)
+        return type(self)(**declared)
 
     @property
     def theta(self) -> Array:

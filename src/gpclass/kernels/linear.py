@@ -25,6 +25,8 @@ class Linear(Pairwise):
         One lengthscale, or one for each input column.
     variance : float, default=1.0
         The variance σ_f².
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -32,12 +34,17 @@ class Linear(Pairwise):
     _similarity = Inner
 
     def __init__(
-        self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
+        self,
+        lengthscale: ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        ard: bool = False,
+        bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
         if isinstance(lengthscale, Parameter) or isinstance(variance, Parameter):
             return  # it says itself what is fixed
-        redundant = "variance" if self._parameters["lengthscale"].is_vector else "lengthscale"
+        redundant = "variance" if self.ard or self._parameters["lengthscale"].is_vector else "lengthscale"
         self._parameters[redundant] = self._parameters[redundant].marked(None, False)
 
     def off(self) -> Array | None:

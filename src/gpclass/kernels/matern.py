@@ -19,9 +19,14 @@ class _Matern(Pairwise):
     _similarity = Distance
 
     def __init__(
-        self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
+        self,
+        lengthscale: ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        ard: bool = False,
+        bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
 
 
 class Matern32(_Matern):
@@ -33,6 +38,8 @@ class Matern32(_Matern):
         One lengthscale, or one for each input column.
     variance : float, default=1.0
         The variance σ_f².
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -58,6 +65,8 @@ class Matern52(_Matern):
         One lengthscale, or one for each input column.
     variance : float, default=1.0
         The variance σ_f².
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """

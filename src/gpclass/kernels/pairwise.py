@@ -7,6 +7,8 @@ cross covariances, columns and pullbacks, all by one loop over tiles (tiles.py) 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +28,21 @@ class Pairwise(Leaf):
     _similarity: ClassVar[type[Similarity]]
     _slope_is_shape: ClassVar[bool] = False  # whether h' = h; a given value then replaces s and h
     _has_feature_parameters: ClassVar[bool] = False  # whether `_feature_parameters` is overridden
+
+    def __init__(self, bounds: Mapping[str, Any] | None, ard: bool = False, **values: Any) -> None:
+        super().__init__(bounds, **values)
+        p = self._parameters["lengthscale"]
+        if p.per_column != (ard and not p.is_vector):
+            self._parameters["lengthscale"] = replace(p, per_column=not p.per_column)
+
+    @property
+    def ard(self) -> bool:
+        """Whether there will be one lengthscale per input column as soon as their number is known: see `for_columns`."""
+        return self._parameters["lengthscale"].per_column
+
+    def for_columns(self, n_columns: int) -> Pairwise:
+        p = self._parameters["lengthscale"]
+        return self._with(self._parameters | {"lengthscale": p.for_columns(n_columns)}) if p.per_column else self
 
     # -- what a subclass supplies --------------------------------------------------------------------------------------
 
@@ -196,6 +213,10 @@ class Pairwise(Leaf):
 
     def _check_columns(self, X: Array) -> None:
         p = self._parameters["lengthscale"]
+        if p.per_column:
+            raise ValueError(
+                f"{self!r} does not know the number of columns yet; use kernel.for_columns({X.shape[1]}), as estimators do."
+            )
         if p.is_vector and len(p.values) != X.shape[1]:
             raise ValueError(
                 f"lengthscale has {len(p.values)} values but the inputs have {X.shape[1]} columns; "

@@ -21,6 +21,7 @@ class Parameter:
     log_bounds: tuple[tuple[float, float], ...]  # lower and upper bound of the log of each value
     free: tuple[bool, ...]  # whether each value is part of theta
     is_vector: bool  # whether there is one value per input column (there may be only one column)
+    per_column: bool = False  # whether the one value stands for one per input column, and their number is not known yet
 
     @classmethod
     def make(cls, name: str, value: Any, bounds: Any, may_be_vector: bool) -> Parameter:
@@ -37,15 +38,38 @@ class Parameter:
         pairs = tuple((float(low), float(high)) for low, high in log_bounds)
         return cls(tuple(values.tolist()), pairs, (True,) * len(values), array.ndim == 1)
 
+    def with_value(self, name: str, value: Any, may_be_vector: bool) -> Parameter:
+        """Return the parameter with other values, within its bounds, free or fixed as before."""
+        new = Parameter.make(name, value, None, may_be_vector)
+        if len(new.values) == len(self.values) and new.is_vector == self.is_vector:
+            new = replace(self, values=new.values)
+        else:  # one number instead of one per column, or the other way round
+            outer = min(low for low, _ in self.log_bounds), max(high for _, high in self.log_bounds)
+            size = len(new.values)
+            new = replace(new, log_bounds=(outer,) * size, free=(any(self.free),) * size)
+        logs, bounds = np.log(new.values), np.array(new.log_bounds)
+        if (logs < bounds[:, 0]).any() or (logs > bounds[:, 1]).any():
+            low, high = np.exp(bounds[:, 0].min()), np.exp(bounds[:, 1].max())
+            raise ValueError(f"{name}={value!r} is outside its bounds, {low:.3g} to {high:.3g}; set bounds in the kernel.")
+        return new
+
+    def for_columns(self, n_columns: int) -> Parameter:
+        """Return the parameter with one value per column, if it is marked `per_column`."""
+        if not self.per_column:
+            return self
+        return Parameter(self.values * n_columns, self.log_bounds * n_columns, self.free * n_columns, True)
+
     def _checked(self, name: str, bounds: Any, may_be_vector: bool) -> Parameter:
         values = _positive(name, self.values, True)
         pairs = np.array(self.log_bounds, dtype=np.float64)
         fits = pairs.shape == (len(values), 2) and np.isfinite(pairs).all() and (pairs[:, 0] <= pairs[:, 1]).all()
-        flags = len(self.free) == len(values) and all(type(free) is bool for free in self.free)
+        flags = len(self.free) == len(values) and all(type(flag) is bool for flag in (*self.free, self.per_column))
         if not (fits and flags) or bounds is not None or (self.is_vector and not may_be_vector):
             raise ValueError(f"{name} needs a pair of bounds and a mark, free or fixed, for each value; got {self!r}.")
         if len(values) > 1 and not self.is_vector:
             raise ValueError(f"{name} has {len(values)} values, but is said to be one number.")
+        if self.per_column and (self.is_vector or not may_be_vector):
+            raise ValueError(f"{name} cannot be one number that stands for one per column.")
         return self
 
     @property
@@ -95,6 +119,7 @@ class Parameter:
         else:
             shown = [f"{v:.3g}" for v in self.values]
             text = "[" + ", ".join(shown if len(shown) <= 6 else [*shown[:3], "...", shown[-1]]) + "]"
+        text += " per column" if self.per_column else ""
         return text if any(self.free) else f"{text} fixed"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel, Part, pullback_arguments
+from .base import Array, Kernel, Part, pullback_arguments, with_member_settings
 from .leaf import split_theta
 
 
@@ -40,6 +40,13 @@ class PerClass(Kernel):
     @property
     def leaves(self) -> tuple[Kernel, ...]:
         return tuple(leaf for k in self.kernels for leaf in k.leaves)
+
+    def seen(self, X: Array) -> Array:
+        return self.kernels[0].seen(X)
+
+    @property
+    def own_units(self) -> bool:
+        return all(k.own_units for k in self.kernels)
 
     # -- values and derivatives ----------------------------------------------------------------------------------------
 
@@ -104,6 +111,18 @@ class PerClass(Kernel):
             for c in chosen or range(len(self)):
                 kernels[c] = getattr(kernels[c], how)(rest if chosen else name)
         return PerClass(*kernels)
+
+    def settings(self) -> dict[str, Any]:
+        return {f"{prefix}__{name}": v for prefix, k in self._labelled() for name, v in k.settings().items()}
+
+    def with_settings(self, **settings: Any) -> PerClass:
+        return PerClass(*with_member_settings(self, self._labelled(), settings))
+
+    def _labelled(self) -> list[tuple[str, Kernel]]:
+        return [(f"class{c}", k) for c, k in enumerate(self.kernels)]
+
+    def for_columns(self, n_columns: int) -> PerClass:
+        return PerClass(*(k.for_columns(n_columns) for k in self.kernels))
 
     def parts(self) -> list[Part]:
         """Return the first part of every class, the second part of every class, and so on.

@@ -27,6 +27,8 @@ class Periodic(Pairwise):
         The period of all input columns.
     variance : float, default=1.0
         The variance σ_f².
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -34,6 +36,7 @@ class Periodic(Pairwise):
     _similarity = Distance
     _slope_is_shape = True
     _has_feature_parameters = True
+    lengthscale_has_units = False  # the period has them
     period = Positive()
 
     def __init__(
@@ -42,9 +45,10 @@ class Periodic(Pairwise):
         period: float = 1.0,
         variance: float = 1.0,
         *,
+        ard: bool = False,
         bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(bounds, lengthscale=lengthscale, period=period, variance=variance)
+        super().__init__(bounds, ard, lengthscale=lengthscale, period=period, variance=variance)
 
     def _shape(self, s: Array) -> None:
         np.exp(s, out=s)

@@ -23,6 +23,8 @@ class Polynomial(Pairwise):
         One lengthscale, or one for each input column.
     variance : float, default=1.0
         The variance σ_f².
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -36,12 +38,13 @@ class Polynomial(Pairwise):
         lengthscale: ArrayLike = 1.0,
         variance: float = 1.0,
         *,
+        ard: bool = False,
         bounds: Mapping[str, Any] | None = None,
     ) -> None:
         if degree not in (1, 2, 3):
             raise ValueError(f"degree must be 1, 2 or 3; got {degree!r}.")
         self.__dict__["degree"] = int(degree)
-        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
 
     def _shape(self, s: Array) -> None:
         s += 1

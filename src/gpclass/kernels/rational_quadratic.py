@@ -25,6 +25,8 @@ class RationalQuadratic(Pairwise):
         The variance σ_f².
     alpha : float, default=1.0
         The weight of long distances. As alpha grows, the kernel approaches RBF.
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -38,9 +40,10 @@ class RationalQuadratic(Pairwise):
         variance: float = 1.0,
         alpha: float = 1.0,
         *,
+        ard: bool = False,
         bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(bounds, lengthscale=lengthscale, variance=variance, alpha=alpha)
+        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance, alpha=alpha)
 
     def _shape(self, s: Array) -> None:
         s /= -self.alpha

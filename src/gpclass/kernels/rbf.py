@@ -22,6 +22,8 @@ class RBF(Pairwise):
         One lengthscale, or one for each input column.
     variance : float, default=1.0
         The variance σ_f².
+    ard : bool, default=False
+        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -30,9 +32,14 @@ class RBF(Pairwise):
     _slope_is_shape = True
 
     def __init__(
-        self, lengthscale: ArrayLike = 1.0, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None
+        self,
+        lengthscale: ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        ard: bool = False,
+        bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(bounds, lengthscale=lengthscale, variance=variance)
+        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
 
     def _shape(self, s: Array) -> None:
         np.exp(s, out=s)

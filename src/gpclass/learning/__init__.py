@@ -2,8 +2,10 @@
 
 objective   log evidence + log prior at θ, with gradient, warm-started
 optimise    L-BFGS-B with restarts; the best run is kept, with a history of all evaluations
-priors      half Student-t ("weak"), normal, gamma, flat, or user-defined
+priors      half Student-t ("weak"), normal, gamma, flat, joint priors of lengthscales, or user-defined
 starts      starting points that suit the scale of the data
+scan        a scan over lengthscales, which decides where a search starts
+doubts      warnings about a result: parameters at a bound, evidence below guessing
 active_set  optimisation with an active set that is reselected repeatedly: major and minor steps
 augment     virtual informative vectors: transformed copies of active rows, such as shifted images
 columns     covariances of a kernel in the form that sparse engines need
@@ -12,6 +14,10 @@ trainer     engines with inducing points: Adam on minibatches, together with the
 checkpoint  files from which a minibatch run continues, and the identity of the run
 inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search
 learn       one function that learns with any kind of engine
+calibration  temperature and noise floor of class probabilities, fitted to leave-one-out probabilities
+members     weighted averages over posteriors
+integrate   posteriors around the mode of the hyperparameters, weighted by evidence and prior
+stack       posteriors with different kernels, weighted by leave-one-out probabilities
 streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams
 memory      an error or a warning before a fit that needs more memory than is available
@@ -24,15 +30,19 @@ from .._lazy import lazy_names
 from ..engines.inducing.training import Training
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
+from .calibration import Calibration, LeftOut
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
-from .learn import Learned, learn, prior_covariances, trained
+from .integrate import integrated
+from .learn import Learned, after_scan, learn, prior_covariances, trained
+from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
-from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, log_prior, resolve_priors
+from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
+from .stack import stacked
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
 from .trainer import Pass, Trainer, train_inducing
@@ -47,6 +57,7 @@ __all__ = [
     "Arrays",
     "Augmented",
     "Batches",
+    "Calibration",
     "CheckpointError",
     "Custom",
     "Evaluation",
@@ -61,14 +72,19 @@ __all__ = [
     "KernelColumns",
     "KernelGradient",
     "Learned",
+    "LeftOut",
+    "Member",
+    "Mixture",
     "Normal",
     "Objective",
     "Pass",
+    "Relative",
     "Search",
     "SortedStreamWarning",
     "Step",
     "Trainer",
     "Training",
+    "after_scan",
     "as_source",
     "check_search",
     "column_spread",
@@ -76,8 +92,10 @@ __all__ = [
     "fit_active",
     "fit_augmented",
     "held_objective",
+    "integrated",
     "k_means",
     "learn",
+    "left_out",
     "log_prior",
     "maximise",
     "maximise_active",
@@ -88,6 +106,7 @@ __all__ = [
     "prior_covariances",
     "random_start",
     "resolve_priors",
+    "stacked",
     "start_inputs",
     "train_inducing",
     "trained",

@@ -44,7 +44,7 @@ def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: i
             chosen = different[rng.choice(len(different), M, replace=False)]
         else:
             # k-means++ uses distances, so the columns must have a common scale
-            scaled = different / summary.spread
+            scaled = (different - summary.units.centre) / summary.units.spread
             chosen = different[sklearn.cluster.kmeans_plusplus(scaled, M, random_state=int(rng.integers(2**31)))[1]]
         sets.append(chosen)
     return np.stack(sets).astype(float)

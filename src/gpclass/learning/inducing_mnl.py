@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 import sklearn
 
-from ..engines.mnl.selection import InducingSet, RowCovariance, choose
+from ..engines.mnl.inducing_set import InducingSet, RowCovariance
+from ..engines.mnl.selection import choose
 from ..engines.mnl.sparse import SparseFit, batches, set_size
-from ..gaussian.low_rank_coupled import InducingCovariance, InducingGradient
+from ..gaussian import InducingCovariance, InducingGradient
 from ..kernels import Kernel
-from ..numerics.separable import Separable, classes_of, inputs_of
+from ..numerics.columns import column_units
+from ..numerics.separable import classes_of, combined, inputs_of
 from .columns import covariances
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise
@@ -37,6 +39,7 @@ class InducingPairs:
     classes: np.ndarray  # (s,) class of each variable
     chosen: InducingSet | None = None  # the corresponding rows of X; None if the inputs are not rows of X
     move: bool = False  # whether the inputs are parameters
+    unit: Any = 1.0  # scale of the inputs, a number or (D,): θ contains Z / unit
 
     cheap = True
 
@@ -58,7 +61,7 @@ class InducingPairs:
 
     @property
     def theta(self) -> np.ndarray:
-        return self.Z.ravel() if self.move else np.zeros(0)
+        return (self.Z / self.unit).ravel() if self.move else np.zeros(0)
 
     @property
     def names(self) -> list[str]:
@@ -67,7 +70,7 @@ class InducingPairs:
 
     def with_theta(self, theta: np.ndarray) -> InducingPairs:
         """Return a design with these inputs. After a move they are not rows of X."""
-        return replace(self, Z=theta.reshape(self.Z.shape), chosen=None) if self.move else self
+        return replace(self, Z=theta.reshape(self.Z.shape) * self.unit, chosen=None) if self.move else self
 
     def matrices(self, kernel: Kernel, X: np.ndarray) -> InducingCovariance:
         return inducing_covariance(kernel, X, self)
@@ -77,7 +80,7 @@ class InducingPairs:
 
     def pullback(self, kernel: Any, X: np.ndarray, K: InducingCovariance, fit: Any) -> tuple[np.ndarray, np.ndarray]:
         theta, moves = pulled_back(kernel, X, self, K, fit.evidence_gradient(), self.move)
-        return theta, moves.ravel() if self.move else np.zeros(0)
+        return theta, (moves * self.unit).ravel() if self.move else np.zeros(0)
 
 
 def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0) -> InducingPairs:
@@ -85,11 +88,12 @@ def k_means(X: np.ndarray, n_classes: int, inducing: int, random_state: int = 0)
     count = inducing // n_classes
     if count < 1:
         raise ValueError(f"inducing={inducing} must be at least the number of classes, {n_classes}")
+    centre, spread = column_units(X)  # clusters depend on distances, so the columns must have a common scale
     distinct = len(np.unique(X, axis=0))
     if count > distinct:
         raise ValueError(f"inducing={inducing} needs {count} centres, but there are only {distinct} distinct rows")
-    found = sklearn.cluster.KMeans(count, n_init=1, random_state=random_state).fit(X)
-    return InducingPairs.of_all_classes(found.cluster_centers_, n_classes)
+    found = sklearn.cluster.KMeans(count, n_init=1, random_state=random_state).fit((X - centre) / spread)
+    return InducingPairs.of_all_classes(centre + spread * found.cluster_centers_, n_classes)
 
 
 # covariances and gradients -----------------------------------------------------------------------------------------------
@@ -116,19 +120,17 @@ def pulled_back(
     """Return the gradients (p,) in the kernel parameters and (t, D) in the inducing inputs (zero without `move`)."""
     dtheta, fu = kernel.pullback_diag(X, G.diag), G.fu
     if at.chosen is not None:
-        fu = _with_inputs(fu, inputs_of(fu).copy())
-        dtheta = dtheta + kernel.pullback_diag(at.Z, _with_inputs(G.diag, inputs_of(fu)[at.same], blank=True))
+        classes = classes_of(fu)
+        fu = combined(inputs_of(fu).copy(), classes)
+        # the derivative in the classes stays in `fu`
+        own = combined(inputs_of(fu)[at.same], None if classes is None else np.zeros_like(classes))
+        dtheta = dtheta + kernel.pullback_diag(at.Z, own)
         inputs_of(fu)[at.same] = 0.0
     among = kernel.pullback(at.Z, G.uu, inputs=move, value=K.uu)
     across = kernel.pullback(X, at.Z, fu, inputs=move, value=K.fu)
     if not move:
         return dtheta + among + across, np.zeros_like(at.Z)
     return dtheta + among[0] + across[0], among[1] + across[1]
-
-
-def _with_inputs(part, inputs, blank=False):
-    classes = classes_of(part)
-    return inputs if classes is None else Separable(inputs, np.zeros_like(classes) if blank else classes)
 
 
 # the search ---------------------------------------------------------------------------------------------------------------
@@ -182,7 +184,7 @@ def maximise_inducing(
     engine, search = objective.engine, InducingSearch()
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
     at, best = _chosen(objective, theta, max_iter, search, verbose) if at is None else (at, None)
-    design = replace(at, move=engine.move and max_iter > 0)
+    design = replace(at, move=engine.move and max_iter > 0, unit=column_units(objective.X).spread)
     final = replace(objective, design=design, first=None if best is None else best.fit)
     theta = np.concatenate([theta if best is None else best.theta, design.theta])
     best = _climb(final, theta, max_iter, search, verbose, needed)

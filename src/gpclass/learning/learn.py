@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..sparse import InducingFit
-from .active_set import fit_active, maximise_active
+from .active_set import fit_active, held_objective, maximise_active
 from .augment import fit_augmented
+from .calibration import LeftOut
+from .doubts import at_bounds, below_guessing
+from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
+from .members import left_out
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
+from .scan import scanned
 from .streams import Arrays, Source, look
 from .trainer import Trainer, train_inducing
 
@@ -54,8 +60,14 @@ class Learned:
         Row numbers of `inputs`, if they are training rows.
     trainer : Trainer or None
         The minibatch run, which can be continued.
+    rows_left_out : callable or None
+        Function that computes `left_out`, if `posterior` has no training rows.
     problem : str
         Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
+    slopes : ndarray of shape (p,) or None
+        Gradient of the objective in the hyperparameters; None if they were not learned.
+    doubts : tuple of str
+        Further texts for warnings, see `doubts`.
     """
 
     posterior: Any
@@ -66,7 +78,19 @@ class Learned:
     n_iter: int
     rows: np.ndarray | None = None
     trainer: Trainer | None = None
+    rows_left_out: Callable[[], LeftOut | None] | None = None
     problem: str = ""
+    slopes: np.ndarray | None = None
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The hyperparameters of kernel and likelihood."""
+        return np.concatenate([self.kernel.theta, self.likelihood.theta])
+
+    def left_out(self) -> LeftOut | None:
+        """Return class probabilities of training rows, each predicted without itself; None if the engine has none."""
+        return left_out(self.posterior) if self.rows_left_out is None else self.rows_left_out()
 
 
 def learn(
@@ -76,6 +100,7 @@ def learn(
     verbose: int = 0,
     stream: tuple[Source, np.ndarray] | None = None,
     seed: int = 0,
+    scan: bool = True,
 ) -> Learned:
     """Optimise the hyperparameters and compute the posterior.
 
@@ -93,11 +118,24 @@ def learn(
         The rows and the class labels, if the objective holds only a sample of the rows.
     seed : int, default=0
         Seed.
+    scan : bool, default=True
+        Whether a scan over lengthscales improves the first start, see `scan`.
 
     Returns
     -------
     Learned
     """
+    if scan and starts:
+        starts = _scanned(objective, starts)
+    learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
+    n_rows = len(objective.y) if stream is None else stream[0].n_rows
+    doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
+    if learned.slopes is not None:
+        doubts += at_bounds(objective, learned.theta, learned.slopes)
+    return replace(learned, doubts=tuple(doubts))
+
+
+def _by_design(objective, starts, max_iter, verbose, stream, seed):
     design = objective.engine.design
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
@@ -106,6 +144,20 @@ def learn(
     if design == "inducing pairs":
         return _inducing_mnl(objective, starts, max_iter, verbose)
     return _full(objective, starts, max_iter, verbose)
+
+
+def after_scan(objective: Objective) -> Objective:
+    """Return the objective at the best start of a scan over lengthscales."""
+    kernel, likelihood = objective.at(scanned(objective, objective.theta)[0])
+    return replace(objective, kernel=kernel, likelihood=likelihood)
+
+
+def _scanned(objective, starts):
+    """Return the starts with those of a scan over lengthscales in place of the first."""
+    first, *further = scanned(objective, starts[0])
+    if objective.engine.minibatches:  # a second run would double the time
+        further = []
+    return [first, *further, *starts[1:]]
 
 
 def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
@@ -134,6 +186,7 @@ def _active(objective, starts, verbose):
         search = _best(whole_searches(objective, starts, active))
         fit = search.best.fit
         learned = _learned(search, fit, objective.X[fit.rows], fit.rows)
+        learned = replace(learned, slopes=held_objective(objective, learned.theta, fit)[1])
     return learned if objective.engine.augment is None else _augmented(objective, learned)
 
 
@@ -144,9 +197,9 @@ def _held(objective):
 
 def _augmented(objective, learned):
     """Select the active set again, with transformed copies of its rows among the candidates."""
-    theta = np.concatenate([learned.kernel.theta, learned.likelihood.theta])
-    found = fit_augmented(objective, theta, learned.posterior, objective.engine.augment)
-    return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources)
+    found = fit_augmented(objective, learned.theta, learned.posterior, objective.engine.augment)
+    # leaving a row out would leave its transformed copies in
+    return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources, rows_left_out=lambda: None)
 
 
 def _inducing_mnl(objective, starts, max_iter, verbose):
@@ -184,7 +237,9 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
         runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
     # after a single pass, engines that keep sites of rows have no estimate of the evidence
-    return trained(max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf)))
+    best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
+    slopes = best.adam.m[: objective.n_hyper] if starts else None
+    return replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
 
 
 def _promising(objective, start, max_iter, seed):
@@ -209,7 +264,7 @@ def _low_rank(objective, source, seed, moving):
     engine, likelihood = objective.engine, objective.likelihood
     summary = look(source, (seed, 0))
     Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
-    return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.spread, moving))
+    return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.units.spread, moving))
 
 
 def _settles(objective, learning: bool) -> bool:
@@ -251,7 +306,8 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         found, Z = low_rank.fit(objective.theta), low_rank.design.Z
         kept = found.fit.without_rows()
         run = _to_go_on(objective, source, found.fit, Z, seed, HELD)
-        return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run)
+        rows = partial(left_out, found.fit)
+        return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run, rows_left_out=rows)
     model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
     found = search.best
     assert found is not None, "a search without an evaluation raises an error"
@@ -265,7 +321,9 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         search.history,
         max(1, search.n_iter),
         trainer=_to_go_on(there, source, found.fit, model.Z, seed),
+        rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
+        slopes=found.gradient[: objective.n_hyper],
     )
 
 
@@ -299,4 +357,5 @@ def _best(searches: list[Any]) -> Any:
 def _learned(search: Search, fit, inputs, rows=None) -> Learned:
     assert search.best is not None, "a search without an evaluation raises an error"
     best, n_iter = search.best, max(1, search.n_iter)
-    return Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows, problem=search.problem)
+    learned = Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows)
+    return replace(learned, problem=search.problem, slopes=best.gradient)

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 try:
@@ -61,15 +62,17 @@ def warn_if_too_large(n: int, n_latents: int = 1, others: Sequence[str] = tuple(
     arrays = ARRAYS if n_latents == 1 else ARRAYS + ARRAYS_PER_CLASS * n_latents
     needed = arrays * 8 * n * n
     known = list(limits())
-    tight = min(known, key=lambda limit: limit.most, default=None)
+    if not known:
+        return
+    tight, full = min(known, key=attrgetter("most")), min(known, key=attrgetter("free"))
+    too_large = needed > tight.most
+    if not too_large and needed <= max(full.free, 0.5 * full.most):  # much memory in use can be freed: file caches
+        return
     text = f"exact inference on {n} rows needs about {_gib(needed)} ({arrays} matrices of {n}×{n} numbers)"
-    if tight is not None and needed > tight.most:
-        advice = _advice(tight.most, arrays, n_latents, others)
+    advice = _advice(tight.most if too_large else full.free, arrays, n_latents, others)
+    if too_large:
         raise MemoryError(f"{text}, but {tight.what} {_gib(tight.most)}. {advice}")
-    full = min(known, key=lambda limit: limit.free, default=None)
-    if full is not None and needed > max(full.free, 0.5 * full.most):  # much memory in use can be freed: file caches
-        advice = _advice(full.free, arrays, n_latents, others)
-        warnings.warn(f"{text}; {full.what} {_gib(full.free)} free now. {advice}", UserWarning, stacklevel=3)
+    warnings.warn(f"{text}; {full.what} {_gib(full.free)} free now. {advice}", UserWarning, stacklevel=3)
 
 
 def rows_that_fit(engine: str, memory: int, n_latents: int) -> int:
@@ -91,11 +94,10 @@ def own_limits() -> Iterator[Limit]:
     """Yield the limits of this process: of its address space (`ulimit -v`) and of its data (`ulimit -d`)."""
     if resource is None:
         return
-    in_use = _own_pages()
     for name, option, place in (("RLIMIT_AS", "-v", 0), ("RLIMIT_DATA", "-d", 5)):
         soft = resource.getrlimit(getattr(resource, name))[0]
         if soft != resource.RLIM_INFINITY:
-            left = max(0, soft - (in_use[place] if in_use else 0))
+            left = max(0, soft - _in_use(place))
             yield Limit(left, left, f"`ulimit {option}` leaves this process")
 
 
@@ -114,13 +116,10 @@ def cgroup_limits(root: Path = CGROUPS, own: Path = OWN_CGROUPS) -> Iterator[Lim
         inside = Path(path.lstrip("/"))
         for base in bases:
             for group in (inside, *inside.parents):  # ends with ".", the root, which may be all that a container sees
-                yield from _group_limit(base / group, *CGROUP_FILES[version])
-
-
-def _group_limit(group: Path, limit: str, usage: str) -> Iterator[Limit]:
-    most, used = _number(group / limit), _number(group / usage)
-    if most is not None and most < UNLIMITED:
-        yield Limit(most, max(0, most - (used or 0)), "its control group (cgroup) allows")
+                limit, usage = CGROUP_FILES[version]
+                most, used = _number(base / group / limit), _number(base / group / usage)
+                if most is not None and most < UNLIMITED:
+                    yield Limit(most, max(0, most - (used or 0)), "its control group (cgroup) allows")
 
 
 def _number(path: Path) -> int | None:
@@ -138,13 +137,13 @@ def _pages(what: str) -> int | None:
         return None
 
 
-def _own_pages() -> list[int]:
-    """Return the memory of this process in bytes as Linux counts it: address space first, data sixth. Else empty."""
+def _in_use(place: int) -> int:
+    """Return the memory of this process in bytes as Linux counts it: 0 is the address space, 5 is data."""
     try:
         pages = Path("/proc/self/statm").read_text().split()
-    except OSError:
-        return []
-    return [int(count) * os.sysconf("SC_PAGE_SIZE") for count in pages]
+    except OSError:  # not Linux
+        return 0
+    return int(pages[place]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _advice(memory: int, arrays: int, n_latents: int, others: Sequence[str]) -> str:

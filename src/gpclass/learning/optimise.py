@@ -215,9 +215,10 @@ def check_search(estimator: Any) -> None:
 
 
 def warn_if_unfinished(search: Any) -> None:
-    """Warn if the result of a search may not be a maximum."""
-    if search.problem:
-        warnings.warn(search.problem, ConvergenceWarning, stacklevel=3)  # points to the call of the estimator's fit
+    """Warn if the result of a search may not be a maximum, and of the doubts about a result of learning."""
+    for text in (search.problem, *getattr(search, "doubts", ())):
+        if text:
+            warnings.warn(text, ConvergenceWarning, stacklevel=3)  # points to the call of the estimator's fit
 
 
 class NoStart(Exception):
@@ -275,6 +276,8 @@ class Run:
         except FAILURES as error:
             raise NoStart(error) from error
         self._accept(first)
+        if self.verbose:
+            self._show()
         root, box = self._coordinates(start)
         # if all variables are bounded, the first step of L-BFGS-B has the length of the gradient; scaling limits it to one
         unit = max(1.0, float(np.linalg.norm(root @ root.T @ first.gradient)))
@@ -371,15 +374,17 @@ class Run:
         assert self.search.best is not None, "a run begins with an evaluation"
         sys.stderr.write(
             f"run {self.number}  iteration {self.iteration:3d}  evaluations {len(self.search.history):3d}  "
-            f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}  at most {self._time_left()} left"
+            f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}{self._time_left()}"
             + ("\r" if sys.stderr.isatty() else "\n")
         )
 
     def _time_left(self) -> str:
-        """Return the time left if this run used all its iterations. Most runs end earlier."""
+        """Return the time left if this run used all its iterations, as text. Most runs end earlier."""
+        if not self.iteration:
+            return ""
         pace = (time.perf_counter() - self.begun) / self.iteration
         minutes, seconds = divmod(round(pace * (self.max_iter - self.iteration)), 60)
-        return f"{minutes}:{seconds:02d}"
+        return f"  at most {minutes}:{seconds:02d} left"
 
     def _problem(self, status: int, message: str) -> str:
         """Return the warning for a run that ended at a large slope, or an empty string."""

@@ -4,6 +4,9 @@ A prior is an object with `log_density(theta) -> (value, slope)`, elementwise ov
 the kernel's parameter. The value is the log density of theta, log p(v) + log dv/dtheta. Because theta is optimised and
 sampled, this Jacobian makes MAP the mode of the density that a sampler visits. GPstuff does the same.
 
+A joint prior (`Relative`) is one object for all entries of a vector of parameters. It has a method `joined(units)`, which
+returns the prior of one vector. Its log density gets all entries of the vector; the sum of the values is the log density.
+
 `of` is the quantity that has the prior: "value" (v), "sqrt" (√v: σ_f if the parameter is σ_f²) or "log".
 "weak" is the prior of [RJV] Riihimäki, Jylänki & Vehtari 2013, section 5.5: half Student-t, 4 degrees of freedom,
 "variance 100", on lengthscales and magnitude. They do not say whether the magnitude is σ_f or σ_f²; their code (GPstuff) and
@@ -11,7 +14,7 @@ this module use σ_f. GPstuff's number is the squared scale, hence scale = 10 (t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -152,6 +155,47 @@ class Gamma:
 
 
 @dataclass(frozen=True)
+class Relative:
+    """Joint prior of a vector of parameters: log deviations from their geometric mean are N(0, sd²).
+
+    It is for kernels with one lengthscale per input column. Lengthscales that differ little from each other are the most
+    probable ones, so the data must support a difference in relevance.
+
+    Parameters
+    ----------
+    sd : float, default=0.5
+        Standard deviation of the log deviations. 0.5 means factors between 0.6 and 1.6.
+    common : HyperPrior, optional
+        Prior of the log of the geometric mean. The default is that of a single lengthscale with "weak".
+    units : tuple of float, default=()
+        Unit of each parameter. Empty means 1. `resolve_priors` sets the standard deviations of the columns for lengthscales.
+    """
+
+    sd: float = 0.5
+    common: Any = HalfStudentT()
+    units: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "sd")
+
+    def joined(self, units: tuple[float, ...]) -> "Relative":
+        """Return a new object for one vector of parameters with these units."""
+        return replace(self, units=units)
+
+    def log_density(self, theta: np.ndarray) -> Pair:
+        theta = np.atleast_1d(np.asarray(theta, dtype=float))
+        if self.units and len(self.units) != len(theta):
+            raise ValueError(f"Relative is a prior of {len(self.units)} parameters together; got {len(theta)}.")
+        logs = theta - np.log(self.units) if self.units else theta
+        k, mean = len(logs), np.mean(logs)
+        z = (logs - mean) / self.sd
+        value, slope = self.common.log_density(mean)
+        # the deviations have k - 1 dimensions, and the coordinate of unit length along the mean is √k · mean
+        constant = value - (k - 1) * (LOG_SQRT_2PI + np.log(self.sd)) - 0.5 * np.log(k)
+        return constant / k - 0.5 * z**2, slope / k - z / self.sd
+
+
+@dataclass(frozen=True)
 class Custom:
     """Prior given by a function.
 
@@ -180,6 +224,7 @@ class Custom:
 WEAK_ON_VALUE = HalfStudentT()
 WEAK_ON_SQRT = HalfStudentT(of="sqrt")
 FLAT = Flat()
+RELATIVE = Relative()
 
 
 def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None = None) -> list[HyperPrior]:
@@ -187,11 +232,12 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
 
     Parameters
     ----------
-    priors : {"weak", "none"}, None, prior, callable or dict
-        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. None and
-        "none" are Flat on all. A prior or function is used for all entries. A dict maps names to any of these; entries
-        without a match are Flat. A name matches every entry that ends with it: "lengthscale" matches "rbf.lengthscale[2]".
-        If several names match, the longer path has priority, then a name with an index.
+    priors : {"shrink", "weak", "none"}, None, prior, callable or dict
+        "weak" is half-t on every lengthscale and on the square root of every variance, and Flat on the rest. "shrink" is
+        the same, but `Relative()` on lengthscales of single columns. None and "none" are Flat on all. A prior or function
+        is used for all entries. A dict maps names to any of these; entries without a match are Flat. A name matches every
+        entry that ends with it: "lengthscale" matches "rbf.lengthscale[2]". If several names match, the longer path has
+        priority, then a name with an index.
     names : sequence of str
         Name of each entry of theta.
     spread : ndarray of shape (D,), optional
@@ -208,11 +254,11 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
         If a name of the dict matches no entry.
     """
     if not isinstance(priors, Mapping):
-        return [_one_prior(priors, name, spread) for name in names]
+        return _joined([_one_prior(priors, name, spread) for name in names], names, spread)
     for key in priors:
         if not any(_matches(key, name) for name in names):
             raise ValueError(f"No hyperparameter is called {key!r}. There are: {', '.join(names)}.")
-    return [_from_dict(priors, name, spread) for name in names]
+    return _joined([_from_dict(priors, name, spread) for name in names], names, spread)
 
 
 def log_prior(theta: np.ndarray, priors: Sequence[HyperPrior]) -> tuple[float, np.ndarray]:
@@ -234,9 +280,13 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Hyper
     if prior is None:
         return FLAT
     if isinstance(prior, str):
-        if prior in ("weak", "none"):
-            return _weak(name, spread) if prior == "weak" else FLAT
-        raise ValueError(f"priors={prior!r} is not known. Use 'weak', 'none', a prior, a function, or a dict of these.")
+        if prior not in ("shrink", "weak", "none"):
+            raise ValueError(
+                f"priors={prior!r} is not known. Use 'shrink', 'weak', 'none', a prior, a function, or a dict of these."
+            )
+        if prior == "shrink" and _is_of_column(name):
+            return RELATIVE
+        return FLAT if prior == "none" else _weak(name, spread)
     if hasattr(prior, "log_density") and not isinstance(prior, type):
         return prior
     if callable(prior) and not isinstance(prior, type):
@@ -244,14 +294,38 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Hyper
     raise TypeError(f"{prior!r} is not a prior: it has no log_density(theta). Use an instance, not a class.")
 
 
-def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:
+def _joined(priors: list[HyperPrior], names: Sequence[str], spread: np.ndarray | None) -> list[HyperPrior]:
+    """Return the priors with one object of each joint prior for each vector of parameters."""
+    vectors: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+    for i, (prior, name) in enumerate(zip(priors, names, strict=True)):
+        if hasattr(prior, "joined"):
+            vectors.setdefault((id(prior), tuple(_split(name)[0])), []).append(i)
+    result = list(priors)
+    for (_, path), entries in vectors.items():
+        of_columns = spread is not None and path[-1].startswith("lengthscale")
+        units = tuple(_unit(names[i], spread) if of_columns else 1.0 for i in entries)  # type: ignore[arg-type]
+        joint = priors[entries[0]].joined(units)  # type: ignore[attr-defined]
+        for i in entries:
+            result[i] = joint
+    return result
+
+
+def _unit(name: str, spread: np.ndarray) -> float:
+    """Return the unit of a lengthscale: the standard deviation of its column, or 1 if the column is constant."""
+    index = _split(name)[1]
+    return float(spread[int(index.rstrip("]"))] if index else _root_mean_square(spread)) or 1.0
+
+
+def _is_of_column(name: str) -> bool:
+    """Return whether a parameter is a lengthscale of one input column."""
     path, index = _split(name)
-    parameter = path[-1]
+    return path[-1].startswith("lengthscale") and bool(index)
+
+
+def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:
+    parameter = _split(name)[0][-1]
     if parameter.startswith("lengthscale"):
-        if spread is None:
-            return WEAK_ON_VALUE
-        unit = spread[int(index.rstrip("]"))] if index else _root_mean_square(spread)
-        return HalfStudentT(scale=WEAK_ON_VALUE.scale * (float(unit) or 1.0))  # a constant column has no unit
+        return WEAK_ON_VALUE if spread is None else HalfStudentT(scale=WEAK_ON_VALUE.scale * _unit(name, spread))
     return WEAK_ON_SQRT if parameter.endswith("variance") else FLAT
 
 

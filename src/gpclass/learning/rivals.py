@@ -21,15 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..kernels import Part
-from .objective import Evaluation, Objective
+from .objective import AllRows, Evaluation, Objective
 from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved
 from .priors import log_prior
+from .scan import scanned
 from .warm import WarmStart
 
 CLOSE = 0.1  # nats by which a sum may end below a term without a further run
@@ -46,6 +47,7 @@ class Rival:
     part: Part  # its indices and theta refer to the whole objective, including the likelihood's parameters
     theta: np.ndarray  # parameters of the term and of the likelihood
     terms: Terms = field(repr=False)
+    further: list[np.ndarray] = field(default_factory=list)  # other starts, from the scan
     metric: np.ndarray | None = None  # inverse curvature at theta
     value: float = -np.inf  # objective of the term at theta, on all rows
     ahead: float = np.inf  # objective on fewer rows; infinite if there are none, minus infinite if the search failed
@@ -56,7 +58,9 @@ class Rival:
         """Return a start from which the search for the sum can end above `best`, its result so far, or None."""
         if self is self.others[0]:
             for rival in self.others:
-                self.terms.prepare(objective.alone(rival.part), rival, max_iter)
+                alone = objective.alone(rival.part)
+                rival.theta, *rival.further = _scanned(alone, rival.theta)
+                self.terms.prepare(alone, rival, max_iter)
         try:
             self._compare(objective, best, max_iter)
         except (NoStart, *FAILURES):  # the term alone cannot be fitted
@@ -69,8 +73,10 @@ class Rival:
         if self.ahead < max(rival.ahead for rival in self.others) - FAR:  # the difference grows with more rows
             return
         needed = best.value + CLOSE - self._bonus(objective)
-        end = self.terms.climb(objective.alone(self.part), self, best, needed, max_iter)
-        self.theta, self.value = end.theta, end.value
+        attempts = [self, *(replace(self, theta=start, metric=None) for start in self.further)]
+        ends = [one.terms.climb(objective.alone(one.part), one, best, needed, max_iter) for one in attempts]
+        i = int(np.argmax([end.value for end in ends]))
+        self.theta, self.value, self.found = ends[i].theta, ends[i].value, attempts[i].found
 
     # the term within the sum ------------------------------------------------------------------------------------------
 
@@ -99,6 +105,12 @@ class Rival:
             theta[self.part.own] = self.theta
             thetas.append(theta)
         return thetas
+
+
+def _scanned(alone: Objective, theta: np.ndarray) -> list[np.ndarray]:
+    """Return the starts of a term after a scan over its lengthscales: those that suit the sum need not suit the term."""
+    p = alone.n_hyper
+    return [np.concatenate([start, theta[p:]]) for start in scanned(replace(alone, design=AllRows()), theta[:p])]
 
 
 def rivals_of(objective: Objective, terms: Terms | None = None) -> list[Rival]:

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy
 
+from ..numerics.columns import ENOUGH, column_spread, lengthscale_span, typical_distance
 from .objective import Objective
 
-ENOUGH = 1000  # maximum number of rows for the typical distance
-PLENTY = 100_000  # maximum number of rows, up to a factor of two, for the columns' standard deviations
-
-
-def typical_distance(X: np.ndarray, rng: np.random.Generator) -> float:
-    """Return the median distance between rows, or 1 if all rows are equal. Large X are subsampled with `rng`."""
-    if len(X) > ENOUGH:
-        X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
-    X = np.asarray(X, float)
-    scale = float(np.max(np.abs(X), initial=0.0)) or 1.0  # avoids overflow and underflow of squares
-    distances = scipy.spatial.distance.pdist(X / scale)
-    distances = distances[distances > 0]
-    return scale * float(np.median(distances)) if len(distances) else 1.0
-
-
-def column_spread(X: np.ndarray) -> np.ndarray:
-    """Return the standard deviation of each column, without overflow or underflow."""
-    X = np.asarray(X[:: 1 + len(X) // PLENTY], float)
-    scale = np.max(np.abs(X), axis=0, initial=0.0)
-    scale[scale == 0] = 1.0
-    return scale * np.std(X / scale, axis=0)
+__all__ = ["ENOUGH", "column_spread", "lengthscale_span", "random_start", "typical_distance"]
 
 
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a starting point from ranges that suit the data.
 
-    Lengthscales are between a fifth and five times the typical distance (that of their column, for one lengthscale per
-    column), variances between 0.3 and 100, and other parameters within a factor of four of their current values.
+    Lengthscales are between the ends of `lengthscale_span` (for one lengthscale per column, this range is relative to the
+    typical distance in the column), variances between 0.3 and 100, and other parameters within a factor of four of their
+    current values.
 
     Parameters
     ----------
@@ -52,13 +33,14 @@ def random_start(objective: Objective, distance: float, spread: np.ndarray, rng:
     ndarray of shape (p,)
     """
     theta = objective.theta.copy()
+    span = np.log(np.array(lengthscale_span(objective.X, objective.kernel.seen)) / distance)
     free = len(objective.kernel.theta)
     for i, name in enumerate(objective.names):
         draw = rng.uniform(-1, 1)
         if i >= free:
             theta[i] += draw  # likelihood parameters are not logs
         elif "lengthscale" in name:
-            theta[i] = np.log(_unit(name, distance, spread)) + np.log(5) * draw
+            theta[i] = np.log(_unit(name, distance, spread)) + np.mean(span) + 0.5 * (span[1] - span[0]) * draw
         elif name.endswith("variance"):
             theta[i] = rng.uniform(np.log(0.3), np.log(100))
         else:

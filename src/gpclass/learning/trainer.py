@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import AbstractContextManager
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,11 +26,10 @@ from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
 from .inducing import InducingKernel, InducingModel, start_inputs, threads
 from .priors import log_prior
+from .saving import Saver, content, restored
 from .streams import Order, Source, codes, finite, look, take_out, warn_if_uneven
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
-SAVING = 0.1  # fraction of the time that saving may take; beyond it, some minibatches are not saved
-PROGRESS = ("theta", "Z", "epoch", "place", "taken", "total", "seconds")  # attributes that checkpoints store unchanged
 LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
 LATER_ROWS = "rows added later"  # their key in the identity of a run
 LATER = 0.1  # learning rate for rows added later, relative to `learning_rate`
@@ -200,7 +198,7 @@ class Trainer:
         priors = priors or []
         trainer = Trainer(
             engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
-            summary.spread, priors,
+            summary.units.spread, priors,
             State.empty(C, Z.shape[1]), engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {},
             Adam(np.zeros(size), np.zeros(size)),
             random_state, source.n_rows, identity=whose,
@@ -402,16 +400,12 @@ class Trainer:
         until = self.training.passes(self.n_rows) if epochs is None else self.epoch + epochs
         saver = Saver(self, checkpoint, overwrite)
         try:
-            with self.threads():
+            with threads(self._size, self.Z, self.likelihood.n_latents):
                 while self.epoch < until and not self._stopped():
                     self._pass(source, until, saver, verbose)
         finally:
             saver.save(force=True)
         return self
-
-    def threads(self) -> AbstractContextManager:
-        """Return the context in which steps are computed, see `inducing.threads`."""
-        return threads(self._size, self.Z, self.likelihood.n_latents)
 
     def _pass(self, source, until, saver, verbose):
         count = -(-self.n_rows // self._size)
@@ -425,7 +419,8 @@ class Trainer:
                 self.step(X, y, rows, place=number + 1)
                 saver.save()
                 bar.update()
-                bar.set_postfix_str(self._shown(until, count))
+                if verbose:
+                    bar.set_postfix_str(self._shown(until, count))
         self._end_pass()
 
     def _shown(self, until, count):
@@ -469,7 +464,7 @@ class Trainer:
 
     def model(self) -> InducingModel:
         """Return the model with the best score on the held-out rows, or the current one without held-out rows."""
-        return self.current() if self.best is None else self._model(self.best)
+        return self._model(self.best or self._parameters())
 
     def _model(self, at):
         kernel, likelihood = self._at(at["theta"])
@@ -481,16 +476,7 @@ class Trainer:
     def save(self, path: Any) -> None:
         """Write the run to one file. An existing file is replaced only when the new one is complete."""
         self._undo()
-        checkpoints.write(path, self.identity, self._content())
-
-    def _content(self) -> dict[str, Any]:
-        """Return everything that steps and passes change, as numbers and arrays."""
-        groups = {"sites": self.sites, "state": vars(self.state), "adam": vars(self.adam), "best": self.best or {}}
-        return {
-            **{name: getattr(self, name) for name in PROGRESS},
-            **{f"{group}_{name}": part for group, parts in groups.items() for name, part in parts.items()},
-            "history": np.array([astuple(done) for done in self.history], float).reshape(-1, len(fields(Pass))),
-        }
+        checkpoints.write(path, self.identity, content(self))
 
     def resume(self, path: Any) -> Trainer:
         """Restore the state from a checkpoint.
@@ -513,61 +499,12 @@ class Trainer:
         whose, found = checkpoints.read(path)
         checkpoints.check_same(path, whose, self.identity)
         try:
-            vars(self).update(self._restored(found), before=None)
+            new = restored(self, found)
+            new["history"] = [Pass(int(epoch), *rest) for epoch, *rest in new["history"]]
+            vars(self).update(new, before=None)
         except (KeyError, ValueError, TypeError) as error:
             raise CheckpointError(f"{path} is damaged ({error}). Remove it, or use another path.") from error
         return self
-
-    def _restored(self, found: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Return the attributes from a checkpoint. Raises a ValueError if shapes differ from those of this run."""
-        now = {name: part for name, part in self._content().items() if not name.startswith(("history", "best_"))}
-        for name, part in now.items():
-            if found[name].shape != np.shape(part):
-                raise ValueError(f"{name} has the shape {found[name].shape} instead of {np.shape(part)}")
-        new = {name: found[name] if isinstance(part, np.ndarray) else type(part)(found[name]) for name, part in now.items()}
-        best = _group(found, "best")
-        return {
-            **{name: new[name] for name in PROGRESS},
-            "state": State(**_group(new, "state")),
-            "sites": _group(new, "sites"),
-            "adam": Adam(**_group(new, "adam")),
-            "history": [Pass(int(row[0]), *map(float, row[1:])) for row in found["history"].reshape(-1, len(fields(Pass)))],
-            "best": {**best, "score": float(best["score"]), "epoch": int(best["epoch"])} if best else None,
-        }
-
-
-def _group(content: dict[str, Any], group: str) -> dict[str, Any]:
-    """Return the entries of a checkpoint that belong to a group, without the prefix."""
-    return {name.removeprefix(f"{group}_"): part for name, part in content.items() if name.startswith(f"{group}_")}
-
-
-class Saver:
-    """Saves a run after every minibatch, or less often if saving would take too much time (`SAVING`).
-
-    If another run has written a file to this path in the meantime, it is not overwritten.
-    """
-
-    def __init__(self, trainer: Trainer, path: Any, overwrite: bool = False):
-        self.trainer, self.path = trainer, path
-        self.cost, self.last = 0.0, -np.inf
-        self.written = checkpoints.stamp(path) if path is not None and overwrite else None
-        self._guard()
-
-    def save(self, force: bool = False) -> None:
-        if self.path is None:
-            return
-        began = time.monotonic()
-        if force or began - self.last > self.cost / SAVING:
-            self._guard()
-            self.trainer.save(self.path)
-            self.written = checkpoints.stamp(self.path)
-            self.last = time.monotonic()
-            self.cost = self.last - began
-
-    def _guard(self) -> None:
-        if self.path is None or checkpoints.stamp(self.path) in (None, self.written):
-            return
-        checkpoints.check_same(self.path, checkpoints.read(self.path, only_identity=True)[0], self.trainer.identity)
 
 
 def _hold_out(source, training, seed):

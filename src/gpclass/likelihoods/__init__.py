@@ -14,7 +14,7 @@ return the derivatives in θ. A likelihood implements only the methods it can su
 need. No likelihood depends on an engine.
 
     Logit      logistic sigmoid, with bias
-    Probit     cumulative Gaussian, with bias
+    Probit     cumulative Gaussian, with bias; label noise if ε > 0
     Heaviside  step function with label noise: the binary robust likelihood
     Gaussian   real-valued targets; every engine is then exact regression
     Ordinal    ordered categories between thresholds
@@ -23,7 +23,7 @@ need. No likelihood depends on an engine.
 Likelihoods of several classes have one latent function per class, with the class on the last axis of f:
 
     Softmax            multinomial logit
-    MultinomialProbit  the class with the largest latent value after standard Gaussian noise
+    MultinomialProbit  the class with the largest latent value after standard Gaussian noise; label noise if ε > 0
     RobustMax          the class with the largest latent value, with label noise
     OneAgainstRest     an independent binary likelihood for each class
 """

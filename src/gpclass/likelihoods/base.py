@@ -52,6 +52,11 @@ class Likelihood(ABC):
         """Return whether the likelihood has this method or attribute."""
         return getattr(self, question, None) is not None
 
+    @property
+    def display_name(self) -> str:
+        """Name for error messages about what the likelihood does not offer."""
+        return type(self).__name__
+
     @classmethod
     def for_targets(cls, targets: str, n_classes: int) -> Likelihood | None:
         """Return an instance with default settings, or None if the class does not support these targets.
@@ -270,10 +275,10 @@ class Sigmoid(WithBias):
         centre = np.einsum("...q,...q->...", weights, p)
         return np.sqrt(np.einsum("...q,...q->...", weights, (p - centre[..., None]) ** 2))
 
-    # derivatives in theta, one row per free parameter; the bias shifts the mean, so each is the next derivative in f ----
+    # derivatives in the bias, a row if it is free; the bias shifts the mean, so each is the next derivative in f ----------
 
     def _per_theta(self, *parts):
-        parts = tuple(np.atleast_2d(part)[: len(self.theta)] for part in parts)
+        parts = tuple(np.atleast_2d(part)[: int(self.learn_bias)] for part in parts)
         return parts if len(parts) > 1 else parts[0]
 
     def log_prob_theta(self, y, f) -> Triple:

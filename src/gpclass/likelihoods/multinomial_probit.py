@@ -28,6 +28,7 @@ from ..numerics import (
     normal_below,
 )
 from .base import Triple
+from .label_noise import NoisyMulticlass
 from .multiclass import Multiclass, class_order, own_first, restore_order, winners
 from .probit import Probit
 
@@ -44,21 +45,10 @@ SATURATED = 50.0  # log Φ and its hazard vanish here, so a factor at this value
 
 
 @dataclass(frozen=True)
-class MultinomialProbit(Multiclass):
-    """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise; y in 0 … n_classes - 1.
-
-    Parameters
-    ----------
-    n_classes : int
-        Number of classes, at least 2.
-    bias : tuple of float, optional
-        One value per class, added to its latent function. None means zero.
-    learn_bias : bool, default=False
-        Whether the biases are free parameters, except that of class 0.
-    """
+class NoiseFreeMultinomialProbit(Multiclass):
+    """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise: without label noise."""
 
     noise: ClassVar[float] = 1.0  # variance of the noise on each latent value
-    log_concave = True
 
     def lead(self, y, f) -> np.ndarray:
         """Return f_y - f_j (…, C), biases added. The entry of y itself is SATURATED, which has the effect of infinity."""
@@ -207,6 +197,29 @@ class MultinomialProbit(Multiclass):
         left, right = mode - reach * width, mode + reach
         u = left[..., None] + (right - left)[..., None] * np.linspace(0, 1, nodes)
         return u, (right - left) / (nodes - 1)
+
+
+@dataclass(frozen=True)
+class MultinomialProbit(NoisyMulticlass, NoiseFreeMultinomialProbit):
+    """p(y | f) = (1 - ε) P(x_y > x_j for all j ≠ y) + ε/C, x = f + bias + standard Gaussian noise; y in 0 … n_classes - 1.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, at least 2.
+    bias : tuple of float, optional
+        One value per class, added to its latent function. None means zero.
+    learn_bias : bool, default=False
+        Whether the biases are free parameters, except that of class 0.
+    epsilon : float, default=0.0
+        Probability that a label is drawn at random from all C classes, in [0, 1). A positive value is the start of
+        learning, and then only engines that use cavity integrals or values of p(y | f) support the likelihood.
+    learn_epsilon : bool, default=True
+        Whether log ε is a free parameter. Ignored if `epsilon` is 0.
+    """
+
+    # log p is no longer E_u ∏ Φ, nor bounded by a sum over classes
+    noise_free_only = ("contrast_factor", "contrast_offset", "orthant", "expected_log_prob", "expected_log_prob_theta")
 
 
 def _draw_winner(lead, rng):

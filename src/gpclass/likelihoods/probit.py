@@ -1,4 +1,4 @@
-"""Probit: p(y | f) = Φ(y (f + bias)).
+"""Probit: p(y | f) = Φ(y (f + bias)), with label noise if ε > 0.
 
 [RW] Rasmussen & Williams 2006, section 3.6.   [NR] Nickisch & Rasmussen 2008, sections 2 and 6.2.
 """
@@ -8,25 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard, normal_below
 from .base import Sigmoid, Triple
+from .label_noise import NoisySigmoid
 
 
 @dataclass(frozen=True)
-class Probit(Sigmoid):
-    """Probit likelihood, p(y | f) = Φ(y (f + bias)), y in {-1, +1}.
-
-    Parameters
-    ----------
-    bias : float, default=0.0
-        Intercept, added to the latent function.
-    learn_bias : bool, default=False
-        Whether `bias` is a free parameter.
-    """
-
-    log_concave = True
+class NoiseFreeProbit(Sigmoid):
+    """p(y | f) = Φ(y (f + bias)), y in {-1, +1}: `Probit` without label noise."""
 
     def log_prob(self, y, f) -> Triple:
         z = y * (f + self.bias)
@@ -100,3 +91,28 @@ class Probit(Sigmoid):
         """Return the derivative in θ of the expected bound under N(mean, var)."""
         _, nu, tau = self.bound(y, touch)
         return self._per_theta(nu - tau * mean)
+
+
+@dataclass(frozen=True)
+class Probit(NoisySigmoid, NoiseFreeProbit):
+    """Probit likelihood, p(y | f) = (1 - ε) Φ(y (f + bias)) + ε/2, y in {-1, +1}.
+
+    Parameters
+    ----------
+    bias : float, default=0.0
+        Intercept, added to the latent function.
+    learn_bias : bool, default=False
+        Whether `bias` is a free parameter.
+    epsilon : float, default=0.0
+        Probability that a label is drawn at random, in [0, 1). Half of these labels are wrong. A positive value is the
+        start of learning.
+    learn_epsilon : bool, default=True
+        Whether log ε is a free parameter. Ignored if `epsilon` is 0.
+    """
+
+    noise_free_only = ("orthant", "bound", "bound_point", "bound_curvature", "bound_theta")
+
+    @property
+    def _corner(self) -> tuple[float, float]:
+        z = float(ndtri(min(0.5, 0.5 * self.epsilon / (1 - self.epsilon))))
+        return z, float(hazard(np.array(z)))

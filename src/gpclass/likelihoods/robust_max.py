@@ -10,18 +10,19 @@ have negative precision. It has no derivative in f: only engines that use cavity
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ..numerics import largest
 from .base import Triple
+from .label_noise import WithEpsilon
 from .multiclass import Multiclass, own_first, positive, restore_order, winners
 
 
 @dataclass(frozen=True)
-class RobustMax(Multiclass):
+class RobustMax(WithEpsilon, Multiclass):
     """p(y | f) = 1 - ε if f_y + bias_y is the largest, else ε / (C - 1); y in 0 … n_classes - 1.
 
     Parameters
@@ -44,38 +45,17 @@ class RobustMax(Multiclass):
 
     def __post_init__(self):
         super().__post_init__()
-        if not 0 < self.epsilon < 1 - 1 / self.n_classes:
+        if not 0 < self.epsilon < self._largest_epsilon:
             raise ValueError(
-                f"epsilon must be above 0 and below {1 - 1 / self.n_classes:.3g} "
+                f"epsilon must be above 0 and below {self._largest_epsilon:.3g} "
                 f"(there, labels carry no information), but is {self.epsilon}"
             )
 
     noise: ClassVar[float] = 0.0  # variance of the noise on each latent value
 
-    # parameters: the biases, then log ε ---------------------------------------------------------------------------
-
     @property
-    def theta(self) -> np.ndarray:
-        return np.append(super().theta, np.log(self.epsilon)) if self.learn_epsilon else super().theta
-
-    @property
-    def names(self) -> list[str]:
-        return [*super().names, "epsilon"] if self.learn_epsilon else super().names
-
-    @property
-    def bounds(self) -> np.ndarray:
-        highest = np.log(0.99 * (1 - 1 / self.n_classes))
-        biases = super().bounds[: len(super().theta)]
-        return np.vstack([biases, [[np.log(1e-8), highest]]]) if self.learn_epsilon else biases
-
-    def with_theta(self, theta) -> RobustMax:
-        theta = np.asarray(theta, float).ravel()
-        if len(theta) != len(self.theta):
-            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {len(theta)}")
-        biases = theta[: len(theta) - self.learn_epsilon]
-        bias = (float(self.offset[0]), *biases.tolist()) if self.learn_bias else self.bias
-        epsilon = float(np.exp(theta[-1])) if self.learn_epsilon else self.epsilon
-        return replace(self, bias=bias, epsilon=epsilon)
+    def _largest_epsilon(self) -> float:
+        return 1 - 1 / self.n_classes
 
     # values and derivatives ---------------------------------------------------------------------------------------
 

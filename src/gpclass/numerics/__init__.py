@@ -10,6 +10,7 @@ rare        expected softmax of a rare class by points around its mass
 independent expected softmax of independent latent values, one integral for all classes
 points      quasi-random points, and averages over as many of them as an accuracy needs
 truncated   exact draws from truncated and tilted Gaussians
+columns     centre and spread of columns, typical distance of rows
 blocks      rows taken block by block, so that temporary arrays stay small
 product     moments of independent Gaussians times softmax, by product quadrature
 separable   covariances that are a product of an input factor and a class factor; contrasts of classes

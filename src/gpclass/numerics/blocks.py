@@ -9,7 +9,7 @@ MEMORY = 1 << 20  # numbers of a temporary array whose only bound is memory: 8 M
 
 
 def blocks(n: int, width: int, numbers: int = MEMORY, least: int = 1) -> Iterator[slice]:
-    """Iterate over slices that cover rows 0 … n - 1 in order.
+    """Yield slices that cover rows 0 … n - 1 in order.
 
     Parameters
     ----------
@@ -23,4 +23,5 @@ def blocks(n: int, width: int, numbers: int = MEMORY, least: int = 1) -> Iterato
         Rows of a block at least, where matrix products need a few to be fast.
     """
     size = max(least, numbers // max(1, width))
-    return (slice(i, min(i + size, n)) for i in range(0, n, size))
+    for i in range(0, n, size):
+        yield slice(i, min(i + size, n))

@@ -26,7 +26,7 @@ def fingerprint(*parts: Any) -> str:
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
-        digest.update(_shape(part).encode())
+        digest.update((f"array{part.shape}" if isinstance(part, np.ndarray) else "value").encode())
         for block in _bytes(part):
             digest.update(block)
     return digest.hexdigest()
@@ -49,7 +49,7 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
     for some in blocks(len(X), X[:1].size + DIGEST):
-        rows = _canonical(_rounded(X[some], bits))
+        rows = _canonical(X[some] if bits is None else _rounded(X[some], bits))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
         codes[some] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
     return codes
@@ -64,10 +64,6 @@ def single_precision_fingerprints(X: Any) -> np.ndarray:
     return row_fingerprints(X, bits=SINGLE)
 
 
-def _shape(part: Any) -> str:
-    return f"array{part.shape}" if isinstance(part, np.ndarray) else "value"
-
-
 def _bytes(part: Any) -> Iterable[bytes]:
     if not isinstance(part, np.ndarray):
         yield json.dumps(part, sort_keys=True).encode()
@@ -79,9 +75,7 @@ def _bytes(part: Any) -> Iterable[bytes]:
         yield json.dumps([str(entry) for entry in part.ravel()]).encode()
 
 
-def _rounded(X: np.ndarray, bits: int | None) -> np.ndarray:
-    if bits is None:
-        return X
+def _rounded(X: np.ndarray, bits: int) -> np.ndarray:
     mantissa, exponent = np.frexp(np.asarray(X, float))
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 

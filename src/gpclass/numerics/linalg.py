@@ -9,6 +9,8 @@ that busy-wait for each other cost more than all the arithmetic between two fact
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dsymv, dtrmm, dtrmv, dtrsm
@@ -23,12 +25,13 @@ class NotPositiveDefinite(LinAlgError):
     """A matrix that must be positive definite is not."""
 
 
-def row_blocks(n: int):
-    """Return the ranges (i, j) of row blocks.
+def row_blocks(n: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges (i, j) of row blocks.
 
     All code that works on a triangle by blocks must use these ranges: entries outside of the blocks are undefined.
     """
-    return ((i, min(i + TRIANGLE_ROWS, n)) for i in range(0, n, TRIANGLE_ROWS))
+    for i in range(0, n, TRIANGLE_ROWS):
+        yield i, min(i + TRIANGLE_ROWS, n)
 
 
 def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -120,31 +123,23 @@ class Factor:
         if not self._inverted:
             self._lower, self._inverted = invert_upper(self._lower.T).T, True
 
-    def whiten(self, X: np.ndarray) -> np.ndarray:
-        """Return L⁻¹ X for X (n,) or (n, m)."""
-        return self._apply(X, transpose=False)
+    def whiten(self, X: np.ndarray, transpose: bool = False) -> np.ndarray:
+        """Return L⁻¹ X, or L⁻ᵀ X if `transpose`, for X (n,) or (n, m)."""
+        trans = 0 if transpose else 1  # LAPACK sees U = Lᵀ
+        if not self._inverted:
+            return dtrtrs(self._lower.T, X, lower=0, trans=trans)[0]
+        if X.ndim == 1:
+            return dtrmv(self._lower.T, X, lower=0, trans=trans)
+        return dtrmm(1.0, self._lower.T, X, lower=0, trans_a=trans)
 
     def whiten_rows(self, X: np.ndarray) -> None:
         """Replace X (m, n), in C order, by (L⁻¹ Xᵀ)ᵀ, in place."""
         apply = dtrmm if self._inverted else dtrsm
         apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
 
-    def unwhiten(self, X: np.ndarray) -> np.ndarray:
-        """Return L⁻ᵀ X for X (n,) or (n, m)."""
-        return self._apply(X, transpose=True)
-
     def solve(self, X: np.ndarray) -> np.ndarray:
         """Return A⁻¹ X for X (n,) or (n, m)."""
-        return self.unwhiten(self.whiten(X))
-
-    def _apply(self, X, transpose):
-        # LAPACK sees U = Lᵀ, so L⁻¹ X needs the transpose of the stored matrix
-        trans = 0 if transpose else 1
-        if not self._inverted:
-            return dtrtrs(self._lower.T, X, lower=0, trans=trans)[0]
-        if X.ndim == 1:
-            return dtrmv(self._lower.T, X, lower=0, trans=trans)
-        return dtrmm(1.0, self._lower.T, X, lower=0, trans_a=trans)
+        return self.whiten(self.whiten(X), transpose=True)
 
     def diag_inverse(self) -> np.ndarray:
         """Return the diagonal of A⁻¹: the squared column norms of L⁻¹."""

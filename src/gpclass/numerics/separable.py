@@ -1,6 +1,7 @@
 """Product covariances of several classes, cov(f_c(x), f_d(z)) = inputs(x, z) · classes(c, d), and contrasts of classes.
 
-Code that accepts both arrays and `Separable` reads them with `inputs_of` and `classes_of`.
+Code that accepts both arrays and `Separable` reads them with `inputs_of` and `classes_of` and makes them with `combined`; it
+never asks for the type.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def inputs_of(value: Any) -> Any:
 def classes_of(value: Any) -> np.ndarray | None:
     """Return the factor (C, C) of the classes, or None for an array, which means independent classes."""
     return value.classes if isinstance(value, Separable) else None
+
+
+def combined(inputs: Any, classes: np.ndarray | None) -> Any:
+    """Return `Separable(inputs, classes)`, or `inputs` if `classes` is None: the inverse of `inputs_of` and `classes_of`."""
+    return inputs if classes is None else Separable(inputs, classes)
 
 
 def contrasts(n_classes: int) -> np.ndarray:

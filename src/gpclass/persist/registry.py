@@ -23,7 +23,7 @@ from .. import registry
 from ..estimator import GPClassifier
 from ..kernels import ClassCovariance
 from ..kernels.parameters import Parameter
-from ..learning import Flat, Gamma, HalfStudentT, Normal, Pass, Step
+from ..learning import Calibration, Flat, Gamma, HalfStudentT, Normal, Pass, Step
 from ..regressor import GPRegressor
 from ..sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
 from ..tables import Column, TableEncoder
@@ -32,7 +32,7 @@ from .errors import ModelFileError
 FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class names
     "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
     "prior": (Flat, HalfStudentT, Normal, Gamma),
-    "record": (Step, Pass, Column, Parameter, ClassCovariance),
+    "record": (Calibration, Step, Pass, Column, Parameter, ClassCovariance),
     "estimator": (
         GPClassifier, GPRegressor, TableEncoder, Pipeline, ColumnTransformer, SimpleImputer, StandardScaler, MinMaxScaler,
         OneHotEncoder, FunctionTransformer,
@@ -45,7 +45,7 @@ FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class n
 KINDS = (*registry.KINDS, *FURTHER)
 LOCAL: dict[type, tuple[str, ...]] = {Pipeline: ("memory",)}  # for classes of other packages, see `local_settings`
 NOT_STORED: dict[type, tuple[str, ...]] = {  # posteriors are stored separately (`models`); a training run needs its rows
-    GPClassifier: ("posterior_", "_trainer"),
+    GPClassifier: ("posterior_", "_trainer", "_mixture"),
     GPRegressor: ("posterior_",),
 }
 

@@ -206,8 +206,7 @@ class Draws(Ensemble):
 
     def loo(self) -> np.ndarray:
         """Return the log probability (n,) of each label given all others, by Pareto smoothed importance sampling."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.loo_class_probabilities()[np.arange(len(self.y)), self._own_columns])
+        return self.loo_log_class_probabilities()[np.arange(len(self.y)), self._own_columns]
 
     @property
     def _own_columns(self):
@@ -234,6 +233,11 @@ class Draws(Ensemble):
                 stacklevel=3,
             )
         return out
+
+    def loo_log_class_probabilities(self) -> np.ndarray:
+        """Return the logs of `loo_class_probabilities`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.loo_class_probabilities())
 
     def _class_probabilities_of_draws(self):
         """Return the class probabilities (S, n, C) at the training points given each draw."""

@@ -15,7 +15,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrs
 
 from .chains import Sampler, Walk
 from .reference import root_precisions
@@ -172,7 +172,8 @@ class DenseMetric:
         return np.matmul(np.swapaxes(self.R, 1, 2), rng.standard_normal(shape))
 
     def velocity(self, momentum):
-        return np.stack([cho_solve((R, False), p) for R, p in zip(self.R, momentum, strict=True)])
+        # R.T has the order of Fortran, so that it is not copied
+        return np.stack([dpotrs(R.T, p, lower=1)[0] for R, p in zip(self.R, momentum, strict=True)])
 
 
 class StepSize:

@@ -5,8 +5,8 @@ moves with f = mean(θ) + root(θ) x at fixed x, where N(mean, root rootᵀ) app
 approximation, the less x depends on θ. The moves are slice sampling along random directions under the exact density of
 (θ, x), so the approximation affects only the choice of coordinates.
 
-For two classes the approximation is EP's posterior at each θ. For more classes it has fixed sites, which are learned in the
-warm-up.
+The warm-up learns the approximation; see `guides`. For two classes its sites follow those of EP as θ changes. For more
+classes the sites are the same for all θ.
 
 [MA] Murray & Adams 2010, Slice sampling covariance hyperparameters of latent Gaussian models (with surrogate data as sites).
 [MG] Murray & Graham 2016, Pseudo-marginal slice sampling (this is the case of one sample).
@@ -21,25 +21,21 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
-from sklearn.exceptions import ConvergenceWarning
 
 from ..engines.fit import check_problem
-from ..gaussian import Prior, Sites
-from ..inference import EP
+from ..gaussian import Prior
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
 from .chains import LOOK, first_states
 from .draws import Draws
 from .ensemble import Ensemble
+from .guides import new_guides
 from .reference import Reference
 from .target import Target, generator
 
 WIDTH = 3.0  # of the first bracket, in standard deviations of θ
 SHRINKS = 100  # maximum number of reductions of the bracket
 SPREAD = 0.5  # standard deviation of the chains' first θ, in log parameters
-AVERAGED_DRAWS = 200  # draws over which the likelihood's curvature is averaged
-ANCHOR_TOL = 1e-3  # tolerance of the EP fit from which all other EP fits start
-GUIDE_TOL = 1e-2  # tolerance of the other EP fits; coordinates need not be exact
 FIRST_SD = 1.0  # standard deviation of θ that is assumed at the start of the warm-up
 LEAST_SD = 0.05  # added to the estimated standard deviation
 RARE = 0.05  # acceptance rate below which jumps are no longer tried
@@ -72,6 +68,8 @@ def _begun(sampler, objective, bar):
     rng = generator(sampler.random_state)
     shape = _Shape(len(objective.theta), sampler.n_chains)
     chains = [_Chain(sampler, objective, rng, shape) for _ in range(sampler.n_chains)]
+    for chain, guide in zip(chains, new_guides(objective, [chain.walk.target for chain in chains]), strict=True):
+        chain.guide = guide
     for i in range(sampler.n_warmup):
         for chain in chains:
             chain.warm_up((i + 1) / sampler.n_warmup)
@@ -144,10 +142,13 @@ class _Chain:
     def __init__(self, sampler, objective, rng, shape):
         self.sampler, self.objective, self.rng = sampler, objective, rng
         self.low, self.high = objective.bounds.T
+        K, likelihood = objective.kernel(objective.X), objective.likelihood
+        self.y = check_problem(K, objective.y, likelihood, type(sampler).__name__)[1]
         self.theta, target = self._first()
         self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng, prior_moves=True)
-        self.guide = _EngineGuide(target) if serves(objective.likelihood) else _LearnedGuide(target)
+        self.guide: Any = None  # set before the first step
         self.reference: Reference | None = None  # of the guide, at the current θ
+        self.version = -1  # of the guide that made it
         self.shape = shape
 
     def _first(self):
@@ -163,10 +164,7 @@ class _Chain:
         """Return the problem at θ, or None if its covariance matrix is invalid."""
         try:
             kernel, likelihood = self.objective.at(theta)
-            who = type(self.sampler).__name__
-            self.sampler.check_likelihood(likelihood)
-            K, y = check_problem(kernel(self.objective.X), self.objective.y, likelihood, who)
-            return Target.of(K, y, likelihood, Prior.cholesky)
+            return Target.of(kernel(self.objective.X), self.y, likelihood, Prior.cholesky)
         except FAILURES:
             return None
 
@@ -177,8 +175,7 @@ class _Chain:
             self.walk.warm_up(done, self.walk.step())
         self._move_theta()
         self.shape.see(self.theta)
-        if self.guide.learn(self.walk.target, self.walk.F):
-            self.reference = None  # the guide has changed
+        self.guide.learn(self.theta, self.walk.target, self.walk.F)
 
     def draw(self, thin):
         for _ in range(thin):
@@ -193,10 +190,11 @@ class _Chain:
         """Move θ at fixed x, leaving the density of (θ, x) invariant: by a slice and, once the shape is known, by a jump."""
         if not len(self.theta):
             return
-        here = self.reference or self.guide.reference(self.walk.target)
-        if here is None:
+        if self.version != self.guide.version:
+            self.reference, self.version = None, self.guide.version
+        self.reference = self.reference or self.guide.reference(self.theta, self.walk.target)
+        if self.reference is None:
             return
-        self.reference = here
         self._slice()
         if self.shape.jumps:
             self.shape.jumped(self._jump())
@@ -229,7 +227,7 @@ class _Chain:
         if np.any(theta < self.low) or np.any(theta > self.high):
             return False
         target = self._target(theta)
-        there = None if target is None else self.guide.reference(target)
+        there = None if target is None else self.guide.reference(theta, target)
         if there is None:
             return False
         F = there.latent(x)
@@ -280,61 +278,6 @@ class _Shape:
         """Return the log density up to a constant."""
         x = solve_triangular(self.root, theta - self.centre, lower=True)
         return -0.5 * (DF + len(x)) * np.log1p(x @ x / DF)
-
-
-class _EngineGuide:
-    """EP at every θ, always started from the same sites, so that the result is a function of θ."""
-
-    def __init__(self, target):
-        self.seen = 0
-        self.anchor = None
-        self.anchor = self._fit(target, ANCHOR_TOL)
-
-    def reference(self, target) -> Reference | None:
-        fit = self._fit(target, GUIDE_TOL)
-        return None if fit is None else Reference(target, fit.sites)
-
-    def learn(self, target, F) -> bool:
-        """Fit a new anchor every 20 steps of the warm-up, and return whether that happened."""
-        self.seen += 1
-        if self.seen % 20 == 0:
-            self.anchor = self._fit(target, ANCHOR_TOL) or self.anchor
-        return self.seen % 20 == 0
-
-    def _fit(self, target, tol):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                return EP(tol=tol).fit(target.prior.covariance[0], target.y, target.likelihood, start=self.anchor)
-        except FAILURES:
-            return None
-
-
-class _LearnedGuide:
-    """The same sites at every θ: averages of the likelihood's slope and curvature over the draws of the warm-up."""
-
-    def __init__(self, target):
-        zero = np.zeros((target.likelihood.n_latents, len(target.y), 1))
-        self.tau, self.nu, self.seen = target.curvature(zero), target.slope(zero)[1][:, :, 0], 0
-
-    def reference(self, target) -> Reference | None:
-        try:
-            return Reference(target, Sites(self.tau, self.nu))
-        except FAILURES:
-            return None
-
-    def learn(self, target, F) -> bool:
-        self.seen += 1
-        share = 1 / min(self.seen + 1, AVERAGED_DRAWS)
-        curvature, slope = target.curvature(F), target.slope(F)[1][:, :, 0]
-        self.tau = self.tau + share * (curvature - self.tau)
-        self.nu = self.nu + share * (slope + curvature * F[:, :, 0] - self.nu)
-        return True
-
-
-def serves(likelihood: Any) -> bool:
-    """Return whether EP supports the likelihood."""
-    return EP().serves(likelihood)
 
 
 __all__ = ["HyperDraws", "draw_with_hyper"]

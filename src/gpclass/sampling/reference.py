@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from ..engines.fit import start_sites
 from ..gaussian import Sites
@@ -57,7 +57,9 @@ class Reference:
 
     def _solved(self, x, transposed=False):
         """Return R⁻¹ x, or R⁻ᵀ x."""
-        return np.stack([dtrtrs(R, part, trans=int(transposed))[0] for R, part in zip(self._R, x, strict=True)])
+        # R.T has the order of Fortran, so that it is not copied
+        trans = int(not transposed)
+        return np.stack([dtrtrs(R.T, part, lower=1, trans=trans)[0] for R, part in zip(self._R, x, strict=True)])
 
     def coordinates(self, F: np.ndarray) -> np.ndarray:
         """Return x (C, r, R) from f (C, n, R)."""
@@ -83,10 +85,10 @@ def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:
     roots = np.broadcast_to(roots, (len(tau), *roots.shape[1:]))
     out = []
     for L, t in zip(roots, tau, strict=True):
-        try:
-            out.append(cholesky(_plus_identity(L, t), overwrite_a=True, check_finite=False))
-        except LinAlgError as error:
-            raise NotPositiveDefinite("sites of negative precision outweigh the prior: no proper posterior") from error
+        R, info = dpotrf(_plus_identity(L, t).T, clean=1, overwrite_a=1)
+        if info:
+            raise NotPositiveDefinite("sites of negative precision outweigh the prior: no proper posterior")
+        out.append(R)
     return np.stack(out)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,7 @@ def by_datum(F: np.ndarray) -> np.ndarray:
     return F[0] if len(F) == 1 else np.moveaxis(F, 0, -1)
 
 
+@lru_cache
 def contrasts(n_latents: int) -> np.ndarray | None:
     """Return an orthonormal basis whose first element is constant over the classes, or None for one latent function.
 
@@ -92,7 +94,9 @@ def contrasts(n_latents: int) -> np.ndarray | None:
     """
     if n_latents == 1:
         return None
-    return np.linalg.qr(np.column_stack([np.ones(n_latents), np.eye(n_latents)[:, 1:]]))[0].T
+    basis = np.linalg.qr(np.column_stack([np.ones(n_latents), np.eye(n_latents)[:, 1:]]))[0].T
+    basis.flags.writeable = False  # all callers share it
+    return basis
 
 
 def generator(random_state: Any) -> np.random.Generator:

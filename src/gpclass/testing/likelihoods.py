@@ -238,9 +238,10 @@ def check_parameters(likelihood: Any) -> None:
     require(bounds.shape == (p, 2), f"bounds have shape {bounds.shape}, not ({p}, 2)")
     inside = (bounds[:, 0] <= theta) & (theta <= bounds[:, 1])
     require(bool(inside.all()), f"theta {theta} is outside its bounds {bounds}")
-    moved = likelihood.with_theta(theta + 0.25)
+    other = np.clip(theta + 0.25, *np.reshape(bounds, (-1, 2)).T)
+    moved = likelihood.with_theta(other)
     require(type(moved) is type(likelihood), "with_theta returns another type")
-    close(moved.theta, theta + 0.25, 1e-12, "theta after with_theta")  # exp and log, rounding
+    close(moved.theta, other, 1e-12, "theta after with_theta")  # exp and log, rounding
     close(moved.bounds, bounds, 0, "bounds after with_theta")
     close(likelihood.theta, theta, 0, "theta of the likelihood itself after with_theta")
     close(likelihood.with_theta(theta).theta, theta, 1e-14, "theta after with_theta(theta)")

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass import GPClassifier
-from gpclass.inference import EP, IndependentEP, Laplace, MeanFieldProbit, NestedEP, QuadratureEP
+from gpclass.inference import EP, IndependentEP, Laplace, MeanFieldProbit, NestedEP, QuadratureEP, VariationalMNL
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.sampling import Gibbs, orthant_evidence
@@ -124,6 +124,6 @@ def test_estimator_learns_biases_and_noise():
     assert robust.likelihood_.epsilon != RobustMax(3).epsilon
     assert not robust.inference_.coupled
     assert GPClassifier(likelihood="robust-max").fit(X, y).score(X, y) > 0.8
-    assert isinstance(GPClassifier(likelihood="softmax").fit(X, y).inference_, Laplace)
+    assert isinstance(GPClassifier(likelihood="softmax").fit(X, y).inference_, VariationalMNL)
     with pytest.raises(TypeError, match="NestedEP needs contrast_factor, which RobustMax does not offer"):
         GPClassifier(likelihood="robust-max", inference="nested-ep").fit(X, y)

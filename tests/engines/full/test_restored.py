@@ -31,7 +31,7 @@ X, NEW = RNG.normal(size=(30, 2)), RNG.normal(size=(7, 2))
 F = X[:, 0] + np.sin(2 * X[:, 1])
 KERNEL = RBF(1.2, 2.5)
 SIGN, THIRDS = np.where(F > 0, 1.0, -1.0), np.digitize(F, [-0.5, 0.5])
-ONE = [(Probit(bias=0.2, learn_bias=True), SIGN), (Logit(), SIGN), (Heaviside(0.1), SIGN)]
+ONE = [(Probit(bias=0.2, learn_bias=True), SIGN), (Probit(epsilon=0.1), SIGN), (Logit(), SIGN), (Heaviside(0.1), SIGN)]
 OTHERS = [(Gaussian(0.3), F), (Ordinal((-0.5, 0.5)), THIRDS), (Poisson(), THIRDS)]
 SEVERAL = [(MultinomialProbit(3, learn_bias=True), THIRDS), (Softmax(3), THIRDS)]
 CASES = [

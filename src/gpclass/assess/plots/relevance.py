@@ -27,7 +27,8 @@ def plot_relevance(
 ) -> Any:
     """Plot 1/lengthscale of each input as bars, the most relevant input on top.
 
-    Lengthscales are in units of the inputs as the kernel sees them, so the bars are comparable if inputs are standardised.
+    The bars are comparable if lengthscales are in units of each input's spread, as for kernels given as text, or if the
+    inputs are standardised.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def plot_relevance(
         kernel, names = classifier(model).kernel_, input_names(model) if feature_names is None else feature_names
     found = relevances(kernel)
     if not found:
-        raise ValueError(f"no part of {kernel!r} has a lengthscale for each input; start from RBF(lengthscale=[1.0] * D)")
+        raise ValueError(f"no part of {kernel!r} has a lengthscale for each input; start from kernel='rbf-ard'")
     if part is not None and part not in found:
         raise ValueError(f"part must be one of {list(found)}; got {part!r}")
     values = found[next(iter(found)) if part is None else part]

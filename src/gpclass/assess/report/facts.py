@@ -94,6 +94,8 @@ class Facts:
     engine: str
     likelihood: str
     kernel: str
+    calibration: str  # a sentence
+    weights: list[tuple[str, float]]  # kernels that are averaged, with their weights; empty if there is one
     classes: list[str]
     train_counts: list[int] | None
     test_counts: list[int]
@@ -163,6 +165,8 @@ def gather(
         engine=engine_name(last.inference_),
         likelihood=type(last.likelihood_).__name__,
         kernel=repr(last.kernel_),
+        calibration=_calibration_in_words(last),
+        weights=_weights(last),
         classes=names,
         train_counts=None if train_labels is None else _counts(train_labels, last.classes_),
         test_counts=_counts(labels, last.classes_),
@@ -187,6 +191,25 @@ def gather(
         labels=labels,
         n_given=n_given,
     )
+
+
+def _calibration_in_words(last: Any) -> str:
+    found = last.calibration_
+    if not found.n_rows:
+        return "Class probabilities are those of the engine's posterior, without calibration."
+    how = "each kernel has its own temperature and noise"
+    if not found.is_identity:
+        towards = "closer to 0 and 1" if found.temperature < 1 else "further from 0 and 1"
+        how = f"temperature {found.temperature:.2f} moves them {towards}, noise {100 * found.noise:.2g} % bounds them"
+    return (
+        f"Class probabilities are calibrated by leave-one-out: {how}. The leave-one-out NLPD was {found.nlpd_before:.3f} "
+        f"before and is {found.nlpd_after:.3f} after."
+    )
+
+
+def _weights(last: Any) -> list[tuple[str, float]]:
+    members = last.members_ if last.kernel == "auto" else []
+    return [(str(member.kernel), member.weight) for member in members] if len(members) > 1 else []
 
 
 def _fair(model, X, labels, codes):
@@ -338,8 +361,9 @@ def _in_words(kernel, parts) -> str:
     if not single:
         return "The kernel has no lengthscales, so it does not rank the inputs."
     text = " and ".join(f"{value:.3g}" for value in single)
+    units = "units of each input's spread" if kernel.own_units else "units of the inputs as the model sees them"
     return (
-        f"The kernel has one lengthscale for all inputs ({text}, in units of the inputs as the model sees them), so it does "
+        f"The kernel has one lengthscale for all inputs ({text}, in {units}), so it does "
         "not rank the inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
     )
 

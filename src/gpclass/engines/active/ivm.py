@@ -251,7 +251,8 @@ def finished(engine, covariances, at, y, likelihood, status: Status, selection: 
     numbers = MEMORY if engine.memory is None else min(MEMORY, int(engine.memory * 2**17 / (8 * len(covariances))))
     for seen in walk(q, covariances, prior_var, np.setdiff1d(np.arange(len(y)), known), numbers):
         mean[seen.rows], var[seen.rows] = seen.mean, seen.var
-    value = _summed(likelihood, y, mean, var) + q.log_partition
+    masses = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
+    value = sum(float(np.sum(part)) for part in masses) + q.log_partition
     marginals = mean.copy(), var.copy()
     for c, part in enumerate(q.parts):
         cavity_mean, cavity_var = part.cavity()
@@ -260,12 +261,6 @@ def finished(engine, covariances, at, y, likelihood, status: Status, selection: 
     scores = np.zeros(0) if selection is None else selection.scores
     candidates = np.arange(len(y)) if selection is None else selection.rows
     return ActiveFit(engine, q, y, likelihood, status, value, (mean, var), marginals, scores, candidates)
-
-
-def _summed(likelihood, y, mean, var) -> float:
-    """Σ log Z_i."""
-    parts = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
-    return sum(float(np.sum(part)) for part in parts)
 
 
 def _earlier(start, n: int, n_latents: int) -> ActiveSites:

@@ -153,12 +153,10 @@ class Candidates:
         for some in stale:
             mean, var = self.marginals(some)
             moments = rough_moments if self.drift else exact_moments
-            self._score(some, mean, var, *moments(self.likelihood, self.y[some], mean, var))
+            found = moments(self.likelihood, self.y[some], mean, var)
+            self.value[some] = score(self.settings.score, var, *found, self.settings.threshold)
             if self.drift:
                 self.scored[0][some], self.scored[1][some] = mean, var
-
-    def _score(self, some, mean, var, slope, curvature) -> None:
-        self.value[some] = score(self.settings.score, var, slope, curvature, self.settings.threshold)
 
     def mask(self, closed: np.ndarray) -> None:
         """Set scores to infinity for included pairs and for latent functions that are `closed`."""
@@ -181,7 +179,7 @@ class Candidates:
         mean, var = self.marginals(first)
         slope, curvature = exact_moments(self.likelihood, self.y[first], mean, var)
         self._exact = {int(i): (slope[k].copy(), curvature[k].copy()) for k, i in enumerate(first)}
-        self._score(first, mean, var, slope, curvature)
+        self.value[first] = score(self.settings.score, var, slope, curvature, self.settings.threshold)
         self.mask(closed)
         best, i, c = best_of(self.value[first])
         return best, int(first[i]) if i >= 0 else -1, c
@@ -189,7 +187,10 @@ class Candidates:
     def include(self, i: int, c: int) -> None:
         """Add the site of candidate i for latent function c, matched to its current marginals."""
         mean, var = self.marginals(slice(i, i + 1))
-        slopes, curvatures = self._exact.get(i) or _first(exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
+        if i in self._exact:
+            slopes, curvatures = self._exact[i]
+        else:
+            slopes, curvatures = (part[0] for part in exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
         slope, curvature = slopes[c], min(curvatures[c], 0.0)
         site = concave_sites(mean[0, c], var[0, c], slope, curvature)
         self.inclusions.append((int(self.rows[i]), c, float(site.tau), float(site.nu)))
@@ -217,10 +218,6 @@ class Candidates:
     def sites(self) -> ActiveSites:
         rows, latents, tau, nu = np.array(self.inclusions, float).reshape(-1, 4).T
         return ActiveSites(rows.astype(int), latents.astype(int), Sites(tau.copy(), nu.copy()))
-
-
-def _first(pair):
-    return pair[0][0], pair[1][0]
 
 
 def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, rng: np.random.Generator) -> Selection:

@@ -42,11 +42,7 @@ class EP(Engine):
             q, status = self._parallel(K, y, likelihood, sites)
         else:
             q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
-        if not has_cavities(q):
-            raise NotPositiveDefinite(
-                "EP ended with sites of negative precision that leave other data no proper cavity: there is no evidence. "
-                f"Labels and prior contradict each other too strongly for {likelihood!r}: raise its label noise (epsilon)."
-            )
+        require_cavities(self, q, likelihood)
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
 
@@ -97,6 +93,16 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
 def has_cavities(q: FullPosterior) -> bool:
     """Whether the cavity of every datum is proper; always true for log-concave likelihoods."""
     return bool(np.all(q.cavity()[1] >= 0))
+
+
+def require_cavities(engine, q, likelihood) -> None:
+    """Raise an error if the cavity of a datum is not proper."""
+    if not has_cavities(q):
+        raise NotPositiveDefinite(
+            f"{type(engine).__name__} ended with sites of negative precision that leave other data no proper cavity: there "
+            f"is no evidence. Labels and prior contradict each other too strongly for {likelihood!r}: raise its label noise "
+            "(epsilon)."
+        )
 
 
 def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:

@@ -20,6 +20,7 @@ from ...likelihoods.multiclass import own_first, restore_order
 from .. import Engine
 from ..fit import Fit, prepare, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from .ep import require_cavities
 
 INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, one site at a time: about ten sweeps suffice
 
@@ -74,6 +75,7 @@ def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Fit:
     prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
     sites = start_sites(start, prior.mean.size) or data.first_sites(prior)
     q, status = iterate(engine, prior, data.rule, sites)
+    require_cavities(engine, q, likelihood)
     warn_if_unfinished(engine, status)
     q = StackedPosterior(K, q.parts)  # drop the coupling: only the loop needs it, and functions cannot be pickled
     return Fit(engine, q, y, likelihood, status, data.evidence(q))
@@ -89,14 +91,16 @@ class _Data:
         """Sites that give each class its tilted mean and variance.
 
         When the mean moves towards the tilted mean, the cavities of all classes of a datum move too. So the missing change
-        of ν is (I + Π S)(slope - α), with S the cavity variances, and the Newton step uses the coupled precision Π.
+        of ν is (I + Π S)(slope - α), with S the cavity variances, and the Newton step uses the coupled precision Π. If
+        negative sites of other data make a cavity improper, the sites of the datum stay unchanged.
         """
-        var = q.table(q.cavity()[1])
+        _, var, proper = self._cavity(q)
         tilted = self._tilted(q)
-        lacking = tilted.slope - q.table(q.alpha)
+        lacking = np.where(proper, tilted.slope - q.table(q.alpha), 0.0)
         pulled = tilted.pi * var * lacking
         lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
-        return SiteTarget(q.mean, q.alpha + q.flat(lacking), -q.flat(tilted.tau))
+        tau = np.where(proper, tilted.tau, q.table(q.sites.tau))
+        return SiteTarget(q.mean, q.alpha + q.flat(lacking), -q.flat(tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
         """Sites matched with the prior as the cavity."""
@@ -113,7 +117,14 @@ class _Data:
         return q.log_partition + float(np.sum(self._tilted(q).log_mass)) - float(np.sum(local))
 
     def _tilted(self, q):
-        return self.moments(*(q.table(x) for x in q.cavity()))
+        return self.moments(*self._cavity(q)[:2])
+
+    @staticmethod
+    def _cavity(q):
+        """Return cavity means and variances (n, C), replaced if not proper, and which data (n, 1) have proper cavities."""
+        mean, var = (q.table(x) for x in q.cavity())
+        proper = np.all(var >= 0, axis=1, keepdims=True)
+        return np.where(proper, mean, 0.0), np.where(proper, var, 1.0), proper
 
 
 def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:

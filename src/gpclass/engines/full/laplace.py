@@ -31,7 +31,7 @@ class Laplace(Engine):
 
     needs: ClassVar = ("log_prob",)
     latents: ClassVar = "any"
-    likelihood_names: ClassVar = ("probit", "softmax")
+    likelihood_names: ClassVar = ("probit",)  # others have better probabilities for softmax
 
     def __post_init__(self):
         if self.correction not in (None, "tierney-kadane"):

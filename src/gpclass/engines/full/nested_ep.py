@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...gaussian import ContrastPosterior, Sites
+from ...gaussian import ContrastPosterior
 from .. import Engine
 from ..fit import Fit, prepare, start_sites
 from ..iterate import iterate, warn_if_unfinished
@@ -34,11 +34,11 @@ class NestedEP(Engine):
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
-        size = len(y) * (likelihood.n_classes - 1)
-        prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
-        factor, right = Shifted(likelihood.contrast_factor(), likelihood.contrast_offset(y).ravel()), np.ones(size)
+        prior = ContrastPosterior.without_sites(K, y, likelihood.n_classes)
+        right = np.ones(len(prior.mean))
+        factor = Shifted(likelihood.contrast_factor(), likelihood.contrast_offset(y).ravel())
         rule = moment_rule(right, factor, ContrastPosterior.cavity)
-        q, status = iterate(self, prior, rule, start_sites(start, size))
+        q, status = iterate(self, prior, rule, start_sites(start, len(right)))
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri_exp
 
-from ...gaussian import ContrastPosterior, Sites, StackedPosterior, too_large
+from ...gaussian import ContrastPosterior, StackedPosterior, too_large
 from ...likelihoods.multiclass import own_first, restore_order
 from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, hermite_nodes, log_ndtr
 from .. import Engine
@@ -50,9 +50,8 @@ class QuadratureEP(Engine):
         if not self.coupled:
             return fit_independent(self, K, y, likelihood, start, partial(quadrature_moments, y, likelihood))
         rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(y))
-        size = len(y) * (likelihood.n_classes - 1)
-        prior = ContrastPosterior(K, y, likelihood.n_classes, Sites.zeros(size))
-        q, status = iterate(self, prior, rule.target, start_sites(start, size))
+        prior = ContrastPosterior.without_sites(K, y, likelihood.n_classes)
+        q, status = iterate(self, prior, rule.target, start_sites(start, len(prior.mean)))
         warn_if_unfinished(self, status)
         return Fit(self, q, y, likelihood, status, rule.evidence(q))
 
@@ -191,14 +190,14 @@ class _Contrasts:
 
 def contrast_cavity(q: ContrastPosterior) -> tuple[np.ndarray, np.ndarray]:
     """Mean (n, C - 1) and covariance of each datum's contrasts with all its sites removed: μ_g and Σ_g."""
-    own = q.y[:, None]
-    rows = np.arange(len(q.y))[:, None]
+    own, others, C = q.prior.y[:, None], q.prior.others, q.prior.n_classes
+    rows = np.arange(len(own))[:, None]
     if np.any(q.sites.tau):
         f, S = q.latent.cavity()
     else:  # the prior has no coupled system
-        var = np.broadcast_to(np.diagonal(q.K, axis1=-2, axis2=-1), (q.n_classes, len(q.y))).T
-        f, S = np.zeros(var.shape), var[:, :, None] * np.eye(q.n_classes)
-    mean = f[rows, own] - f[rows, q.others]
-    j, k = q.others[:, :, None], q.others[:, None, :]
+        var = np.broadcast_to(np.diagonal(q.K, axis1=-2, axis2=-1), (C, len(own))).T
+        f, S = np.zeros(var.shape), var[:, :, None] * np.eye(C)
+    mean = f[rows, own] - f[rows, others]
+    j, k = others[:, :, None], others[:, None, :]
     i, y = rows[:, :, None], own[:, :, None]
     return mean, S[i, y, y] - S[i, j, y] - S[i, y, k] + S[i, j, k] + 1.0  # Bᵀ Σ B + 11ᵀ

@@ -16,8 +16,9 @@ import numpy as np
 from ...gaussian import FullPosterior, Sites
 from ...numerics import NotPositiveDefinite, anderson, within_reach
 from .. import Engine
+from ..climb import MixedSteps
 from ..fit import Fit, prepare, start_sites
-from ..iterate import LINEAR_REGIME, MIXED_SWEEPS, ending, iterate, stands_still, warn_if_unfinished
+from ..iterate import ending, iterate, stands_still, warn_if_unfinished
 from .ep import ep_evidence, moment_rule
 from .laplace import variance_bound
 
@@ -120,10 +121,8 @@ class _Renewals:
 
     def __init__(self, damping: float, var: np.ndarray):
         self.var = self.last = var  # the next values, and the last ones with proper cavities for all data
-        self.part = self.largest = damping
-        self.change = np.inf
+        self.steps = MixedSteps(damping)  # from log variances to those of (12)
         self.tries = 0  # steps undone since the last successful one
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (log variances, their step to (12))
 
     def gap(self, wanted: np.ndarray) -> float:
         return float(np.max(np.abs(self._ratio(wanted) - 1), initial=0.0))
@@ -132,23 +131,21 @@ class _Renewals:
         return np.divide(wanted, self.var, out=np.ones_like(self.var), where=self.var > 0)  # zero variances stay zero
 
     def advance(self, wanted: np.ndarray, change: float) -> None:
-        self.part = max(0.6 * self.part, 0.05) if change > self.change else min(1.2 * self.part, self.largest)
-        self.change, self.last, self.tries = change, self.var, 0
-        if change > LINEAR_REGIME:
-            self.seen.clear()
-        step = np.log(np.maximum(self._ratio(wanted), SMALLEST_RATIO))
-        self.seen = [*self.seen, (np.log(np.maximum(self.var, TINY)), step)][-MIXED_SWEEPS - 1 :]
-        points, steps = (np.array(x) for x in zip(*self.seen, strict=True))
-        mixed = within_reach(anderson(points, steps, self.part), points[-1], step, unit=1.0, slack=0.1, most=1.0)
-        self.var = self.var * np.exp(mixed - points[-1])
+        self.last, self.tries = self.var, 0
+        here, step = np.log(np.maximum(self.var, TINY)), np.log(np.maximum(self._ratio(wanted), SMALLEST_RATIO))
+        self.steps.record(here, here + step, change)
+        points, goals = np.moveaxis(np.array(self.steps.seen), 1, 0)
+        mixed = anderson(points, goals - points, self.steps.part)
+        mixed = within_reach(mixed, here, step, unit=1.0, slack=0.1, most=1.0)
+        self.var = self.var * np.exp(mixed - here)
 
     def step_back(self, error: Exception) -> None:
         """Halve a step that gave an improper posterior or cavity; raise `error` if that does not help."""
         self.tries += 1
         if self.tries > TRIES or np.array_equal(self.var, self.last):
             raise error
-        self.seen.clear()
-        self.part = max(0.5 * self.part, 0.05)
+        self.steps.seen.clear()
+        self.steps.shorten()
         self.var = np.where(self.last > 0, np.sqrt(self.var * self.last), self.var)
 
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...gaussian.low_rank import Marginals
-from ...gaussian.sites import Sites, log_partition_1d, matched_sites
+from ...gaussian.sites import Cavity, cavity, matched_sites
 from ...numerics import hazard, hazard_curvature, log_ndtr
 from ..fit import several, squeezed
 from .engine import LowRankEngine, Message, RowRule, sites_on_f
@@ -137,28 +137,6 @@ def step_part(damping: float, m: int, n_total: int) -> float:
 
 JOINT_SITES = ("tau", "nu")
 PAIRWISE_SITES = ("own_tau", "own_nu", "other_tau", "other_nu")
-
-
-@dataclass(frozen=True)
-class Cavity:
-    """Marginals of g with some sites removed, elementwise."""
-
-    mean: np.ndarray
-    var: np.ndarray
-    kept: np.ndarray  # remaining fraction of the precision
-    tilt: np.ndarray  # difference between the cavity and posterior means of u, in units of V w
-    log_partition: np.ndarray  # of the removed sites, under the cavity
-
-
-def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
-    """(B.17)-(B.20) as scalars. A site is only partly removed if the cavity would keep less than `least` of the marginal."""
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # in entries that are not used
-        room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
-    tau, nu = room * tau, room * nu
-    kept = 1 - tau * var
-    cavity_var, cavity_mean = var / kept, (mean - nu * var) / kept
-    local = log_partition_1d(cavity_mean, cavity_var, Sites(tau, nu))
-    return Cavity(cavity_mean, cavity_var, kept, (tau * mean - nu) / kept, local)
 
 
 def spread_of(at: Cavity, d1: np.ndarray, excess: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,17 +23,15 @@ from ...gaussian.low_rank import (
     Rows,
     site_sums,
 )
-from ...numerics import NotPositiveDefinite, anderson, blocks, within_reach
+from ...gaussian.sites import cavity
+from ...numerics import blocks
 from ..fit import Fit, NotAvailable, check_settings, independent, squeezed
-from ..iterate import LINEAR_REGIME, Status, require_finite, warn_if_unfinished
+from ..iterate import Status, require_finite, warn_if_unfinished
+from .mixer import Mixer, units
 from .step import RowSites, State
 
-MIXED_SWEEPS = 8  # number of past sweeps that are mixed
-WORSE = 1.5  # growth of a move that counts as a failure
-LEAST_PART = 1e-3  # smallest fraction of a step
-IDLE = 12  # sweeps without a new smallest move that count as a failure
 SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
-PAUSE = 8  # plain steps after a failed mixed one
+LEAST_LEFT = 1e-2  # smallest fraction of a marginal's precision that is left without the row's own sites
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,10 @@ class InducingFit(Fit):
     @property
     def _kept(self) -> RowData:
         if self.data is None:
-            raise NotAvailable(f"{type(self.engine).__name__} keeps no training rows once it is trained")
+            raise NotAvailable(
+                f"{type(self.engine).__name__} keeps no training rows once it is trained. For probabilities of left-out "
+                "rows, use scikit-learn's cross_val_predict(..., method='predict_proba')"
+            )
         return self.data
 
     @property
@@ -115,10 +117,8 @@ class InducingFit(Fit):
         return self._kept.nu
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotAvailable(
-            f"{type(self.engine).__name__} keeps no training rows to leave out one by one; use scikit-learn's "
-            "cross_val_predict(..., method='predict_proba')"
-        )
+        """Means and variances of f at the training points without their own sites, (n,) or (n, C) each."""
+        return cavities(self.engine, self.posterior, self.rows, self.y, self.likelihood, self.row_sites, self.n_rows)
 
     def jensen_bound(self) -> float:
         raise NotAvailable(
@@ -135,13 +135,10 @@ class InducingFit(Fit):
 
     @cached_property
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
-        rule = self.engine.rule(self.likelihood, len(self.y))
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
-        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+        source = self.engine.source(self.posterior, self.n_rows, self.likelihood)
+        for some, at, message in self._messages(source):
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
             diag.append(g)
             theta += message.theta
@@ -175,15 +172,38 @@ class InducingFit(Fit):
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f_i = g_i + e_i according to the engine."""
-        rule = self.engine.rule(self.likelihood, len(self.y))
-        source = self.engine.source(self.posterior, len(self.y), self.likelihood)
+        source = self.engine.source(self.posterior, self.n_rows, self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some in blocks(len(self.y), self.posterior.S.shape[0] * self.posterior.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in self.row_sites.items()})
+        for some, at, message in self._messages(source):
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
             mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
         return mean, var
+
+    def _messages(self, source: LowRankPosterior) -> Iterator[tuple[slice, Marginals, Any]]:
+        return messages(self.engine, source, self.rows, self.y, self.likelihood, self.row_sites, self.n_rows)
+
+
+def messages(
+    engine: Any, source: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites, n_total: int
+) -> Iterator[tuple[slice, Marginals, Any]]:
+    """Yield, block by block, the range of some rows, their marginals under `source` and the result of the engine's rule."""
+    rule = engine.rule(likelihood, n_total)
+    for some in blocks(len(y), source.S.shape[0] * source.prior.M, least=64):
+        at = source.marginals(rows.some(some))
+        yield some, at, rule(at, y[some], {name: part[some] for name, part in sites.items()})
+
+
+def cavities(
+    engine: Any, q: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites, n_total: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and variances of f at training rows without their own sites, (m,) or (m, C) each."""
+    mean, var = np.empty((2, *rows.residual.shape))
+    source = engine.source(q, n_total, likelihood)
+    for some, at, message in messages(engine, source, rows, y, likelihood, sites, n_total):
+        g = at if source is q else q.marginals(at.rows)
+        without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
+        mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
+    return squeezed(mean), squeezed(var)
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
@@ -231,83 +251,6 @@ def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
     return "" if EPS * len(tau) * strength < NEGLIGIBLE else too_large(np.array([[largest]]))
 
 
-class Mixer:
-    """Chooses the sites of the next sweep: Anderson mixing; after failed steps plain steps, then damped ones."""
-
-    def __init__(self, damping: float, ascends: bool):
-        self.most, self.part, self.ascends = damping, damping, ascends
-        self.points: list[np.ndarray] = []
-        self.residuals: list[np.ndarray] = []
-        self.last, self.objective = np.inf, -np.inf
-        self.least, self.idle = np.inf, 0  # smallest move so far, and the number of sweeps since
-        self.mixed, self.wait = False, 0  # whether the last step was mixed; number of plain steps left
-
-    def move(self, sites: RowSites, new: RowSites, change: float, units: np.ndarray, objective: float, data: Sweeps):
-        x, goal = _joined(sites), _joined(new)
-        fell = self.ascends and objective < self.objective - 1e-9 * abs(self.objective)
-        if fell and self.points:  # retry from the start of the step
-            x, residual = self.points[-1], self.residuals[-1]
-            self._astray()
-            self.points, self.residuals = [x], [residual]
-        else:
-            self.idle = 0 if change < self.least else self.idle + 1
-            if (change > WORSE * self.last or self.idle >= IDLE) and not self.ascends:
-                self._astray()
-                self.idle, self.least = 0, change
-            elif self.idle == 0 or self.ascends:
-                self.part = min(self.most, 1.1 * self.part)
-            self.least = min(self.least, change)
-            self.last, self.objective = change, objective
-            self.points, self.residuals = [*self.points[-MIXED_SWEEPS:], x], [*self.residuals[-MIXED_SWEEPS:], goal - x]
-        return self._made(x, self.residuals[-1], self._target(units), sites, data)
-
-    def _astray(self):
-        """After a failure, stop mixing if the last step was mixed, else shorten the steps."""
-        self.points, self.residuals = [], []
-        if self.mixed:
-            self.wait = PAUSE
-        else:
-            self.part = max(0.5 * self.part, LEAST_PART)
-
-    def _made(self, x, residual, target, sites, data):
-        part = self.part
-        while True:
-            mixed = _split(target, sites)
-            try:
-                return mixed, data.at(mixed)
-            except NotPositiveDefinite:  # sites of negative precision: shorten the step
-                part *= 0.5
-                if part < LEAST_PART:
-                    raise
-                target = x + part * residual
-
-    def _target(self, units):
-        x, residual = self.points[-1], self.residuals[-1]
-        self.wait = max(0, self.wait - 1)
-        self.mixed = len(self.points) >= 3 and self.last < LINEAR_REGIME and not self.wait
-        if not self.mixed:
-            return x + self.part * residual
-        residuals = np.stack(self.residuals)
-        mixed = anderson(np.stack(self.points), residuals, self.part, residuals * units)
-        return within_reach(mixed, x, residual, units, slack=1e-2)
-
-
-def units(sites: RowSites, var: np.ndarray) -> np.ndarray:
-    """Scales that make moves of sites comparable: posterior variances for τ, standard deviations for ν."""
-    wide = np.maximum(np.mean(var, axis=1), 1e-300)
-    parts = (wide if name.endswith("tau") else np.sqrt(wide) for name in sites)
-    return np.concatenate([np.repeat(part, sites[name].shape[1]) for name, part in zip(sites, parts, strict=True)])
-
-
-def _joined(sites: RowSites) -> np.ndarray:
-    return np.concatenate([part.ravel() for part in sites.values()])
-
-
-def _split(x: np.ndarray, like: RowSites) -> RowSites:
-    edges = np.cumsum([part.size for part in like.values()])[:-1]
-    return {name: part.reshape(like[name].shape) for name, part in zip(like, np.split(x, edges), strict=True)}
-
-
 @dataclass(frozen=True)
 class Sweeps:
     """Sweeps over all rows at fixed hyperparameters."""
@@ -343,17 +286,14 @@ class Sweeps:
 
     def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
         """New sites of all rows, contributions of the current sites to the evidence, and the resulting move of q."""
-        rule = self.engine.rule(self.likelihood, len(self.y))
         source = self.engine.source(q, len(self.y), self.likelihood)
-        messages, change, var = [], 0.0, np.empty(tau.shape)
-        for some in blocks(len(self.y), q.S.shape[0] * self.prior.M, least=64):
-            at = source.marginals(self.rows.some(some))
-            message = rule(at, self.y[some], {name: part[some] for name, part in sites.items()})
-            messages.append(message)
+        found, change, var = [], 0.0, np.empty(tau.shape)
+        for some, at, message in messages(self.engine, source, self.rows, self.y, self.likelihood, sites, len(self.y)):
+            found.append(message)
             var[some] = at.var
             change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
-        new = {name: np.concatenate([m.sites[name] for m in messages]) for name in sites}
-        value = float(sum(np.sum(m.value) for m in messages)) + self.engine.constant(q, source, len(self.y), self.likelihood)
+        new = {name: np.concatenate([m.sites[name] for m in found]) for name in sites}
+        value = float(sum(np.sum(m.value) for m in found)) + self.engine.constant(q, source, len(self.y), self.likelihood)
         return new, value, change, var
 
 

@@ -22,22 +22,14 @@ import numpy as np
 import scipy
 
 from ...gaussian import DenseCoupledPosterior, Sites, precision_root
-from ...gaussian.dense_coupled import products
+from ...gaussian.dense_coupled import checked_classes, products
 from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
 from ...numerics import Factor, anderson, conjugate_gradients
-from ...numerics.separable import Separable, contrasts, inputs_of
+from ...numerics.separable import classes_of, combined, contrasts, inputs_of
 from .. import Engine
-from ..climb import uphill
+from ..climb import MixedSteps, uphill
 from ..fit import Fit, prepare
-from ..iterate import (
-    LINEAR_REGIME,
-    MIXED_SWEEPS,
-    Status,
-    judged,
-    require_finite,
-    stands_still,
-    warn_if_unfinished,
-)
+from ..iterate import Status, ending, require_finite, stands_still, warn_if_unfinished
 
 START = 1.0  # γ of [C] E.3; larger values put b outside the simplex
 SETTLE_STEPS = 8  # Newton steps of the mean per factorisation
@@ -57,6 +49,10 @@ class VariationalMNL(Engine):
     latents: ClassVar[str] = "several"
     correlated: ClassVar[bool] = True
     bounds: ClassVar[bool] = True
+    likelihood_names: ClassVar[tuple[str, ...]] = ("softmax",)
+
+    def size(self, n_rows: int, n_latents: int) -> float:
+        return float(n_rows * (n_latents - 1))  # the rows of its dense system
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """Fit; K is (n, n), shared by all classes, (C, n, n), or Separable (see kernels.Correlated)."""
@@ -91,7 +87,7 @@ class VariationalFit(Fit):
 
     @property
     def separable(self) -> bool:
-        return isinstance(self.posterior.K, Separable)
+        return classes_of(self.posterior.K) is not None
 
     def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
@@ -201,7 +197,7 @@ class BoundClimb:
                 break
             if sweep < engine.max_iter:
                 self.at = self.moved(*path.advance(self.at, change))
-        return judged(self.at.q, inputs_of(self.at.q.K), sweep, change, engine.tol), tuple(history)
+        return ending(self.at.q, sweep, change, engine.tol), tuple(history)
 
     def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
         """The same mean with new precisions."""
@@ -269,10 +265,8 @@ class _PrecisionPath:
     """Chooses the next W: far from convergence a damped step to the bound's W, near it a mix of past sweeps."""
 
     def __init__(self, damping: float):
-        self.largest = self.part = damping
-        self.change = np.inf
+        self.steps = MixedSteps(damping)  # from W to the new W of the bound
         self.rejected = 0
-        self.seen: list[tuple[np.ndarray, np.ndarray]] = []  # (W, new W of the bound)
         self.last: Any = None
         self.best = -np.inf  # largest log Z_h so far
 
@@ -284,34 +278,28 @@ class _PrecisionPath:
 
     def step_back(self) -> tuple[BoundPoint, np.ndarray]:
         """A shorter step from the last point towards its new W: uphill if short enough."""
-        mixed = len(self.seen) > 1
-        self.seen = self.seen[-1:]
+        steps, mixed = self.steps, len(self.steps.seen) > 1
+        steps.seen = steps.seen[-1:]
         self.rejected += 1
         if not mixed or self.rejected > 1:
-            self.part *= 0.5
-        W, wanted = self.seen[0]
-        return self.last, W + self.part * (wanted - W)
+            steps.part *= 0.5
+        W, wanted = steps.seen[0]
+        return self.last, W + steps.part * (wanted - W)
 
     def advance(self, at: BoundPoint, change: float) -> tuple[BoundPoint, np.ndarray]:
-        if change > 1.5 * self.change:
-            self.part = max(0.5 * self.part, 0.05)
-        elif not self.rejected:
-            self.part = min(1.3 * self.part, self.largest)
-        self.last, self.change, self.rejected = at, change, 0
-        if change > LINEAR_REGIME:
-            self.seen.clear()
-        self.seen = [*self.seen, (at.q.precision, at.bound.precision)][-MIXED_SWEEPS - 1 :]
+        self.last, self.rejected = at, 0
+        self.steps.record(at.q.precision, at.bound.precision, change)
         return at, self._mixed(at)
 
     def _mixed(self, at):
-        points, goals = (np.stack(part) for part in zip(*self.seen, strict=True))
+        points, goals = np.moveaxis(np.array(self.steps.seen), 1, 0)
         residuals = goals - points
-        plain = points[-1] + self.part * residuals[-1]
-        if len(self.seen) < 2:
+        plain = points[-1] + self.steps.part * residuals[-1]
+        if len(points) < 2:
             return plain
         # changes of W approximately in units of the posterior
         width = np.sqrt(np.einsum("icc->ic", at.q.contrast_cov))
-        mixed = anderson(points, residuals, self.part, residuals * width[:, :, None] * width[:, None, :])
+        mixed = anderson(points, residuals, self.steps.part, residuals * width[:, :, None] * width[:, None, :])
         # a datum whose precision the extrapolation would change by a large factor keeps its plain step
         H = contrasts(plain.shape[1])
         tame = np.linalg.eigvalsh(H.T @ (mixed - 0.3 * plain) @ H)[:, 0] >= 0
@@ -323,17 +311,13 @@ class _PrecisionPath:
 
 
 def _prepared(engine, K, y, likelihood):
-    if not isinstance(K, Separable):
-        return prepare(engine, K, y, likelihood)
-    inputs, y = prepare(engine, K.inputs, y, likelihood)
+    inputs, y = prepare(engine, inputs_of(K), y, likelihood)
+    classes = classes_of(K)
+    if classes is None:
+        return inputs, y
     if inputs.ndim != 2:
         raise ValueError(f"the covariances between inputs must be a square matrix, but have shape {inputs.shape}")
-    classes, C = np.asarray(K.classes, float), likelihood.n_classes
-    if classes.shape != (C, C) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12):
-        raise ValueError(f"the covariances between classes must be a symmetric ({C}, {C}) matrix, but are {classes!r}")
-    if not np.all(np.isfinite(classes)):
-        raise ValueError("the covariances between classes contain NaN or infinite entries")
-    return Separable(inputs, classes), y
+    return combined(inputs, checked_classes(classes, likelihood.n_classes)), y
 
 
 def _bound_tol(engine):

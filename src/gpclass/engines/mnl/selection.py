@@ -12,120 +12,19 @@ d2 with the sum over data estimated from a few of them. d3 makes a shortlist of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from ...gaussian import Columns, MatrixColumns
-from ...gaussian.low_rank_coupled import InducingCovariance
 from ...numerics import blocks
-from ...numerics.separable import Separable, inputs_of
+from .inducing_set import InducingSet, RowCovariance
 
 SELECTIONS = ("active", "random", "k-means")
 SHORTLIST = 4  # candidates scored on all data for each chosen one
 KNOWN = 1e-6  # candidates with a smaller variance given the set, relative to their own, are not informative
 ROUNDS = 60  # maximum number of iterations of each one-dimensional search
 STILL = 1e-8  # relative step at which these searches end
-
-
-@dataclass(frozen=True)
-class InducingSet:
-    """Some (row, class) pairs, in the order in which they were chosen."""
-
-    rows: np.ndarray  # (t,) rows of the variables, each once
-    inputs: np.ndarray  # (s,) index of each variable's row in `rows`
-    classes: np.ndarray  # (s,)
-
-    @classmethod
-    def empty(cls) -> InducingSet:
-        return cls(*(np.zeros(0, int) for _ in range(3)))
-
-    @classmethod
-    def of_pairs(cls, rows: np.ndarray, classes: np.ndarray) -> InducingSet:
-        return cls.empty().with_pairs(rows, classes)
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    @property
-    def pairs(self) -> np.ndarray:
-        """(s, 2) row and class of each variable."""
-        return np.column_stack([self.rows[self.inputs], self.classes])
-
-    def with_pairs(self, rows: np.ndarray, classes: np.ndarray) -> InducingSet:
-        place = {row: i for i, row in enumerate(self.rows.tolist())}
-        inputs = [place.setdefault(row, len(place)) for row in np.asarray(rows, int).tolist()]
-        return InducingSet(
-            np.array(list(place), int),
-            np.concatenate([self.inputs, np.array(inputs, int)]),
-            np.concatenate([self.classes, np.asarray(classes, int)]),
-        )
-
-
-class RowCovariance:
-    """Prior covariances of all latent values of n rows, with columns computed on demand."""
-
-    def __init__(self, columns: Sequence[Columns], n_classes: int, between: np.ndarray | None = None):
-        self.columns = columns  # one for all classes, or one for each
-        self.n_classes = n_classes
-        self.between = between  # (C, C) covariances of the classes; None if they are independent
-
-    @classmethod
-    def of(cls, K: Any, n_classes: int) -> RowCovariance:
-        """From a matrix (n, n) or (C, n, n), columns or a list of them, or Separable with one of these."""
-        if isinstance(K, RowCovariance):
-            return K
-        if isinstance(K, Separable):
-            return cls(cls.of(K.inputs, n_classes).columns, n_classes, np.asarray(K.classes, float))
-        if hasattr(K, "columns"):
-            return cls([K], n_classes)
-        if isinstance(K, Sequence) and len(K) and hasattr(K[0], "columns"):
-            same = all(part is K[0] for part in K)
-            return cls(list(K[:1]) if same else list(K), n_classes)
-        K = np.asarray(K, float)
-        if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and len(K) != n_classes):
-            raise ValueError(f"K must be a square matrix, or ({n_classes}, n, n), but has shape {K.shape}")
-        return cls([MatrixColumns(k) for k in (K if K.ndim == 3 else K[None])], n_classes)
-
-    def __len__(self) -> int:
-        return len(self.columns[0])
-
-    @property
-    def diag(self) -> Any:
-        return self._joined([part.diag for part in self.columns])
-
-    def cross(self, rows: np.ndarray, data: np.ndarray | None = None) -> Any:
-        """(n, t) covariances of all rows, or of those in `data`, with `rows`; (C, n, t) if each class has its own."""
-        return self._joined([part.columns(rows, rows=data) for part in self.columns])
-
-    def of_class(self, c: int) -> Columns:
-        return self.columns[c if len(self.columns) > 1 else 0]
-
-    def inducing(self, chosen: InducingSet, before: Any = None) -> InducingCovariance:
-        """Covariances of an inducing set for the engine; columns that an earlier fit has are reused."""
-        fu = self._columns(chosen, before)
-        uu = np.take(inputs_of(fu), chosen.rows, axis=-2)
-        uu = self._wrapped(0.5 * (uu + np.swapaxes(uu, -1, -2)))
-        return InducingCovariance(uu, fu, self.diag, chosen.inputs, chosen.classes).checked(len(self), self.n_classes)
-
-    def _columns(self, chosen, before):
-        if before is None or before.chosen is None:
-            return self.cross(chosen.rows)
-        t = len(before.chosen.rows)
-        known = inputs_of(before.posterior.prior.K.fu)
-        if t == len(chosen.rows):
-            return self._wrapped(known)
-        new = inputs_of(self.cross(chosen.rows[t:]))
-        return self._wrapped(np.concatenate([known, new], axis=-1))
-
-    def _joined(self, parts):
-        return self._wrapped(parts[0] if len(parts) == 1 else np.stack(parts))
-
-    def _wrapped(self, inputs):
-        return inputs if self.between is None else Separable(inputs, self.between)
 
 
 # scores -------------------------------------------------------------------------------------------------------------------

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy
 from scipy.special import rel_entr
 
+from ...numerics.columns import Units, column_units
 from .buffered import rows_at_once
 from .source import Batch, Source
 
@@ -33,11 +35,10 @@ class Summary:
     y: np.ndarray  # (s,) their labels
     unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
 
-    @property
-    def spread(self) -> np.ndarray:
-        """(D,) standard deviations of the columns of the sample, 1 for a constant column."""
-        spread = np.std(self.X, axis=0)
-        return np.where(spread > 0, spread, 1.0)
+    @cached_property
+    def units(self) -> Units:
+        """Centre and spread of each column of the sample, robust to outliers; spread 1 for a constant column."""
+        return column_units(self.X)
 
 
 def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Callable[[Batch], None] | None = None) -> Summary:

@@ -1,0 +1,185 @@
+"""Contrasts of classes g_ij = f_i^y - f_i^j + u_i, j ≠ y_i, u_i ~ N(0, 1), with scalar sites: for multinomial probit.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .coupled import EPS, CoupledPosterior, CoupledSystem
+from .sites import Sites
+
+
+def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n, C - 1) all classes other than y, in order."""
+    rest = np.arange(n_classes - 1)
+    return rest + (rest >= y[:, None])
+
+
+class ContrastPrior:
+    """N(0, K) of the contrasts of data with labels y, and the maps between n (C - 1) contrasts and n × C classes."""
+
+    def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int):
+        self.K, self.y, self.n_classes = K, y, n_classes
+        self.others = other_classes(y, n_classes)
+        first = np.arange(len(y))[:, None] * n_classes
+        self._own, self._others = first + y[:, None], first + self.others  # positions in a flat (n, C) array
+        by_class = np.broadcast_to(np.diagonal(K, axis1=-2, axis2=-1), (n_classes, len(y))).T
+        self.var = (by_class.take(self._own) + by_class.take(self._others) + 1).ravel()  # (n (C - 1),)
+
+    def table(self, x: np.ndarray) -> np.ndarray:
+        """Contrasts (n (C - 1),) as (n, C - 1)."""
+        return x.reshape(self.others.shape)
+
+    def pi(self, tau: np.ndarray) -> np.ndarray:
+        """π (n, C) of the latent values. [RJV] (12)"""
+        pi = np.ones((len(self.y), self.n_classes))
+        pi.ravel()[self._others] = self.table(tau)
+        return pi
+
+    def to_classes(self, x: np.ndarray) -> np.ndarray:
+        """B x (n, C): the own class gets the sum of its contrasts, each other class the negative of its contrast."""
+        x = self.table(x)
+        out = np.empty((len(self.y), self.n_classes))
+        out.ravel()[self._others] = -x
+        out.ravel()[self._own[:, 0]] = x.sum(1)
+        return out
+
+    def to_contrasts(self, f: np.ndarray) -> np.ndarray:
+        """Bᵀ f (n, C - 1) for f (n, C)."""
+        return f.take(self._own) - f.take(self._others)
+
+    def times(self, alpha: np.ndarray) -> np.ndarray:
+        """Prior covariance of the contrasts times α."""
+        by_class = self.to_classes(alpha)
+        K = np.broadcast_to(self.K, (self.n_classes, *self.K.shape[-2:]))
+        f = np.stack([K[c] @ by_class[:, c] for c in range(self.n_classes)], axis=1)
+        return (self.to_contrasts(f) + by_class.take(self._own)).ravel()
+
+
+class _ContrastSystem:
+    """The prior of the contrasts with sites of precision τ, with u integrated out."""
+
+    def __init__(self, prior: ContrastPrior, tau: np.ndarray):
+        self.prior, self.tau = prior, prior.table(tau)
+        self.total = 1 + self.tau.sum(1)  # (n,) 1ᵀπ
+        self.coupled = CoupledSystem(prior.K, prior.pi(tau)) if np.any(tau) else None
+        # log|I + (prior covariance of the contrasts) T| = log|A| + log|P|
+        self.log_det = self.coupled.log_det_parts if self.coupled else 0.0
+
+    def latent_nu(self, nu: np.ndarray) -> np.ndarray:
+        """ν (n, C) of the latent values: B(ν - τ 1ᵀν/(1ᵀπ)). [RJV] (15)"""
+        nu = self.prior.table(nu)
+        return self.prior.to_classes(nu - self.tau * (nu.sum(1) / self.total)[:, None])
+
+    def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(α, mean) of the contrasts for ν."""
+        if self.coupled is None:
+            return nu, self.prior.times(nu)
+        d = self.prior.to_contrasts(self.coupled.solve(self.latent_nu(nu))[1])
+        shift = self.prior.table(nu).sum(1) / self.total - np.sum(self.tau * d, axis=1) / self.total
+        g = d + shift[:, None]
+        return nu - (self.tau * g).ravel(), g.ravel()
+
+    @cached_property
+    def var(self) -> np.ndarray:
+        """(n (C - 1),) marginal variances of the contrasts."""
+        prior = self.prior
+        if self.coupled is None:
+            return prior.var
+        # g_j = d_j - τᵀd/(1ᵀπ) + noise with d_j = f_y - f_j: the covariances of d with each other, contracted with τ/(1ᵀπ)
+        S = self.coupled.cov
+        w = prior.to_classes(self.tau) / self.total[:, None]  # τᵀd/(1ᵀπ) as a combination of latent values
+        Sw = np.matmul(S, w[:, :, None])[:, :, 0]
+        # the variance of d_j is S_yy - 2 S_yj + S_jj
+        var, cross = np.einsum("icc->ic", S), S[np.arange(len(S)), prior.y]
+        plain = np.take_along_axis(var, prior.y[:, None], 1) + np.take_along_axis(var - 2 * cross, prior.others, 1)
+        noise = np.einsum("ic,ic->i", w, Sw) + 1 / self.total
+        return (plain - 2 * prior.to_contrasts(Sw) + noise[:, None]).ravel()
+
+
+class ContrastPosterior:
+    """Scalar sites on the contrasts of all data.
+
+    As a posterior of the n (C - 1) contrasts it has the interface of `FullPosterior`, so the rules and the loop of the
+    binary engines apply. With u integrated out it is a `CoupledPosterior` with π = (τ, and 1 for the own class).
+    [RJV] (12)-(16)
+    """
+
+    def __init__(self, prior: ContrastPrior, sites: Sites, system=None, moments=None):  # last two: see `shifted`
+        self.prior, self.sites = prior, sites
+        self._system = system or _ContrastSystem(prior, sites.tau)
+        self.K, self.prior_var, self.log_det = prior.K, prior.var, self._system.log_det
+        self.alpha: np.ndarray
+        self.mean: np.ndarray
+        self.alpha, self.mean = moments or self.covariance_step(sites.nu)
+
+    @classmethod
+    def without_sites(cls, K: np.ndarray, y: np.ndarray, n_classes: int) -> ContrastPosterior:
+        """The prior."""
+        prior = ContrastPrior(K, y, n_classes)
+        return cls(prior, Sites.zeros(prior.var.size))
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that `restored` needs except K, the labels and the number of classes."""
+        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+
+    @classmethod
+    def restored(cls, K: np.ndarray, y: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> ContrastPosterior:
+        """Posterior from its `state`."""
+        prior, sites = ContrastPrior(K, y, n_classes), Sites(state["tau"], state["nu"])
+        return cls(prior, sites, moments=(state["alpha"], state["mean"]))
+
+    def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
+        """The same prior with new sites."""
+        if self._system.coupled is not None:
+            self._system.coupled.forget()
+        return ContrastPosterior(self.prior, sites, moments=moments)
+
+    def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> ContrastPosterior:
+        """The same τ, with `mean` = (prior covariance) `alpha` added to the mean. Needs no new factorisation."""
+        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
+        return ContrastPosterior(self.prior, sites, self._system, (self.alpha + alpha, self.mean + mean))
+
+    def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(α, mean) of the contrasts for ν under the current τ."""
+        return self._system.solve(nu)
+
+    @property
+    def var(self) -> np.ndarray:
+        """Marginal variances of the contrasts."""
+        return self._system.var
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each contrast with its own site removed."""
+        var = self._system.var
+        var = var / (1 - self.sites.tau * var)
+        return self.mean - var * self.alpha, var
+
+    @property
+    def log_partition(self) -> float:
+        return 0.5 * float(self.sites.nu @ self.mean) - 0.5 * self.log_det
+
+    @property
+    def rounding(self) -> float:
+        """Effect of rounding on the marginals, in standard deviations: eps × condition of A."""
+        return 8 * EPS * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.prior.y))
+
+    # in terms of the classes ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def latent(self) -> CoupledPosterior:
+        """The posterior of the latent functions, with u integrated out."""
+        system, sites = self._system, self.sites
+        return CoupledPosterior(self.K, self.prior.pi(sites.tau), system.latent_nu(sites.nu), system.coupled)
+
+    def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.latent.predict(Ks, kd)
+
+    def gradient(self) -> np.ndarray:
+        return self.latent.gradient()

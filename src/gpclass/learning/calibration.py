@@ -1,0 +1,124 @@
+"""Calibration of class probabilities by a temperature and a noise floor, fitted to leave-one-out probabilities.
+
+    p_c  ->  (1 - noise) p_c^(1/temperature) / Σ_k p_k^(1/temperature) + noise / C
+
+A temperature below one makes probabilities more extreme, one above one makes them less so. The noise is the probability that
+a label is drawn at random. Both have priors that shrink them towards no change, so that a few surprising rows among few do
+not decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from scipy.special import expit, log_expit, log_softmax
+
+LOG_TEMPERATURE_SD = 0.5  # prior of the log temperature: normal around zero
+LOGIT_NOISE = -5.0, 1.5  # prior of the noise's logit: mean and standard deviation
+LEAST_LOG = -700.0  # smaller log probabilities, such as those of zero probabilities, count as this
+
+
+class LeftOut(NamedTuple):
+    """Class probabilities of training rows that were predicted without themselves."""
+
+    log_p: np.ndarray  # (n, C) log class probabilities
+    codes: np.ndarray  # (n,) class numbers of the labels
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A map of class probabilities. The default changes nothing.
+
+    Attributes
+    ----------
+    temperature : float
+        Log probabilities are divided by it; below one, probabilities become more extreme.
+    noise : float
+        Probability that a label is drawn at random, from 0 to 1. No probability is below `noise` / C.
+    nlpd_before, nlpd_after : float
+        Negative log probability of the labels, averaged over the rows that were used, before and after calibration. NaN if
+        no rows were used.
+    n_rows : int
+        Number of rows that were used.
+    """
+
+    temperature: float = 1.0
+    noise: float = 0.0
+    nlpd_before: float = np.nan
+    nlpd_after: float = np.nan
+    n_rows: int = 0
+
+    @staticmethod
+    def fitted(left_out: LeftOut) -> Calibration:
+        """Return the most probable calibration, given rows that were predicted without themselves."""
+        log_p, codes = np.maximum(left_out.log_p, LEAST_LOG), left_out.codes
+        if not np.all(np.isfinite(log_p)):
+            raise FloatingPointError("leave-one-out probabilities are not finite; calibrate=None does not need them")
+        found = scipy.optimize.minimize(_loss, [0.0, LOGIT_NOISE[0]], (log_p, codes), "BFGS", jac=True)
+        made = Calibration(float(np.exp(-found.x[0])), float(expit(found.x[1])))
+        before, after = (-float(np.mean(p[np.arange(len(codes)), codes])) for p in (log_p, made.log_probabilities(log_p)))
+        return Calibration(made.temperature, made.noise, before, after, len(codes))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the calibration changes nothing."""
+        return self.temperature == 1 and self.noise == 0
+
+    def log_probabilities(self, log_p: np.ndarray) -> np.ndarray:
+        """Return calibrated log class probabilities (m, C) from those of the model."""
+        if self.is_identity:
+            return log_p
+        tempered = log_softmax(np.maximum(log_p, LEAST_LOG) / self.temperature, axis=1)
+        with np.errstate(divide="ignore"):  # without noise
+            return np.logaddexp(np.log1p(-self.noise) + tempered, np.log(self.noise / log_p.shape[1]))
+
+    def std(self, std: np.ndarray, log_p: np.ndarray) -> np.ndarray:
+        """Return standard deviations (m, C) of calibrated probabilities from those of the model, to first order.
+
+        If p_c changes and the other classes keep their proportions, the logit of the tempered probability changes by
+        1/temperature times the change of the logit of p_c.
+        """
+        if self.is_identity:
+            return std
+        log_p = np.maximum(log_p, LEAST_LOG)
+        tempered = log_softmax(log_p / self.temperature, axis=1)
+        slope = np.exp(_log_variance(tempered) - _log_variance(log_p)) / self.temperature
+        largest = np.exp(0.5 * _log_variance(tempered))  # that of a variable between 0 and 1 with this mean
+        return (1 - self.noise) * np.minimum(slope * std, largest)
+
+    def __str__(self) -> str:
+        if not self.n_rows:
+            return "none"
+        gain = f"leave-one-out NLPD {self.nlpd_before:.4g} → {self.nlpd_after:.4g}"
+        return f"temperature {self.temperature:.3g}, noise {self.noise:.2g} ({gain})"
+
+
+NONE = Calibration()
+
+
+def _log_variance(log_p):
+    """Return log p (1 - p), accurate for p near 0 and near 1."""
+    with np.errstate(divide="ignore"):
+        return log_p + np.log(-np.expm1(np.minimum(log_p, -np.finfo(float).tiny)))
+
+
+def _loss(x, log_p, codes):
+    """Return the negative log posterior of x = (-log temperature, logit noise), and its gradient."""
+    n, C = log_p.shape
+    own, power = np.arange(n), np.exp(x[0])
+    tempered = log_softmax(power * log_p, axis=1)
+    log_true = tempered[own, codes]
+    d_log_true = power * (log_p[own, codes] - np.sum(np.exp(tempered) * log_p, axis=1))
+    noise = expit(x[1])
+    value = np.logaddexp(log_expit(-x[1]) + log_true, log_expit(x[1]) - np.log(C))
+    share = np.exp(log_expit(-x[1]) + log_true - value)  # probability that the label was not drawn at random
+    d_noise = np.exp(-value) / C - share / (1 - noise)  # (1/C - p) over the mixture
+    z = x[0] / LOG_TEMPERATURE_SD, (x[1] - LOGIT_NOISE[0]) / LOGIT_NOISE[1]
+    gradient = np.array([
+        np.sum(share * d_log_true) - z[0] / LOG_TEMPERATURE_SD,
+        np.sum(d_noise) * noise * (1 - noise) - z[1] / LOGIT_NOISE[1],
+    ])  # fmt: skip
+    return -(np.sum(value) - 0.5 * (z[0] ** 2 + z[1] ** 2)), -gradient

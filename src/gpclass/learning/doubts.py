@@ -1,0 +1,59 @@
+"""Doubts about the result of learning that the user should know of: parameters at a bound, and evidence below guessing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .objective import Objective
+
+TOUCHES = 1e-6  # distance from a bound, in logs, at which a parameter is at it
+PUSHES = 0.1  # slope of the objective out of the bounds, in nats per unit of the log, that is worth a warning
+
+
+def guessing_evidence(objective: Objective) -> float:
+    """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n); minus infinity without classes."""
+    if objective.likelihood.targets != "class labels":
+        return -np.inf
+    counts = np.unique(objective.y, return_counts=True)[1]
+    return float(np.sum(counts * np.log(counts / counts.sum())))
+
+
+def below_guessing(objective: Objective, log_evidence: float, n_rows: int) -> list[str]:
+    """Return a text if the evidence of `n_rows` rows is below that of guessing, and can be compared with it."""
+    guess = guessing_evidence(objective) * n_rows / len(objective.y)
+    if not (objective.engine.evidence_is_comparable(objective.likelihood) and log_evidence < guess):
+        return []
+    return [
+        f"The log evidence is {log_evidence:.1f}, below the {guess:.1f} of guessing by class frequencies. The model found "
+        "no relation between inputs and labels. Scale the columns, set n_restarts, or try another kernel. If that does "
+        "not help, the inputs may contain no information about the labels."
+    ]
+
+
+def at_bounds(objective: Objective, theta: np.ndarray, slopes: np.ndarray) -> list[str]:
+    """Return a text for each kernel parameter that ended at a bound and would improve the objective beyond it.
+
+    Bounds without such a slope are harmless: a term of a sum that is switched off, or the lengthscale of a column without
+    influence.
+
+    Parameters
+    ----------
+    objective : Objective
+        The objective.
+    theta, slopes : ndarray of shape (p,)
+        The result of learning, and the gradient of the objective there.
+
+    Returns
+    -------
+    list of str
+    """
+    texts = []
+    for i, (name, bounds) in enumerate(zip(objective.kernel.names, objective.kernel.bounds, strict=True)):
+        for side, bound, slope in (("lower", bounds[0], -slopes[i]), ("upper", bounds[1], slopes[i])):
+            if abs(theta[i] - bound) < TOUCHES and slope > PUSHES and bounds[0] < bounds[1]:
+                texts.append(
+                    f"{name} ended at its {side} bound {np.exp(bound):.4g}, and the log evidence (plus log prior) still "
+                    f"increases by {slope:.2g} per unit of log {name} beyond it. Set wider bounds in the kernel, scale the "
+                    "inputs, or set a prior."
+                )
+    return texts

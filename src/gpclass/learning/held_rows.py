@@ -1,0 +1,41 @@
+"""Class probabilities of rows that a minibatch run has not used, or without their own sites, for calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..engines.inducing.sweep import cavities
+from .calibration import LeftOut
+from .inducing import InducingKernel
+from .streams import Source, codes
+from .trainer import Trainer
+
+MOST = 2000  # rows; the calibration has two parameters
+
+
+def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
+    """Return log class probabilities of the held-out rows of a run, or of some training rows without their own sites.
+
+    Without held-out rows, `source` must have the training rows in the order of the run. Sites that the engine does not keep
+    are computed anew.
+    """
+    model = run.model()
+    if run.held is not None:
+        X, y = run.held
+        log_p = model.log_class_probabilities(X)
+    else:
+        X, labels, numbers = next(iter(source.batches(min(MOST, source.n_rows), (run.seed, 2**32 - 3))))
+        y = model.likelihood.check_targets(codes(labels, run.labels, model.likelihood.n_latents))
+        log_p = model.likelihood.log_class_probabilities(*_without_own_sites(run, model, X, y, numbers))
+    return LeftOut(log_p, np.searchsorted(model.likelihood.class_targets, y))
+
+
+def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: np.ndarray, numbers: np.ndarray):
+    engine, likelihood, q = run.engine, model.likelihood, model.posterior
+    K_fu, k_diag = InducingKernel(model.kernel, model.Z).cross(X)
+    rows = q.prior.rows(K_fu, k_diag + engine.noise(likelihood))
+    kept = {name: part[numbers] for name, part in run.sites.items()}
+    sites = kept or engine.row_sites(len(y), likelihood)
+    return cavities(engine, q, rows, y, likelihood, sites, run.n_rows)

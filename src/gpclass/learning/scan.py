@@ -1,0 +1,179 @@
+"""A scan over lengthscales, which decides where a search starts.
+
+As a function of the lengthscale, the evidence has several maxima, and a search from the typical distance between rows does
+not find one at a much shorter lengthscale. So all lengthscales of the kernel are multiplied by common factors, from the
+distance between neighbours to several times the typical distance, and the objective is evaluated at each factor, loosely and
+on few rows. If the scan finds one maximum, the search starts there. If it finds several, short searches on the same rows and
+a comparison on more rows decide between them.
+
+Few rows cannot show structure that is shorter than the distance between them. If the evidence of few rows is hardly better
+than that of guessing, the scan is repeated on more rows. If that does not help, the given start remains a candidate.
+
+The scan uses an engine for all rows, whatever the design of the objective is, so it is the same for all designs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .. import inference  # noqa: F401  (registers the engines)
+from ..kernels import Kernel
+from ..registry import registered
+from .doubts import guessing_evidence
+from .objective import Evaluation, Objective
+from .optimise import FAILURES, ROUGH, improved
+from .starts import column_spread, lengthscale_span
+
+STEP = np.log(2)  # distance of the factors, in logs
+LEAST, SIZE = 100, 200  # rows of the first scan: SIZE divided by the number of latent functions, but at least LEAST
+WIDER = 4  # factor on the number of rows for the second scan, and for the comparison of several maxima
+FOUND = 5.0  # nats above guessing that count as structure
+FAR = 10.0  # nats below the best at which a maximum of the scan is abandoned
+NEAR = 3.0  # nats below the best, after the comparison, up to which a maximum is an additional start
+MOVE = 0.5  # nats that the scan must gain to replace the given start
+POLISH = 8  # iterations of the short searches
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The objective along the common factor of the lengthscales, from short to long."""
+
+    thetas: list[np.ndarray]
+    values: np.ndarray  # minus infinity if the evaluation failed
+    evidence: float  # the largest log evidence
+    given: int  # index of the given start
+
+    def climb(self, i: int) -> int:
+        """Return the index of the maximum that is reached uphill from index i."""
+        while True:
+            near = range(max(0, i - 1), min(len(self.values), i + 2))
+            best = max(near, key=lambda j: (self.values[j], j == i))
+            if best == i:
+                return i
+            i = best
+
+    def maxima(self) -> list[int]:
+        """Return the indices of the local maxima that are not far below the best, in decreasing order of their values."""
+        tops = {self.climb(i) for i in range(len(self.values))}
+        high = [i for i in tops if self.values[i] > np.max(self.values) - FAR]
+        return sorted(high, key=lambda i: -self.values[i])
+
+
+def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
+    """Return the starts of a search, found by a scan over lengthscales from the given start.
+
+    Parameters
+    ----------
+    objective : Objective
+        The objective, for any engine.
+    start : ndarray of shape (p,)
+        The given hyperparameters of kernel and likelihood.
+
+    Returns
+    -------
+    list of ndarray of shape (p,)
+        The most promising start. Others follow if the comparison on more rows leaves doubt.
+    """
+    start = np.clip(start, *objective.bounds.T)
+    moves = varying_lengthscales(objective.at(start)[0], objective.X)
+    if not moves.any():
+        return [start]
+    size = max(LEAST, SIZE // objective.likelihood.n_latents)
+    few, wide = on_few_rows(objective, size), on_few_rows(objective, WIDER * size)
+    line = _scan(few, start, moves)
+    if len(wide.y) > len(few.y) and line.evidence < guessing_evidence(few) + FOUND:
+        few, line = wide, _scan(wide, start, moves)
+    tops = line.maxima()[:2]
+    if not tops:  # all evaluations failed
+        return [start]
+    if line.values[tops[0]] < line.values[line.given] + MOVE:
+        tops[0] = line.given
+    if line.evidence < guessing_evidence(few) + FOUND and line.given not in tops:
+        tops.append(line.given)  # the scan does not justify another start
+    return [line.thetas[tops[0]]] if len(tops) == 1 else _compared(few, wide, [line.thetas[i] for i in tops])
+
+
+def varying_lengthscales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Return which entries of θ are lengthscales of a distance: those that do not change the prior variances, bool (p,).
+
+    The lengthscales of a linear or polynomial kernel do: they are a scale of the values.
+    """
+    some = np.asarray(X[:SIZE], float)
+    marks = [_own_lengthscales(k, some) for k in kernel.separated[0].class_kernels]
+    return np.concatenate([*marks, np.zeros(len(kernel.theta) - sum(map(len, marks)), bool)])
+
+
+def _own_lengthscales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    named = np.array([name.split(".")[-1].startswith("lengthscale") for name in kernel.names], bool)
+    return named & (kernel.pullback_diag(X, np.ones(len(X))) == 0) if named.any() else named
+
+
+def on_few_rows(objective: Objective, count: int) -> Objective:
+    """Return the objective on at most `count` rows, with an engine that uses all of them."""
+    few = objective.of_rows(count)
+    few = replace(few, X=np.asarray(few.X, float), first=None)
+    if few.engine.design == "all rows" and not few.engine.draws:
+        return few
+    needs_correlation = few.kernel.separated[1] is not None
+    for cls in registered("engine").values():
+        engine = cls()
+        suits = engine.design == "all rows" and not engine.draws and (engine.correlated or not needs_correlation)
+        if suits and engine.serves(few.likelihood):
+            return replace(few, engine=engine)
+    from .inducing import InducingInputs  # it imports the searches for terms of sums, which scan
+
+    return replace(few, design=InducingInputs(few.X[None], column_spread(few.X), move=False))
+
+
+def _scan(few: Objective, start: np.ndarray, moves: np.ndarray) -> _Line:
+    """Evaluate the objective with all lengthscales of `start` multiplied by common factors."""
+    low, high = _span(few.at(start)[0], few.X)
+    shifts = np.arange(np.ceil(low / STEP), np.floor(high / STEP) + 1) * STEP
+    thetas: list[np.ndarray] = []
+    where = np.flatnonzero(moves)
+    for shift in np.union1d(shifts, [0.0]):
+        theta = start.copy()
+        theta[where] = np.clip(theta[where] + shift, *few.bounds[where].T)
+        if not thetas or not np.array_equal(theta, thetas[-1]):
+            thetas.append(theta)
+    given = next(i for i, theta in enumerate(thetas) if np.array_equal(theta, start))
+    values, evidence, last = np.full(len(thetas), -np.inf), -np.inf, None
+    for i in reversed(range(len(thetas))):
+        found = _value(few, thetas[i], last)
+        if found is not None:
+            last, values[i] = found.fit, found.value
+            evidence = max(evidence, found.fit.log_evidence)
+    return _Line(thetas, values, evidence, given)
+
+
+def _span(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
+    """Return the smallest and largest log factor of the lengthscales, from distances in units of the lengthscales."""
+    X = kernel.seen(X)
+    spans = [
+        lengthscale_span(X / leaf.lengthscale)
+        for leaf in kernel.leaves
+        if leaf.lengthscale is not None and _own_lengthscales(leaf, X).any()
+    ]
+    return (np.log(min(low for low, _ in spans)), np.log(max(high for _, high in spans))) if spans else (0.0, 0.0)
+
+
+def _value(objective: Objective, theta: np.ndarray, start: object = None) -> Evaluation | None:
+    try:
+        found = objective.loose_fit(theta, start, ROUGH)
+    except FAILURES:
+        return None
+    return found if np.isfinite(found.value) else None
+
+
+def _compared(few: Objective, wide: Objective, thetas: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the ends of short searches on few rows, best first on more rows, without those that are clearly worse."""
+    ends = [improved(wide, few, theta, POLISH) for theta in thetas]
+    values = np.array([end[2] for end in ends])
+    if len(wide.y) > len(few.y):
+        found = [_value(wide, end[0]) for end in ends]
+        values = np.array([-np.inf if one is None else one.value for one in found])
+    values = np.nan_to_num(values, nan=-np.inf)
+    order = np.argsort(-values, kind="stable")
+    return [ends[i][0] for i in order if i == order[0] or values[i] > values[order[0]] - NEAR]

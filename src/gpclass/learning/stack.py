@@ -1,0 +1,97 @@
+"""Stacking: weights of rival models by the leave-one-out probabilities of their training labels.
+
+[Y] Yao, Vehtari, Simpson & Gelman 2018, Using stacking to average Bayesian predictive distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .calibration import NONE, Calibration, LeftOut
+from .learn import Learned
+from .members import Member, Mixture
+
+COUNT = 0.5  # rows that each model has in its favour a priori
+LEAST = 0.02  # models of smaller weight are dropped
+ROUNDS, TOL = 5000, 1e-9  # of the EM algorithm
+
+
+def stacking_weights(log_true: np.ndarray) -> np.ndarray:
+    """Return the weights (M,) that maximise Σ_i log Σ_m w_m p_m(y_i) plus a weak prior. [Y] (3)
+
+    Parameters
+    ----------
+    log_true : ndarray of shape (M, n)
+        Leave-one-out log probability of each training label under each model.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        They sum to one. The EM algorithm finds the maximum, which is unique since the objective is concave.
+    """
+    M, n = log_true.shape
+    weights = np.full(M, 1 / M)
+    for _ in range(ROUNDS):
+        shares = np.log(weights)[:, None] + log_true
+        shares = np.exp(shares - logsumexp(shares, axis=0))
+        new = (shares.sum(1) + COUNT) / (n + M * COUNT)
+        change, weights = float(np.max(np.abs(new - weights))), new
+        if change < TOL:
+            break
+    return weights
+
+
+def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int], Calibration]:
+    """Return the stack of fits with different kernels, and which of them it keeps.
+
+    Each is calibrated first, if asked for. Those that earn hardly any weight are dropped.
+
+    Parameters
+    ----------
+    fits : sequence of Learned
+        The fits. All have leave-one-out probabilities of the same rows.
+    calibrate : bool
+        Whether to calibrate each of them.
+
+    Returns
+    -------
+    mixture : Mixture
+        The kept fits with their weights, heaviest first.
+    kept : list of int
+        Their indices in `fits`, in the same order.
+    calibration : Calibration
+        No change, with the leave-one-out NLPD of the stack before and after the calibration of its members.
+    """
+    rows = [_required(fit) for fit in fits]
+    calibrations = [Calibration.fitted(some) if calibrate else NONE for some in rows]
+    raw = np.array([some.log_p[np.arange(len(some.codes)), some.codes] for some in rows])
+    calibrated = [c.log_probabilities(some.log_p) for c, some in zip(calibrations, rows, strict=True)]
+    log_true = np.array([p[np.arange(len(some.codes)), some.codes] for p, some in zip(calibrated, rows, strict=True)])
+    kept = np.arange(len(fits))
+    weights = stacking_weights(log_true)
+    while len(kept) > 1 and weights.min() < LEAST:
+        kept = np.delete(kept, weights.argmin())
+        weights = stacking_weights(log_true[kept])
+    order = np.argsort(-weights, kind="stable")
+    kept, weights = kept[order], weights[order]
+    members = [
+        Member(float(w), fits[i].kernel, fits[i].posterior, fits[i].inputs, calibrations[i])
+        for w, i in zip(weights, kept.tolist(), strict=True)
+    ]
+    before, after = (-float(np.mean(logsumexp(p[kept], axis=0, b=weights[:, None]))) for p in (raw, log_true))
+    told = replace(NONE, nlpd_before=before, nlpd_after=after, n_rows=log_true.shape[1])
+    return Mixture(tuple(members), integrated=False), kept.tolist(), told
+
+
+def _required(fit: Learned) -> LeftOut:
+    rows = fit.left_out()
+    if rows is None:
+        raise ValueError(
+            f"kernel='auto' needs leave-one-out probabilities, which {type(fit.posterior.engine).__name__} does not have; "
+            "pass a kernel"
+        )
+    return rows

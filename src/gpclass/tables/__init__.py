@@ -1,0 +1,40 @@
+"""Tables with columns of different types: reading files, and encoding rows as numbers.
+
+`read_table` reads CSV, TSV and Parquet files; `split_target` separates inputs and labels; `TableEncoder` is a scikit-learn
+transformer from data frames to arrays: numbers are unchanged, booleans become 0 and 1, text becomes one column per level.
+Nothing is guessed: unusable cells (dates, empty cells, text among numbers) raise an error that names the row, the column and
+the remedy.
+
+The name of a row is its entry in the index of the frame. `read_table` uses the line in the file, header not counted: the
+first row after the header is 1. `with_ids` adds the text of an id column: "7 (patient 12)". Other frames keep their index,
+so that `frame.loc` finds the row.
+
+Text that a spreadsheet would run as a formula is written to CSV and TSV files with a leading apostrophe, which is removed
+when the file is read: see `guarded`.
+"""
+
+from .columns import Column, UnseenLevelWarning
+from .encoder import TableEncoder, row_names, with_ids
+from .guards import guarded, unguarded
+from .labels import checked_labels, labels_as_trained, split_target
+from .reading import EXACT, check_table_path, csv_text, read_table, write_table
+from .words import TableError
+
+__all__ = [
+    "EXACT",
+    "Column",
+    "TableEncoder",
+    "TableError",
+    "UnseenLevelWarning",
+    "check_table_path",
+    "checked_labels",
+    "csv_text",
+    "guarded",
+    "labels_as_trained",
+    "read_table",
+    "row_names",
+    "split_target",
+    "unguarded",
+    "with_ids",
+    "write_table",
+]

@@ -1,0 +1,52 @@
+"""Errors about tables, and the words of their messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+class TableError(ValueError):
+    """A table or a table file cannot be used; the message says where and what to do."""
+
+
+def is_number(text: Any) -> bool:
+    """Return whether `float` accepts a cell."""
+    try:
+        float(text)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def listed(names: Iterable[Any]) -> str:
+    """Return at most eight names, and how many more there are."""
+    names = [str(name) for name in names]
+    shown = ", ".join(cut(name) for name in names[:8])
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown or "none"
+
+
+def cut(thing: Any) -> str:
+    """Return `repr`, shortened to 60 characters."""
+    text = repr(thing)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return a question with the known name that is most similar; empty if there is none."""
+    close = difflib.get_close_matches(name, [str(k) for k in known], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def and_more(empty: np.ndarray) -> str:
+    """Return how many cells besides the first are empty."""
+    more = int(np.sum(empty)) - 1
+    return f", and {more} more cell{'s' * (more > 1)}" if more else ""
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error without line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__

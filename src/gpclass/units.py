@@ -1,0 +1,147 @@
+"""The kernel that learning starts from: text and None in units of the data, kernel objects as they are.
+
+A kernel object is used literally. A warning says so if its lengthscales and the columns differ much in scale.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .expressions import VARIANCE, default_kernel, parse_kernel
+from .kernels import Kernel, Standardized, as_kernel
+from .kernels.base import is_kernel
+from .numerics.columns import column_spread, column_units, typical_distance
+
+FAR = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
+
+
+class UnitsWarning(UserWarning):
+    """The lengthscale of a kernel and the columns of the inputs differ much in scale."""
+
+
+def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: float = VARIANCE) -> tuple[Kernel, float]:
+    """Return the kernel that learning starts from, and the typical distance between rows in its units.
+
+    Parameters
+    ----------
+    given : str, Kernel, scikit-learn kernel or None
+        Text and None (the default expression) become a `Standardized` kernel, in units of the columns of X. A kernel
+        object is used as it is; `ard=True` becomes one lengthscale per column.
+    X : ndarray of shape (n, D)
+        Training inputs.
+    rng : numpy.random.Generator
+        Used to select rows if there are many.
+    variance : float, default=4.0
+        Starting value of the prior variance of kernels given as text.
+
+    Returns
+    -------
+    kernel : Kernel
+        The kernel.
+    distance : float
+        Median distance between rows.
+
+    Warns
+    -----
+    UnitsWarning
+        If lengthscales of a kernel object and the columns differ by more than a factor of 50.
+    """
+    if given is None or isinstance(given, str):
+        units = column_units(X)
+        distance = typical_distance(X, rng, lambda rows: (rows - units.centre) / units.spread)
+        text = default_kernel(X.shape[1]) if given is None else given
+        return Standardized(parse_kernel(text, X.shape[1], distance, variance), *units), distance
+    kernel = as_kernel(given).for_columns(X.shape[1])
+    kernel(np.asarray(X[:1], float))  # raises if the kernel is for another number of columns
+    if not kernel.own_units:
+        warn_of_units(kernel, column_spread(X))
+    return kernel, typical_distance(X, rng, kernel.seen)
+
+
+def warn_of_units(kernel: Kernel, spread: np.ndarray) -> None:
+    """Warn if lengthscales and the spreads (D,) of the columns differ by a factor above 50."""
+    spread = np.asarray(spread)
+    for leaf in kernel.leaves:
+        if leaf.lengthscale is None or not leaf.lengthscale_has_units or not np.any(spread > 0):
+            continue
+        problem = _problem(np.asarray(leaf.lengthscale), spread)
+        if problem:
+            warnings.warn(
+                f"{problem}. Scale the columns (StandardScaler), or give the kernel as text, such as kernel='rbf': it is "
+                "then measured in units of each column's spread. A kernel object is used as it is.",
+                UnitsWarning,
+                stacklevel=5,
+            )
+            return
+
+
+def _problem(lengthscale: np.ndarray, spread: np.ndarray) -> str:
+    """Return what differs too much, or an empty text. Constant columns, of spread 0, do not count."""
+    used = spread > 0
+    low, high = spread[used].min(), spread[used].max()
+    if lengthscale.ndim == 0 and high / low > FAR:
+        return (
+            f"the kernel has one lengthscale for all columns, but their spreads differ by a factor of {high / low:.3g} "
+            f"({low:.3g} to {high:.3g}): columns with small spreads have hardly any effect"
+        )
+    ratio = np.broadcast_to(lengthscale, spread.shape)[used] / (high if lengthscale.ndim == 0 else spread[used])
+    # one long lengthscale among several is how a column is left out; all of them long leave nothing
+    if ratio.min() > FAR:
+        return f"the lengthscale of the kernel is {ratio.min():.3g} times the spread of the columns, so the kernel is flat"
+    if ratio.min() < 1 / FAR:
+        return f"the spread of a column is {1 / ratio.min():.3g} times its lengthscale, so rows are hardly related"
+    return ""
+
+
+class KernelSettings(BaseEstimator):
+    """Nested parameters of an estimator's `kernel`: `kernel__lengthscale`, or `kernel__rbf__lengthscale` in a sum.
+
+    Names are those of `Kernel.settings`. Kernels are immutable, so `set_params` replaces the kernel.
+    """
+
+    kernel: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of the estimator.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the settings of a kernel object, such as `kernel__lengthscale`.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        found = super().get_params(deep)
+        nested = self.kernel.settings() if deep and is_kernel(self.kernel) else {}
+        return found | {f"kernel__{name}": value for name, value in nested.items()}
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters of the estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name. `kernel__lengthscale` and the like replace `kernel` by a kernel with this value.
+
+        Returns
+        -------
+        self
+            The estimator itself.
+        """
+        kernel = params.get("kernel", self.kernel)
+        if hasattr(kernel, "set_params"):  # a kernel of scikit-learn
+            return super().set_params(**params)
+        nested = {name: value for name, value in params.items() if name.startswith("kernel__")}
+        super().set_params(**{name: value for name, value in params.items() if name not in nested})
+        if nested:
+            if not is_kernel(kernel):
+                raise ValueError(f"kernel={kernel!r} has no {next(iter(nested))!r}; use a kernel object, such as RBF()")
+            self.kernel = self.kernel.with_settings(**{n.removeprefix("kernel__"): v for n, v in nested.items()})
+        return self

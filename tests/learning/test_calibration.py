@@ -1,0 +1,165 @@
+"""Temperature and noise floor, against a grid and against identities; averages over members, against their definition."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+
+from gpclass import GPClassifier
+from gpclass.inference import EP
+from gpclass.kernels import RBF
+from gpclass.learning.calibration import Calibration, LeftOut
+from gpclass.likelihoods import MultinomialProbit, Probit
+from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
+
+
+def problem(n=60, C=3, seed=0):
+    """Forecasts that are less certain than they should be, and a few labels that are drawn at random."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.standard_normal((n, C))
+    truth = np.exp(3 * logits)
+    truth /= truth.sum(1, keepdims=True)
+    y = np.array([rng.choice(C, p=p) for p in truth])
+    y[:2] = rng.integers(0, C, 2)
+    log_p = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
+    return log_p, y
+
+
+def log_posterior(log_temperature, logit_noise, log_p, y):
+    """The definition, written out."""
+    p = np.exp(log_p) ** np.exp(-log_temperature)
+    p = p / p.sum(1, keepdims=True)
+    noise = 1 / (1 + np.exp(-logit_noise))
+    own = (1 - noise) * p[np.arange(len(y)), y] + noise / p.shape[1]
+    return np.sum(np.log(own)) + norm.logpdf(log_temperature, 0, 0.5) + norm.logpdf(logit_noise, -5, 1.5)
+
+
+@pytest.mark.parametrize("C", [2, 3, 7])
+def test_it_maximises_the_posterior(C):
+    log_p, y = problem(C=C, seed=C)
+    found = Calibration.fitted(LeftOut(log_p, y))
+    at = np.log(found.temperature), np.log(found.noise / (1 - found.noise))
+    best = log_posterior(*at, log_p, y)
+    grid = [log_posterior(at[0] + a, at[1] + b, log_p, y) for a in np.linspace(-1, 1, 41) for b in np.linspace(-4, 4, 41)]
+    assert best >= max(grid)
+    assert found.temperature < 0.7  # the forecasts are too flat, by a factor of three
+    own = np.arange(len(y)), y
+    assert_allclose(found.nlpd_before, -np.mean(log_p[own]), rtol=1e-12)
+    assert_allclose(found.nlpd_after, -np.mean(found.log_probabilities(log_p)[own]), rtol=1e-12)
+
+
+def test_calibrated_probabilities_follow_the_definition():
+    log_p, _ = problem()
+    calibration = Calibration(temperature=0.5, noise=0.03)
+    p = np.exp(log_p) ** 2
+    want = 0.97 * p / p.sum(1, keepdims=True) + 0.03 / 3
+    assert_allclose(np.exp(calibration.log_probabilities(log_p)), want, rtol=1e-12)
+
+
+def test_rows_without_information_leave_the_prior():
+    found = Calibration.fitted(LeftOut(np.full((9, 2), -np.log(2)), np.zeros(9, int)))
+    assert_allclose([found.temperature, found.noise], [1.0, 1 / (1 + np.exp(5))], rtol=1e-6)
+
+
+def test_forecasts_that_are_right_are_hardly_changed():
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet([1, 1, 1], size=20000)
+    y = np.array([rng.choice(3, p=row) for row in p])
+    found = Calibration.fitted(LeftOut(np.log(p), y))
+    assert_allclose(found.temperature, 1.0, atol=0.03)  # three standard errors
+    assert found.noise < 0.01
+
+
+def test_impossible_labels_need_noise():
+    log_p = np.log(np.tile([1 - 1e-12, 1e-12], (50, 1)))
+    log_p[0, 1] = -np.inf
+    y = np.zeros(50, int)
+    y[0] = 1
+    found = Calibration.fitted(LeftOut(log_p, y))
+    assert found.noise > 0.005
+    assert np.isfinite(found.nlpd_after)
+
+
+def test_standard_deviations_to_first_order():
+    """Draws of the probability of two classes, calibrated one by one: the error is of second order in their spread."""
+    rng = np.random.default_rng(2)
+    calibration, sd = Calibration(temperature=0.6, noise=0.05), 1e-3
+    p = np.array([[0.1, 0.9], [0.5, 0.5], [0.97, 0.03]])
+    draws = p[:, :1] + sd * rng.standard_normal(4000)
+    both = np.stack([draws, 1 - draws], axis=2).reshape(-1, 2)
+    spread = np.exp(calibration.log_probabilities(np.log(both))).reshape(3, 4000, 2).std(1)
+    assert_allclose(calibration.std(np.full((3, 2), sd), np.log(p)), spread, rtol=0.05)
+    extreme = calibration.std(np.array([[0.4, 0.4]]), np.log([[1e-9, 1 - 1e-9]]))
+    assert np.all(extreme <= 0.5)
+
+
+# in a classifier --------------------------------------------------------------------------------------------------------
+
+
+def two_classes(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(n) > 0, "yes", "no")
+
+
+def test_a_classifier_calibrates_its_leave_one_out_probabilities():
+    X, y = two_classes()
+    plain, clf = (GPClassifier(calibrate=how, random_state=0).fit(X, y) for how in (None, "loo"))
+    assert plain.calibration_.is_identity
+    assert plain.calibration_.n_rows == 0
+    want = Calibration.fitted(LeftOut(np.log(plain.loo()), np.searchsorted(clf.classes_, y)))
+    assert_allclose([clf.calibration_.temperature, clf.calibration_.noise], [want.temperature, want.noise], rtol=1e-6)
+    for calibrated, uncalibrated in ((clf.loo(), plain.loo()), (clf.predict_proba(X), plain.predict_proba(X))):
+        want = clf.calibration_.log_probabilities(np.log(uncalibrated))
+        assert_allclose(np.log(calibrated), want, rtol=1e-9, atol=1e-12)
+    assert_allclose(clf.latent(X), plain.latent(X))
+    assert clf.log_evidence_ == plain.log_evidence_
+    assert clf.jensen_bound() == plain.jensen_bound()
+    std = plain.predict_proba_std(X)
+    assert_allclose(clf.predict_proba_std(X), clf.calibration_.std(std, plain.predict_log_proba(X)), rtol=1e-6)
+    assert np.array_equal(clf.predict(X), plain.predict(X))
+
+
+def test_calibrate_is_checked():
+    X, y = two_classes(20)
+    with pytest.raises(ValueError, match="calibrate must be 'loo' or None"):
+        GPClassifier(calibrate="isotonic").fit(X, y)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("engine", [ScalableEP(), GFITC(), SVGP(), StochasticEP()])
+def test_inducing_points_have_leave_one_out_probabilities(engine, classes):
+    """They are near those of a fit without the row, in which the sites of the other rows change too."""
+    rng = np.random.default_rng(3)
+    X, Z = np.linspace(-3, 3, 24)[:, None], np.linspace(-3, 3, 8)[:, None]
+    noisy = np.sin(1.5 * X[:, 0]) + 0.2 * rng.standard_normal(24)
+    likelihood = Probit() if classes == 2 else MultinomialProbit(3)
+    y = np.where(noisy > 0, 1.0, -1.0) if classes == 2 else np.digitize(noisy, [-0.4, 0.4])
+    kernel = RBF(1.0, 3.0)
+    fit = engine.fit(kernel(Z), kernel(X, Z), kernel.diag(X), y, likelihood)
+    refits = []
+    for i in range(24):
+        rest = np.arange(24) != i
+        without = engine.fit(kernel(Z), kernel(X[rest], Z), kernel.diag(X[rest]), y[rest], likelihood)
+        refits.append(without.log_class_probabilities(kernel(Z, X[i : i + 1]), kernel.diag(X[i : i + 1]))[0])
+    assert_allclose(fit.loo_class_probabilities(), np.exp(refits), atol=0.1)
+    assert_allclose(np.mean(fit.loo_class_probabilities() - np.exp(refits), axis=0), 0, atol=0.02)
+
+
+def test_minibatch_runs_use_row_sites_or_held_out_rows():
+    X, y = two_classes(300)
+    runs = {"search": "minibatches", "epochs": 30, "n_inducing": 20, "batch_size": 50}
+    dense = GPClassifier(inference=EP(), random_state=0).fit(X, y).calibration_
+    for engine in (ScalableEP(**runs), SVGP(**runs), StochasticEP(**runs)):
+        found = GPClassifier(inference=engine, random_state=0).fit(X, y).calibration_
+        assert found.n_rows == 300
+        assert_allclose(found.nlpd_before, dense.nlpd_before, atol=0.05)  # other approximations of the same model
+    held = GPClassifier(inference=ScalableEP(**runs, validation=0.2), random_state=0).fit(X, y).calibration_
+    assert held.n_rows == 60
+
+
+def test_partial_fit_calibrates_again():
+    X, y = two_classes(120)
+    clf = GPClassifier(inference="ivm", random_state=0).fit(X[:40], y[:40])
+    clf.partial_fit(X[40:], y[40:])
+    assert clf.calibration_.n_rows == len(clf.posterior_.y)

@@ -1,0 +1,187 @@
+"""The scan over lengthscales: the search finds the maximum wherever it is."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
+
+from gpclass import GPClassifier, GPRegressor
+from gpclass.inference import EP, NestedEP
+from gpclass.kernels import RBF, ClassCovariance, Correlated, Linear, Matern32, PerClass, Periodic, Polynomial, White
+from gpclass.learning import Objective, learn, log_prior, resolve_priors
+from gpclass.learning.scan import SIZE, on_few_rows, scanned, varying_lengthscales
+from gpclass.likelihoods import MultinomialProbit, OneAgainstRest, Probit, Softmax
+from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
+
+NEAR = 0.5  # nats below the best of a fine grid of starts: searches stop within 1e-2 of a maximum
+
+
+def wave(periods, n=200, n_classes=2):
+    X = np.random.default_rng(periods).random((n, 1))
+    return X, np.floor(n_classes * (periods * X[:, 0] % 1)).astype(int)
+
+
+def chessboard(fields=6, n=400):
+    X = np.random.default_rng(0).random((n, 2))
+    return X, np.floor(fields * X).sum(1).astype(int) % 2
+
+
+def problem(X, y, engine, kernel=None, priors="weak"):
+    likelihood = MultinomialProbit(int(y.max()) + 1) if y.max() > 1 else Probit()
+    kernel = RBF(0.5, 4.0) if kernel is None else kernel
+    resolved = resolve_priors(priors, [*kernel.names, *likelihood.names], np.std(X, axis=0))
+    return Objective(X, likelihood.class_targets[y], kernel, likelihood, engine, resolved)
+
+
+def end(objective, start=None, scan=True):
+    """The objective where learning ends, from a converged fit."""
+    learned = learn(objective, [objective.theta if start is None else start], 100, scan=scan)
+    return learned.posterior.log_evidence + log_prior(learned.theta, objective.priors)[0]
+
+
+def best_of_grid(objective):
+    """The best end of plain searches from a fine grid of lengthscales."""
+    ends = []
+    for lengthscale in np.geomspace(0.004, 1.0, 7):
+        start = objective.theta.copy()
+        start[0] = np.log(lengthscale)
+        ends.append(end(objective, start, scan=False))
+    return max(ends)
+
+
+PROBLEMS = {
+    "wave 2, EP": (wave(2), EP()),
+    "wave 6, EP": (wave(6), EP()),
+    "wave 24, EP": (wave(24), EP()),
+    "chessboard, EP": (chessboard(5, 250), EP()),
+    "wave 5, nested EP": (wave(5, 120, 3), NestedEP()),
+    "wave 4, IVM": (wave(4, 100), IVM(active=80)),
+    "wave 5, ScalableEP": (wave(5, 150), ScalableEP(n_inducing=40, learn_inputs=False)),
+}
+
+
+SLOW = "wave 4, IVM", "chessboard, EP", "wave 5, nested EP"
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PROBLEMS])
+def test_the_search_ends_at_the_best_of_a_fine_grid_of_starts(name):
+    (X, y), engine = PROBLEMS[name]
+    objective = problem(X, y, engine)
+    value = end(objective)
+    assert value > best_of_grid(objective) - NEAR
+    if name != "wave 2, EP":  # the others are problems at which a plain search fails
+        assert value > end(objective, scan=False) + 10
+
+
+def test_structure_that_few_rows_cannot_show_is_found_on_more_rows():
+    objective = problem(*wave(60, n=600), EP())  # of SIZE rows, three fall on a period
+    value = end(objective)
+    short = np.log([0.004, 4.0])
+    assert value > end(objective, short, scan=False) - NEAR
+    assert value > end(objective, scan=False) + 50
+
+
+@pytest.mark.parametrize("seed", [0, 5, 7, 9])
+def test_the_scan_ends_no_lower_than_the_plain_search(seed):
+    # with seeds 0 and 7 the labels look like noise to few rows, and a single lengthscale would be long
+    rng = np.random.default_rng(seed)
+    D = int(rng.integers(1, 7))
+    X, W = rng.normal(size=(150, D)), rng.normal(size=(D, 3)) * rng.choice([0.3, 1.0, 5.0])
+    y = (np.sin(X @ W).sum(1) + 0.5 * rng.normal(size=150) > 0).astype(int)
+    for kernel in (RBF(2.0, 4.0), RBF([2.0] * D, 4.0), Matern32(2.0, 4.0) + Linear()):
+        objective = problem(X, y, EP(), kernel)
+        assert end(objective) > end(objective, scan=False) - NEAR, repr(kernel)
+
+
+@pytest.mark.parametrize(
+    "inference", ["svgp", "scalable-ep", "ivm", pytest.param("sparse-mnl", marks=pytest.mark.slow), "laplace"]
+)
+def test_the_classifier_learns_a_wave_with_every_design(inference):
+    X, y = wave(5, 300, 3) if inference == "sparse-mnl" else wave(5, 300)
+    engine = {
+        "svgp": SVGP(n_inducing=40, search="minibatches", epochs=60),
+        "scalable-ep": ScalableEP(n_inducing=40, search="minibatches", epochs=20),
+        "sparse-mnl": SparseVariationalMNL(inducing=80),
+    }.get(inference, inference)
+    X_test, y_test = wave(5, 1000, int(y.max()) + 1)
+    assert GPClassifier(inference=engine, random_state=0).fit(X, y).score(X_test, y_test) > 0.9
+
+
+def test_a_regressor_learns_a_fast_wave():
+    X = np.random.default_rng(0).random((150, 1))
+    model = GPRegressor(random_state=0).fit(X[:100], np.sin(50 * X[:100, 0]))
+    assert model.score(X[100:], np.sin(50 * X[100:, 0])) > 0.99
+
+
+def test_the_result_does_not_depend_on_the_seed():
+    X, y = chessboard(5, 250)
+    thetas = [GPClassifier(random_state=seed).fit(X, y).kernel_.theta for seed in (0, 1)]
+    assert_array_equal(*thetas)
+
+
+# what is scanned ------------------------------------------------------------------------------------------------------
+
+
+def test_only_lengthscales_of_distances_are_scanned():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    kernel = RBF([1.0, 2.0]) + Linear([1.0, 1.0]) + Polynomial() + Matern32() * Linear() + White() + Periodic()
+    chosen = [n for n, m in zip(kernel.names, varying_lengthscales(kernel, X), strict=True) if m]
+    assert chosen == ["rbf.lengthscale[0]", "rbf.lengthscale[1]", "matern32.lengthscale", "periodic.lengthscale"]
+    per_class = PerClass(RBF(), Linear(), RBF())
+    assert [per_class.names[i] for i in np.flatnonzero(varying_lengthscales(per_class, X))] == [
+        "class0.lengthscale",
+        "class2.lengthscale",
+    ]
+    correlated = Correlated(RBF(), ClassCovariance(3))
+    assert_array_equal(np.flatnonzero(varying_lengthscales(correlated, X)), [correlated.names.index("lengthscale")])
+
+
+def test_a_fixed_lengthscale_is_not_scanned():
+    objective = problem(*wave(6), EP(), RBF(0.5, 4.0).fix("lengthscale"))
+    (start,) = scanned(objective, objective.theta)
+    assert_array_equal(start, objective.theta)
+
+
+def test_bounds_hold():
+    objective = problem(*wave(6), EP(), RBF(0.5, 4.0, bounds={"lengthscale": (0.1, 1.0)}))
+    for start in scanned(objective, objective.theta):
+        assert np.all(start >= objective.bounds[:, 0])
+        assert np.all(start <= objective.bounds[:, 1])
+
+
+def test_the_ratios_of_lengthscales_are_kept():
+    X, y = wave(6)
+    X = np.column_stack([X, 100 * X])
+    objective = problem(X, y, EP(), RBF([0.5, 50.0], 4.0))
+    (start, *_) = scanned(objective, objective.theta)
+    assert start[0] < np.log(0.1)
+    assert start[1] - start[0] == pytest.approx(np.log(100), abs=1e-9)
+
+
+def test_a_warm_start_is_not_scanned():
+    X, y = wave(6)
+    with pytest.warns(ConvergenceWarning, match="guessing"):
+        clf = GPClassifier(RBF(0.5, 4.0), optimizer=None, warm_start=True).fit(X, y)
+    clf.optimizer = "lbfgs"
+    with pytest.warns(ConvergenceWarning, match="guessing"):
+        clf.fit(X, y)
+    assert clf.log_evidence_ < -130  # a search from the given lengthscale, which misses the maximum
+    clf.kernel = RBF(0.6, 4.0)
+    assert clf.fit(X, y).log_evidence_ > -60  # another kernel is scanned
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "engine"),
+    [
+        (Probit(), IVM()),
+        (MultinomialProbit(3), ScalableEP()),
+        (Softmax(3), SparseVariationalMNL()),
+        (OneAgainstRest(3), ScalableEP()),
+    ],
+)
+def test_every_design_is_scanned_on_few_rows(likelihood, engine):
+    X = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
+    y = likelihood.class_targets[np.arange(500) % len(likelihood.class_targets)]
+    few = on_few_rows(Objective(X, y, RBF(), likelihood, engine, []), SIZE)
+    assert len(few.y) == SIZE
+    assert np.isfinite(few.fit(few.theta).value)
