@@ -142,8 +142,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         None keeps the kernel fixed.
     hyper : {"mode", "integrate"}, default="mode"
         "mode" uses the most probable hyperparameters. "integrate" averages predictions over a design of points around them,
-        weighted by evidence and prior (`gpclass.learning.integrate`); it needs an engine that uses all rows and takes two to
-        four times as long.
+        weighted by evidence and prior (`gpclass.learning.integrate`). It needs an engine that uses all rows and takes three
+        times as long, or more with one lengthscale per column.
     calibrate : {"loo", None}, default="loo"
         "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
