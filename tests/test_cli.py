@@ -469,7 +469,7 @@ def test_labels_that_are_text_are_text_in_every_table(first, second, third, tmp_
     frame = pd.DataFrame({"x": rng.normal(size=60)})
     frame["y"] = np.select([frame["x"] < -0.5, frame["x"] < 0.5], [first, second], third)
     frame.iloc[:30].to_csv(tmp_path / "train.csv", index=False)
-    run("fit", tmp_path / "train.csv", "-t", "y", "-o", tmp_path / "m")
+    run("fit", tmp_path / "train.csv", "-k", "rbf", "-t", "y", "-o", tmp_path / "m")
     new = frame.iloc[30:]
     parts = {"all": new, "plain": new[new["y"] != third], "rest": new[new["y"] == third]}
     told = {}
@@ -487,7 +487,7 @@ def test_labels_of_minus_and_plus_one_stay_numbers(tmp_path):
     frame = pd.DataFrame({"x": np.linspace(-1, 1, 20)})
     frame["y"] = np.where(frame["x"] > 0.1, 1, -1)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    run("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m")
+    run("fit", tmp_path / "t.csv", "-k", "rbf", "-t", "y", "-o", tmp_path / "m")
     run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.csv")
     assert pd.read_csv(tmp_path / "o.csv")["prediction"].tolist() == gpclass.load(tmp_path / "m").predict(frame).tolist()
 
