@@ -143,7 +143,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     hyper : {"mode", "integrate"}, default="mode"
         "mode" uses the most probable hyperparameters. "integrate" averages predictions over a design of points around them,
         weighted by evidence and prior (`gpclass.learning.integrate`). It needs an engine that uses all rows and takes three
-        times as long, or more with one lengthscale per column.
+        times as long, or more with one lengthscale per column. Without an optimizer there is nothing to integrate.
     calibrate : {"loo", None}, default="loo"
         "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
@@ -353,6 +353,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
                 f"X is a stream of rows, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
                 "'scalable-ep', 'stochastic-ep', 'svgp'"
             )
+        if _is_auto(self.kernel):
+            raise ValueError("X is a stream of rows, but kernel='auto' needs arrays: pass a kernel")
+        if self.hyper != "mode":
+            self._check_averaging(engine)
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
         objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)

@@ -226,6 +226,15 @@ def test_settings_that_do_not_go_together(settings, message):
         GPClassifier(**settings).fit(X, y)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"kernel": "auto"}, "needs arrays"), ({"hyper": "integrate"}, "uses all rows")]
+)
+def test_streams_have_one_member(settings, message):
+    X, y = two_classes(40)
+    with pytest.raises(ValueError, match=message):
+        GPClassifier(inference="svgp", **settings).fit([(X[:20], y[:20]), (X[20:], y[20:])])
+
+
 def test_a_stack_is_not_updated():
     X, y = two_classes(40)
     clf = GPClassifier("auto", inference="ivm", random_state=0).fit(X, y)
