@@ -48,6 +48,12 @@ class Engine:
         Whether fits have `predictive_bounds(Ks, kd)`, lower and upper bounds of the class probabilities.
     draws : bool
         Whether `fit` returns draws from the posterior instead of a Gaussian approximation with an evidence.
+    weights : {"none", "rows", "places"}
+        Which weighted observations the engine supports (`Observed` in place of y): none; one for each row of K; or several
+        for each row, which share its latent value.
+    tempers : bool
+        Whether the engine matches moments, so that observations of weight below one need powers of the likelihood
+        (`tilted_power`). Other engines multiply slopes and curvatures by the weight.
     likelihood_names : tuple of str
         Names of the likelihoods that "auto" tries first, in this order.
     """
@@ -61,6 +67,8 @@ class Engine:
     takes_more: ClassVar[bool] = False
     bounds: ClassVar[bool] = False
     draws: ClassVar[bool] = False
+    weights: ClassVar[str] = "none"
+    tempers: ClassVar[bool] = False
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`
@@ -70,6 +78,10 @@ class Engine:
     def needed(self, likelihood: Any) -> tuple[str, ...]:
         """Return the methods of this likelihood that the engine calls."""
         return self.needs
+
+    def needed_by_weights(self, likelihood: Any, weight: np.ndarray) -> tuple[str, ...]:
+        """Return the further methods of this likelihood that the engine calls for observations of these weights."""
+        return ("tilted_power",) if self.tempers and np.any(weight < 1) else ()
 
     def evidence_is_comparable(self, likelihood: Any) -> bool:
         """Return whether log_evidence approximates or bounds log p(y) of all rows, and so is comparable between engines."""
@@ -94,6 +106,10 @@ class Engine:
     def takes_several(self) -> bool:
         """Whether the engine supports more than two classes."""
         return self.latents != "one"
+
+    def cavity(self, fit: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the moments of the latent values of each observation of a fit of this engine, without that observation."""
+        return fit.posterior.left_out()
 
     def log_class_probabilities(self, fit: Any, Ks: Any, kd: Any) -> np.ndarray:
         """Return the log class probabilities (m, C) of a fit of this engine at new points."""
@@ -156,4 +172,3 @@ def serving(engine: Engine, likelihood: Any) -> list[str]:
         if able:
             return able
     return []
-

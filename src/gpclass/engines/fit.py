@@ -8,11 +8,12 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ..gaussian import FullPosterior, Sites
+from ..gaussian import Sites
 from ..numerics.separable import classes_of, inputs_of
 from . import Engine
 from .contract import correlated_classes, require
 from .iterate import Status
+from .observations import Data, Observed, data_of
 
 Some = TypeVar("Some", bound="Fit")
 
@@ -30,7 +31,7 @@ class Fit:
 
     engine: Any
     posterior: Any  # its structure depends on the prior, see gaussian/
-    y: np.ndarray  # (n,) targets in the form that the likelihood expects
+    y: Any  # (n,) targets in the form that the likelihood expects, or Observed
     likelihood: Any
     status: Status
     log_evidence: float  # according to the engine's formula
@@ -47,7 +48,13 @@ class Fit:
     ) -> Some:
         """Fit from its `state` and its posterior; `more` are fields of a subclass."""
         status = Status(**state["status"])
-        return cls(engine, posterior, likelihood.check_targets(y), likelihood, status, float(state["log_evidence"]), **more)
+        y = data_of(engine, y, likelihood).given
+        return cls(engine, posterior, y, likelihood, status, float(state["log_evidence"]), **more)
+
+    @property
+    def targets(self) -> Data:
+        """The targets in the form that the engine uses."""
+        return data_of(self.engine, self.y, self.likelihood)
 
     @property
     def converged(self) -> bool:
@@ -92,12 +99,15 @@ class Fit:
         return self.sites.tau
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and (co)variances of each point's latent values given all other points."""
-        return self.posterior.latent.cavity()
+        """Means and (co)variances of the latent values of each observation, given all other observations.
+
+        Of an observation with a weight above one, one copy is left out.
+        """
+        return self.engine.cavity(self)
 
     def loo(self) -> np.ndarray:
         """(n,) log probability of each label given all others, computed from the cavities without refits."""
-        return self.likelihood.log_predictive(self.y, *self.cavity())
+        return self.likelihood.log_predictive(np.asarray(self.y), *self.cavity())
 
     def loo_log_class_probabilities(self) -> np.ndarray:
         """(n, C) log class probabilities given all other data, computed from the cavities."""
@@ -124,14 +134,14 @@ class Fit:
         if self.likelihood.n_latents > 1:
             raise NotAvailable(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
-        return jensen_bound(self.posterior, self.y, self.likelihood)
+        return jensen_bound(self.posterior, self.targets)
 
     # at new points --------------------------------------------------------------------------------------------------
 
     @property
     def n_inputs(self) -> int:
         """Number of points whose covariances with new points predictions need."""
-        return len(self.y)
+        return self.targets.n
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the moments of the latent values at m new points.
@@ -211,13 +221,13 @@ def restored(engine: Any, K: Any, y: np.ndarray, likelihood: Any, state: Mapping
     """
     if engine.restore is not None:
         return engine.restore(K, y, likelihood, state)
-    return Fit.restored(engine, FullPosterior.restored(K, state), y, likelihood, state)
+    return Fit.restored(engine, data_of(engine, y, likelihood).restored(K, state), y, likelihood, state)
 
 
-def jensen_bound(q, y: np.ndarray, likelihood) -> float:
+def jensen_bound(q, data: Data) -> float:
     """Σ E[log p(y_i | f_i)] + ½[n - mᵀK⁻¹m + ln|VK⁻¹| - tr(VK⁻¹)]. [NR] (9)"""
-    expected = float(np.sum(likelihood.expected_log_prob(y, q.mean, q.var)[0]))
-    return expected + 0.5 * (len(y) - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
+    expected = data.total(data.likelihood.expected_log_prob(data.y, q.mean, q.var)[0])
+    return expected + 0.5 * (data.n - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
 
 
 def prepare(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
@@ -227,10 +237,37 @@ def prepare(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
     return check_problem(K, y, likelihood, type(engine).__name__)
 
 
+def prepare_data(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, Data]:
+    """K as a checked array, and targets in the form that an engine which supports weights uses."""
+    check_settings(engine)
+    engine.check_likelihood(likelihood)
+    data = data_of(engine, y, likelihood)
+    if isinstance(y, Observed):
+        check_weights(engine, y, likelihood)
+    return check_matrix(K, data.n, likelihood, type(engine).__name__), data
+
+
+def check_weights(engine: Engine, y: Observed, likelihood) -> None:
+    """Raise an error if an engine does not support these weights with this likelihood."""
+    who = type(engine).__name__
+    if engine.weights == "none":
+        raise TypeError(f"{who} does not support weights")
+    if engine.weights == "rows" and y.place is not None:
+        raise TypeError(f"{who} needs one latent value for each observation: repeat the rows of K, and leave out `place`")
+    require(likelihood, engine.needed_by_weights(likelihood, y.weight), f"{who} with such weights")
+
+
 def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
     """K, (n, n) or (C, n, n), and y as checked float arrays of matching sizes; errors name `who`."""
-    C = likelihood.n_latents
+    if isinstance(y, Observed):
+        raise TypeError(f"{who} does not support weights")
     y = likelihood.check_targets(y)
+    return check_matrix(K, len(y), likelihood, who), y
+
+
+def check_matrix(K, n_labels: int, likelihood, who: str) -> np.ndarray:
+    """K, (n, n) or (C, n, n), as a checked float array with `n_labels` rows; errors name `who`."""
+    C = likelihood.n_latents
     if classes_of(K) is not None:
         raise correlated_classes(who)
     K = np.ascontiguousarray(K, dtype=float)
@@ -240,8 +277,8 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
     n = K.shape[-1]
     if n == 0:
         raise ValueError("K is empty: there must be at least one training point")
-    if len(y) != n:
-        raise ValueError(f"K is {n}×{n} but y has {len(y)} labels")
+    if n_labels != n:
+        raise ValueError(f"K is {n}×{n} but y has {n_labels} labels")
     if not np.isfinite(K.sum()):
         raise ValueError("K contains NaN or infinite entries (or its sum overflows)")
     some = slice(None, None, max(1, n // 32))  # check symmetry on a sample of rows
@@ -250,7 +287,7 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("K is not symmetric: is it a matrix of covariances between all pairs of training points?")
     if np.any(np.diagonal(K, axis1=-2, axis2=-1) < 0):
         raise ValueError("K has negative variances on its diagonal")
-    return K, y
+    return K
 
 
 def check_settings(engine) -> None:

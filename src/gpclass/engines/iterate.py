@@ -53,6 +53,11 @@ class SiteTarget(NamedTuple):
     def sites(self) -> Sites:
         return newton_sites(self.point, self.slope, -self.tau)
 
+    def times(self, weight: Any) -> SiteTarget:
+        """The target of `weight` copies of each site."""
+        precision = None if self.precision is None else weight * self.precision
+        return SiteTarget(self.point, weight * self.slope, weight * self.curvature, precision)
+
 
 @dataclass(frozen=True)
 class Status:
@@ -80,12 +85,14 @@ def iterate(
 ) -> tuple[Posterior, Status]:
     """Repeat `rule` until the posterior moves by less than `engine.tol`, for at most `engine.max_iter` sweeps.
 
-    `prior` is a posterior without sites, of any structure.
+    `prior` is a posterior without sites, of any structure. `rule` returns targets for one copy of each observation.
 
     `value`, if given, is an objective that must not decrease: a sweep that decreases it is undone and shortened.
     `scale` returns the variances in which moves of τ are measured; an upper bound is enough if the exact ones are expensive.
     `memory` is the number of past sweeps to extrapolate from; use 0 for rules that are Newton steps already.
     """
+    if np.ndim(prior.weight):
+        rule = _counted(rule)
     if start is None or not np.any(start.tau):
         start = rule(prior).sites  # the prior's marginals need no factorisation
     q = prior.renewed(start)
@@ -104,6 +111,11 @@ def iterate(
         q = path.advance(q, wanted, change, scale(q))
     q = path.last or q  # the last posterior with a converged mean
     return q, ending(q, sweep, change, engine.tol)
+
+
+def _counted(rule: Rule) -> Rule:
+    """The rule for all copies of each observation."""
+    return lambda q: rule(q).times(q.weight)
 
 
 def stands_still(q: Posterior, change: float, tol: float) -> bool:

@@ -1,7 +1,9 @@
 """Prior × sites: the linear algebra shared by all engines, one file per prior structure.
 
 sites             Gaussian sites (τ, ν), from a slope and a curvature or by moment matching
+places            observations that share latent values
 full              exact prior K with one scalar site per datum: q(f) ∝ N(f | 0, K) ∏ exp(-½ τ_i f_i² + ν_i f_i)
+shared            the same for weighted observations, several of which may share a latent value
 factorial         exact prior K, Gaussian posterior with diagonal covariance (factorial variational method)
 coupled           one latent function per class, sites that couple the classes of a datum
 contrasts         the same for multinomial probit, as scalar sites on contrasts of classes
@@ -20,15 +22,17 @@ A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_r
 from .active import ActivePosterior, ActiveSites, EvidenceGradient, Stubs
 from .columns import Columns, MatrixColumns, MatrixGradient
 from .contrasts import ContrastPosterior, ContrastPrior, other_classes
-from .coupled import CoupledPosterior, CoupledSystem
+from .coupled import CoupledPosterior, CoupledSystem, precisions
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
 from .full import SMALLER, FullPosterior, too_large
 from .inducing_pairs import InducingCovariance, InducingGradient
 from .low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
 from .low_rank_coupled import InducingPosterior, InducingPrior
+from .places import Places
 from .prior import Prior
-from .sites import Sites, log_partition_1d, matched_sites, newton_sites
+from .shared import SharedPosterior
+from .sites import Sites, log_partition_1d, matched_sites, matrix_cavity, newton_sites
 from .stacked import StackedPosterior
 
 __all__ = [
@@ -55,14 +59,18 @@ __all__ = [
     "LowRankPrior",
     "MatrixColumns",
     "MatrixGradient",
+    "Places",
     "Prior",
+    "SharedPosterior",
     "Sites",
     "StackedPosterior",
     "Stubs",
     "log_partition_1d",
     "matched_sites",
+    "matrix_cavity",
     "newton_sites",
     "other_classes",
     "precision_root",
+    "precisions",
     "too_large",
 ]

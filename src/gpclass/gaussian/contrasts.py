@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .coupled import EPS, CoupledPosterior, CoupledSystem
-from .sites import Sites
+from .coupled import EPS, CoupledPosterior, CoupledSystem, precisions
+from .sites import Sites, matrix_cavity
 
 
 def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
@@ -22,10 +22,14 @@ def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 class ContrastPrior:
-    """N(0, K) of the contrasts of data with labels y, and the maps between n (C - 1) contrasts and n × C classes."""
+    """N(0, K) of the contrasts of data with labels y, and the maps between n (C - 1) contrasts and n × C classes.
 
-    def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int):
+    A datum may be several copies of one, each with its own u; `copies` is their number, one or (n,).
+    """
+
+    def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0):
         self.K, self.y, self.n_classes = K, y, n_classes
+        self.copies = copies if np.ndim(copies) == 0 else np.asarray(copies)[:, None]  # for tables (n, …)
         self.others = other_classes(y, n_classes)
         first = np.arange(len(y))[:, None] * n_classes
         self._own, self._others = first + y[:, None], first + self.others  # positions in a flat (n, C) array
@@ -59,18 +63,21 @@ class ContrastPrior:
         by_class = self.to_classes(alpha)
         K = np.broadcast_to(self.K, (self.n_classes, *self.K.shape[-2:]))
         f = np.stack([K[c] @ by_class[:, c] for c in range(self.n_classes)], axis=1)
-        return (self.to_contrasts(f) + by_class.take(self._own)).ravel()
+        return (self.to_contrasts(f) + by_class.take(self._own) / self.copies).ravel()
 
 
 class _ContrastSystem:
-    """The prior of the contrasts with sites of precision τ, with u integrated out."""
+    """The prior of the contrasts with sites of precision τ, those of all copies together, with u integrated out."""
 
     def __init__(self, prior: ContrastPrior, tau: np.ndarray):
-        self.prior, self.tau = prior, prior.table(tau)
-        self.total = 1 + self.tau.sum(1)  # (n,) 1ᵀπ
-        self.coupled = CoupledSystem(prior.K, prior.pi(tau)) if np.any(tau) else None
-        # log|I + (prior covariance of the contrasts) T| = log|A| + log|P|
-        self.log_det = self.coupled.log_det_parts if self.coupled else 0.0
+        self.prior, self.tau = prior, prior.table(tau) / prior.copies  # of one copy
+        self.total = 1 + self.tau.sum(1)  # (n,) 1ᵀπ of one copy
+        self.coupled = CoupledSystem(prior.K, prior.copies * prior.pi(self.tau)) if np.any(tau) else None
+        # log|I + (prior covariance of the contrasts) T| = log|A| + log|P|, and log 1ᵀπ for each further copy
+        self.log_det = 0.0
+        if self.coupled:
+            copies = np.ravel(prior.copies)
+            self.log_det = self.coupled.log_det_parts + float(np.sum((copies - 1) * np.log(self.total) - np.log(copies)))
 
     def latent_nu(self, nu: np.ndarray) -> np.ndarray:
         """ν (n, C) of the latent values: B(ν - τ 1ᵀν/(1ᵀπ)). [RJV] (15)"""
@@ -82,9 +89,9 @@ class _ContrastSystem:
         if self.coupled is None:
             return nu, self.prior.times(nu)
         d = self.prior.to_contrasts(self.coupled.solve(self.latent_nu(nu))[1])
-        shift = self.prior.table(nu).sum(1) / self.total - np.sum(self.tau * d, axis=1) / self.total
-        g = d + shift[:, None]
-        return nu - (self.tau * g).ravel(), g.ravel()
+        pull = np.sum(self.prior.table(nu) / self.prior.copies - self.tau * d, axis=1)
+        g = d + (pull / self.total)[:, None]
+        return nu - (self.prior.copies * self.tau * g).ravel(), g.ravel()
 
     @cached_property
     def var(self) -> np.ndarray:
@@ -120,9 +127,11 @@ class ContrastPosterior:
         self.alpha, self.mean = moments or self.covariance_step(sites.nu)
 
     @classmethod
-    def without_sites(cls, K: np.ndarray, y: np.ndarray, n_classes: int) -> ContrastPosterior:
+    def without_sites(
+        cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0
+    ) -> ContrastPosterior:
         """The prior."""
-        prior = ContrastPrior(K, y, n_classes)
+        prior = ContrastPrior(K, y, n_classes, copies)
         return cls(prior, Sites.zeros(prior.var.size))
 
     def state(self) -> dict[str, np.ndarray]:
@@ -130,9 +139,11 @@ class ContrastPosterior:
         return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
-    def restored(cls, K: np.ndarray, y: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> ContrastPosterior:
+    def restored(
+        cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float, state: Mapping[str, Any]
+    ) -> ContrastPosterior:
         """Posterior from its `state`."""
-        prior, sites = ContrastPrior(K, y, n_classes), Sites(state["tau"], state["nu"])
+        prior, sites = ContrastPrior(K, y, n_classes, copies), Sites(state["tau"], state["nu"])
         return cls(prior, sites, moments=(state["alpha"], state["mean"]))
 
     def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
@@ -151,15 +162,31 @@ class ContrastPosterior:
         return self._system.solve(nu)
 
     @property
+    def weight(self) -> np.ndarray | float:
+        """Number of copies of each contrast, one or (n (C - 1),)."""
+        copies = self.prior.copies
+        return copies if np.ndim(copies) == 0 else np.broadcast_to(copies, self.prior.others.shape).ravel()
+
+    @property
+    def each(self) -> Sites:
+        """The sites of one copy of each datum."""
+        return Sites(self.sites.tau / self.weight, self.sites.nu / self.weight)
+
+    @property
+    def slope(self) -> np.ndarray:
+        """α of one copy."""
+        return self.alpha / self.weight
+
+    @property
     def var(self) -> np.ndarray:
         """Marginal variances of the contrasts."""
         return self._system.var
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each contrast with its own site removed."""
+        """Mean and variance of each contrast of one copy with its own site removed."""
         var = self._system.var
-        var = var / (1 - self.sites.tau * var)
-        return self.mean - var * self.alpha, var
+        var = var / (1 - self.each.tau * var)
+        return self.mean - var * self.slope, var
 
     @property
     def log_partition(self) -> float:
@@ -176,7 +203,16 @@ class ContrastPosterior:
     def latent(self) -> CoupledPosterior:
         """The posterior of the latent functions, with u integrated out."""
         system, sites = self._system, self.sites
-        return CoupledPosterior(self.K, self.prior.pi(sites.tau), system.latent_nu(sites.nu), system.coupled)
+        pi = self.prior.copies * self.prior.pi(system.tau)
+        return CoupledPosterior(self.K, pi, system.latent_nu(sites.nu), system.coupled)
+
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (n, C) and covariance (n, C, C) of each datum's latent values without one copy of it."""
+        q = self.latent
+        if np.ndim(self.prior.copies) == 0:
+            return q.cavity()
+        nu = self._system.latent_nu(self.sites.nu) / self.prior.copies
+        return matrix_cavity(q.mean, q.cov, precisions(self.prior.pi(self._system.tau)), nu)
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.latent.predict(Ks, kd)

@@ -19,7 +19,7 @@ from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 
 from ..numerics import CACHE, Factor, blocks, mirror_lower, refined, row_blocks, scaled_plus_identity
 from .full import factor_of_B
-from .sites import Sites
+from .sites import Sites, matrix_cavity
 
 EPS = np.finfo(float).eps
 # Lower bound of π times the prior variance (or times one, if that is larger: contrasts have noise of variance one besides
@@ -222,6 +222,11 @@ class CoupledSystem:
         return out[0] if self.shared else out
 
 
+def precisions(pi: np.ndarray) -> np.ndarray:
+    """Π = diag(π) - ππᵀ/(1ᵀπ) (n, C, C) for π (n, C)."""
+    return pi[:, :, None] * (np.eye(pi.shape[1]) - (pi / pi.sum(1, keepdims=True))[:, None, :])
+
+
 class CoupledPosterior:
     """q(f) ∝ ∏_c N(f_c | 0, K_c) ∏_i exp(-½ f_iᵀ Π_i f_i + ν_iᵀ f_i), with π, ν (n, C)."""
 
@@ -257,12 +262,7 @@ class CoupledPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
-        pi = self.pi
-        Pi = pi[:, :, None] * (np.eye(pi.shape[1]) - (pi / self.system.total[:, None])[:, None, :])
-        left = np.eye(pi.shape[1]) - self.cov @ Pi
-        cov = np.linalg.solve(left, self.cov)
-        mean = self.mean - np.einsum("icd,id->ic", self.cov, self.nu)
-        return np.linalg.solve(left, mean[:, :, None])[:, :, 0], 0.5 * (cov + np.swapaxes(cov, 1, 2))
+        return matrix_cavity(self.mean, self.cov, precisions(self.pi), self.nu)
 
     @property
     def cov(self) -> np.ndarray:
@@ -283,6 +283,10 @@ class CoupledPosterior:
     def rounding(self) -> float:
         """Effect of rounding on the marginals, in standard deviations."""
         return self.system.rounding
+
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values of each observation without it."""
+        return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""

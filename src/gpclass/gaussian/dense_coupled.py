@@ -23,7 +23,7 @@ from scipy.linalg.blas import dgemm
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, refined
 from ..numerics.separable import Separable, classes_of, combined, contrasts, inputs_of
 from .full import factor_of_B
-from .sites import Sites
+from .sites import Sites, matrix_cavity
 
 EPS = np.finfo(float).eps
 WEAK = 1e-9  # W times prior variance below which marginal covariances are not computed from B⁻¹
@@ -197,9 +197,7 @@ class DenseSystem:
 class DenseCoupledPosterior:
     """q(f) = N(f | Kα, (K⁻¹ + W)⁻¹) with W_i = R_i R_iᵀ, from roots R (n, C, C - 1) and α (n, C)."""
 
-    def __init__(
-        self, K: Covariance, root: np.ndarray, alpha: np.ndarray, system: DenseSystem | None = None, mean=None
-    ):
+    def __init__(self, K: Covariance, root: np.ndarray, alpha: np.ndarray, system: DenseSystem | None = None, mean=None):
         self.K, self.alpha = K, alpha
         self.system = system or DenseSystem(K, root)
         self.mean: np.ndarray = self.system.times_K(alpha) if mean is None else mean  # (n, C)
@@ -284,9 +282,11 @@ class DenseCoupledPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
-        left = np.eye(self.alpha.shape[1]) - self.cov @ self.precision
-        mean = self.mean - np.einsum("icd,id->ic", self.cov, self.sites.nu)
-        return np.linalg.solve(left, mean[:, :, None])[:, :, 0], _symmetric(np.linalg.solve(left, self.cov))
+        return matrix_cavity(self.mean, self.cov, self.precision, self.sites.nu)
+
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values of each observation without it."""
+        return self.cavity()
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and covariance (m, C, C) at new points; Ks (n × m) and kd (m) have the structure of K."""
@@ -347,7 +347,3 @@ def precision_root(W: np.ndarray) -> np.ndarray:
 def _diagonal_blocks(variances):
     """(m, C, C) Σ_r k_r F_r F_rᵀ from pairs (k_r (m,), F_r)."""
     return sum(k[:, None, None] * (F @ F.T) for k, F in variances)
-
-
-def _symmetric(A):
-    return 0.5 * (A + np.swapaxes(A, 1, 2))

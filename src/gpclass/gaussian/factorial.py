@@ -75,6 +75,10 @@ class FactorialPosterior:
         var = self._conditional_var + self._conditional_var**2 * (P**2 @ self.var)
         return self.mean - self._response * self.alpha, var
 
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values of each observation without it."""
+        return self.cavity()
+
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,). [NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""
         white = self._factor.whiten(Ks)

@@ -26,6 +26,7 @@ from ..numerics import (
     scaled_plus_identity,
     symmetric_product,
 )
+from .places import Places
 from .sites import Sites
 
 EPS = np.finfo(float).eps
@@ -71,6 +72,29 @@ class FullPosterior:
         sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
         return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
 
+    # Each observation has weight one; `SharedPosterior` has others.
+    weight = 1.0
+
+    @property
+    def places(self) -> Places:
+        """The latent value of each observation."""
+        return Places(len(self.K))
+
+    @property
+    def each(self) -> Sites:
+        """The site of one copy of each observation."""
+        return self.sites
+
+    @property
+    def slope(self) -> np.ndarray:
+        """(n,) α of one copy of each observation."""
+        return self.alpha
+
+    @property
+    def kept(self) -> np.ndarray:
+        """(n,) 1 - τ var, the fraction of the marginal precision that does not come from the own site."""
+        return self._system.kept
+
     @property
     def latent(self) -> FullPosterior:
         """The posterior of the latent values, which carry the sites: this object."""
@@ -114,6 +138,10 @@ class FullPosterior:
 
         # under priors of very large scale the first solution loses digits, which refinement restores
         return refined(nu, self._system.alpha, check)
+
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Moments of the latent values of each observation without it."""
+        return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""

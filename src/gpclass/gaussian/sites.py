@@ -42,6 +42,14 @@ def log_partition_1d(mean: np.ndarray, var: np.ndarray, sites: Sites) -> np.ndar
     return -0.5 * np.log(grown) + (nu * mean + 0.5 * var * nu**2 - 0.5 * tau * mean**2) / grown
 
 
+def matrix_cavity(mean: np.ndarray, cov: np.ndarray, precision: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean (n, C) and covariance (n, C, C) of marginals without sites of precision (n, C, C) and ν (n, C)."""
+    left = np.eye(mean.shape[1]) - cov @ precision
+    without = np.linalg.solve(left, cov)
+    mean = mean - np.einsum("icd,id->ic", cov, nu)
+    return np.linalg.solve(left, mean[:, :, None])[:, :, 0], 0.5 * (without + np.swapaxes(without, 1, 2))
+
+
 @dataclass(frozen=True)
 class Cavity:
     """Marginals with some sites removed, elementwise."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from .coupled import CoupledSystem
 from .full import FullPosterior
+from .places import Places
 from .sites import Sites
 
 
@@ -35,18 +36,23 @@ class StackedPosterior:
         self.alpha, self.mean = self._flat("alpha"), self._flat("mean")  # (C n,) each
 
     @classmethod
-    def without_sites(cls, K: np.ndarray, n_classes: int, coupling=None) -> StackedPosterior:
-        """The posterior without sites, equal to the prior."""
-        return cls(K, [FullPosterior.without_sites(k) for k in _by_class(K, n_classes)], coupling)
+    def without_sites(
+        cls, K: np.ndarray, n_classes: int, coupling=None, prior=FullPosterior.without_sites
+    ) -> StackedPosterior:
+        """The posterior without sites, equal to the prior; `prior` makes the part of one class from its K."""
+        return cls(K, [prior(k) for k in _by_class(K, n_classes)], coupling)
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that `restored` needs except K, as flat arrays."""
         return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
-    def restored(cls, K: np.ndarray, n_classes: int, state: Mapping[str, Any]) -> StackedPosterior:
-        """Posterior from its `state`."""
-        return cls.without_sites(K, n_classes).renewed(Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"]))
+    def restored(
+        cls, K: np.ndarray, n_classes: int, state: Mapping[str, Any], prior=FullPosterior.without_sites
+    ) -> StackedPosterior:
+        """Posterior from its `state`; `prior` as in `without_sites`."""
+        sites, moments = Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"])
+        return cls.without_sites(K, n_classes, prior=prior).renewed(sites, moments)
 
     @property
     def n_classes(self) -> int:
@@ -83,14 +89,43 @@ class StackedPosterior:
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) for ν under the current τ, or under the coupled precision if there is one."""
         if self._coupled is not None:
-            alpha, mean = self._coupled.solve(self.table(nu))
-            return self.flat(alpha), self.flat(mean)
+            return self._coupled_step(self.table(nu))
         steps = [p.covariance_step(part) for p, part in zip(self.parts, np.split(nu, self.n_classes), strict=True)]
         return np.concatenate([a for a, _ in steps]), np.concatenate([m for _, m in steps])
 
     @cached_property
     def _coupled(self):
-        return CoupledSystem(self.K, self.coupling(self)) if self.coupling else None
+        return CoupledSystem(self.K, self._at_places(self.coupling(self))) if self.coupling else None
+
+    def _at_places(self, pi):
+        """Sums of weight × π (m, C) over the observations of each latent value."""
+        return self.places.sum(np.reshape(self.parts[0].weight, (-1, 1)) * pi)
+
+    def _coupled_step(self, nu):
+        total = self.places.sum(nu)
+        alpha, mean = self._coupled.solve(total)
+        # α of an observation: its ν minus its part of what the precision of the place takes
+        share = np.reshape(self.places.shares(self.parts[0].weight), (-1, 1))
+        return self.flat(nu - share * self.places.spread(total - alpha)), self.flat(self.places.spread(mean))
+
+    @property
+    def places(self) -> Places:
+        return self.parts[0].places
+
+    @property
+    def weight(self) -> np.ndarray | float:
+        """Number of copies of each observation, one or flat (C m,)."""
+        weight = self.parts[0].weight
+        return weight if np.ndim(weight) == 0 else np.tile(weight, self.n_classes)
+
+    @property
+    def each(self) -> Sites:
+        """The sites of one copy of each observation, flat."""
+        return Sites(*(np.concatenate([getattr(p.each, name) for p in self.parts]) for name in ("tau", "nu")))
+
+    @property
+    def slope(self) -> np.ndarray:
+        return self._flat("slope")
 
     @property
     def prior_var(self) -> np.ndarray:
@@ -129,6 +164,10 @@ class StackedPosterior:
     def latent(self) -> IndependentLatents:
         return IndependentLatents(self)
 
+    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean (m, C) and covariance (m, C, C) of the latent values of each observation without it."""
+        return self.latent.cavity()
+
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and diagonal covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
         Ks, kd = _by_class(Ks, self.n_classes), np.broadcast_to(kd, (self.n_classes, Ks.shape[-1]))
@@ -146,11 +185,14 @@ class StackedPosterior:
 
 
 class IndependentLatents:
-    """A StackedPosterior per datum: means (n, C), covariances (n, C, C)."""
+    """A StackedPosterior per datum: means (n, C), covariances (n, C, C). Cavities are those of the observations."""
 
     def __init__(self, stacked: StackedPosterior):
         self._stacked = stacked
-        self.mean, self.alpha, self.var = (stacked.table(x) for x in (stacked.mean, stacked.alpha, stacked.var))
+        latents = [part.latent for part in stacked.parts]
+        self.mean, self.alpha, self.var = (
+            np.stack([getattr(part, name) for part in latents], axis=1) for name in ("mean", "alpha", "var")
+        )
 
     @property
     def cov(self) -> np.ndarray:

@@ -6,6 +6,7 @@ The methods return value, slope and curvature in the latent mean, vectorised ove
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -151,6 +152,64 @@ class Likelihood(ABC):
         return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
 
 
+def tilted_by_quadrature(log_prob: Callable[[np.ndarray], Triple], mean, var, centre: float) -> Triple:
+    """Return log ∫ N(f | mean, var) p(f) df and its first two derivatives in `mean`, by quadrature.
+
+    Parameters
+    ----------
+    log_prob : callable
+        Function from nodes (n, q) to log p and its first two derivatives in f there.
+    mean, var : ndarray of shape (n,)
+        Means and variances.
+    centre : float
+        The f at which p changes most quickly.
+
+    Returns
+    -------
+    value, slope, curvature : ndarray of shape (n,)
+    """
+    nodes, weights = gaussian_nodes(mean, var, centre=centre)
+    value, slope, curvature = log_prob(nodes)
+    tilted, log_mass = tilted_weights(weights, value)
+    d1 = np.einsum("...q,...q->...", tilted, slope)
+    d2 = np.einsum("...q,...q->...", tilted, curvature + slope**2) - d1**2
+    return log_mass, d1, d2
+
+
+def tilted_weights(weights, value):
+    """Return the normalised weights of cavity × likelihood at the nodes, and its log mass."""
+    with np.errstate(divide="ignore"):  # weights that underflow
+        log_mass = np.log(weights) + value
+    top = np.max(log_mass, axis=-1, keepdims=True)
+    tilted = np.exp(log_mass - top)
+    mass = tilted.sum(-1, keepdims=True)
+    return tilted / mass, (top + np.log(mass))[..., 0]
+
+
+class WithPowers(Likelihood):
+    """Base class of likelihoods with one latent function and `log_prob`: integrals of p(y | f)^power by quadrature.
+
+    Engines that match moments use them for observations of weight below one.
+    """
+
+    def tilted_power(self, y, power, mean, var) -> Triple:
+        """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`, (n,) each."""
+
+        def log_prob(nodes):
+            return tuple(power[:, None] * part for part in self.log_prob(y[:, None], nodes))  # type: ignore[attr-defined]
+
+        return tilted_by_quadrature(log_prob, mean, var, self.centre)
+
+    def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
+        """Return the derivatives (p, n) in θ of the value of `tilted_power`."""
+        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
+        value = self.log_prob_value(y[:, None], nodes)
+        tilted, _ = tilted_weights(weights, power[:, None] * value)
+        targets = np.broadcast_to(y[:, None], nodes.shape).ravel()
+        in_theta = self.log_prob_theta(targets, nodes.ravel())[0]  # type: ignore[attr-defined]
+        return power * np.einsum("nq,pnq->pn", tilted, in_theta.reshape(-1, *nodes.shape))
+
+
 def check_signs(y) -> np.ndarray:
     """Return y as floats, or raise a ValueError if a label is neither -1 nor +1."""
     y = np.asarray(y)
@@ -208,7 +267,7 @@ class WithBias(Likelihood):
 
 
 @dataclass(frozen=True)
-class Sigmoid(WithBias):
+class Sigmoid(WithBias, WithPowers):
     """Base class of point-symmetric sigmoids: p(y | f) = sig(y (f + bias)), y in {-1, +1}.
 
     A subclass implements `log_prob` and `log_prob_third`. The other methods integrate `log_prob` by quadrature unless the
@@ -249,16 +308,7 @@ class Sigmoid(WithBias):
 
         The tilted distribution has mean `mean + var d1` and variance `var + var² d2`.
         """
-        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
-        value, slope, curvature = self.log_prob(np.asarray(y)[..., None], nodes)
-        with np.errstate(divide="ignore"):  # weights that underflow
-            log_mass = np.log(weights) + value
-        top = np.max(log_mass, axis=-1, keepdims=True)
-        tilted = np.exp(log_mass - top)
-        mass = tilted.sum(-1)
-        d1 = np.einsum("...q,...q->...", tilted, slope) / mass
-        d2 = np.einsum("...q,...q->...", tilted, curvature + slope**2) / mass - d1**2
-        return top[..., 0] + np.log(mass), d1, d2
+        return tilted_by_quadrature(lambda nodes: self.log_prob(np.asarray(y)[..., None], nodes), mean, var, self.centre)
 
     def log_predictive(self, y, mean, var) -> np.ndarray:
         """Return log p(y) under f ~ N(mean, var)."""

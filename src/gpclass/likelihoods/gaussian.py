@@ -59,6 +59,18 @@ class Gaussian(Likelihood):
         value = -0.5 * residual**2 / total - 0.5 * np.log(total) - LOG_SQRT_2PI
         return value, residual / total, -1 / total + 0 * residual
 
+    def tilted_power(self, y, power, mean, var) -> Triple:
+        """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`."""
+        total = var + self.variance / power
+        residual = y - mean
+        constant = 0.5 * (1 - power) * (2 * LOG_SQRT_2PI + np.log(self.variance)) - 0.5 * np.log(power)
+        value = constant - 0.5 * residual**2 / total - 0.5 * np.log(total) - LOG_SQRT_2PI
+        return value, residual / total, -1 / total + 0 * residual
+
+    def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
+        _, d1, d2 = self.tilted_power(y, power, mean, var)
+        return np.atleast_2d(0.5 * (1 - power) + 0.5 * self.variance / power * (d1**2 + d2))
+
     def log_prob(self, y, f) -> Triple:
         return self.tilted_moments(y, f, 0.0)
 

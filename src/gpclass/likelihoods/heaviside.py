@@ -59,6 +59,22 @@ class Heaviside(Likelihood):
             curved = hazard_curvature(z, ratio)
         return value, np.where(known, y * ratio, 0.0) / safe_sd, np.where(known, -curved, 0.0) / safe_sd**2
 
+    def tilted_power(self, y, power, mean, var) -> Triple:
+        """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`.
+
+        Powers of the two values of p are proportional to those of another ε, which differs by datum.
+        """
+        found = np.empty((3, len(y)))
+        for a in np.unique(power):
+            same = power == a
+            right, wrong = (1 - self.epsilon) ** a, self.epsilon**a
+            parts = Heaviside(wrong / (right + wrong)).tilted_moments(y[same], mean[same], var[same])
+            found[:, same] = parts[0] + np.log(right + wrong), *parts[1:]
+        return tuple(found)  # type: ignore[return-value]
+
+    def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
+        return np.zeros((0, len(mean)))
+
     def expected_entropy(self, mean, var) -> np.ndarray:
         """Return E[H(y | f)] (m,) in nats. It is constant: the label is wrong with probability ε at any f."""
         return np.full(np.shape(mean), entr(self.epsilon) + entr(1 - self.epsilon))

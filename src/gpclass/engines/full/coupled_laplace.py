@@ -14,35 +14,40 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian import CoupledPosterior, CoupledSystem, too_large
+from ...gaussian import CoupledPosterior, CoupledSystem, matrix_cavity, precisions, too_large
 from ..climb import uphill
 from ..fit import Fit
 from ..iterate import Status, ending
+from ..observations import Data
 
 CHORDS = 8  # steps per factorisation
 PAYING = 0.5  # a step that leaves more than this fraction of the gap triggers new curvature
 
 
-def coupled_mode(engine: Any, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
+def coupled_mode(engine: Any, K: np.ndarray, data: Data, likelihood: Any, start: Any) -> Fit:
     """Fit with the mode and the Gaussian approximation there."""
-    path = ModeClimb(K, y, likelihood, start)
-    system, gap, sweep = path.to_the_top(engine, likelihood.curvature_weights)
-    pi = likelihood.curvature_weights(path.f)
+    path, count = ModeClimb(K, data, start), data.at_places(np.ones((len(data.y), 1)))
+
+    def curvature(f):  # does not depend on the label: the weight of the place counts
+        return count * likelihood.curvature_weights(f)
+
+    system, gap, sweep = path.to_the_top(engine, curvature)
+    pi = curvature(path.f)
     moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
     if moved > engine.tol:  # the last steps were small but not negligible
         system, sweep = CoupledSystem(K, pi), sweep + 1
     nu = path.slope + system.times_Pi(path.f)
     q = CoupledPosterior(K, pi, nu, system, (path.alpha, path.f))
     status = path.ending(q, sweep, gap, engine.tol)
-    return Fit(engine, q, y, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
+    return Fit(engine, q, data.given, likelihood, status, path.value - 0.5 * q.log_det)  # [RW] (3.44)
 
 
 class ModeClimb:
     """Newton iteration for f = Kα towards the mode of log p(y | f) - ½ αᵀf."""
 
-    def __init__(self, K, y, likelihood, start):
-        self.K, self.y, self.likelihood = K, y, likelihood
-        shape = (len(y), likelihood.n_latents)
+    def __init__(self, K, data: Data, start):
+        self.K, self.data = K, data
+        shape = (data.n, data.likelihood.n_latents)
         earlier = getattr(start, "alpha", None)
         if start is not None and (earlier is None or np.shape(earlier) != shape):
             raise ValueError(f"start must be an earlier fit to {shape[0]} points of {shape[1]} classes")
@@ -72,8 +77,8 @@ class ModeClimb:
 
     def _look(self, alpha, f):
         """(α, f), the objective there, and the slope of log p(y | f)."""
-        log_p, slope = self.likelihood.log_prob_slope(self.y, f)
-        return alpha, f, float(log_p.sum() - 0.5 * np.sum(alpha * f)), slope
+        log_p, slope = self.data.likelihood.log_prob_slope(self.data.y, self.data.places.spread(f))
+        return alpha, f, self.data.total(log_p) - 0.5 * float(np.sum(alpha * f)), self.data.at_places(slope)
 
     def _accept(self, found):
         self.alpha, self.f, self.value, self.slope = found
@@ -133,8 +138,23 @@ def coupled_theta_gradient(fit: Fit) -> np.ndarray:
 def _implicit(fit):
     """(n, C) u such that the part of d log Z through the mode is uᵀ dK α."""
     q = fit.posterior
-    p, cov = q.pi, q.cov
-    # -½ tr(Σ dW/df_c) = -½ Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and dp/df is W itself
+    p, cov = q.pi / q.system.total[:, None], q.cov
+    # -½ tr(Σ dW/df_c) = -½ w Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and w dp/df is W itself
     v = np.diagonal(cov, axis1=1, axis2=2) - 2 * np.einsum("icd,id->ic", cov, p)
     pull = -0.5 * q.system.times_Pi(v)
     return q.system.solve(pull)[0]  # (I + WK)⁻¹ pull
+
+
+def coupled_cavity(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (m, C) and covariance (m, C, C) of the latent values of each observation, without one copy of it.
+
+    The site of a copy has the slope of its own label, and its part of the curvature of the place.
+    """
+    q, data = fit.posterior, fit.targets
+    if data.plain:
+        return q.cavity()
+    part = np.minimum(data.weight, 1.0)[:, None]
+    f, cov, pi = (data.places.spread(x) for x in (q.mean, q.cov, q.pi / q.system.total[:, None]))
+    precision = part[:, :, None] * precisions(pi)
+    slope = part * data.likelihood.log_prob_slope(data.y, f)[1]
+    return matrix_cavity(f, cov, precision, slope + np.einsum("icd,id->ic", precision, f))

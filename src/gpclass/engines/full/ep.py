@@ -8,6 +8,7 @@ next factorisation. Sites are updated one by one only on request, or if the para
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from scipy.linalg.blas import dger
 from ...gaussian import FullPosterior, Sites, log_partition_1d, matched_sites
 from ...numerics import NotPositiveDefinite
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, Status, ending, iterate, stands_still, warn_if_unfinished
 
 
@@ -30,25 +31,27 @@ class EP(Engine):
     schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slower, but more robust
 
     needs: ClassVar = ("tilted_moments",)
+    weights: ClassVar = "places"
+    tempers: ClassVar = True
 
     def __post_init__(self):
         if self.schedule not in ("parallel", "sequential"):
             raise ValueError(f"schedule must be 'parallel' or 'sequential', but is {self.schedule!r}")
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
-        sites = start_sites(start, len(y))
+        K, data = prepare_data(self, K, y, likelihood)
+        sites = start_sites(start, len(data.y))
         if self.schedule == "parallel":
-            q, status = self._parallel(K, y, likelihood, sites)
+            q, status = self._parallel(K, data, sites)
         else:
-            q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+            q, status = sequential(self, K, data, sites, self.max_iter)
         require_cavities(self, q, likelihood)
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
+        return Fit(self, q, data.given, likelihood, status, ep_evidence(q, data.y, data.likelihood))
 
-    def _parallel(self, K, y, likelihood, sites):
+    def _parallel(self, K, data, sites):
         try:
-            q, status = iterate(self, FullPosterior.without_sites(K), moment_rule(y, likelihood), sites)
+            q, status = iterate(self, data.prior(K), moment_rule(data.y, data.likelihood), sites)
             settled = status.converged or q.rounding > self.tol  # no schedule finds what rounding hides
             if settled and has_cavities(q):
                 return q, status
@@ -56,17 +59,18 @@ class EP(Engine):
             sites = q.sites if status.change < 1 and has_cavities(q) else None
         except (np.linalg.LinAlgError, FloatingPointError):  # possible with sites of negative precision
             sites, spent = None, 0
-        q, status = sequential(self, K, y, likelihood, sites, self.max_iter)
+        q, status = sequential(self, K, data, sites, self.max_iter)
         return q, replace(status, n_iter=spent + status.n_iter, message="parallel sweeps did not converge")
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+        data = fit.targets
+        return data.total(data.likelihood.tilted_theta(data.y, *fit.posterior.cavity()))
 
 
-def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
+def moment_rule(y: np.ndarray, likelihood, cavity=methodcaller("cavity")):
     """Return the rule whose sites give cavity × site the moments of cavity × likelihood. [RW] (3.59)
 
     At the tilted mean the log of such a site has slope d1; its curvature follows from the tilted variance. If negative sites
@@ -84,7 +88,7 @@ def moment_rule(y: np.ndarray, likelihood, cavity=FullPosterior.cavity):
         matched = SiteTarget(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
         if np.all(proper):
             return matched
-        kept = SiteTarget(q.mean, q.alpha, -q.sites.tau)
+        kept = SiteTarget(q.mean, q.slope, -q.each.tau)
         return SiteTarget(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
 
     return rule
@@ -109,47 +113,53 @@ def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
     """Log evidence, with each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
     mean, var = q.cavity()
     log_mass, _, _ = likelihood.tilted_moments(y, mean, var)
-    return q.log_partition + float(np.sum(log_mass - log_partition_1d(mean, var, q.sites)))
+    return q.log_partition + float(np.sum(q.weight * (log_mass - log_partition_1d(mean, var, q.each))))
 
 
-def sequential(engine, K, y, likelihood, sites, max_iter) -> tuple[FullPosterior, Status]:
+def sequential(engine, K, data, sites, max_iter) -> tuple[Any, Status]:
     """EP one site at a time, with rank-one updates of the covariance, recomputed after each sweep. [RW] algorithm 3.5"""
-    q = FullPosterior(K, sites or Sites.zeros(len(y)))
+    m, prior = len(data.y), data.prior(K)
+    q = prior.renewed(sites or Sites.zeros(m))
+    copies, place = np.broadcast_to(data.weight, m), data.places.spread(np.arange(data.n))
     part, change = min(engine.damping, 0.8), np.inf
     for sweep in range(1, max_iter + 1):
-        tau, nu = q.sites.tau.copy(), q.sites.nu.copy()
-        V, mean = np.asfortranarray(q.covariance()), q.mean.copy()
+        tau, nu = q.each.tau.copy(), q.each.nu.copy()  # of one copy
+        V, mean = np.asfortranarray(q.latent.covariance()), q.latent.mean.copy()
         before, change = change, 0.0
-        for i in range(len(y)):
-            if V[i, i] <= 0 or tau[i] * V[i, i] >= 1:  # no variance, or negative sites leave no cavity
+        for k in range(m):
+            i = place[k]
+            if V[i, i] <= 0 or tau[k] * V[i, i] >= 1:  # no variance, or negative sites leave no cavity
                 continue
-            step = _site_step(i, V[i, i], mean[i], tau[i], nu[i], y, likelihood)
+            step = _site_step(V[i, i], mean[i], tau[k], nu[k], data.y[k : k + 1], data.likelihood)
             if step is None:  # rounding leaves no tilted variance: skip the site, and do not count as converged
                 change = np.inf
                 continue
-            change = max(change, abs(step[0]) * V[i, i], abs(step[1] - step[0] * mean[i]) * np.sqrt(V[i, i]))
-            d_tau, d_nu = part * step[0], part * step[1]
+            # all copies move together, each by less if there are many
+            d_tau, d_nu = (copies[k] * x for x in step)
+            change = max(change, abs(d_tau) * V[i, i], abs(d_nu - d_tau * mean[i]) * np.sqrt(V[i, i]))
+            own_part = part / np.sqrt(copies[k])
+            d_tau, d_nu = own_part * d_tau, own_part * d_nu
             shrink = 1 + d_tau * V[i, i]
             if shrink < 0.1:  # a negative step that would make the variance improper or nearly so
                 continue
             column = V[:, i].copy()
             mean += (d_nu - d_tau * mean[i]) / shrink * column
             dger(-d_tau / shrink, column, column, a=V, overwrite_a=1)
-            tau[i] += d_tau
-            nu[i] += d_nu
-        q = FullPosterior(K, Sites(tau, nu))
+            tau[k] += d_tau / copies[k]
+            nu[k] += d_nu / copies[k]
+        q = prior.renewed(Sites(copies * tau, copies * nu))
         if stands_still(q, change, engine.tol):
             return q, ending(q, sweep, change, engine.tol)
         part = max(0.7 * part, 0.1) if change > before else min(1.1 * part, engine.damping, 0.9)
     return q, ending(q, max_iter, change, engine.tol)
 
 
-def _site_step(i, var, mean, tau, nu, y, likelihood):
-    """Return the change of (τ_i, ν_i) that matches the moments of datum i, or None if rounding leaves no variance."""
+def _site_step(var, mean, tau, nu, y, likelihood):
+    """Return the change of (τ, ν) of one copy that matches its moments, or None if rounding leaves no variance."""
     kept = 1 - tau * var
     cavity_var = np.array([var / kept])
     cavity_mean = np.array([(mean - var * nu) / kept])
-    _, d1, d2 = likelihood.tilted_moments(y[i : i + 1], cavity_mean, cavity_var)
+    _, d1, d2 = likelihood.tilted_moments(y, cavity_mean, cavity_var)
     if not 1 + cavity_var * d2 > 0:
         return None
     wanted = matched_sites(cavity_mean, cavity_var, d1, d2)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...gaussian import FactorialPosterior, newton_sites
+from ...gaussian import FactorialPosterior, FullPosterior, newton_sites
 from ...numerics import Factor, symmetric_product
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import warn_if_unfinished
 from .tap import rule_given_cavities, solve
 
@@ -35,16 +35,31 @@ class FV(Engine):
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
+    weights: ClassVar = "places"
+
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        return ("log_prob",)
+
+    def cavity(self, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+        """Moments given the other data, updated by the remaining observations of the same latent value."""
+        data = fit.targets
+        mean, var = (data.places.spread(x) for x in fit.posterior.cavity())
+        if data.plain:
+            return mean, var
+        _, d1, d2 = data.others().tilted_moments(None, mean, var)
+        return mean + var * d1, var + var**2 * d2
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
+        K, data = prepare_data(self, K, y, likelihood)
+        one = data.joint()
         given, K = K, self._ridged(K)
         factor = Factor(K.copy(), "K with its ridge")
         conditional = 1 / factor.diag_inverse()
-        q, status = solve(self, K, factor_rule(y, likelihood, conditional), self._start(start, K))
+        rule = factor_rule(one.y, one.likelihood, conditional)
+        q, status = solve(self, FullPosterior.without_sites(K), rule, self._start(start, K))
         warn_if_unfinished(self, status)
         cavity_mean = q.mean - conditional * q.alpha
-        log_mass, d1, d2 = likelihood.tilted_moments(y, cavity_mean, conditional)
+        log_mass, d1, d2 = one.likelihood.tilted_moments(one.y, cavity_mean, conditional)
         posterior = FactorialPosterior(
             given,
             factor,
@@ -55,7 +70,7 @@ class FV(Engine):
             response=q.cavity()[1],
         )
         evidence = np.sum(log_mass) - 0.5 * q.alpha @ cavity_mean - 0.5 * factor.log_det + 0.5 * np.sum(np.log(conditional))
-        return Fit(self, posterior, y, likelihood, status, float(evidence))
+        return Fit(self, posterior, data.given, likelihood, status, float(evidence))
 
     def restore(self, K, y, likelihood, state) -> Fit:
         factor = Factor(self._ridged(K), "K with its ridge")
@@ -80,7 +95,8 @@ class FV(Engine):
         """The bound is stationary in α: the derivative is the explicit one, through K, log|K| and σ_i² = 1/[K⁻¹]_ii."""
         q: Any = fit.posterior
         mean, var = q.conditional()
-        _, d1, d2 = fit.likelihood.tilted_moments(fit.y, mean, var)
+        one = fit.targets.joint()
+        _, d1, d2 = one.likelihood.tilted_moments(one.y, mean, var)
         # derivative in σ_i², then dσ_i² = σ_i⁴ [K⁻¹ dK K⁻¹]_ii
         weight = (0.5 * (d2 + d1**2) + 0.5 * q.alpha**2 - d1 * q.alpha + 0.5 / var) * var**2
         P = q.prior_precision()
@@ -91,7 +107,8 @@ class FV(Engine):
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         q: Any = fit.posterior
-        return fit.likelihood.tilted_theta(fit.y, *q.conditional()).sum(1)
+        one = fit.targets.joint()
+        return one.likelihood.tilted_theta(one.y, *q.conditional()).sum(1)
 
 
 def factor_rule(y: np.ndarray, likelihood, var: np.ndarray):

@@ -18,9 +18,11 @@ import numpy as np
 from ...gaussian import Sites, StackedPosterior, log_partition_1d, matched_sites
 from ...likelihoods.multiclass import own_first, restore_order
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from ..observations import Data, data_of
 from .ep import require_cavities
+from .nested_ep import contrast_factor
 
 INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, one site at a time: about ten sweeps suffice
 
@@ -47,19 +49,26 @@ class IndependentEP(Engine):
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
+    weights: ClassVar = "places"
+    tempers: ClassVar = True
+
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        return ("contrast_power",) if np.any(weight < 1) else ()
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
-        factor, offset = likelihood.contrast_factor(), likelihood.offset
+        K, data = prepare_data(self, K, y, likelihood)
+        factor, offset = contrast_factor(data, likelihood, by_datum=True), likelihood.offset
+        labels = np.asarray(data.given)
 
         def moments(mean, var):
-            tilted = inner_ep(own_first(y, mean + offset), own_first(y, var), factor)
-            return Tilted(tilted.log_mass, *(restore_order(y, part) for part in tilted[1:]))
+            tilted = inner_ep(own_first(labels, mean + offset), own_first(labels, var), factor)
+            return Tilted(tilted.log_mass, *(restore_order(labels, part) for part in tilted[1:]))
 
-        return fit_independent(self, K, y, likelihood, start, moments)
+        return fit_independent(self, K, data, likelihood, start, moments)
 
     def restore(self, K, y, likelihood, state) -> Fit:
-        return Fit.restored(self, StackedPosterior.restored(K, likelihood.n_classes, state), y, likelihood, state)
+        q = StackedPosterior.restored(K, likelihood.n_classes, state, data_of(self, y, likelihood).prior)
+        return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. Inner and outer sites are stationary."""
@@ -69,20 +78,20 @@ class IndependentEP(Engine):
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 
-def fit_independent(engine, K, y, likelihood, start, moments: Moments) -> Fit:
-    """Fit by class-independent EP with given tilted moments."""
-    data = _Data(moments)
-    prior = StackedPosterior.without_sites(K, likelihood.n_classes, data.coupling)
-    sites = start_sites(start, prior.mean.size) or data.first_sites(prior)
-    q, status = iterate(engine, prior, data.rule, sites)
+def fit_independent(engine, K, data: Data, likelihood, start, moments: Moments) -> Fit:
+    """Fit by class-independent EP with given tilted moments of one copy of each observation."""
+    matching = _Matching(moments)
+    prior = StackedPosterior.without_sites(K, likelihood.n_classes, matching.coupling, data.prior)
+    sites = start_sites(start, prior.mean.size) or matching.first_sites(prior)
+    q, status = iterate(engine, prior, matching.rule, sites)
     require_cavities(engine, q, likelihood)
     warn_if_unfinished(engine, status)
     q = StackedPosterior(K, q.parts)  # drop the coupling: only the loop needs it, and functions cannot be pickled
-    return Fit(engine, q, y, likelihood, status, data.evidence(q))
+    return Fit(engine, q, data.given, likelihood, status, matching.evidence(q))
 
 
 @dataclass(frozen=True)
-class _Data:
+class _Matching:
     """The likelihood of all data, in the form that the loop needs."""
 
     moments: Moments
@@ -96,25 +105,26 @@ class _Data:
         """
         _, var, proper = self._cavity(q)
         tilted = self._tilted(q)
-        lacking = np.where(proper, tilted.slope - q.table(q.alpha), 0.0)
+        lacking = np.where(proper, tilted.slope - q.table(q.slope), 0.0)
         pulled = tilted.pi * var * lacking
         lacking += pulled - tilted.pi * (pulled.sum(1) / tilted.pi.sum(1))[:, None]
-        tau = np.where(proper, tilted.tau, q.table(q.sites.tau))
-        return SiteTarget(q.mean, q.alpha + q.flat(lacking), -q.flat(tau))
+        tau = np.where(proper, tilted.tau, q.table(q.each.tau))
+        return SiteTarget(q.mean, q.slope + q.flat(lacking), -q.flat(tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
         """Sites matched with the prior as the cavity."""
         tilted = self._tilted(prior)
         tau, slope = prior.flat(tilted.tau), prior.flat(tilted.slope)
-        return Sites(tau, slope * (1 + tau * prior.var))
+        return Sites(prior.weight * tau, prior.weight * slope * (1 + tau * prior.var))
 
     def coupling(self, q: StackedPosterior) -> np.ndarray:
         return self._tilted(q).pi
 
     def evidence(self, q: StackedPosterior) -> float:
         """Log evidence; sites are scaled so that each cavity keeps the tilted mass. [RJV] (28), classes independent"""
-        local = log_partition_1d(*q.cavity(), q.sites)
-        return q.log_partition + float(np.sum(self._tilted(q).log_mass)) - float(np.sum(local))
+        local = log_partition_1d(*q.cavity(), q.each)
+        mass = q.parts[0].weight * self._tilted(q).log_mass
+        return q.log_partition + float(np.sum(mass)) - float(np.sum(q.weight * local))
 
     def _tilted(self, q):
         return self.moments(*self._cavity(q)[:2])

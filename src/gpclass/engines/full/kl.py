@@ -14,8 +14,9 @@ import numpy as np
 
 from ...gaussian import FullPosterior, Sites, newton_sites
 from .. import Engine
-from ..fit import Fit, jensen_bound, prepare, start_sites
+from ..fit import Fit, jensen_bound, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from ..observations import Data
 
 
 @dataclass(frozen=True)
@@ -27,25 +28,23 @@ class KL(Engine):
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("expected_log_prob",)
+    weights: ClassVar = "places"
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
-        sites = start_sites(start, len(y)) or unit_sites(K, y, likelihood)
-        q, status = iterate(
-            self,
-            FullPosterior.without_sites(K),
-            expectation_rule(y, likelihood),
-            sites,
-            value=lambda q: jensen_bound(q, y, likelihood),
-        )
+        K, data = prepare_data(self, K, y, likelihood)
+        prior = data.prior(K)
+        sites = start_sites(start, len(data.y)) or unit_sites(prior, data)
+        rule = expectation_rule(data.y, likelihood)
+        q, status = iterate(self, prior, rule, sites, value=lambda q: jensen_bound(q, data))
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, jensen_bound(q, y, likelihood))
+        return Fit(self, q, data.given, likelihood, status, jensen_bound(q, data))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.likelihood.expected_log_prob_theta(fit.y, fit.mean, fit.var).sum(1)
+        data, q = fit.targets, fit.posterior
+        return data.total(fit.likelihood.expected_log_prob_theta(data.y, q.mean, q.var))
 
 
 def expectation_rule(y: np.ndarray, likelihood):
@@ -58,8 +57,9 @@ def expectation_rule(y: np.ndarray, likelihood):
     return rule
 
 
-def unit_sites(K: np.ndarray, y: np.ndarray, likelihood) -> Sites:
+def unit_sites(prior: FullPosterior, data: Data) -> Sites:
     """First sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] is not informative."""
-    var = np.minimum(np.diagonal(K), 1.0)
-    zero = np.zeros(len(y))
-    return newton_sites(zero, *likelihood.expected_log_prob(y, zero, var)[1:])
+    var = np.minimum(prior.prior_var, 1.0)
+    zero = np.zeros(len(data.y))
+    _, slope, curvature = data.likelihood.expected_log_prob(data.y, zero, var)
+    return newton_sites(zero, data.weight * slope, data.weight * curvature)

@@ -15,8 +15,9 @@ import scipy
 from ...gaussian import FullPosterior, Sites
 from ...numerics import LOG_SQRT_2PI
 from .. import Engine
-from ..fit import Fit, prepare
+from ..fit import Fit, prepare_data
 from ..iterate import ending, warn_if_unfinished
+from ..observations import Data
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class LabelRegression(Engine):
     noise_range: tuple[float, float] = (0.5, 2.0)  # [NR] section 8.1
 
     needs: ClassVar = ("predictive",)
+    weights: ClassVar = "places"
 
     def evidence_is_comparable(self, likelihood) -> bool:
         """False: the evidence is the density of labels as real numbers, not the probability of classes."""
@@ -38,21 +40,21 @@ class LabelRegression(Engine):
             raise ValueError(f"the noise width must be positive, but is {widths}")
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
+        K, data = prepare_data(self, K, y, likelihood)
         n_iter = 1
         noise = self.noise
         if noise is None:
             search = scipy.optimize.minimize_scalar(
-                lambda log_noise: -regression_evidence(regress(K, y, np.exp(log_noise)), y, np.exp(log_noise)),
+                lambda log_noise: -regression_evidence(regress(K, data, np.exp(log_noise)), data, np.exp(log_noise)),
                 bounds=np.log(self.noise_range),
                 method="bounded",
                 options={"xatol": 1e-6},
             )
             noise, n_iter = float(np.exp(search.x)), search.nfev + 1
-        q = regress(K, y, noise)
+        q = regress(K, data, noise)
         status = ending(q, n_iter, change=0.0)
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, regression_evidence(q, y, noise))
+        return Fit(self, q, data.given, likelihood, status, regression_evidence(q, data, noise))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()
@@ -61,12 +63,13 @@ class LabelRegression(Engine):
         return np.zeros(len(fit.likelihood.theta))  # the regression does not use the likelihood
 
 
-def regress(K: np.ndarray, y: np.ndarray, noise: float) -> FullPosterior:
-    tau = np.full(len(y), noise**-2.0)
-    return FullPosterior(K, Sites(tau, tau * y))
+def regress(K: np.ndarray, data: Data, noise: float) -> FullPosterior:
+    tau = np.full(len(data.y), data.weight * noise**-2.0)
+    return data.prior(K).renewed(Sites(tau, tau * data.y))
 
 
-def regression_evidence(q: FullPosterior, y: np.ndarray, noise: float) -> float:
+def regression_evidence(q: FullPosterior, data: Data, noise: float) -> float:
     """ln N(y | 0, K + σ_n² I). [NR] section 8.2"""
     # (K + σ²I)⁻¹ y = α, and |K + σ²I| = σ^{2n} |B|
-    return -0.5 * float(y @ q.alpha) - 0.5 * q.log_det - len(y) * (np.log(noise) + LOG_SQRT_2PI)
+    count = data.total(np.ones(len(data.y)))
+    return -0.5 * float(data.y @ q.alpha) - 0.5 * q.log_det - count * (np.log(noise) + LOG_SQRT_2PI)

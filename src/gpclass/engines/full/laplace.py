@@ -14,9 +14,10 @@ import numpy as np
 from ...gaussian import CoupledPosterior, FullPosterior
 from ...numerics import symmetric_product
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
-from .coupled_laplace import coupled_gradient, coupled_mode, coupled_theta_gradient
+from ..observations import Data, data_of
+from .coupled_laplace import coupled_cavity, coupled_gradient, coupled_mode, coupled_theta_gradient
 from .tierney_kadane import corrected_log_probabilities
 
 
@@ -31,6 +32,7 @@ class Laplace(Engine):
 
     needs: ClassVar = ("log_prob",)
     latents: ClassVar = "any"
+    weights: ClassVar = "places"
     likelihood_names: ClassVar = ("probit",)  # others have better probabilities for softmax
 
     def __post_init__(self):
@@ -42,9 +44,9 @@ class Laplace(Engine):
         return self.needs if likelihood.n_latents == 1 else (*self.needs, "curvature_weights")
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
+        K, data = prepare_data(self, K, y, likelihood)
         find = coupled_mode if likelihood.n_latents > 1 else scalar_mode
-        fit = find(self, K, y, likelihood, start)
+        fit = find(self, K, data, likelihood, start)
         warn_if_unfinished(self, fit.status)
         return fit
 
@@ -53,9 +55,13 @@ class Laplace(Engine):
             return super().log_class_probabilities(fit, Ks, kd)
         return corrected_log_probabilities(fit, Ks, kd)
 
+    def cavity(self, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+        return coupled_cavity(fit) if fit.likelihood.n_latents > 1 else super().cavity(fit)
+
     def restore(self, K, y, likelihood, state) -> Fit:
-        structure = CoupledPosterior if likelihood.n_latents > 1 else FullPosterior
-        return Fit.restored(self, structure.restored(K, state), y, likelihood, state)
+        if likelihood.n_latents > 1:
+            return Fit.restored(self, CoupledPosterior.restored(K, state), y, likelihood, state)
+        return Fit.restored(self, data_of(self, y, likelihood).restored(K, state), y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         if fit.likelihood.n_latents > 1:
@@ -65,33 +71,34 @@ class Laplace(Engine):
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         if fit.likelihood.n_latents > 1:
             return coupled_theta_gradient(fit)
-        q = fit.posterior
-        value, slope, curvature = fit.likelihood.log_prob_theta(fit.y, q.mean)
-        explicit = value.sum(1) + 0.5 * curvature @ q.var
+        q, data = fit.posterior, fit.targets
+        value, slope, curvature = fit.likelihood.log_prob_theta(data.y, q.mean)
         # the mode moves by V d(slope)/dθ; V s = K u with u as in the gradient in K
-        return explicit + slope @ symmetric_product(q.K, self._implicit(fit))
+        move = data.places.spread(symmetric_product(q.K, self._implicit(fit)))
+        return data.total(value + 0.5 * curvature * q.var + slope * move)
 
     @staticmethod
     def _implicit(fit: Fit) -> np.ndarray:
         """u such that the part of d log Z through the mode is uᵀ dK α. [RW] (5.23), (5.24)"""
         q: Any = fit.posterior
-        pull = 0.5 * q.var * fit.likelihood.log_prob_third(fit.y, q.mean)
+        data = fit.targets
+        pull = data.at_places(0.5 * q.var * fit.likelihood.log_prob_third(data.y, q.mean))
         return pull - q.apply_residual_precision(symmetric_product(q.K, pull))  # (I + WK)⁻¹ pull
 
 
-def scalar_mode(engine: Laplace, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any) -> Fit:
+def scalar_mode(engine: Laplace, K: np.ndarray, data: Data, likelihood: Any, start: Any) -> Fit:
     """Fit with the mode of one latent function per datum and the Gaussian approximation there."""
     q, status = iterate(
         engine,
-        FullPosterior.without_sites(K),
-        mode_rule(y, likelihood),
-        start_sites(start, len(y)),
+        data.prior(K),
+        mode_rule(data.y, likelihood),
+        start_sites(start, len(data.y)),
         scale=variance_bound,
         memory=0,
     )
-    log_prob = float(np.sum(likelihood.log_prob(y, q.mean)[0]))
+    log_prob = data.total(likelihood.log_prob(data.y, q.mean)[0])
     evidence = log_prob - 0.5 * float(q.alpha @ q.mean) - 0.5 * q.log_det  # [RW] (3.32)
-    return Fit(engine, q, y, likelihood, status, evidence)
+    return Fit(engine, q, data.given, likelihood, status, evidence)
 
 
 def mode_rule(y: np.ndarray, likelihood):
@@ -104,5 +111,5 @@ def mode_rule(y: np.ndarray, likelihood):
 
 def variance_bound(q: FullPosterior) -> np.ndarray:
     """Upper bounds of the marginal variances, at no extra cost."""
-    prior = np.diagonal(q.K)
+    prior = q.prior_var
     return prior / np.maximum(1.0, np.abs(q.sites.tau) * prior)

@@ -15,9 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...gaussian import ContrastPosterior
+from ...likelihoods.tempered import PowerFactor
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import iterate, warn_if_unfinished
+from ..observations import Data, data_of, powers_of
 from .ep import ep_evidence, moment_rule
 
 
@@ -31,19 +33,28 @@ class NestedEP(Engine):
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
+    weights: ClassVar = "rows"
+    tempers: ClassVar = True
+
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        return ("contrast_power",) if np.any(weight < 1) else ()
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
-        prior = ContrastPosterior.without_sites(K, y, likelihood.n_classes)
+        K, data = prepare_data(self, K, y, likelihood)
+        labels = np.asarray(data.given)
+        prior = ContrastPosterior.without_sites(K, labels, likelihood.n_classes, data.weight)
         right = np.ones(len(prior.mean))
-        factor = Shifted(likelihood.contrast_factor(), likelihood.contrast_offset(y).ravel())
-        rule = moment_rule(right, factor, ContrastPosterior.cavity)
+        factor = Shifted(contrast_factor(data, likelihood), likelihood.contrast_offset(labels).ravel())
+        rule = moment_rule(right, factor)
         q, status = iterate(self, prior, rule, start_sites(start, len(right)))
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
+        return Fit(self, q, data.given, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)
 
     def restore(self, K, y, likelihood, state) -> Fit:
-        return Fit.restored(self, ContrastPosterior.restored(K, y, likelihood.n_classes, state), y, likelihood, state)
+        data = data_of(self, y, likelihood)
+        labels = np.asarray(data.given)
+        q = ContrastPosterior.restored(K, labels, likelihood.n_classes, data.weight, state)
+        return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. Inner and outer sites are stationary."""
@@ -51,6 +62,19 @@ class NestedEP(Engine):
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
+
+
+def contrast_factor(data: Data, likelihood: Any, by_datum: bool = False) -> Any:
+    """Likelihood of the contrasts of one copy: that of one contrast, to a power for observations of weight below one.
+
+    `by_datum`: arrays are (n,) or (n, C - 1); otherwise they are flat (n (C - 1),).
+    """
+    factor = likelihood.contrast_factor()
+    powers = powers_of(data)
+    if powers is None:
+        return factor
+    powers = likelihood.contrast_power(powers)
+    return PowerFactor(factor, powers if by_datum else np.repeat(powers, likelihood.n_classes - 1))
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from ...gaussian import ContrastPosterior, StackedPosterior, too_large
 from ...likelihoods.multiclass import own_first, restore_order
 from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, hermite_nodes, log_ndtr
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from ..observations import Data, data_of
 from .independent_ep import Tilted, fit_independent
 
 TINY = 1e-12  # smallest site precision in the computation of step directions
@@ -41,23 +42,32 @@ class QuadratureEP(Engine):
     nodes: int = 10  # in each of C - 2 dimensions if coupled; the last contrast needs none
 
     latents: ClassVar = "several"
+    tempers: ClassVar = True
+
+    @property
+    def weights(self) -> str:  # type: ignore[override]
+        return "rows" if self.coupled else "places"
 
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
+        K, data = prepare_data(self, K, y, likelihood)
         if not self.coupled:
-            return fit_independent(self, K, y, likelihood, start, partial(quadrature_moments, y, likelihood))
-        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(y))
-        prior = ContrastPosterior.without_sites(K, y, likelihood.n_classes)
+            moments = partial(quadrature_moments, np.asarray(data.given), data)
+            return fit_independent(self, K, data, likelihood, start, moments)
+        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(data.y))
+        prior = ContrastPosterior.without_sites(K, data.y, likelihood.n_classes, data.weight)
         q, status = iterate(self, prior, rule.target, start_sites(start, len(prior.mean)))
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, rule.evidence(q))
+        return Fit(self, q, data.given, likelihood, status, rule.evidence(q))
 
     def restore(self, K, y, likelihood, state) -> Fit:
-        C = likelihood.n_classes
-        q = ContrastPosterior.restored(K, y, C, state) if self.coupled else StackedPosterior.restored(K, C, state)
+        C, data = likelihood.n_classes, data_of(self, y, likelihood)
+        if self.coupled:
+            q: Any = ContrastPosterior.restored(K, data.y, C, data.weight, state)
+        else:
+            q = StackedPosterior.restored(K, C, state, data.prior)
         return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
@@ -73,18 +83,18 @@ class QuadratureEP(Engine):
         if self.coupled:
             return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
         mean, var = (fit.posterior.table(x) for x in fit.posterior.cavity())
-        return fit.likelihood.tilted_theta(fit.y, mean, var).sum(1)
+        return fit.targets.total(fit.targets.likelihood.tilted_theta(fit.targets.y, mean, var))
 
 
 # independent between classes -----------------------------------------------------------------------------------------
 
 
-def quadrature_moments(y: np.ndarray, likelihood, mean: np.ndarray, var: np.ndarray) -> Tilted:
-    """Moments of cavity × likelihood from the likelihood's own integral."""
-    log_mass, slope, curvature = likelihood.tilted_moments(y, mean, var)
+def quadrature_moments(y: np.ndarray, data: Data, mean: np.ndarray, var: np.ndarray) -> Tilted:
+    """Moments of cavity × likelihood of one copy from the likelihood's own integral; y are the labels."""
+    log_mass, slope, curvature = data.likelihood.tilted_moments(data.y, mean, var)
     left = 1 + var * curvature  # tilted variance divided by the cavity variance
     tau = -curvature / np.where(left > 0, left, np.nan)
-    pi = inner_precision(own_first(y, tau), own_first(y, var), likelihood.noise)
+    pi = inner_precision(own_first(y, tau), own_first(y, var), data.likelihood.noise)
     return Tilted(log_mass, slope, tau, restore_order(y, pi))
 
 
@@ -143,11 +153,12 @@ class _Contrasts:
     def evidence(self, q: ContrastPosterior) -> float:
         """Log evidence, with sites scaled so that each cavity keeps the tilted mass. [RJV] (28)"""
         mean, cov = contrast_cavity(q)
-        tau, nu = q.sites.tau.reshape(mean.shape), q.sites.nu.reshape(mean.shape)
+        tau, nu = q.each.tau.reshape(mean.shape), q.each.nu.reshape(mean.shape)
         grown = np.eye(mean.shape[1]) + cov * tau[:, None, :]  # I + Σ_g Λ̃
         settled = np.linalg.solve(grown, (mean + np.einsum("ijk,ik->ij", cov, nu))[..., None])[..., 0]
         local = 0.5 * np.sum(nu * settled + mean * (nu - tau * settled), axis=1) - 0.5 * np.linalg.slogdet(grown)[1]
-        return q.log_partition + float(np.sum(self.tilted(mean + self.offset, cov)[0] - local))
+        copies = np.ravel(q.prior.copies)
+        return q.log_partition + float(np.sum(copies * (self.tilted(mean + self.offset, cov)[0] - local)))
 
     def tilted(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log mass (n,), slope s (n, d) and loss D (n, d, d) of N(g | mean, S) ∏_j Φ(g_j).
@@ -193,7 +204,7 @@ def contrast_cavity(q: ContrastPosterior) -> tuple[np.ndarray, np.ndarray]:
     own, others, C = q.prior.y[:, None], q.prior.others, q.prior.n_classes
     rows = np.arange(len(own))[:, None]
     if np.any(q.sites.tau):
-        f, S = q.latent.cavity()
+        f, S = q.left_out()
     else:  # the prior has no coupled system
         var = np.broadcast_to(np.diagonal(q.K, axis1=-2, axis2=-1), (C, len(own))).T
         f, S = np.zeros(var.shape), var[:, :, None] * np.eye(C)

@@ -17,7 +17,7 @@ from ...gaussian import FullPosterior, Sites
 from ...numerics import NotPositiveDefinite, anderson, within_reach
 from .. import Engine
 from ..climb import MixedSteps
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import ending, iterate, stands_still, warn_if_unfinished
 from .ep import ep_evidence, moment_rule
 from .laplace import variance_bound
@@ -43,18 +43,20 @@ class TAP(Engine):
     max_iter: int = 200  # updates of the cavity variances
 
     needs: ClassVar = ("tilted_moments",)
+    weights: ClassVar = "places"
+    tempers: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
-        sites = start_sites(start, len(y))
-        path = _Renewals(self.damping, first_cavities(K, sites))
+        K, data = prepare_data(self, K, y, likelihood)
+        prior, sites = data.prior(K), start_sites(start, len(data.y))
+        path = _Renewals(self.damping, first_cavities(prior, sites))
         change, inner_tol, sweep = np.inf, FIRST_TOL, 0
         while sweep < self.max_iter:
             sweep += 1
             # while cavity variances still move, the mean need not be accurate
             engine = replace(self, tol=max(self.tol, inner_tol))
             try:
-                q, inner = solve(engine, K, rule_given_cavities(y, likelihood, path.var), sites)
+                q, inner = solve(engine, prior, rule_given_cavities(data.y, data.likelihood, path.var), sites)
                 wanted = q.cavity()[1]  # (12)
                 if np.any(wanted < 0):
                     raise NotPositiveDefinite(NO_CAVITY)
@@ -68,13 +70,14 @@ class TAP(Engine):
             path.advance(wanted, change)
         status = ending(q, sweep, max(change, inner.change), self.tol)
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, ep_evidence(q, y, likelihood))
+        return Fit(self, q, data.given, likelihood, status, ep_evidence(q, data.y, data.likelihood))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.likelihood.tilted_theta(fit.y, *fit.posterior.cavity()).sum(1)
+        data = fit.targets
+        return data.total(data.likelihood.tilted_theta(data.y, *fit.posterior.cavity()))
 
 
 @dataclass(frozen=True)
@@ -90,30 +93,34 @@ class TAPNaive(Engine):
     max_iter: int = 200  # Newton steps with a new factorisation
 
     needs: ClassVar = ("tilted_moments",)
+    weights: ClassVar = "places"
+    tempers: ClassVar = True
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
-        var = np.diagonal(K)
-        q, status = solve(self, K, rule_given_cavities(y, likelihood, var), start_sites(start, len(y)))
+        K, data = prepare_data(self, K, y, likelihood)
+        prior = data.prior(K)
+        var = prior.prior_var
+        q, status = solve(self, prior, rule_given_cavities(data.y, data.likelihood, var), start_sites(start, len(data.y)))
         warn_if_unfinished(self, status)
-        log_mass, _, _ = likelihood.tilted_moments(y, q.mean - var * q.alpha, var)
-        evidence = float(np.sum(log_mass) - 0.5 * q.alpha @ (q.mean - var * q.alpha))
-        return Fit(self, q, y, likelihood, status, evidence)
+        centre = q.mean - var * q.slope
+        log_mass, _, _ = data.likelihood.tilted_moments(data.y, centre, var)
+        return Fit(self, q, data.given, likelihood, status, data.total(log_mass) - 0.5 * float(q.alpha @ centre))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        _, d1, d2 = fit.likelihood.tilted_moments(fit.y, *self._cavity(fit))
+        data = fit.targets
+        _, _, d2 = data.likelihood.tilted_moments(data.y, *self._cavity(fit))
         G = 0.5 * np.outer(fit.alpha, fit.alpha)
-        np.fill_diagonal(G, 0.5 * (d1**2 + d2))
+        np.fill_diagonal(G, 0.5 * (fit.alpha**2 + data.at_places(d2)))
         return G
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        return fit.likelihood.tilted_theta(fit.y, *self._cavity(fit)).sum(1)
+        data = fit.targets
+        return data.total(data.likelihood.tilted_theta(data.y, *self._cavity(fit)))
 
     @staticmethod
     def _cavity(fit: Fit):
         q: Any = fit.posterior
-        var = np.diagonal(q.K)
-        return q.mean - var * q.alpha, var
+        return q.mean - q.prior_var * q.slope, q.prior_var
 
 
 class _Renewals:
@@ -149,20 +156,20 @@ class _Renewals:
         self.var = np.where(self.last > 0, np.sqrt(self.var * self.last), self.var)
 
 
-def first_cavities(K: np.ndarray, sites: Sites | None) -> np.ndarray:
+def first_cavities(prior: FullPosterior, sites: Sites | None) -> np.ndarray:
     """Cavity variances from an earlier fit's sites, or the prior's, limited: very wide ones give inaccurate moments."""
-    prior = np.minimum(np.diagonal(K), WIDEST)
+    wide = np.minimum(prior.prior_var, WIDEST)
     if sites is None:
-        return prior
-    var = FullPosterior(K, sites).cavity()[1]
-    return var if np.all(var >= 0) else prior
+        return wide
+    var = prior.renewed(sites).cavity()[1]
+    return var if np.all(var >= 0) else wide
 
 
 def rule_given_cavities(y, likelihood, var: np.ndarray):
     """Rule for a posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, with fixed cavity variances `var`."""
-    return moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.alpha, var))
+    return moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.slope, var))
 
 
-def solve(engine, K, rule, sites: Sites | None):
+def solve(engine, prior, rule, sites: Sites | None):
     """Iterate by Newton steps: with fixed cavities τ depends only on the mean."""
-    return iterate(engine, FullPosterior.without_sites(K), rule, sites, scale=variance_bound, memory=0)
+    return iterate(engine, prior, rule, sites, scale=variance_bound, memory=0)

@@ -13,7 +13,7 @@ accurate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 from ...gaussian import newton_sites
 from ...numerics import blocks
 from ..fit import Fit
+from ..observations import Data, data_of, with_label
 
 STEPS = 30  # steps with the training system, each a few matrix products
 HALVINGS = 10  # maximum in a line search
@@ -40,8 +41,8 @@ def evidence_ratios(fit: Fit, view: _OneLatent | _Several, Ks: np.ndarray, kd: n
     """(m, labels) log Z(data and new point) for each label, normalised; Ks (C, n, m), kd (C, m). [RJV] (23)"""
     labels = view.labels
     out = np.empty((Ks.shape[2], len(labels)))
-    for some in blocks(len(out), len(fit.y) * len(kd) * len(labels)):
-        path = _ExtendedModes(view, fit.y, Ks[:, :, some].transpose(2, 1, 0), kd[:, some].T, labels)
+    for some in blocks(len(out), fit.targets.n * len(kd) * len(labels)):
+        path = _ExtendedModes(view, Ks[:, :, some].transpose(2, 1, 0), kd[:, some].T, labels)
         path.climb(fit.engine.tol)
         out[some] = np.array([view.evidence(*point) for point in path.extended()]).reshape(-1, len(labels))
     return out - np.logaddexp.reduce(out, axis=1, keepdims=True)
@@ -55,8 +56,8 @@ class _ExtendedModes:
     inaccurate.
     """
 
-    def __init__(self, view, y, k, kd, labels):
-        self.view, self.y = view, y
+    def __init__(self, view, k, kd, labels):
+        self.view = view
         self.labels = np.tile(labels, len(k))
         C, times = k.shape[2], len(labels)
         Mk = np.stack([view.times_M(k * np.eye(C)[c]) for c in range(C)], axis=3)  # (m, n, C, C) column by column
@@ -85,13 +86,13 @@ class _ExtendedModes:
             past = size, missing, step
 
     def _value(self, rows, alpha, f, alpha_new, f_new):
-        log_p = self.view.value(self.y, f).sum(1) + self.view.value(self.labels[rows], f_new)
+        log_p = self.view.data_value(f) + self.view.value(self.labels[rows], f_new)
         return log_p - 0.5 * _inner(alpha, f) - 0.5 * np.sum(alpha_new * f_new, axis=1)
 
     def _missing(self, rows, state):
         """The gradient in f and in f*, and the curvature at f*."""
         slope_new, W_new = self.view.slope_and_curvature(self.labels[rows], state[3])
-        return [self.view.slope(self.y, state[1]) - state[0], slope_new - state[2]], W_new
+        return [self.view.data_slope(state[1]) - state[0], slope_new - state[2]], W_new
 
     def _newton(self, rows, missing, W_new):
         """The step with dα + W df = missing, with W of the training points from the fit."""
@@ -137,11 +138,31 @@ def _conjugate(missing, step, size, last_size, last_missing, last_step):
     return [np.where(_columns(uphill, x), t, x) for x, t in zip(step, turned, strict=True)]
 
 
-class _Several:
+class _View:
+    """The log likelihood of the training data at latent values of several rows, (rows, n, C)."""
+
+    data: Data
+    value: Callable
+    slope: Callable
+
+    def data_value(self, f):
+        """(rows,) Σ log p(y | f) over all data."""
+        return np.sum(self.data.weight * self.value(self.data.y, self._at_data(f)), axis=1)
+
+    def data_slope(self, f):
+        """(rows, n, C) slopes in the latent values."""
+        slope = np.moveaxis(self.slope(self.data.y, self._at_data(f)), 1, 0)
+        return np.moveaxis(self.data.at_places(slope), 0, 1)
+
+    def _at_data(self, f):
+        return np.moveaxis(self.data.places.spread(np.moveaxis(f, 1, 0)), 0, 1)
+
+
+class _Several(_View):
     """A coupled fit in the form that the iteration needs: rows first, classes last."""
 
     def __init__(self, fit: Fit):
-        self.fit, self.likelihood, self.system = fit, fit.likelihood, fit.posterior.system
+        self.fit, self.likelihood, self.system, self.data = fit, fit.likelihood, fit.posterior.system, fit.targets
         self.alpha, self.f = fit.alpha, fit.mean
         self.labels = np.arange(fit.likelihood.n_latents)
 
@@ -176,13 +197,13 @@ class _Several:
         return _evidence(self.fit, larger, label, SimpleNamespace(alpha=alpha))
 
 
-class _OneLatent:
+class _OneLatent(_View):
     """A fit with one latent function per datum in the same form."""
 
     labels = np.array([-1.0, 1.0])
 
     def __init__(self, fit: Fit):
-        self.fit, self.likelihood = fit, fit.likelihood
+        self.fit, self.likelihood, self.data = fit, fit.likelihood, fit.targets
         self.alpha, self.f = fit.alpha[:, None], fit.mean[:, None]
 
     def value(self, y, f):
@@ -202,15 +223,18 @@ class _OneLatent:
         return np.stack([self.fit.posterior.apply_residual_precision(x) for x in X[..., 0]])[..., None]
 
     def evidence(self, label, k, kd, alpha, f) -> float:
-        y, f = np.append(self.fit.y, label), f[:, 0]
-        larger = _bordered(self.fit.posterior.K, k[:, 0], kd[0])
-        return _evidence(self.fit, larger, label, newton_sites(f, *self.likelihood.log_prob(y, f)[1:]))
+        larger, extended = _bordered(self.fit.posterior.K, k[:, 0], kd[0]), with_label(self.fit.y, label)
+        data = data_of(self.fit.engine, extended, self.likelihood)
+        f = data.places.spread(f[:, 0])
+        _, slope, curvature = self.likelihood.log_prob(data.y, f)
+        start = newton_sites(f, data.weight * slope, data.weight * curvature)
+        return _evidence(self.fit, larger, label, start)
 
 
 def _evidence(fit: Fit, K: np.ndarray, label: Any, start: Any) -> float:
     """The engine's evidence with the new point among the data; the engine completes the iteration."""
     plain = replace(fit.engine, correction=None)
-    return plain.fit(K, np.append(fit.y, label), fit.likelihood, start).log_evidence
+    return plain.fit(K, with_label(fit.y, label), fit.likelihood, start).log_evidence
 
 
 def _bordered(K: np.ndarray, k: np.ndarray, kd: float) -> np.ndarray:

@@ -15,8 +15,9 @@ import numpy as np
 
 from ...gaussian import FullPosterior
 from .. import Engine
-from ..fit import Fit, prepare, start_sites
+from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
+from ..observations import Data
 
 
 @dataclass(frozen=True)
@@ -28,25 +29,27 @@ class VB(Engine):
     max_iter: int = 300  # sweeps
 
     needs: ClassVar = ("bound", "bound_point", "bound_curvature")
+    weights: ClassVar = "places"
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
-        K, y = prepare(self, K, y, likelihood)
+        K, data = prepare_data(self, K, y, likelihood)
         q, status = iterate(
             self,
-            FullPosterior.without_sites(K),
-            bound_rule(y, likelihood),
-            start_sites(start, len(y)),
-            value=lambda q: bound_evidence(q, y, likelihood),
+            data.prior(K),
+            bound_rule(data.y, likelihood),
+            start_sites(start, len(data.y)),
+            value=lambda q: bound_evidence(q, data),
         )
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, bound_evidence(q, y, likelihood))
+        return Fit(self, q, data.given, likelihood, status, bound_evidence(q, data))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
-        touch = fit.likelihood.bound_point(fit.y, fit.mean, fit.var)
-        return fit.likelihood.bound_theta(fit.y, touch, fit.mean, fit.var).sum(1)
+        q, data = fit.posterior, fit.targets
+        touch = fit.likelihood.bound_point(data.y, q.mean, q.var)
+        return data.total(fit.likelihood.bound_theta(data.y, touch, q.mean, q.var))
 
 
 def bound_rule(y: np.ndarray, likelihood):
@@ -63,11 +66,11 @@ def bound_rule(y: np.ndarray, likelihood):
     return rule
 
 
-def bound_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
+def bound_evidence(q: FullPosterior, data: Data) -> float:
     """The best bound under q's marginals: E_q[bound] + E_q[log prior] + entropy, equal to [NR] (13) at the optimum.
 
     In this form it is a lower bound of the evidence for any q, also if q is not the posterior under the bound.
     """
-    constant, nu, tau = likelihood.bound(y, likelihood.bound_point(y, q.mean, q.var))
-    expected = np.sum(constant + nu * q.mean - 0.5 * tau * (q.mean**2 + q.var))
-    return float(expected) + 0.5 * (len(y) - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
+    constant, nu, tau = data.likelihood.bound(data.y, data.likelihood.bound_point(data.y, q.mean, q.var))
+    expected = data.total(constant + nu * q.mean - 0.5 * tau * (q.mean**2 + q.var))
+    return expected + 0.5 * (data.n - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)

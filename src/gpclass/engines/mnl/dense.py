@@ -21,14 +21,14 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from ...gaussian import DenseCoupledPosterior, Sites, precision_root
+from ...gaussian import DenseCoupledPosterior, Sites, matrix_cavity, precision_root
 from ...gaussian.dense_coupled import checked_classes, products
 from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bound
 from ...numerics import Factor, anderson, conjugate_gradients
 from ...numerics.separable import classes_of, combined, contrasts, inputs_of
 from .. import Engine
 from ..climb import MixedSteps, uphill
-from ..fit import Fit, prepare
+from ..fit import Fit, prepare_data
 from ..iterate import Status, ending, require_finite, stands_still, warn_if_unfinished
 
 START = 1.0  # γ of [C] E.3; larger values put b outside the simplex
@@ -47,6 +47,7 @@ class VariationalMNL(Engine):
     damping: float = 1.0  # largest fraction of each step of the precisions
     needs: ClassVar[tuple[str, ...]] = ("expected_log_prob_bound",)
     latents: ClassVar[str] = "several"
+    weights: ClassVar[str] = "places"
     correlated: ClassVar[bool] = True
     bounds: ClassVar[bool] = True
     likelihood_names: ClassVar[tuple[str, ...]] = ("softmax",)
@@ -56,11 +57,12 @@ class VariationalMNL(Engine):
 
     def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> VariationalFit:
         """Fit; K is (n, n), shared by all classes, (C, n, n), or Separable (see kernels.Correlated)."""
-        K, y = _prepared(self, K, y, likelihood)
-        climb = BoundClimb(y, likelihood, _bound_tol(self), *_first(K, y, likelihood.n_classes, start))
+        K, data = _prepared(self, K, y, likelihood)
+        votes = data.at_places(np.eye(likelihood.n_classes)[data.y])
+        climb = BoundClimb(votes, likelihood, _bound_tol(self), *_first(K, votes, start))
         status, history = climb.to_the_top(self)
         warn_if_unfinished(self, status)
-        return VariationalFit(self, climb.at.q, y, likelihood, status, climb.at.value, climb.at.bound, history)
+        return VariationalFit(self, climb.at.q, data.given, likelihood, status, climb.at.value, climb.at.bound, history)
 
     def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> VariationalFit:
         q = DenseCoupledPosterior.restored(K, state)
@@ -70,6 +72,16 @@ class VariationalMNL(Engine):
     def evidence_gradient(self, fit: VariationalFit) -> Any:
         """½(α αᵀ - W(I + KW)⁻¹), contracted to the structure of K: everything else is stationary. [C] section 6"""
         return fit.posterior.gradient()
+
+    def cavity(self, fit: VariationalFit) -> tuple[np.ndarray, np.ndarray]:
+        """Without one copy of each observation, whose site has the slope of its own label and the bound's precision."""
+        q, data = fit.posterior, fit.targets
+        if data.plain:
+            return super().cavity(fit)
+        part = np.minimum(data.weight, 1.0)[:, None]
+        mean, cov, b, W = (data.places.spread(x) for x in (q.mean, q.cov, fit.bound.b, fit.bound.precision))
+        nu = np.eye(fit.likelihood.n_classes)[data.y] - b + np.einsum("icd,id->ic", W, mean)
+        return matrix_cavity(mean, cov, part[:, :, None] * W, part * nu)
 
     def likelihood_gradient(self, fit: VariationalFit) -> np.ndarray:
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
@@ -105,8 +117,9 @@ class VariationalFit(Fit):
 
     def jensen_bound(self) -> float:
         """log Z_B: the same Gaussian with the exact expected log softmax, by quadrature. [C] (3)"""
-        expected = self.likelihood.mean_log_prob(self.y, self.mean, self.cov)
-        return float(expected.sum()) - self.posterior.divergence
+        data = self.targets
+        mean, cov = (data.places.spread(x) for x in (self.mean, self.cov))
+        return data.total(self.likelihood.mean_log_prob(data.y, mean, cov)) - self.posterior.divergence
 
     def sum_to_zero_error(self) -> tuple[float, float]:
         """Largest |Σ_c α_ic| and |Σ_c mean_ic|. The first should be zero; the second too if 1 is an eigenvector of the class
@@ -171,14 +184,15 @@ class BoundPoint:
 class BoundClimb:
     """Maximises log Z_h, starting from a Gaussian."""
 
-    def __init__(self, y, likelihood, tol: float, q: DenseCoupledPosterior, log_b: np.ndarray | None):
-        self.y, self.likelihood, self.tol = y, likelihood, tol
-        self.own = np.eye(likelihood.n_classes)[y]
+    def __init__(self, votes: np.ndarray, likelihood, tol: float, q: DenseCoupledPosterior, log_b: np.ndarray | None):
+        self.votes, self.likelihood, self.tol = votes, likelihood, tol  # (n, C) weights of the labels at each place
+        self.count = votes.sum(1, keepdims=True)
         self.at = self.point(q, log_b)
 
     def point(self, q, log_b) -> BoundPoint:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.contrast_cov, log_b, self.tol)
-        return BoundPoint(q, bound, float(bound.of_class(self.y).sum()) - q.divergence)  # [C] (21)
+        value = np.sum(self.votes * bound.of_classes)
+        return BoundPoint(q, bound, float(value) - q.divergence)  # [C] (21)
 
     def to_the_top(self, engine) -> tuple[Status, tuple[float, ...]]:
         path, history, change = _PrecisionPath(engine.damping), [], np.inf
@@ -196,7 +210,7 @@ class BoundClimb:
             if stands_still(self.at.q, change, engine.tol):
                 break
             if sweep < engine.max_iter:
-                self.at = self.moved(*path.advance(self.at, change))
+                self.at = self.moved(*path.advance(self.at, self.precision, change))
         return ending(self.at.q, sweep, change, engine.tol), tuple(history)
 
     def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
@@ -233,14 +247,14 @@ class BoundClimb:
 
     def slope(self, at: BoundPoint) -> np.ndarray:
         """(n, C) slope of log Z_h in the mean. [C] (26), with b = ḡ"""
-        return self.own - at.bound.b - at.q.alpha
+        return self.votes - self.count * at.bound.b - at.q.alpha
 
     def newton_step(self, slope, chord) -> tuple[np.ndarray, np.ndarray]:
         """(δα, Kδα) with (K⁻¹ + N) Kδα = slope, by conjugate gradients.
 
         N is the bound's curvature. The preconditioner is V = (K⁻¹ + W)⁻¹, W ⪰ N; `chord` is its solution.
         """
-        q, N = self.at.q, self.at.bound.curvature
+        q, N = self.at.q, self.count[:, :, None] * self.at.bound.curvature
         step, left = conjugate_gradients(
             slope,
             lambda pair: pair[0] + np.einsum("icd,id->ic", N, pair[1]),
@@ -254,10 +268,15 @@ class BoundClimb:
         # chord step of length one removes the remaining `slope` in such directions
         return step[0] + left[0], step[1] + left[1]
 
+    @property
+    def precision(self) -> np.ndarray:
+        """(n, C, C) new W."""
+        return self.count[:, :, None] * self.at.bound.precision
+
     def precision_move(self) -> float:
         """Largest relative change of a marginal covariance for the new W."""
         q = self.at.q
-        relative = (self.at.bound.precision - q.precision) @ q.contrast_cov
+        relative = (self.precision - q.precision) @ q.contrast_cov
         return float(np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0))))
 
 
@@ -286,9 +305,9 @@ class _PrecisionPath:
         W, wanted = steps.seen[0]
         return self.last, W + steps.part * (wanted - W)
 
-    def advance(self, at: BoundPoint, change: float) -> tuple[BoundPoint, np.ndarray]:
+    def advance(self, at: BoundPoint, wanted: np.ndarray, change: float) -> tuple[BoundPoint, np.ndarray]:
         self.last, self.rejected = at, 0
-        self.steps.record(at.q.precision, at.bound.precision, change)
+        self.steps.record(at.q.precision, wanted, change)
         return at, self._mixed(at)
 
     def _mixed(self, at):
@@ -311,13 +330,13 @@ class _PrecisionPath:
 
 
 def _prepared(engine, K, y, likelihood):
-    inputs, y = prepare(engine, inputs_of(K), y, likelihood)
+    inputs, data = prepare_data(engine, inputs_of(K), y, likelihood)
     classes = classes_of(K)
     if classes is None:
-        return inputs, y
+        return inputs, data
     if inputs.ndim != 2:
         raise ValueError(f"the covariances between inputs must be a square matrix, but have shape {inputs.shape}")
-    return combined(inputs, checked_classes(classes, likelihood.n_classes)), y
+    return combined(inputs, checked_classes(classes, likelihood.n_classes)), data
 
 
 def _bound_tol(engine):
@@ -325,13 +344,14 @@ def _bound_tol(engine):
     return min(1e-5, 0.1 * np.sqrt(engine.tol))
 
 
-def _first(K, y, n_classes, start):
+def _first(K, votes, start):
     """A first Gaussian, and log b if known."""
-    n, shape = len(y), (len(y), n_classes)
+    n, n_classes = shape = votes.shape
     if start is None:
         one = START * (np.eye(n_classes) / n_classes - 1 / n_classes**2)  # [C] E.3.1
         W = np.broadcast_to(one, (n, n_classes, n_classes))
-        at_data = START * (n_classes * np.eye(n_classes)[y] - 1) / (n_classes - 1)  # [C] E.3.2
+        share = votes / votes.sum(1, keepdims=True)
+        at_data = START * (n_classes * share - 1) / (n_classes - 1)  # [C] E.3.2
         return DenseCoupledPosterior.from_sites(K, Sites(W, np.einsum("icd,id->ic", W, at_data))), None
     if isinstance(start, VariationalFit):
         if start.alpha.shape != shape:

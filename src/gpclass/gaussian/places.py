@@ -1,0 +1,39 @@
+"""Observations at places: m observations of n latent values, several of which may belong to the same latent value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Places:
+    """The place of each observation: sums over the observations of a place, and values of places for each observation."""
+
+    n: int  # number of places
+    index: np.ndarray | None = None  # (m,) place of each observation, ascending, no place left out; None if m = n
+
+    def __post_init__(self):
+        if self.index is None:
+            return
+        steps = np.diff(self.index, prepend=-1, append=self.n)
+        if self.index.ndim != 1 or np.any((steps != 0) & (steps != 1)) or (len(self.index) and self.index[0] != 0):
+            raise ValueError(f"places must be ascending whole numbers that include all of 0 to {self.n - 1}")
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.flatnonzero(np.diff(np.asarray(self.index), prepend=-1))
+
+    def sum(self, x: np.ndarray) -> np.ndarray:
+        """(n, …) sums over the observations of each place, from (m, …)."""
+        return x if self.index is None else np.add.reduceat(x, self._starts, axis=0)
+
+    def spread(self, x: np.ndarray) -> np.ndarray:
+        """(m, …) value of each observation's place, from (n, …)."""
+        return x if self.index is None else x[self.index]
+
+    def shares(self, weight: np.ndarray | float) -> np.ndarray | float:
+        """(m,) weight of each observation as a fraction of the weight of its place; 1 if each place has one observation."""
+        return 1.0 if self.index is None else weight / self.spread(self.sum(weight * np.ones(len(self.index))))

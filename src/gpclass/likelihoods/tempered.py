@@ -1,0 +1,116 @@
+"""Powers of likelihoods, p(y | f)^power, for observations of weight below one, and products of them.
+
+Targets are records (y, power), so that they can be indexed like plain targets. Those of power one use the likelihood's own
+integrals, the others `tilted_power`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..numerics import gaussian_nodes
+from .base import Triple, tilted_by_quadrature, tilted_weights
+
+
+def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """Return records (m,) of targets and powers."""
+    records = np.empty(len(y), [("y", y.dtype), ("power", float)])
+    records["y"], records["power"] = y, power
+    return records
+
+
+@dataclass(frozen=True)
+class Tempered:
+    """p(y | f)^power of a likelihood, in the form that engines which match moments use."""
+
+    likelihood: Any
+
+    @property
+    def theta(self) -> np.ndarray:
+        return self.likelihood.theta
+
+    @property
+    def noise(self) -> float:
+        return self.likelihood.noise
+
+    def tilted_moments(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Triple:
+        """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`."""
+        return tuple(self._either(y, mean, var, "tilted_moments", "tilted_power"))
+
+    def tilted_theta(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
+        return self._either(y, mean, var, "tilted_theta", "tilted_power_theta")
+
+    def _either(self, y, mean, var, whole_name, part_name):
+        """Return (k, n, …) results of one method for targets of power one and of another for the rest."""
+        whole = y["power"] == 1
+        parts = []
+        if np.any(whole):
+            parts.append((whole, getattr(self.likelihood, whole_name)(y["y"][whole], mean[whole], var[whole])))
+        if not np.all(whole):
+            some = y[~whole]
+            method = getattr(self.likelihood, part_name)
+            parts.append((~whole, method(some["y"], some["power"], mean[~whole], var[~whole])))
+        if len(parts) == 1:
+            return parts[0][1]
+        found = [np.empty((len(y), *np.shape(part)[1:])) for part in parts[0][1]]
+        for rows, values in parts:
+            for out, part in zip(found, values, strict=True):
+                out[rows] = part
+        return found if whole_name == "tilted_moments" else np.array(found).reshape(-1, len(y))
+
+
+@dataclass(frozen=True)
+class PowerFactor:
+    """Powers of a likelihood with one latent function, fixed for each datum; for factors of several-class likelihoods."""
+
+    factor: Any
+    power: np.ndarray  # (n,)
+
+    def tilted_moments(self, y: Any, mean: np.ndarray, var: np.ndarray) -> Triple:
+        """Return the tilted moments for means and variances (n,) or (n, k)."""
+        power = np.broadcast_to(self.power if mean.ndim == 1 else self.power[:, None], mean.shape).ravel()
+        targets = tempered_targets(np.broadcast_to(np.asarray(y, float), mean.shape).ravel(), power)
+        found = Tempered(self.factor).tilted_moments(targets, mean.ravel(), var.ravel())
+        return tuple(part.reshape(mean.shape) for part in found)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Product:
+    """The product of weighted observations of each latent value, ∏_k p(y_k | f)^weight_k, by quadrature.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        One latent function, with `log_prob`.
+    y, weight : ndarray of shape (k,)
+        Targets and weights of all factors.
+    places : Places
+        The latent value of each factor.
+    """
+
+    likelihood: Any
+    y: np.ndarray
+    weight: np.ndarray
+    places: Any
+
+    def tilted_moments(self, y: Any, mean: np.ndarray, var: np.ndarray) -> Triple:
+        """Return log ∫ N(f | mean, var) ∏ p^weight df (n,) and its derivatives; y is not used."""
+        return tilted_by_quadrature(self._log_prob, mean, var, self.likelihood.centre)
+
+    def tilted_theta(self, y: Any, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        """Return the derivatives (p, n) in θ of the value of `tilted_moments`; y is not used."""
+        nodes, weights = gaussian_nodes(mean, var, centre=self.likelihood.centre)
+        tilted, _ = tilted_weights(weights, self._log_prob(nodes)[0])
+        at = self.places.spread(nodes)
+        targets = np.broadcast_to(self.y[:, None], at.shape).ravel()
+        in_theta = self.likelihood.log_prob_theta(targets, at.ravel())[0].reshape(-1, *at.shape)
+        expected = np.einsum("kq,pkq->kp", self.places.spread(tilted), in_theta)
+        return self.places.sum(self.weight[:, None] * expected).T
+
+    def _log_prob(self, nodes):
+        parts = self.likelihood.log_prob(self.y[:, None], self.places.spread(nodes))
+        return tuple(self.places.sum(self.weight[:, None] * part) for part in parts)
