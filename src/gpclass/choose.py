@@ -10,7 +10,7 @@ import difflib
 from typing import Any
 
 from .engines import Engine, UnsuitableLikelihood
-from .inference import EP, Laplace, NestedEP, QuadratureEP, VariationalMNL
+from .inference import EP, IndependentEP, Laplace, NestedEP, QuadratureEP, VariationalMNL
 from .likelihoods import Likelihood
 from .registry import name_of, registered
 from .registry import register as register  # `gpclass.register`: our own classes come first
@@ -18,8 +18,10 @@ from .sampling import HMC
 from .sparse import SVGP, ScalableEP
 
 LARGE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
+CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
+FEW = 600  # and up to this `Engine.size` those that cost more than a factorisation for each class
 # Engines that "auto" tries first, in this order
-AUTO = (EP(), NestedEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
+AUTO = (EP(), NestedEP(), IndependentEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
 
 # (limit, names): engines that need only seconds per fit if rows times latent functions are at most `limit`
 QUICK_BINARY = (
@@ -60,6 +62,11 @@ def as_engine(given: Any) -> Engine:
     return _checked(given, Engine, "inference", engine_names())
 
 
+def engines_with_weights() -> list[str]:
+    """Return the names of the engines that support weights."""
+    return [name for name in engine_names() if engine_named(name).weights != "none"]
+
+
 def engines_for_several() -> list[str]:
     """Return the names of the engines that support more than two classes."""
     return [name for name in engine_names() if engine_named(name).takes_several]
@@ -71,21 +78,52 @@ def default_engines(n_rows: int, n_classes: int) -> tuple[str, ...]:
     return next(names for limit, names in table if size <= limit)
 
 
-def engine_for(likelihood: Any, n_rows: int = 0) -> Engine:
+def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) -> Engine:
     """Return the engine that "auto" chooses.
 
     Of the engines in `AUTO` that support the likelihood and are not too slow for so many rows, it is the one with the
     likelihood earliest in its `likelihood_names`. It also learns the hyperparameters for a sampler that does not sample
-    them.
+    them. If many rows share their inputs but not their labels (`is_crowded`), engines that let them share latent values come
+    first.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood.
+    n_rows : int, default=0
+        Number of rows that differ in their inputs or in their labels.
+    n_places : int, optional
+        Number of rows that differ in their inputs. By default all do.
+
+    Returns
+    -------
+    Engine
     """
-    able = [engine for engine in AUTO if engine.serves(likelihood) and engine.size(n_rows, likelihood.n_latents) <= LARGE]
+    n_places = n_rows if n_places is None else n_places
+
+    def fits(engine):
+        return engine.size(n_places if engine.weights == "places" else n_rows, likelihood.n_latents) <= LARGE
+
+    able = [engine for engine in AUTO if engine.serves(likelihood) and fits(engine)]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
+    if is_crowded(n_rows, n_places):
+        able = [engine for engine in able if engine.weights == "places" and _quick(engine, n_places, likelihood)] or able
     if able:
         return min(able, key=lambda engine: _rank(engine, likelihood))
     raise UnsuitableLikelihood(
         f"no engine supports {type(likelihood).__name__}: it has none of the methods that engines need. "
         "Derive it from Sigmoid, or implement log_prob, tilted_moments or expected_log_prob."
     )
+
+
+def is_crowded(n_rows: int, n_places: int) -> bool:
+    """Return whether many rows share their inputs but not their labels, as with soft labels."""
+    return n_rows > CROWDED * n_places
+
+
+def _quick(engine, n_places, likelihood):
+    """Return whether an engine is quick enough for data with mixed labels, for which cheap ones are accurate too."""
+    return engine.size(n_places, likelihood.n_latents) <= max(FEW, n_places * (likelihood.n_latents + 1) ** (1 / 3))
 
 
 def _rank(engine, likelihood):

@@ -22,6 +22,8 @@ from .choose import (
     default_likelihood,
     engine_for,
     engines_for_several,
+    engines_with_weights,
+    is_crowded,
     likelihoods_of,
 )
 from .engines import Engine
@@ -34,6 +36,8 @@ from .learning import (
     Member,
     Mixture,
     Objective,
+    RowMap,
+    TrainingRows,
     after_scan,
     as_source,
     check_search,
@@ -51,6 +55,7 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
+from .learning.rows import MOST_MERGED, is_soft, merged, row_weights, soft_labels
 from .learning.streams import Batch, Source, codes, is_stream, look
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
@@ -149,6 +154,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
         refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
         sites. None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
+    class_weight : {None, "balanced"} or dict, default=None
+        Factors of the weights of the rows, by class. "balanced" gives all classes the same total weight, with the average
+        over rows kept: n / (n_classes × rows of the class). Probabilities then are those of data with such class
+        frequencies.
     n_restarts : int, default=0
         Additional runs of the optimiser from random starts; the best run is kept.
     max_iter : int, default=100
@@ -171,7 +180,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     inference_ : Engine
         The engine or sampler.
     posterior_ : Fit or Draws
-        The fit of the engine, with the posterior at the training points; the draws of a sampler.
+        The fit of the engine, with the posterior at the training points; the draws of a sampler. Training rows with equal
+        inputs are one point.
     log_evidence_ : float
         log p(y | X, hyperparameters) as approximated by the engine. Samplers do not set it. The value of ScalableEP and
         StochasticEP with multinomial probit cannot be compared with that of other engines: they use one factor for each
@@ -190,8 +200,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         kernel="auto" one for each kernel that earned weight; with hyper="integrate" one for each point of the design; with
         "mcmc" one for each of some draws. If there are several, the attributes above and below describe the heaviest.
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
-        The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
-        exists if each class has its own inputs.
+        The inputs used for predictions: the different training rows, the active rows or the inducing inputs. The axis of
+        classes exists if each class has its own inputs.
     active_indices_ : ndarray of shape (n_inputs,)
         Row numbers of `inputs_` in the training data, if the engine has selected rows.
     row_fingerprints_ : ndarray of shape (n,)
@@ -229,6 +239,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     calibration_: Calibration = Calibration()  # model files may have none
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
     _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
+    _row_map: RowMap | None = None  # observations of the training rows, if they differ
 
     def __init__(
         self,
@@ -240,6 +251,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         optimizer="lbfgs",
         hyper="mode",
         calibrate="loo",
+        class_weight=None,
         n_restarts=0,
         max_iter=100,
         warm_start=False,
@@ -253,6 +265,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self.optimizer = optimizer
         self.hyper = hyper
         self.calibrate = calibrate
+        self.class_weight = class_weight
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -261,7 +274,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     # fitting ------------------------------------------------------------------------------------------------------
 
-    def fit(self, X, y=None) -> GPClassifier:
+    def fit(self, X, y=None, sample_weight=None) -> GPClassifier:
         """Learn the hyperparameters and compute the posterior.
 
         Parameters
@@ -271,25 +284,34 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             copying them. With these engines X may also be a stream of inputs and labels, which may be larger than memory:
             a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that
             returns a new iterator over such pairs.
-        y : array-like of shape (n,), optional
-            Labels of any type. None if X is a stream.
+        y : array-like of shape (n,) or (n, n_classes), optional
+            Labels of any type. Or soft labels: one column for each class, with probabilities or numbers of votes; the
+            names of the columns of a data frame are the classes, otherwise they are 0, 1, … None if X is a stream.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, which count as multiplicities: a row of weight 2 is the same as two equal rows. By default
+            all are one. `class_weight` multiplies them.
 
         Returns
         -------
         GPClassifier
             The fitted estimator itself.
         """
-        learned = self._fit_stream(as_source(X)) if y is None and is_stream(X) else self._fit_arrays(X, y)
+        if y is None and is_stream(X):
+            if sample_weight is not None:
+                raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
+            learned = self._fit_stream(as_source(X))
+        else:
+            learned = self._fit_arrays(X, y, sample_weight)
         warn_if_unfinished(learned)
         return self
 
-    def _fit_arrays(self, X, y, classes=None) -> Learned:
+    def _fit_arrays(self, X, y, sample_weight=None, classes=None) -> Learned:
         self._check_settings()
-        X, y = self._check_data(X, y, classes)
+        X, votes, weight = self._check_data(X, y, sample_weight, classes)
         rng = self._generator()
-        engine = self._engine(len(X))
-        if not engine.minibatches:
-            X = np.asarray(X, np.float64)
+        engine, data = self._observations(X, votes, weight)
+        X, y = data.X, data
+        self._row_map = data.rows
         if engine.design == "all rows":
             warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
         if _is_auto(self.kernel) or self.hyper != "mode":
@@ -358,11 +380,13 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         if self.hyper != "mode":
             self._check_averaging(engine)
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
-        objective = self._objective(summary.X, codes(summary.y, self.classes_, 2), engine, kernel, rng)
+        sample = TrainingRows(summary.X, codes(summary.y, self.classes_, 2))
+        self._row_map = None
+        objective = self._objective(summary.X, sample, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
     @available_if(_takes_more)
-    def partial_fit(self, X, y, classes=None) -> GPClassifier:
+    def partial_fit(self, X, y, classes=None, sample_weight=None) -> GPClassifier:
         """Update the model with more rows (IVM, and engines with minibatches). The first call is `fit`.
 
         IVM updates its active set by assumed-density updates and keeps the hyperparameters. Engines with inducing points use
@@ -378,6 +402,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             Their labels.
         classes : array-like of shape (n_classes,), optional
             All labels. Needed if the first call does not contain all of them.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the new rows, as in `fit`.
 
         Returns
         -------
@@ -385,7 +411,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             The estimator itself.
         """
         if not hasattr(self, "posterior_"):
-            warn_if_unfinished(self._fit_arrays(X, y, classes))
+            warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
             return self
         X, y = validated(self, X, y, dtype=[np.float64, np.float32], reset=False)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -434,7 +460,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         for name in ("active_indices_", "rows_"):
             self.__dict__.pop(name, None)
         if learned.rows is not None:
-            self.active_indices_ = learned.rows
+            self.active_indices_ = learned.rows if self._row_map is None else self._row_map.first_rows()[learned.rows]
         self.inference_ = engine
         self.fitted_with_ = {"kernel": self.kernel, "likelihood": self.likelihood}
         if engine.draws:
@@ -455,22 +481,48 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         # a run that continues from a checkpoint must draw the same numbers again
         return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
 
-    def _check_data(self, X, y, classes=None):
-        X, y = validated(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(y)
+    def _check_data(self, X, y, sample_weight=None, classes=None):
+        """Return checked inputs, class numbers (n,) or votes (n, n_classes), and weights (n,) or None."""
+        if is_soft(y):
+            votes, self.classes_ = soft_labels(y)
+            X = validated(self, X, dtype=[np.float64, np.float32])
+            if len(X) != len(votes):
+                raise ValueError(f"X has {len(X)} rows, but y has {len(votes)}")
+        else:
+            X, y = validated(self, X, y, dtype=[np.float64, np.float32])
+            check_classification_targets(y)
+            self.classes_ = np.unique(y if classes is None else classes)
+            votes = codes(y, self.classes_, 2)
         self.n_samples_seen_, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
-        self.classes_ = np.unique(y if classes is None else classes)
         self._check_classes()
-        return X, codes(y, self.classes_, 2)
+        return X, votes, row_weights(votes, sample_weight, self.class_weight, self.classes_)
+
+    def _observations(self, X, votes, weight) -> tuple[Engine, TrainingRows]:
+        """Return the engine, and the rows as the observations that it takes."""
+        large = len(X) > MOST_MERGED
+        chosen = None if _is_auto(self.inference) else self._engine(len(X))
+        plain = chosen is not None and chosen.weights == "none"
+        if plain and (weight is not None or votes.ndim == 2):
+            raise ValueError(
+                f"{type(chosen).__name__} does not support weights and soft labels; engines that do: "
+                f"{', '.join(engines_with_weights())}"
+            )
+        data = TrainingRows(X, votes) if plain else merged(X, votes, weight, merge=not large)
+        engine = self._engine(len(data.codes), len(data.X)) if chosen is None else chosen
+        if engine.weights != "places":
+            data = data.separate()
+        return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
 
     def _check_classes(self):
         if len(self.classes_) < 2:
             raise ValueError(f"y has only one class ({self.classes_.tolist()[0]!r}); a classifier needs at least two")
 
-    def _engine(self, n_rows: int):
+    def _engine(self, n_rows: int, n_places: int | None = None):
         if _is_auto(self.inference):
-            auto = "probit" if len(self.classes_) == 2 else "multinomial-probit"
-            return engine_for(self._likelihood_or(likelihoods_of(len(self.classes_))[auto]), n_rows)
+            # with mixed labels softmax is as good, and its engines need no more time than with one label for each row
+            several = "softmax" if n_places is not None and is_crowded(n_rows, n_places) else "multinomial-probit"
+            auto = "probit" if len(self.classes_) == 2 else several
+            return engine_for(self._likelihood_or(likelihoods_of(len(self.classes_))[auto]), n_rows, n_places)
         engine = as_engine(self.inference)
         if len(self.classes_) > 2 and not engine.takes_several:
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
@@ -485,9 +537,9 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
         return default if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
-    def _objective(self, X, codes, engine, kernel: Kernel, rng):
+    def _objective(self, X, data: TrainingRows, engine, kernel: Kernel, rng):
         likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)), engine)
-        y = likelihood.class_targets[codes]
+        y = data.targets(likelihood.class_targets)
         if engine.draws:
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
@@ -566,7 +618,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         ndarray of shape (m, n_classes)
             Columns are in the order of `classes_`.
         """
-        return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, self._rows(X)))
+        return self._log_proba(self._rows(X))
+
+    def _log_proba(self, X: np.ndarray) -> np.ndarray:
+        return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, X))
 
     def predict_proba(self, X) -> np.ndarray:
         """Return the class probabilities.
@@ -695,11 +750,19 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         -------
         ndarray of shape (n, n_classes)
             Rows are in the order of `fit`; after `partial_fit` with IVM, `rows_` contains their numbers. Columns are in the
-            order of `classes_`.
+            order of `classes_`. Of a row with a weight above one, and of equal rows, one copy is left out. For soft labels
+            it is the average over the labels of the row, each left out in turn.
         """
         check_is_fitted(self)
         model = self.posterior_ if self._mixture is None else self._mixture
-        return np.exp(self.calibration_.log_probabilities(model.loo_log_class_probabilities()))
+        p = np.exp(self.calibration_.log_probabilities(model.loo_log_class_probabilities()))
+        rows = self._row_map
+        if rows is None:
+            return p
+        p = rows.average(p)
+        if len(rows.unused):  # rows of weight zero are no training rows
+            p[~rows.used] = np.exp(self._log_proba(rows.unused))
+        return p
 
     def _needs_an_engine(self, what: str) -> None:
         if self.inference_.draws:

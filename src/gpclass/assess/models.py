@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..engines.observations import places_of
+
 
 def classifier(model: Any) -> Any:
     """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline."""
@@ -60,18 +62,26 @@ def input_names(model: Any) -> list[str]:
 
 
 def training_labels(model: Any) -> np.ndarray | None:
-    """Return the labels (n,) of all training rows in order, or None if the posterior does not keep them."""
+    """Return the labels (n,) of all training rows in order, or None if the posterior does not keep them.
+
+    Rows of weight zero are left out; of soft labels it is the one with the largest weight.
+    """
     last = classifier(model)
     if last.inference_.design == "inducing inputs":
         return None
-    return last.classes_[np.searchsorted(last.likelihood_.class_targets, last.posterior_.y)]
+    codes = np.searchsorted(last.likelihood_.class_targets, np.asarray(last.posterior_.y))
+    rows = last._row_map
+    return last.classes_[codes if rows is None else codes[rows.main[rows.used]]]
 
 
 def training_inputs(model: Any) -> np.ndarray | None:
     """Return all training rows (n, D) as the classifier saw them, or None if it does not keep all of them."""
     last, labels = classifier(model), training_labels(model)
-    inputs = np.asarray(last.inputs_)
-    return inputs if labels is not None and inputs.ndim == 2 and len(inputs) == len(labels) else None
+    inputs, rows = np.asarray(last.inputs_), last._row_map
+    places = places_of(last.posterior_.y)
+    if labels is None or inputs.ndim != 2 or len(inputs) != places.n:
+        return None
+    return inputs if rows is None else places.spread(inputs)[rows.main[rows.used]]
 
 
 def training_names(model: Any) -> list[str] | None:
@@ -84,7 +94,10 @@ def training_names(model: Any) -> list[str] | None:
 def posterior_rows(model: Any) -> np.ndarray | None:
     """Return the row numbers (n,) of the rows in `training_labels` and `leave_one_out`, or None if there are none."""
     last, labels = classifier(model), training_labels(model)
-    return getattr(last, "rows_", None if labels is None else np.arange(len(labels)))
+    if labels is None:
+        return getattr(last, "rows_", None)
+    used = np.arange(len(labels)) if last._row_map is None else np.flatnonzero(last._row_map.used)
+    return getattr(last, "rows_", used)
 
 
 def leave_one_out(model: Any) -> np.ndarray | None:
@@ -93,7 +106,8 @@ def leave_one_out(model: Any) -> np.ndarray | None:
     if getattr(last.inference_, "augment", None) is not None:  # leaving a row out would leave its augmented copies in
         return None
     try:
-        return last.loo()
+        p = last.loo()
+        return p if last._row_map is None else p[last._row_map.used]
     except AttributeError:  # raised if the training rows are not kept
         return None
 

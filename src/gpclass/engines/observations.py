@@ -67,14 +67,29 @@ class Observed:
         return Observed(self.y[kept], self.weight[kept], number[self.place[kept]])
 
 
-def number_of_latents(y: Any) -> int:
-    """Return the number of latent values that targets belong to."""
-    return y.n if isinstance(y, Observed) else len(y)
+def places_of(y: Any) -> Places:
+    """Return the latent values that targets belong to."""
+    return y.places if isinstance(y, Observed) else Places(len(y))
 
 
 def weights_of(y: Any) -> np.ndarray:
     """Return the weights (m,) of targets."""
     return y.weight if isinstance(y, Observed) else np.ones(len(y))
+
+
+def targets_at(y: Any, places: np.ndarray) -> Any:
+    """Return the targets of some latent values, given in ascending order."""
+    return y.at(places) if isinstance(y, Observed) else y[places]
+
+
+def main_targets(y: Any) -> np.ndarray:
+    """Return for each latent value (n,) its target, or that of its heaviest observation."""
+    if not isinstance(y, Observed) or y.place is None:
+        return np.asarray(y)
+    order = np.lexsort((y.weight, y.place))
+    out = np.empty(y.n, y.y.dtype)
+    out[y.place[order]] = y.y[order]
+    return out
 
 
 def with_label(y: Any, label: Any) -> Any:

@@ -42,6 +42,7 @@ from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
+from .rows import RowMap, TrainingRows
 from .stack import stacked
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
@@ -79,11 +80,13 @@ __all__ = [
     "Objective",
     "Pass",
     "Relative",
+    "RowMap",
     "Search",
     "SortedStreamWarning",
     "Step",
     "Trainer",
     "Training",
+    "TrainingRows",
     "after_scan",
     "as_source",
     "check_search",

@@ -26,6 +26,16 @@ class LeftOut(NamedTuple):
 
     log_p: np.ndarray  # (n, C) log class probabilities
     codes: np.ndarray  # (n,) class numbers of the labels
+    weight: np.ndarray | None = None  # (n,) weights; None means one each
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(n,) weights."""
+        return np.ones(len(self.codes)) if self.weight is None else self.weight
+
+    def mean(self, values: np.ndarray) -> float:
+        """Weighted mean of values (n,)."""
+        return float(np.average(values, weights=self.weight))
 
 
 @dataclass(frozen=True)
@@ -39,8 +49,8 @@ class Calibration:
     noise : float
         Probability that a label is drawn at random, from 0 to 1. No probability is below `noise` / C.
     nlpd_before, nlpd_after : float
-        Negative log probability of the labels, averaged over the rows that were used, before and after calibration. NaN if
-        no rows were used.
+        Negative log probability of the labels, averaged over the rows that were used, by their weights, before and after
+        calibration. NaN if no rows were used.
     n_rows : int
         Number of rows that were used.
     """
@@ -54,12 +64,13 @@ class Calibration:
     @staticmethod
     def fitted(left_out: LeftOut) -> Calibration:
         """Return the most probable calibration, given rows that were predicted without themselves."""
-        log_p, codes = np.maximum(left_out.log_p, LEAST_LOG), left_out.codes
+        log_p, codes, weight = np.maximum(left_out.log_p, LEAST_LOG), left_out.codes, left_out.weights
         if not np.all(np.isfinite(log_p)):
             raise FloatingPointError("leave-one-out probabilities are not finite; calibrate=None does not need them")
-        found = scipy.optimize.minimize(_loss, [0.0, LOGIT_NOISE[0]], (log_p, codes), "BFGS", jac=True)
+        found = scipy.optimize.minimize(_loss, [0.0, LOGIT_NOISE[0]], (log_p, codes, weight), "BFGS", jac=True)
         made = Calibration(float(np.exp(-found.x[0])), float(expit(found.x[1])))
-        before, after = (-float(np.mean(p[np.arange(len(codes)), codes])) for p in (log_p, made.log_probabilities(log_p)))
+        pair = log_p, made.log_probabilities(log_p)
+        before, after = (-left_out.mean(p[np.arange(len(codes)), codes]) for p in pair)
         return Calibration(made.temperature, made.noise, before, after, len(codes))
 
     @property
@@ -105,7 +116,7 @@ def _log_variance(log_p):
         return log_p + np.log(-np.expm1(np.minimum(log_p, -np.finfo(float).tiny)))
 
 
-def _loss(x, log_p, codes):
+def _loss(x, log_p, codes, weight):
     """Return the negative log posterior of x = (-log temperature, logit noise), and its gradient."""
     n, C = log_p.shape
     own, power = np.arange(n), np.exp(x[0])
@@ -118,7 +129,7 @@ def _loss(x, log_p, codes):
     d_noise = np.exp(-value) / C - share / (1 - noise)  # (1/C - p) over the mixture
     z = x[0] / LOG_TEMPERATURE_SD, (x[1] - LOGIT_NOISE[0]) / LOGIT_NOISE[1]
     gradient = np.array([
-        np.sum(share * d_log_true) - z[0] / LOG_TEMPERATURE_SD,
-        np.sum(d_noise) * noise * (1 - noise) - z[1] / LOGIT_NOISE[1],
+        np.sum(weight * share * d_log_true) - z[0] / LOG_TEMPERATURE_SD,
+        np.sum(weight * d_noise) * noise * (1 - noise) - z[1] / LOGIT_NOISE[1],
     ])  # fmt: skip
-    return -(np.sum(value) - 0.5 * (z[0] ** 2 + z[1] ** 2)), -gradient
+    return -(np.sum(weight * value) - 0.5 * (z[0] ** 2 + z[1] ** 2)), -gradient

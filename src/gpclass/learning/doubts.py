@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..engines.observations import weights_of
 from .objective import Objective
 
 TOUCHES = 1e-6  # distance from a bound, in logs, at which a parameter is at it
@@ -14,13 +15,14 @@ def guessing_evidence(objective: Objective) -> float:
     """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n); minus infinity without classes."""
     if objective.likelihood.targets != "class labels":
         return -np.inf
-    counts = np.unique(objective.y, return_counts=True)[1]
+    _, kind = np.unique(np.asarray(objective.y), return_inverse=True)
+    counts = np.bincount(kind.ravel(), weights_of(objective.y))
     return float(np.sum(counts * np.log(counts / counts.sum())))
 
 
 def below_guessing(objective: Objective, log_evidence: float, n_rows: int) -> list[str]:
     """Return a text if the evidence of `n_rows` rows is below that of guessing, and can be compared with it."""
-    guess = guessing_evidence(objective) * n_rows / len(objective.y)
+    guess = guessing_evidence(objective) * n_rows / len(objective.X)
     if not (objective.engine.evidence_is_comparable(objective.likelihood) and log_evidence < guess):
         return []
     return [

@@ -128,7 +128,7 @@ def learn(
     if scan and starts:
         starts = _scanned(objective, starts)
     learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
-    n_rows = len(objective.y) if stream is None else stream[0].n_rows
+    n_rows = len(objective.X) if stream is None else stream[0].n_rows
     doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
     if learned.slopes is not None:
         doubts += at_bounds(objective, learned.theta, learned.slopes)
@@ -251,8 +251,8 @@ def _promising(objective, start, max_iter, seed):
     if not objective.parts():
         return start
     some = objective.of_rows(max(FEW_ROWS // objective.likelihood.n_latents, LEAST_SAMPLE))
-    n = len(some.y)
-    fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.y)), max(1, n // SHARE)))
+    n = len(some.X)
+    fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.X)), max(1, n // SHARE)))
     low_rank = _low_rank(replace(some, engine=fewer), Arrays(some.X, some.y), seed, moving=False)
     best = maximise_low_rank(low_rank, max_iter, 0, [start])[1].best
     assert best is not None, "a search without an evaluation raises an error"
@@ -269,7 +269,7 @@ def _low_rank(objective, source, seed, moving):
 
 def _settles(objective, learning: bool) -> bool:
     """Return whether the sites of all rows converge at each evaluation. Otherwise training uses minibatches."""
-    engine, n = objective.engine, len(objective.y)
+    engine, n = objective.engine, len(objective.X)
     if engine.checkpoint is not None or engine.resume == "must":
         if engine.search == "settled":
             raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')

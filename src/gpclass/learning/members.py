@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from ..engines.observations import weights_of
 from ..kernels.per_class import covariances_with
 from .calibration import NONE, Calibration, LeftOut
 
@@ -135,14 +136,14 @@ def left_out(model: Any) -> LeftOut | None:
     """Return the leave-one-out probabilities of a fit or a mixture, or None if it has none."""
     fit = model.best.posterior if isinstance(model, Mixture) else model
     try:
-        return LeftOut(model.loo_log_class_probabilities(), codes_of_rows(fit))
+        return LeftOut(model.loo_log_class_probabilities(), codes_of_rows(fit), weights_of(fit.y))
     except AttributeError:  # raised if the training rows are not kept
         return None
 
 
 def codes_of_rows(fit: Any) -> np.ndarray:
-    """Return the class numbers (n,) of the training rows of a fit."""
-    return np.searchsorted(fit.likelihood.class_targets, fit.y)
+    """Return the class numbers (m,) of the observations of a fit."""
+    return np.searchsorted(fit.likelihood.class_targets, np.asarray(fit.y))
 
 
 def _weights(members):

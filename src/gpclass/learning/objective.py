@@ -14,7 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..engines.observations import main_targets, targets_at
 from ..kernels import Kernel, Part
+from ..numerics.fingerprint import single_precision_fingerprints
 from .priors import Flat, log_prior
 
 LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; most evidences have its square as error
@@ -122,8 +124,8 @@ class Objective:
     ----------
     X : ndarray of shape (n, D)
         Training inputs.
-    y : ndarray of shape (n,)
-        Targets of the likelihood.
+    y : ndarray of shape (n,) or Observed
+        Targets of the likelihood; with weights, and perhaps several for each row of X, as `Observed`.
     kernel : Kernel
         The kernel; its parameters are the start of learning.
     likelihood : Likelihood
@@ -192,19 +194,22 @@ class Objective:
 
     def of_fewer_rows(self) -> Objective | None:
         """Return the objective on a third of the rows, chosen as in `of_rows`; None if there are too few."""
-        n = len(self.y)
+        n = len(self.X)
         if self.design.cheap or n * self.likelihood.n_latents < MANY or n // SHARE < LEAST:
             return None
         return self.of_rows(min(FEW, n // SHARE))
 
     def of_rows(self, count: int) -> Objective:
-        """Return the objective on at most `count` rows, spread evenly over the labels and the order of the data."""
-        n = len(self.y)
+        """Return the objective on at most `count` rows, spread evenly over the labels.
+
+        The choice depends on the rows, not on their order.
+        """
+        n = len(self.X)
         if n <= count:
             return self
-        by_label = np.argsort(self.y, kind="stable")
+        by_label = np.lexsort((single_precision_fingerprints(self.X), main_targets(self.y)))
         rows = np.sort(by_label[np.linspace(0, n - 1, count).astype(int)])
-        return replace(self, X=self.X[rows], y=self.y[rows])
+        return replace(self, X=self.X[rows], y=targets_at(self.y, rows))
 
     def fit(self, theta: np.ndarray, start: Any = None, tol: float = 0.0) -> Evaluation:
         """Return the posterior at θ without a gradient, converged to the tolerance of the engine or to `tol`."""

@@ -167,7 +167,7 @@ def improved(
     if run.inverse_curvature is None:
         return search.best.theta, None, search.best.value
     # curvature grows with the number of rows, but less than in proportion: later rows add less information
-    metric = run.inverse_curvature * np.sqrt(len(fewer.y) / len(objective.y))
+    metric = run.inverse_curvature * np.sqrt(len(fewer.X) / len(objective.X))
     return search.best.theta, metric, search.best.value
 
 

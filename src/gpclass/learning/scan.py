@@ -83,7 +83,7 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     size = max(LEAST, SIZE // objective.likelihood.n_latents)
     few, wide = on_few_rows(objective, size), on_few_rows(objective, WIDER * size)
     line = _scan(few, start, moves)
-    if len(wide.y) > len(few.y) and line.evidence < guessing_evidence(few) + FOUND:
+    if len(wide.X) > len(few.X) and line.evidence < guessing_evidence(few) + FOUND:
         few, line = wide, _scan(wide, start, moves)
     tops = line.maxima()[:2]
     if not tops:  # all evaluations failed
@@ -171,7 +171,7 @@ def _compared(few: Objective, wide: Objective, thetas: list[np.ndarray]) -> list
     """Return the ends of short searches on few rows, best first on more rows, without those that are clearly worse."""
     ends = [improved(wide, few, theta, POLISH) for theta in thetas]
     values = np.array([end[2] for end in ends])
-    if len(wide.y) > len(few.y):
+    if len(wide.X) > len(few.X):
         found = [_value(wide, end[0]) for end in ends]
         values = np.array([-np.inf if one is None else one.value for one in found])
     values = np.nan_to_num(values, nan=-np.inf)

@@ -20,25 +20,28 @@ LEAST = 0.02  # models of smaller weight are dropped
 ROUNDS, TOL = 5000, 1e-9  # of the EM algorithm
 
 
-def stacking_weights(log_true: np.ndarray) -> np.ndarray:
-    """Return the weights (M,) that maximise Σ_i log Σ_m w_m p_m(y_i) plus a weak prior. [Y] (3)
+def stacking_weights(log_true: np.ndarray, count: np.ndarray | None = None) -> np.ndarray:
+    """Return the weights (M,) that maximise Σ_i count_i log Σ_m w_m p_m(y_i) plus a weak prior. [Y] (3)
 
     Parameters
     ----------
     log_true : ndarray of shape (M, n)
         Leave-one-out log probability of each training label under each model.
+    count : ndarray of shape (n,), optional
+        Weight of each label. The default is one each.
 
     Returns
     -------
     ndarray of shape (M,)
         They sum to one. The EM algorithm finds the maximum, which is unique since the objective is concave.
     """
-    M, n = log_true.shape
+    count = np.ones(log_true.shape[1]) if count is None else count
+    M, n = len(log_true), count.sum()
     weights = np.full(M, 1 / M)
     for _ in range(ROUNDS):
         shares = np.log(weights)[:, None] + log_true
         shares = np.exp(shares - logsumexp(shares, axis=0))
-        new = (shares.sum(1) + COUNT) / (n + M * COUNT)
+        new = (shares @ count + COUNT) / (n + M * COUNT)
         change, weights = float(np.max(np.abs(new - weights))), new
         if change < TOL:
             break
@@ -72,17 +75,18 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     calibrated = [c.log_probabilities(some.log_p) for c, some in zip(calibrations, rows, strict=True)]
     log_true = np.array([p[np.arange(len(some.codes)), some.codes] for p, some in zip(calibrated, rows, strict=True)])
     kept = np.arange(len(fits))
-    weights = stacking_weights(log_true)
+    count = rows[0].weights
+    weights = stacking_weights(log_true, count)
     while len(kept) > 1 and weights.min() < LEAST:
         kept = np.delete(kept, weights.argmin())
-        weights = stacking_weights(log_true[kept])
+        weights = stacking_weights(log_true[kept], count)
     order = np.argsort(-weights, kind="stable")
     kept, weights = kept[order], weights[order]
     members = [
         Member(float(w), fits[i].kernel, fits[i].posterior, fits[i].inputs, calibrations[i])
         for w, i in zip(weights, kept.tolist(), strict=True)
     ]
-    before, after = (-float(np.mean(logsumexp(p[kept], axis=0, b=weights[:, None]))) for p in (raw, log_true))
+    before, after = (-rows[0].mean(logsumexp(p[kept], axis=0, b=weights[:, None])) for p in (raw, log_true))
     told = replace(NONE, nlpd_before=before, nlpd_after=after, n_rows=log_true.shape[1])
     return Mixture(tuple(members), integrated=False), kept.tolist(), told
 

@@ -20,10 +20,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 
 from .. import registry
+from ..engines.observations import Observed
 from ..estimator import GPClassifier
 from ..kernels import ClassCovariance
 from ..kernels.parameters import Parameter
-from ..learning import Calibration, Flat, Gamma, HalfStudentT, Normal, Pass, Step
+from ..learning import Calibration, Flat, Gamma, HalfStudentT, Normal, Pass, RowMap, Step
 from ..regressor import GPRegressor
 from ..sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis
 from ..tables import Column, TableEncoder
@@ -32,7 +33,7 @@ from .errors import ModelFileError
 FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class names
     "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
     "prior": (Flat, HalfStudentT, Normal, Gamma),
-    "record": (Calibration, Step, Pass, Column, Parameter, ClassCovariance),
+    "record": (Calibration, Observed, RowMap, Step, Pass, Column, Parameter, ClassCovariance),
     "estimator": (
         GPClassifier, GPRegressor, TableEncoder, Pipeline, ColumnTransformer, SimpleImputer, StandardScaler, MinMaxScaler,
         OneHotEncoder, FunctionTransformer,
