@@ -61,10 +61,12 @@ class SharedPosterior:
 
     def _of_places(self, x):
         """(n,) from (m,) values that are equal for all observations of a place."""
-        return self.places.sum(x * self.places.shares(1.0))
+        return x if self.places.index is None else self.places.sum(x * self.places.shares(1.0))
 
     def _split(self, nu, tau, alpha, mean):
         """α of the observations, ν - τ mean, with the rounding of their sums corrected: these are `alpha` (n,)."""
+        if self.places.index is None:
+            return alpha
         own = nu - tau * mean
         return own + self.places.shares(self.weight) * self.places.spread(alpha - self.places.sum(own))
 
@@ -107,14 +109,18 @@ class SharedPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each latent value without one copy of the observation."""
-        total, each = self.places.spread(self.latent.sites.tau), self.sites.tau / self.copies
-        with np.errstate(divide="ignore", invalid="ignore"):  # in entries that are not used
-            part = np.where(np.abs(total) > np.abs(each), each / total, np.where(total == each, 1.0, np.nan))
-        kept = self.places.spread(self.latent.kept)
-        # 1 - each var, where the second form does not lose digits if the site outweighs the prior
-        kept = np.where(np.isnan(part) | (total == 0), 1 - each * self.var, (1 - part) + part * kept)
-        var = self.var / kept
+        var = self.var / self._kept()
         return self.mean - var * self.slope, var
+
+    def _kept(self):
+        """(m,) 1 - var times the precision of one copy, without loss of digits if it outweighs the prior."""
+        kept = self.places.spread(self.latent.kept)
+        if self.places.index is None:
+            return 1 - (1 - kept) / self.copies
+        total, each = self.places.spread(self.latent.sites.tau), self.sites.tau / self.copies
+        usable = np.abs(total) >= np.abs(each)  # not if negative precisions cancel
+        part = np.divide(each, total, out=np.zeros_like(each), where=usable & (total != 0))
+        return np.where(usable, (1 - part) + part * kept, 1 - each * self.var)
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) of the observations for ν under the current τ."""

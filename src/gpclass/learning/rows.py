@@ -247,7 +247,8 @@ def class_factors(totals: np.ndarray, class_weight: Any, classes: np.ndarray) ->
     """Return the factor (C,) of each class, from a dict by label or for equal total weights ("balanced")."""
     if isinstance(class_weight, str) and class_weight == "balanced":
         if np.any(totals == 0):
-            raise ValueError(f"class {classes.tolist()[int(np.argmin(totals))]!r} has no weight: class_weight='balanced' is not defined")
+            empty = classes.tolist()[int(np.argmin(totals))]
+            raise ValueError(f"class {empty!r} has no weight: class_weight='balanced' is not defined")
         return totals.sum() / (len(totals) * totals)
     if not isinstance(class_weight, dict):
         raise ValueError(f"class_weight must be None, 'balanced' or a dict from labels to weights, but is {class_weight!r}")
