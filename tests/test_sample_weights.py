@@ -142,7 +142,11 @@ def test_bad_soft_labels(votes, words):
 
 
 def test_bad_class_weights():
-    for given, words in (("equal", "'balanced' or a dict"), ({"b": 1}, "'b', which is not a label"), ({"benign": -1}, "not negative")):
+    for given, words in (
+        ("equal", "'balanced' or a dict"),
+        ({"b": 1}, "'b', which is not a label"),
+        ({"benign": -1}, "not negative"),
+    ):
         with pytest.raises(ValueError, match=words):
             GPClassifier(class_weight=given).fit(X, Y)
 
@@ -178,7 +182,9 @@ def test_files_and_label_checks(tmp_path):
         back = load(tmp_path / "model")
         np.testing.assert_allclose(back.predict_proba(X), clf.predict_proba(X), rtol=0, atol=1e-12)
         np.testing.assert_allclose(back.loo(), clf.loo(), rtol=0, atol=1e-12)
-        np.testing.assert_allclose(back.log_evidence(eval_gradient=True)[1], clf.log_evidence(eval_gradient=True)[1], atol=1e-6)
+        np.testing.assert_allclose(
+            back.log_evidence(eval_gradient=True)[1], clf.log_evidence(eval_gradient=True)[1], atol=1e-6
+        )
         assert np.max(suspicious_labels(clf).rows, initial=0) < 60
 
 
@@ -208,6 +214,9 @@ def test_weights_are_refused_by_engines_without_them():
     class Plain(gpclass.inference.EP):
         weights = "none"
 
-    with pytest.raises(ValueError, match="Plain does not support weights.*ep"):
+    with pytest.raises(ValueError, match=r"Plain does not support weights.*ep"):
         GPClassifier(inference=Plain()).fit(X, Y, sample_weight=np.ones(60))
-    assert GPClassifier(inference=Plain(), optimizer=None).fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2)).inputs_.shape == (120, 4)
+    assert GPClassifier(inference=Plain(), optimizer=None).fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2)).inputs_.shape == (
+        120,
+        4,
+    )

@@ -8,7 +8,18 @@ from scipy.integrate import quad
 
 from gpclass.engines.observations import Observed
 from gpclass.inference import (
-    EP, FV, KL, TAP, VB, IndependentEP, LabelRegression, Laplace, MeanFieldProbit, NestedEP, QuadratureEP, TAPNaive,
+    EP,
+    FV,
+    KL,
+    TAP,
+    VB,
+    IndependentEP,
+    LabelRegression,
+    Laplace,
+    MeanFieldProbit,
+    NestedEP,
+    QuadratureEP,
+    TAPNaive,
     VariationalMNL,
 )  # fmt: skip
 from gpclass.kernels import RBF
@@ -80,7 +91,10 @@ SHARING = [i for i, (e, lik, _) in enumerate(EVERY) if e.weights == "places" and
 def test_places_are_equal_rows(engine, likelihood, y):
     """Observations with different labels at one place equal separate rows with equal inputs."""
     place = np.array([0, 0, 1, 2, 3, 3, 4, 5, 5, 6, 7, 8])
-    labels, weight = np.append(y[place][:-3], likelihood.class_targets[[0, 1, 1]]), np.array([1, 2, 1, 1, 3, 1, 2, 1, 1, 1, 1, 2])
+    labels, weight = (
+        np.append(y[place][:-3], likelihood.class_targets[[0, 1, 1]]),
+        np.array([1, 2, 1, 1, 3, 1, 2, 1, 1, 1, 1, 2]),
+    )
     labels[1] = likelihood.class_targets[0] if labels[1] != likelihood.class_targets[0] else likelihood.class_targets[1]
     shared = tight(engine).fit(K, Observed(labels, weight, place), likelihood)
     index = np.repeat(place, weight)
