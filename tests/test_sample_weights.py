@@ -119,8 +119,10 @@ def test_all_weights_one_change_nothing():
 @pytest.mark.parametrize(
     ("weight", "words"),
     [
-        (-np.ones(60), "row 1 .* is -1"), (np.where(np.arange(60) == 3, np.nan, 1.0), "row 4 .* is nan"), (np.zeros(60), "all weights are zero"),
-        (np.ones(59), r"expected \(60,\)"), (np.ones((60, 2)), "1D"), (["a"] * 60, "must be numbers"), (np.full(60, np.inf), "finite"),
+        (-np.ones(60), "row 1 .* is -1"), (np.where(np.arange(60) == 3, np.nan, 1.0), "row 4 .* is nan"),
+        (np.zeros(60), "all weights are zero"),
+        (np.ones(59), r"expected \(60,\)"), (np.ones((60, 2)), "1D"), (["a"] * 60, "must be numbers"),
+        (np.full(60, np.inf), "finite"),
     ],
 )  # fmt: skip
 def test_bad_weights(weight, words):
@@ -132,7 +134,8 @@ def test_bad_weights(weight, words):
     ("votes", "words"),
     [
         (np.eye(2)[np.arange(60) % 2] - 0.1, "row 1, column 2"), (np.zeros((60, 2)), "row 1 of y .* no votes"),
-        (np.column_stack([np.ones(60), np.zeros(60)]), "class 1 has no votes"), (np.full((60, 2), np.nan), "row 1, column 1"),
+        (np.column_stack([np.ones(60), np.zeros(60)]), "class 1 has no votes"),
+        (np.full((60, 2), np.nan), "row 1, column 1"),
         (np.full((60, 2), "a"), "must be numbers"), (np.ones((59, 2)), "X has 60 rows, but y has 59"),
     ],
 )  # fmt: skip

@@ -34,10 +34,12 @@ LABELS = np.argmax(X @ rng.normal(size=(2, 3)) + 0.7 * rng.normal(size=(9, 3)), 
 COUNTS = np.array([1, 3, 1, 2, 4, 1, 1, 2, 1])
 
 ONE = [
-    (EP(), Probit(learn_bias=True, bias=0.3)), (EP(), Logit()), (EP(schedule="sequential"), Probit()), (EP(), Heaviside(0.2)),
+    (EP(), Probit(learn_bias=True, bias=0.3)), (EP(), Logit()), (EP(schedule="sequential"), Probit()),
+    (EP(), Heaviside(0.2)),
     (EP(), Probit(epsilon=0.1)), (TAP(), Probit(learn_bias=True, bias=0.3)), (TAPNaive(), Probit(learn_bias=True, bias=0.3)),
     (Laplace(), Logit(learn_bias=True, bias=0.3)), (Laplace(correction="tierney-kadane"), Logit()),
-    (KL(), Logit(learn_bias=True, bias=0.3)), (VB(), Logit(learn_bias=True, bias=0.3)), (VB(), Probit()), (LabelRegression(), Probit()),
+    (KL(), Logit(learn_bias=True, bias=0.3)), (VB(), Logit(learn_bias=True, bias=0.3)), (VB(), Probit()),
+    (LabelRegression(), Probit()),
 ]  # fmt: skip
 SEVERAL = [
     (NestedEP(), MultinomialProbit(3, bias=(0.0, 0.3, -0.2), learn_bias=True)), (IndependentEP(), MultinomialProbit(3)),
