@@ -171,7 +171,7 @@ def test_default_engines_fit_the_data():
     assert chosen_engines("EP, laplace,ep", 10, 2) == ("ep", "laplace")
     with pytest.raises(ValueError, match="no engine 'epp'"):
         chosen_engines("epp", 10, 2)
-    with pytest.raises(ValueError, match="is for two classes, but there are 3"):
+    with pytest.raises(ValueError, match="ep does not support 3 classes with likelihood auto; engines that do: laplace"):
         chosen_engines("ep", 10, 3)
 
 

@@ -22,7 +22,7 @@ LARGE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engi
 AUTO = (EP(), NestedEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
 
 # (limit, names): engines that need only seconds per fit if rows times latent functions are at most `limit`
-QUICK_BINARY = (
+QUICK_ONE = (
     (600, ("laplace", "ep", "kl", "vb", "lr")),
     (2000, ("laplace", "ep")),
     (float("inf"), ("scalable-ep", "svgp", "ivm")),
@@ -60,15 +60,24 @@ def as_engine(given: Any) -> Engine:
     return _checked(given, Engine, "inference", engine_names())
 
 
-def engines_for_several() -> list[str]:
-    """Return the names of the engines that support more than two classes."""
-    return [name for name in engine_names() if engine_named(name).takes_several]
+def engines_for(n_classes: int, likelihood: Any = "auto") -> list[str]:
+    """Return the names of the engines that support so many classes, nominal or ordered as the likelihood's are."""
+    return [name for name in engine_names() if takes_targets(engine_named(name), likelihood, n_classes)]
 
 
-def default_engines(n_rows: int, n_classes: int) -> tuple[str, ...]:
-    """Return the names of engines that are fast enough to be compared on this much data."""
-    size, table = (n_rows, QUICK_BINARY) if n_classes == 2 else (n_rows * n_classes, QUICK_SEVERAL)
-    return next(names for limit, names in table if size <= limit)
+def takes_targets(engine: Engine, likelihood: Any, n_classes: int) -> bool:
+    """Return whether an engine supports some likelihood of the same targets, for so many classes."""
+    targets = targets_of(likelihood)
+    made = (cls.for_targets(targets, n_classes) for cls in registered("likelihood").values())
+    return any(other is not None and engine.serves(other) for other in made)
+
+
+def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
+    """Return the names of engines that are fast enough to be compared on this much data, with this likelihood."""
+    C = n_latents_of(likelihood, n_classes)
+    size, table = (n_rows, QUICK_ONE) if C == 1 else (n_rows * C, QUICK_SEVERAL)
+    names = next(names for limit, names in table if size <= limit)
+    return tuple(name for name in names if takes_targets(engine_named(name), likelihood, n_classes))
 
 
 def engine_for(likelihood: Any, n_rows: int = 0) -> Engine:
@@ -95,6 +104,18 @@ def _rank(engine, likelihood):
 
 
 # likelihoods ----------------------------------------------------------------------------------------------------------
+
+
+def targets_of(given: Any) -> str:
+    """Return the targets of a likelihood that is given by name or as an object; "auto" is for class labels."""
+    if isinstance(given, str):
+        given = registered("likelihood").get(given)
+    return getattr(given, "targets", "class labels")
+
+
+def n_latents_of(given: Any, n_classes: int) -> int:
+    """Return the number of latent functions: one for two classes and for ordered categories, otherwise one per class."""
+    return 1 if n_classes == 2 or targets_of(given) == "ordered categories" else n_classes
 
 
 def likelihoods_of(n_classes: int) -> dict[str, Likelihood]:
@@ -146,19 +167,19 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
     ValueError
         If the name is unknown, or the likelihood is for another number of classes.
     TypeError
-        If `given` is not a likelihood of class labels.
+        If `given` is not a likelihood of classes.
     """
     able = " or ".join(map(repr, likelihood_names(n_classes, engine)))
     if isinstance(given, str):
         every = registered("likelihood")
         if given not in every:
             raise _unknown(given, "likelihood", list(every))
-        likelihood = every[given].for_targets("class labels", n_classes)
-        if likelihood is None:
+        likelihood = every[given].for_targets(every[given].targets, n_classes)
+        if likelihood is None or not likelihood.has_classes:
             raise ValueError(f"likelihood={given!r} does not fit y with its {n_classes} classes; use {able}")
         return likelihood
     likelihood = _checked(given, Likelihood, "likelihood", likelihood_names(n_classes))
-    if likelihood.targets != "class labels":
+    if not likelihood.has_classes:
         text = f"likelihood must be for class labels, but {likelihood!r} is for {likelihood.targets}; use {able}"
         raise TypeError(text)
     if len(likelihood.class_targets) != n_classes:

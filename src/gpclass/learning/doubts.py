@@ -12,7 +12,7 @@ PUSHES = 0.1  # slope of the objective out of the bounds, in nats per unit of th
 
 def guessing_evidence(objective: Objective) -> float:
     """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n); minus infinity without classes."""
-    if objective.likelihood.targets != "class labels":
+    if not objective.likelihood.has_classes:
         return -np.inf
     counts = np.unique(objective.y, return_counts=True)[1]
     return float(np.sum(counts * np.log(counts / counts.sum())))

@@ -14,6 +14,7 @@ import numpy as np
 from ..numerics import gaussian_nodes
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
 
 
 class Likelihood(ABC):
@@ -25,7 +26,8 @@ class Likelihood(ABC):
     Attributes
     ----------
     targets : {"class labels", "real numbers", "counts", "ordered categories"}
-        The kind of y. Classifiers take class labels.
+        The kind of y. Classifiers take class labels and ordered categories (`has_classes`). "auto" chooses among the
+        likelihoods of class labels.
     log_concave : bool
         Whether p(y | f) is log-concave in f. If not, sites may have negative precision, and the sites of a few rows must
         not be scaled up to represent all rows.
@@ -66,7 +68,7 @@ class Likelihood(ABC):
         targets : str
             The kind of y, see `targets` above.
         n_classes : int
-            Number of classes. Ignored unless `targets` is "class labels".
+            Number of classes or categories. Ignored for other targets.
 
         Returns
         -------
@@ -77,9 +79,36 @@ class Likelihood(ABC):
         return cls()
 
     @property
+    def has_classes(self) -> bool:
+        """Whether the targets are classes, so that a classifier can use the likelihood."""
+        return self.targets in CLASS_TARGETS
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the classes have an order."""
+        return self.targets == "ordered categories"
+
+    def starting_at(self, frequencies, variance: float) -> Likelihood:
+        """Return the likelihood with the parameters from which learning starts if the user gives none.
+
+        Parameters
+        ----------
+        frequencies : array-like of shape (C,)
+            Number of rows of each class.
+        variance : float
+            Prior variance of the latent function.
+
+        Returns
+        -------
+        Likelihood
+            By default the likelihood itself.
+        """
+        return self
+
+    @property
     def class_targets(self) -> np.ndarray:
-        """(C,) the value of y for each class, in the order of the class labels."""
-        if self.targets != "class labels":
+        """(C,) the value of y for each class, ascending, in the order of the class labels."""
+        if not self.has_classes:
             raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
         return np.array([-1.0, 1.0])
 
@@ -98,12 +127,12 @@ class Likelihood(ABC):
         ndarray of shape (m, C)
         """
         parts = [self.log_predictive(target, mean, spread) for target in self.class_targets]  # type: ignore[attr-defined]
-        return np.stack(parts, axis=1)
+        return np.stack(parts, axis=-1)
 
     def class_probability_std(self, mean, spread) -> np.ndarray:
         """Return the standard deviation (m, C) of each class's probability under f ~ N(mean, spread)."""
         std = self.predictive_std(mean, spread)  # type: ignore[attr-defined]
-        return np.stack([std, std], axis=1)
+        return np.stack([std, std], axis=-1)
 
     @property
     def theta(self) -> np.ndarray:
@@ -125,6 +154,10 @@ class Likelihood(ABC):
     @abstractmethod
     def check_targets(self, y) -> np.ndarray:
         """Return y as a numeric array, or raise a ValueError if the targets are invalid."""
+
+    def latent_targets(self, y) -> np.ndarray:
+        """Return targets on the scale of f, for engines that regress on them. None if the targets are on another scale."""
+        return y
 
     def log_prob_value(self, y, f) -> np.ndarray:
         """Return log p(y | f) without derivatives. Needs `log_prob`."""

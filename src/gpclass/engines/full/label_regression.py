@@ -26,7 +26,7 @@ class LabelRegression(Engine):
     noise: float | None = None  # standard deviation σ_n; None chooses it within `noise_range` by evidence
     noise_range: tuple[float, float] = (0.5, 2.0)  # [NR] section 8.1
 
-    needs: ClassVar = ("predictive",)
+    needs: ClassVar = ("latent_targets", "predictive")
 
     def evidence_is_comparable(self, likelihood) -> bool:
         """False: the evidence is the density of labels as real numbers, not the probability of classes."""
@@ -39,6 +39,7 @@ class LabelRegression(Engine):
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, y = prepare(self, K, y, likelihood)
+        given, y = y, likelihood.latent_targets(y)
         n_iter = 1
         noise = self.noise
         if noise is None:
@@ -52,7 +53,7 @@ class LabelRegression(Engine):
         q = regress(K, y, noise)
         status = ending(q, n_iter, change=0.0)
         warn_if_unfinished(self, status)
-        return Fit(self, q, y, likelihood, status, regression_evidence(q, y, noise))
+        return Fit(self, q, given, likelihood, status, regression_evidence(q, y, noise))
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
         return fit.posterior.gradient()

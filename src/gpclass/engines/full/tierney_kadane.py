@@ -179,10 +179,8 @@ class _Several:
 class _OneLatent:
     """A fit with one latent function per datum in the same form."""
 
-    labels = np.array([-1.0, 1.0])
-
     def __init__(self, fit: Fit):
-        self.fit, self.likelihood = fit, fit.likelihood
+        self.fit, self.likelihood, self.labels = fit, fit.likelihood, fit.likelihood.class_targets
         self.alpha, self.f = fit.alpha[:, None], fit.mean[:, None]
 
     def value(self, y, f):
