@@ -12,6 +12,7 @@ from typing import Any
 from .engines import Engine, UnsuitableLikelihood
 from .inference import EP, Laplace, NestedEP, QuadratureEP, VariationalMNL
 from .likelihoods import Likelihood
+from .likelihoods.base import CLASS_TARGETS
 from .registry import name_of, registered
 from .registry import register as register  # `gpclass.register`: our own classes come first
 from .sampling import HMC
@@ -67,9 +68,7 @@ def engines_for(n_classes: int, likelihood: Any = "auto") -> list[str]:
 
 def takes_targets(engine: Engine, likelihood: Any, n_classes: int) -> bool:
     """Return whether an engine supports some likelihood of the same targets, for so many classes."""
-    targets = targets_of(likelihood)
-    made = (cls.for_targets(targets, n_classes) for cls in registered("likelihood").values())
-    return any(other is not None and engine.serves(other) for other in made)
+    return any(engine.serves(made) for made in likelihoods_of(n_classes, targets_of(likelihood)).values())
 
 
 def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
@@ -118,18 +117,19 @@ def n_latents_of(given: Any, n_classes: int) -> int:
     return 1 if n_classes == 2 or targets_of(given) == "ordered categories" else n_classes
 
 
-def likelihoods_of(n_classes: int) -> dict[str, Likelihood]:
+def likelihoods_of(n_classes: int, targets: str = "class labels") -> dict[str, Likelihood]:
     """Return the registered likelihoods for `n_classes` classes, with default settings, by name."""
-    made = {name: cls.for_targets("class labels", n_classes) for name, cls in registered("likelihood").items()}
+    made = {name: cls.for_targets(targets, n_classes) for name, cls in registered("likelihood").items()}
     return {name: likelihood for name, likelihood in made.items() if likelihood is not None}
 
 
-def likelihood_names(n_classes: int, engine: Engine | None = None) -> list[str]:
+def likelihood_names(n_classes: int, engine: Engine | None = None, targets: str = "class labels") -> list[str]:
     """Return the names of the likelihoods for `n_classes` classes that an engine supports.
 
     Only those with the smallest number of latent functions are returned.
     """
-    able = {name: made for name, made in likelihoods_of(n_classes).items() if engine is None or engine.serves(made)}
+    known = likelihoods_of(n_classes, targets)
+    able = {name: made for name, made in known.items() if engine is None or engine.serves(made)}
     least = min((made.n_latents for made in able.values()), default=0)
     return [name for name, made in able.items() if made.n_latents == least]
 
@@ -169,7 +169,8 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
     TypeError
         If `given` is not a likelihood of classes.
     """
-    able = " or ".join(map(repr, likelihood_names(n_classes, engine)))
+    targets = targets_of(given) if targets_of(given) in CLASS_TARGETS else "class labels"
+    able = " or ".join(map(repr, likelihood_names(n_classes, engine, targets)))
     if isinstance(given, str):
         every = registered("likelihood")
         if given not in every:

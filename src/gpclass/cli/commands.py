@@ -162,6 +162,8 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         rows.append(("calibration", _calibration_in_words(outcome["calibration"])))
     if outcome["loo_nlpd"] is not None:
         text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
+        if "loo_ranked_probability_score" in outcome:
+            text += f", ranked probability score {outcome['loo_ranked_probability_score']:.3f}"
         rows.append(("leave-one-out", text))
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
 
@@ -239,7 +241,9 @@ def _beside(rows: Rows, table: Any) -> Any:
 
 
 def _scores_in_words(outcome: dict[str, Any]) -> str:
-    return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats on {outcome['scored']} rows"
+    ranked = outcome.get("ranked_probability_score")
+    more = "" if ranked is None else f", ranked probability score {ranked:.3f}"
+    return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats{more} on {outcome['scored']} rows"
 
 
 def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:

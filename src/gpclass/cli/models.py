@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd
+from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd, ranked_probability_score
 from ..assess.models import codes_of, training_labels
 from ..assess.models import leave_one_out as loo_probabilities
 from ..choose import n_latents_of
@@ -165,6 +165,7 @@ def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[Fair
         by_loo = int(np.sum(judged.seen & judged.fair))
         figures |= {"scored": len(some), "scored_by_leave_one_out": by_loo}
         figures |= {"error": error_rate(some, p, classes), "nlpd": nlpd(some, p, classes)}
+        figures |= ranked(model.steps[-1][1], some, p)
     return judged, figures
 
 
@@ -228,7 +229,15 @@ def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
     p, y = loo_probabilities(classifier), training_labels(classifier)
     if p is None or y is None:
         return {"loo_error": None, "loo_nlpd": None}
-    return {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
+    shown = {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
+    return {**shown, **ranked(classifier, y, p, "loo_")}
+
+
+def ranked(classifier: GPClassifier, y: np.ndarray, p: np.ndarray, prefix: str = "") -> dict[str, float]:
+    """Return the ranked probability score under its name, if the classes are ordered."""
+    if not classifier.likelihood_.ordered:
+        return {}
+    return {f"{prefix}ranked_probability_score": ranked_probability_score(y, p, classifier.classes_)}
 
 
 def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:

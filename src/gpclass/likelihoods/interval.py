@@ -15,7 +15,9 @@ import numpy as np
 
 from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr
 
-FAR = 1e8  # replaces infinite ends: all functions of the tail are zero there
+FAR = 1e8  # at least so far away is an end that replaces an infinite one: all functions of the tail are zero there
+FARTHEST = 1e100  # of ends: their squares are finite
+ROUNDED = 1 + 1e-15  # smallest ratio of the ends: they may round to the same number, but the interval has a width
 # Quadrature that resolves one feature resolves both ends of an interval up to this width (1e-12, tests/likelihoods)
 WIDE = 6.0
 REACH = 9.0  # standard deviations of the truncated variable that its moments cover: 38 nats, e⁻³⁸ is 3e-17
@@ -81,8 +83,9 @@ def third_derivative(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def _mirrored(low, high):
     """Return the ends nearer to and farther from the centre, mirrored where most of the interval is below zero."""
     above = low >= -high
-    near = np.clip(np.where(above, low, -high), -FAR, FAR)
-    far = np.clip(np.where(above, high, -low), -FAR, FAR)
+    near = np.clip(np.where(above, low, -high), -FAR, FARTHEST)
+    largest = 2 * np.maximum(near, 0.0) + FAR
+    far = np.clip(np.where(above, high, -low), near * ROUNDED, largest)
     return near, far, above
 
 

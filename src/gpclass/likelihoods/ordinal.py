@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from ..numerics.plackett import probit_covariance
 from .base import Likelihood, Triple
-from .interval import FAR, expected, interval, log_interval, third_derivative
+from .interval import expected, interval, log_interval, third_derivative
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Ordinal(Likelihood):
         low, high = self._limits(y, f)
         _, slope, curvature, at_low, at_high = interval(low, high)
         # an end moves all derivatives in f, and so does f: d at_low / df = at_low (low - slope)
-        below, above = (np.clip(end, -FAR, FAR) - slope for end in (low, high))
+        below, above = (np.where(np.isfinite(end), end, 0.0) - slope for end in (low, high))  # at infinity the density is 0
         return (
             self._in_theta(y, -at_low, at_high),
             self._in_theta(y, -at_low * below, at_high * above),

@@ -173,7 +173,7 @@ def gather(
         n_columns=_width(described),
         columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
         columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
-        scores=scores(labels, p, y_train=train_labels, classes=last.classes_),
+        scores=scores(labels, p, y_train=train_labels, classes=last.classes_, ordered=last.likelihood_.ordered),
         engines=rows,
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
