@@ -124,7 +124,7 @@ class Trainer:
     best : dict or None
         Parameters with the best score on the held-out rows.
     held : tuple of ndarray or None
-        X and y of the held-out rows.
+        Inputs and class numbers of the held-out rows.
     identity : dict
         Fingerprints of the data and settings of the run, see `checkpoint`.
     before : tuple or None
