@@ -104,7 +104,7 @@ def test_engines_serve_or_name_those_that_do():
     able = engines_for(4, "ordinal")
     assert {"ep", "laplace", "kl", "tap", "ivm", "scalable-ep", "stochastic-ep", "svgp", "gfitc", "mcmc"} <= set(able)
     for name in set(engine_names()) - set(able):
-        with pytest.raises(UnsuitableLikelihood, match=r"not support ordered categories\. Engines that do: laplace, ep"):
+        with pytest.raises(UnsuitableLikelihood, match=r"not support ordered categories\. Engines that do: .*laplace"):
             GPClassifier(**{**QUICK, "inference": name}).fit(X, CODES)
         assert not GPClassifier(likelihood="ordinal", inference=name).__sklearn_tags__().classifier_tags.multi_class
     assert GPClassifier(likelihood="ordinal", inference="ep").__sklearn_tags__().classifier_tags.multi_class

@@ -81,7 +81,8 @@ def _is_auto(given: Any) -> bool:
 def _mean_variance(kernel: Kernel, X) -> float:
     """Return the prior variance of the latent function, averaged over some rows."""
     some = X[:: max(1, len(X) // SOME_ROWS)]
-    return float(np.mean(kernel.diag(np.asarray(some, np.float64))))
+    on_inputs, _ = kernel.separated
+    return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
 
 
 @dataclass(frozen=True)
