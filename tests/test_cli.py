@@ -72,6 +72,36 @@ def test_fit_tells_what_was_learned(folder, tmp_path):
     assert run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace", "-q").output == ""
 
 
+def test_ordered_categories(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    level = np.digitize(2 * frame["a"] + 0.5 * rng.normal(size=60), [-1, 1])
+    order = ["low", "medium", "high"]
+    frame.assign(level=level).to_csv(tmp_path / "numbers.csv", index=False)
+    frame.assign(level=np.array(order)[level]).to_csv(tmp_path / "words.csv", index=False)
+    ordinal = ("-t", "level", "--likelihood", "ordinal", "-k", "rbf")
+    told = {}
+    for name, more in (("numbers", ()), ("words", ("--categories", "low, medium,high"))):
+        out = run("fit", tmp_path / f"{name}.csv", *ordinal, *more, "-o", tmp_path / name, "--json").stdout
+        told[name] = json.loads(out)
+        assert told[name]["likelihood"] == "Ordinal"
+        assert 0 < told[name]["loo_ranked_probability_score"] < 0.3
+    assert list(told["words"]["classes"]) == order
+    assert told["words"]["log_evidence"] == told["numbers"]["log_evidence"]
+    table = json.loads(run("predict", tmp_path / "words", tmp_path / "words.csv", "--json").stdout)
+    assert list(table["predicted"]) == order
+    assert table["ranked_probability_score"] > 0
+    assert [c for c in table["predictions"][0] if c.startswith("p(")] == [f"p({label})" for label in order]
+    shown = run("predict", tmp_path / "words", tmp_path / "words.csv", "-o", tmp_path / "p.csv").stdout
+    assert "ranked probability score" in " ".join(shown.split())
+    assert "have no order" in refused("fit", tmp_path / "words.csv", *ordinal, "-o", tmp_path / "no")
+    compared = ("--categories", "low,medium,high", "--folds", "2", "--json")
+    rows = json.loads(run("compare", tmp_path / "words.csv", *ordinal, *compared).stdout)["engines"]
+    assert {row["engine"] for row in rows} == {"laplace", "ep", "kl"}
+    assert all(row["kfold_nlpd"] < 1 for row in rows)
+    assert "ordinal; engines that do: " in refused("compare", tmp_path / "words.csv", *ordinal, "--engines", "vb")
+
+
 def test_predict_writes_what_python_predicts(folder, tmp_path):
     told = run("predict", folder / "iris.gpclass", folder / "test.csv", "-o", tmp_path / "out.csv").stdout
     assert "class is in the table: error" in told
@@ -171,7 +201,7 @@ def test_default_engines_fit_the_data():
     assert chosen_engines("EP, laplace,ep", 10, 2) == ("ep", "laplace")
     with pytest.raises(ValueError, match="no engine 'epp'"):
         chosen_engines("epp", 10, 2)
-    with pytest.raises(ValueError, match="is for two classes, but there are 3"):
+    with pytest.raises(ValueError, match=r"not support 3 classes with likelihood auto; engines that do: .*nested-ep"):
         chosen_engines("ep", 10, 3)
 
 

@@ -26,7 +26,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, Sta
 
 import gpclass
 from gpclass import GPClassifier, GPRegressor, ModelFileError
-from gpclass.choose import engines_for_several
+from gpclass.choose import engines_for
 from gpclass.engines import Engine
 from gpclass.expressions import kernel_names, parse_kernel
 from gpclass.inference import EP, KL, Laplace, QuadratureEP
@@ -104,7 +104,7 @@ def assert_same_answers(model, loaded):
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("engine", registered("engine"))
 def test_every_engine_comes_back(engine, n_classes, tmp_path):
-    if n_classes > 2 and engine not in engines_for_several():
+    if n_classes > 2 and engine not in engines_for(n_classes):
         with pytest.raises(ValueError, match="binary"):
             fitted(n_classes, inference=engine)
         return

@@ -12,6 +12,7 @@ from typing import Any
 from .engines import Engine, UnsuitableLikelihood
 from .inference import EP, IndependentEP, Laplace, NestedEP, QuadratureEP, VariationalMNL
 from .likelihoods import Likelihood
+from .likelihoods.base import CLASS_TARGETS
 from .registry import name_of, registered
 from .registry import register as register  # `gpclass.register`: our own classes come first
 from .sampling import HMC
@@ -24,7 +25,7 @@ FEW = 600  # and up to this `Engine.size` those that cost more than a factorisat
 AUTO = (EP(), NestedEP(), IndependentEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
 
 # (limit, names): engines that need only seconds per fit if rows times latent functions are at most `limit`
-QUICK_BINARY = (
+QUICK_ONE = (
     (600, ("laplace", "ep", "kl", "vb", "lr")),
     (2000, ("laplace", "ep")),
     (float("inf"), ("scalable-ep", "svgp", "ivm")),
@@ -67,15 +68,22 @@ def engines_with_weights() -> list[str]:
     return [name for name in engine_names() if engine_named(name).weights != "none"]
 
 
-def engines_for_several() -> list[str]:
-    """Return the names of the engines that support more than two classes."""
-    return [name for name in engine_names() if engine_named(name).takes_several]
+def engines_for(n_classes: int, likelihood: Any = "auto") -> list[str]:
+    """Return the names of the engines that support so many classes, nominal or ordered as the likelihood's are."""
+    return [name for name in engine_names() if takes_targets(engine_named(name), likelihood, n_classes)]
 
 
-def default_engines(n_rows: int, n_classes: int) -> tuple[str, ...]:
-    """Return the names of engines that are fast enough to be compared on this much data."""
-    size, table = (n_rows, QUICK_BINARY) if n_classes == 2 else (n_rows * n_classes, QUICK_SEVERAL)
-    return next(names for limit, names in table if size <= limit)
+def takes_targets(engine: Engine, likelihood: Any, n_classes: int) -> bool:
+    """Return whether an engine supports some likelihood of the same targets, for so many classes."""
+    return any(engine.serves(made) for made in likelihoods_of(n_classes, targets_of(likelihood)).values())
+
+
+def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
+    """Return the names of engines that are fast enough to be compared on this much data, with this likelihood."""
+    C = n_latents_of(likelihood, n_classes)
+    size, table = (n_rows, QUICK_ONE) if C == 1 else (n_rows * C, QUICK_SEVERAL)
+    names = next(names for limit, names in table if size <= limit)
+    return tuple(name for name in names if takes_targets(engine_named(name), likelihood, n_classes))
 
 
 def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) -> Engine:
@@ -135,18 +143,31 @@ def _rank(engine, likelihood):
 # likelihoods ----------------------------------------------------------------------------------------------------------
 
 
-def likelihoods_of(n_classes: int) -> dict[str, Likelihood]:
+def targets_of(given: Any) -> str:
+    """Return the targets of a likelihood that is given by name or as an object; "auto" is for class labels."""
+    if isinstance(given, str):
+        given = registered("likelihood").get(given)
+    return getattr(given, "targets", "class labels")
+
+
+def n_latents_of(given: Any, n_classes: int) -> int:
+    """Return the number of latent functions: one for two classes and for ordered categories, otherwise one per class."""
+    return 1 if n_classes == 2 or targets_of(given) == "ordered categories" else n_classes
+
+
+def likelihoods_of(n_classes: int, targets: str = "class labels") -> dict[str, Likelihood]:
     """Return the registered likelihoods for `n_classes` classes, with default settings, by name."""
-    made = {name: cls.for_targets("class labels", n_classes) for name, cls in registered("likelihood").items()}
+    made = {name: cls.for_targets(targets, n_classes) for name, cls in registered("likelihood").items()}
     return {name: likelihood for name, likelihood in made.items() if likelihood is not None}
 
 
-def likelihood_names(n_classes: int, engine: Engine | None = None) -> list[str]:
+def likelihood_names(n_classes: int, engine: Engine | None = None, targets: str = "class labels") -> list[str]:
     """Return the names of the likelihoods for `n_classes` classes that an engine supports.
 
     Only those with the smallest number of latent functions are returned.
     """
-    able = {name: made for name, made in likelihoods_of(n_classes).items() if engine is None or engine.serves(made)}
+    known = likelihoods_of(n_classes, targets)
+    able = {name: made for name, made in known.items() if engine is None or engine.serves(made)}
     least = min((made.n_latents for made in able.values()), default=0)
     return [name for name, made in able.items() if made.n_latents == least]
 
@@ -184,19 +205,20 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
     ValueError
         If the name is unknown, or the likelihood is for another number of classes.
     TypeError
-        If `given` is not a likelihood of class labels.
+        If `given` is not a likelihood of classes.
     """
-    able = " or ".join(map(repr, likelihood_names(n_classes, engine)))
+    targets = targets_of(given) if targets_of(given) in CLASS_TARGETS else "class labels"
+    able = " or ".join(map(repr, likelihood_names(n_classes, engine, targets)))
     if isinstance(given, str):
         every = registered("likelihood")
         if given not in every:
             raise _unknown(given, "likelihood", list(every))
-        likelihood = every[given].for_targets("class labels", n_classes)
-        if likelihood is None:
+        likelihood = every[given].for_targets(every[given].targets, n_classes)
+        if likelihood is None or not likelihood.has_classes:
             raise ValueError(f"likelihood={given!r} does not fit y with its {n_classes} classes; use {able}")
         return likelihood
     likelihood = _checked(given, Likelihood, "likelihood", likelihood_names(n_classes))
-    if likelihood.targets != "class labels":
+    if not likelihood.has_classes:
         text = f"likelihood must be for class labels, but {likelihood!r} is for {likelihood.targets}; use {able}"
         raise TypeError(text)
     if len(likelihood.class_targets) != n_classes:

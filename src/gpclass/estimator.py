@@ -21,12 +21,15 @@ from .choose import (
     as_likelihood,
     default_likelihood,
     engine_for,
-    engines_for_several,
+    engines_for,
     engines_with_weights,
     is_crowded,
     likelihoods_of,
+    n_latents_of,
+    takes_targets,
+    targets_of,
 )
-from .engines import Engine
+from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
 from .kernels import Kernel
 from .learning import (
@@ -56,13 +59,14 @@ from .learning import (
     warn_if_unfinished,
 )
 from .learning.rows import MOST_MERGED, is_soft, merged, row_weights, soft_labels
-from .learning.streams import Batch, Source, codes, is_stream, look
+from .learning.streams import Batch, Source, check_ordered, codes, declared_order, in_order, is_stream, look
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
 HYPERS = ("mode", "integrate")
+SOME_ROWS = 1000  # rows among which the prior variance is averaged
 AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
 
 
@@ -77,6 +81,13 @@ def _takes_more(self) -> bool:
 
 def _is_auto(given: Any) -> bool:
     return isinstance(given, str) and given == "auto"
+
+
+def _mean_variance(kernel: Kernel, X) -> float:
+    """Return the prior variance of the latent function, averaged over some rows."""
+    some = X[:: max(1, len(X) // SOME_ROWS)]
+    on_inputs, _ = kernel.separated
+    return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
 
 
 @dataclass(frozen=True)
@@ -121,9 +132,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         estimator: `kernel__lengthscale`, or in a sum `kernel__rbf__lengthscale`.
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
-        "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
-        the engine supports it, and softmax otherwise. If labels may be wrong, use an object, `Probit(epsilon=0.05)` or
-        `MultinomialProbit(C, epsilon=0.05)`: epsilon is learned.
+        "robust-max", "one-against-rest", "ordinal". "auto" is probit for two classes. For more classes it is multinomial
+        probit if the engine supports it, and softmax otherwise. If labels may be wrong, use an object,
+        `Probit(epsilon=0.05)` or `MultinomialProbit(C, epsilon=0.05)`: epsilon is learned. "ordinal" is for labels with an
+        order (numbers, ordered pandas categoricals, or any labels with `categories`): one latent function and learned
+        thresholds between the categories.
     inference : str, Engine or sampler, default="auto"
         The approximation. Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
         "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
@@ -134,7 +147,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         scalable EP, and with softmax, above 4000 / (n_classes - 1) rows, SVGP. With one-against-rest it is scalable EP for
         any number of rows.
 
-        "laplace", "nested-ep" and all names after it support any number of classes; the others support two. "ivm" and
+        "laplace", "nested-ep" and all names after it support any number of classes; the others support two, or any number
+        of ordered categories (except "vb" and "lr"). "ivm" and
         "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.
         "mcmc" samples the latent values and the hyperparameters (not the latter if `optimizer` is None), and predictions
         are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that the engine of
@@ -154,6 +168,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
         refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
         sites. None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
+    categories : sequence, optional
+        All labels in their order, for labels whose order is not that of sorting. It may contain labels that are not in y;
+        `classes_` leaves them out. The default is the order of an ordered pandas categorical, if y is one, and sorted
+        labels otherwise. The order matters for "ordinal"; for other likelihoods it only sets the order of `classes_`.
     class_weight : {None, "balanced"} or dict, default=None
         Factors of the weights of the rows, by class. "balanced" gives all classes the same total weight, with the average
         over rows kept: n / (n_classes × rows of the class). Probabilities then are those of data with such class
@@ -172,7 +190,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+        The class labels: sorted, or in the order of `categories` or of an ordered categorical.
     kernel_ : Kernel
         The kernel with the learned hyperparameters.
     likelihood_ : Likelihood
@@ -252,6 +270,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         hyper="mode",
         calibrate="loo",
         class_weight=None,
+        categories=None,
         n_restarts=0,
         max_iter=100,
         warm_start=False,
@@ -266,6 +285,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self.hyper = hyper
         self.calibrate = calibrate
         self.class_weight = class_weight
+        self.categories = categories
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -313,7 +333,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         X, y = data.X, data
         self._row_map = data.rows
         if engine.design == "all rows":
-            warn_if_too_large(len(X), 1 if len(self.classes_) == 2 else len(self.classes_))
+            warn_if_too_large(len(X), n_latents_of(self.likelihood, len(self.classes_)))
         if _is_auto(self.kernel) or self.hyper != "mode":
             self._check_averaging(engine)
         if _is_auto(self.kernel):
@@ -365,8 +385,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         summary = look(read, (int(rng.spawn(1)[0].integers(2**31)), 0))
         self.row_fingerprints_ = read.prints
         check_classification_targets(summary.labels)
-        self.classes_ = summary.labels
-        self._check_classes()
+        self._set_classes(summary.labels, self.categories)
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
         engine = self._engine(LARGE + source.n_rows)
@@ -380,7 +399,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         if self.hyper != "mode":
             self._check_averaging(engine)
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
-        sample = TrainingRows(summary.X, codes(summary.y, self.classes_, 2))
+        sample = TrainingRows(summary.X, codes(summary.y, self.classes_))
         self._row_map = None
         objective = self._objective(summary.X, sample, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
@@ -414,9 +433,9 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
             return self
         X, y = validated(self, X, y, dtype=[np.float64, np.float32], reset=False)
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        if classes is not None and not np.array_equal(np.unique(classes), np.sort(self.classes_)):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
-        place = codes(y, self.classes_, 2)
+        place = codes(y, self.classes_)
         if self._mixture is not None:
             raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
         if self.inference_.design == "active rows":
@@ -483,18 +502,20 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def _check_data(self, X, y, sample_weight=None, classes=None):
         """Return checked inputs, class numbers (n,) or votes (n, n_classes), and weights (n,) or None."""
+        order = declared_order(y) if self.categories is None else self.categories
         if is_soft(y):
-            votes, self.classes_ = soft_labels(y)
+            votes, labels = soft_labels(y)
             X = validated(self, X, dtype=[np.float64, np.float32])
             if len(X) != len(votes):
                 raise ValueError(f"X has {len(X)} rows, but y has {len(votes)}")
+            self._set_classes(labels, order)
+            votes = votes[:, codes(self.classes_, labels)]
         else:
             X, y = validated(self, X, y, dtype=[np.float64, np.float32])
             check_classification_targets(y)
-            self.classes_ = np.unique(y if classes is None else classes)
-            votes = codes(y, self.classes_, 2)
+            self._set_classes(np.unique(y if classes is None else classes), order)
+            votes = codes(y, self.classes_)
         self.n_samples_seen_, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
-        self._check_classes()
         return X, votes, row_weights(votes, sample_weight, self.class_weight, self.classes_)
 
     def _observations(self, X, votes, weight) -> tuple[Engine, TrainingRows]:
@@ -513,7 +534,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             data = data.separate()
         return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
 
-    def _check_classes(self):
+    def _set_classes(self, labels, order):
+        if targets_of(self.likelihood) == "ordered categories":
+            check_ordered(labels, order)
+        self.classes_ = in_order(labels, order)
         if len(self.classes_) < 2:
             raise ValueError(f"y has only one class ({self.classes_.tolist()[0]!r}); a classifier needs at least two")
 
@@ -522,31 +546,42 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             # with mixed labels softmax is as good, and its engines need no more time than with one label for each row
             several = "softmax" if n_places is not None and is_crowded(n_rows, n_places) else "multinomial-probit"
             auto = "probit" if len(self.classes_) == 2 else several
-            return engine_for(self._likelihood_or(likelihoods_of(len(self.classes_))[auto]), n_rows, n_places)
+            likelihood = self._likelihood_or(lambda: likelihoods_of(len(self.classes_))[auto])
+            return engine_for(likelihood, n_rows, n_places)
         engine = as_engine(self.inference)
+        if takes_targets(engine, self.likelihood, len(self.classes_)):
+            return engine
+        able = ", ".join(engines_for(len(self.classes_), self.likelihood))
+        if targets_of(self.likelihood) == "ordered categories":
+            raise UnsuitableLikelihood(
+                f"{type(engine).__name__} does not support ordered categories. Engines that do: {able}."
+            )
         if len(self.classes_) > 2 and not engine.takes_several:
             shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
             raise ValueError(
                 f"Only binary classification is supported by {type(engine).__name__}: y has {len(self.classes_)} classes "
-                f"({shown}). Engines for more classes: {', '.join(engines_for_several())}. Or wrap this classifier in "
+                f"({shown}). Engines for more classes: {able}. Or wrap this classifier in "
                 "scikit-learn's OneVsRestClassifier."
             )
         return engine
 
-    def _likelihood_or(self, default: Likelihood, engine: Engine | None = None) -> Likelihood:
+    def _likelihood_or(self, default: Callable[[], Likelihood], engine: Engine | None = None) -> Likelihood:
         """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
-        return default if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
+        return default() if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
     def _objective(self, X, data: TrainingRows, engine, kernel: Kernel, rng):
-        likelihood = self._likelihood_or(default_likelihood(engine, len(self.classes_)), engine)
+        likelihood = self._likelihood_or(lambda: default_likelihood(engine, len(self.classes_)), engine)
         y = data.targets(likelihood.class_targets)
+        if isinstance(self.likelihood, str):
+            counts = np.bincount(data.codes, data.weight, minlength=len(self.classes_))
+            likelihood = likelihood.starting_at(counts, _mean_variance(kernel, X))
         if engine.draws:
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
         if self.warm_start and hasattr(self, "kernel_"):
             # a parameter that was changed since the last fit takes precedence over the learned value
             kernel = self._learned_before(kernel) if self._continues() else kernel
-            likelihood = self.likelihood_ if self._same_settings("likelihood") else likelihood
+            likelihood = self.likelihood_ if self._same_likelihood() else likelihood
         engine.check_likelihood(likelihood)
         if kernel.separated[1] is not None and not engine.correlated:
             raise correlated_classes(type(engine).__name__)
@@ -557,6 +592,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     def _continues(self) -> bool:
         """Return whether learning starts from the kernel of the previous fit."""
         return self.warm_start and hasattr(self, "kernel_") and self._same_settings("kernel")
+
+    def _same_likelihood(self) -> bool:
+        """Return whether learning starts from the likelihood of the previous fit: the same one, for as many classes."""
+        return self._same_settings("likelihood") and len(self.likelihood_.class_targets) == len(self.classes_)
 
     def _same_settings(self, name: str) -> bool:
         before, now = self.fitted_with_[name], getattr(self, name)
@@ -774,5 +813,5 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         if not _is_auto(self.inference):
-            tags.classifier_tags.multi_class = as_engine(self.inference).takes_several
+            tags.classifier_tags.multi_class = takes_targets(as_engine(self.inference), self.likelihood, 3)
         return tags

@@ -7,7 +7,15 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
-from gpclass.assess.metrics import brier, error_rate, expected_calibration_error, information_score, nlpd, scores
+from gpclass.assess.metrics import (
+    brier,
+    error_rate,
+    expected_calibration_error,
+    information_score,
+    nlpd,
+    ranked_probability_score,
+    scores,
+)
 
 ALL = [error_rate, nlpd, brier, expected_calibration_error, information_score]
 
@@ -45,6 +53,22 @@ def test_definitions_by_loops(n_classes, n_bins):
     got = scores(y, P, y_train=y_train, n_bins=n_bins)
     assert list(got) == [f.__name__ for f in ALL]
     assert_allclose(list(got.values()), by_loops(y, P, y_train, classes, n_bins), rtol=1e-12)
+
+
+def test_ranked_probability_score_by_loops():
+    y, P, _, classes = case(4)
+    total = 0.0
+    for label, row in zip(y, P, strict=True):
+        true = list(classes).index(label)
+        total += sum((sum(row[: k + 1]) - (true <= k)) ** 2 for k in range(3)) / len(y)
+    assert_allclose(ranked_probability_score(y, P, classes), total, rtol=1e-12)
+    assert_allclose(scores(y, P, classes=classes, ordered=True)["ranked_probability_score"], total, rtol=1e-12)
+    # certain and wrong by d categories costs d; the order of the columns is that of the classes
+    certain = np.eye(4)[[0, 1, 2, 3]]
+    assert_allclose([ranked_probability_score(["ant"], row[None], classes) for row in certain], [0, 1, 2, 3], atol=1e-15)
+    assert ranked_probability_score(["ant"], certain[1:2], ["bee", "ant", "cat", "dog"]) == 0
+    y, P, _, classes = case(2)
+    assert_allclose(ranked_probability_score(y, P, classes), brier(y, P, classes) / 2, rtol=1e-12)
 
 
 def test_paper_formula_for_two_classes():

@@ -122,7 +122,7 @@ def test_rows_are_held_out_of_any_source(kind, tmp_path):
     assert_array_equal(np.unique(np.concatenate([held, trained]), axis=0), np.unique(X[:600], axis=0))
     assert len(trained) == 450
     labels = dict(zip(map(bytes, X[:600]), Y[:600], strict=True))
-    assert [labels[bytes(x)] for x in held] == run.held[1].tolist()
+    assert [labels[bytes(x)] for x in held] == run.labels[run.held[1]].tolist()
     log_p = run.current().log_class_probabilities(held)
     score = -np.mean(log_p[np.arange(150), (run.held[1] > 0).astype(int)])
     assert_allclose(run.history[-1].validation, score, rtol=1e-12)

@@ -330,10 +330,13 @@ def test_labels_of_a_stream_are_of_one_type():
 
 def test_labels_to_codes():
     labels = np.array(["a", "b", "c"])
-    assert codes(np.array(["c", "a"]), labels, 3).tolist() == [2, 0]
-    assert codes(np.array([5, 3]), np.array([3, 5]), 1).tolist() == [1.0, -1.0]
+    assert codes(np.array(["c", "a"]), labels).tolist() == [2, 0]
+    assert codes(np.array([5, 3]), np.array([3, 5])).tolist() == [1, 0]
+    assert codes(np.array(["c", "a", "b"]), np.array(["b", "c", "a"])).tolist() == [1, 2, 0]  # labels in another order
     with pytest.raises(ValueError, match=r"labels \['d'\] are unknown"):
-        codes(np.array(["a", "d"]), labels, 3)
+        codes(np.array(["a", "d"]), labels)
+    with pytest.raises(ValueError, match=r"labels \['d'\] are unknown"):
+        codes(np.array(["a", "d"]), np.array(["b", "c", "a"]))
 
 
 def test_as_source():

@@ -109,6 +109,16 @@ def test_few_rows_have_all_classes_and_their_shares(monkeypatch):
     assert objective.of_fewer_rows() is None
 
 
+def test_negligible_sites_are_not_extrapolated():
+    """The mean of a site of precision 1e-39 is arbitrary; a start must not take it for that of a site of precision 1."""
+    warm = WarmStart()
+    for theta, tau, nu in ((0.0, 1e-39, 1e-7), (1.0, 0.5, 0.2)):
+        warm.remember(np.array([theta]), fit_with(np.array([tau, 0.4, 0.4]), np.array([nu, 0.1, -0.2 - 0.1 * theta])))
+    start = warm.at(np.array([1.2])).sites
+    assert_allclose(start.nu[0] / start.tau[0], 0.4, rtol=1e-12)  # as before
+    assert_allclose(start.nu[2] / start.tau[2], -0.75 - 0.2 * 0.25, rtol=1e-12)  # the trend goes on
+
+
 @pytest.mark.parametrize("engine", [EP(), Laplace()])
 def test_a_search_that_begins_among_fewer_rows_ends_at_the_same_maximum_sooner(engine, monkeypatch):
     monkeypatch.setattr(rows_rule, "MANY", 200)

@@ -1,6 +1,7 @@
 """Model assessment: scores, evidence surfaces, plots, a report, label checks and active learning.
 
-metrics  error rate, NLPD, Brier score, expected calibration error, information in bits; any number of classes
+metrics  error rate, NLPD, Brier score, expected calibration error, information in bits; any number of classes. For ordered
+         classes also the ranked probability score
 surface  evidence, Jensen bound, information and errors over a grid of (lengthscale, scale)
 labels   training rows whose label may be wrong
 compare  comparison of engines on the same data
@@ -16,7 +17,15 @@ Leave-one-out probabilities are methods of a fit: `Fit.loo()`, `GPClassifier.loo
 from .active import acquisition, suggest
 from .compare import Comparison, compare_engines
 from .labels import LabelCheck, suspicious_labels
-from .metrics import brier, error_rate, expected_calibration_error, information_score, nlpd, scores
+from .metrics import (
+    brier,
+    error_rate,
+    expected_calibration_error,
+    information_score,
+    nlpd,
+    ranked_probability_score,
+    scores,
+)
 from .novelty import far_rows, nearness
 from .plots import (
     plot_decision_map,
@@ -58,6 +67,7 @@ __all__ = [
     "plot_reliability",
     "plot_score_against_time",
     "plot_surface",
+    "ranked_probability_score",
     "scores",
     "suggest",
     "suspicious_labels",

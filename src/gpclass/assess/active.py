@@ -112,7 +112,7 @@ def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np
     negative. For a sampler, `mean` and `cov` are those of the draws.
     """
     if np.ndim(mean) == 1:
-        return _binary_information(likelihood, np.asarray(mean, float), np.asarray(cov, float))
+        return _one_latent_information(likelihood, np.asarray(mean, float), np.asarray(cov, float))
     parts = []
     for f in latent_values(mean, cov, LATENT_NODES):
         p = likelihood.class_probabilities(np.moveaxis(f, 1, 2))
@@ -120,9 +120,8 @@ def mutual_information(likelihood: Any, mean: np.ndarray, cov: np.ndarray) -> np
     return np.maximum(np.concatenate(parts), 0.0)
 
 
-def _binary_information(likelihood, mean, var):
-    p = likelihood.predictive(mean, var)
-    total = entr(p) + entr(1 - p)
+def _one_latent_information(likelihood, mean, var):
+    total = entr(np.exp(likelihood.log_class_probabilities(mean, var))).sum(axis=1)
     return np.maximum(total - likelihood.expected_entropy(mean, var), 0.0)
 
 

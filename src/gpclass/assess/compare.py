@@ -68,7 +68,7 @@ def compare_engines(
         Sorted by test NLPD, best first. An engine that failed is listed with the error message as its note.
     """
     last = classifier(model)
-    names = default_engines(len(y), len(last.classes_)) if engines is None else tuple(engines)
+    names = default_engines(len(y), len(last.classes_), last.likelihood_) if engines is None else tuple(engines)
     rows = [_own(model, X, y, X_test, y_test)]
     rows += [_other(model, name, X, y, X_test, y_test) for name in names if not _same(name, last.inference_)]
     return sorted(rows, key=lambda row: (np.isnan(row.nlpd), row.nlpd))

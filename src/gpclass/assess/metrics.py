@@ -77,6 +77,27 @@ def brier(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
     return float(np.mean(np.sum(residual**2, axis=1)))
 
 
+def ranked_probability_score(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
+    """Return the ranked probability score of ordered classes, the mean over points of Σ_k (P(class ≤ k) - [y ≤ k])².
+
+    The sum is over all classes but the last, so the score is from 0 to C - 1. Probability far from the true class costs more
+    than probability next to it. For two classes this is half the value of `brier`.
+
+    Parameters
+    ----------
+    y, p, classes
+        As for `error_rate`. The classes are in ascending order.
+
+    Returns
+    -------
+    float
+        The ranked probability score.
+    """
+    codes, P, _ = _checked(y, p, classes)
+    below = np.cumsum(P, axis=1)[:, :-1] - (codes[:, None] <= np.arange(P.shape[1] - 1))
+    return float(np.mean(np.sum(below**2, axis=1)))
+
+
 def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10, classes: Classes = None) -> float:
     """Return the expected calibration error Σ_b n_b/n |accuracy_b - confidence_b|.
 
@@ -135,7 +156,12 @@ def information_score(y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = No
 
 
 def scores(
-    y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = None, classes: Classes = None, n_bins: int = 10
+    y: ArrayLike,
+    p: ArrayLike,
+    y_train: ArrayLike | None = None,
+    classes: Classes = None,
+    n_bins: int = 10,
+    ordered: bool = False,
 ) -> dict[str, float]:
     """Return all scores of this module.
 
@@ -143,6 +169,9 @@ def scores(
     ----------
     y, p, y_train, classes, n_bins
         As for the functions of this module.
+    ordered : bool, default=False
+        Whether the classes have an order, such as those of a model with `likelihood="ordinal"`. Then
+        `ranked_probability_score`, which has no meaning for other classes, is included.
 
     Returns
     -------
@@ -150,13 +179,14 @@ def scores(
         The scores by the names of the functions.
     """
     classes = _checked(y, p, classes, y_train)[2]
-    return {
+    found = {
         "error_rate": error_rate(y, p, classes),
         "nlpd": nlpd(y, p, classes),
         "brier": brier(y, p, classes),
         "expected_calibration_error": expected_calibration_error(y, p, n_bins, classes),
         "information_score": information_score(y, p, y_train, classes),
     }
+    return found | ({"ranked_probability_score": ranked_probability_score(y, p, classes)} if ordered else {})
 
 
 def _log_true(P: np.ndarray, codes: np.ndarray) -> np.ndarray:

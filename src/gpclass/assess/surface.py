@@ -86,7 +86,7 @@ def evidence_surface(
     X : array-like of shape (n, D)
         Training inputs.
     y : array-like of shape (n,)
-        Labels. Of two labels the larger one is +1.
+        Labels. Classes are in the order of sorted labels: of two labels the larger one is +1.
     kernel : str, Kernel or callable, default=RBF
         A kernel whose parameters `lengthscale` and `variance` are replaced, or a function of `lengthscale=` and
         `variance=` that returns a kernel, such as a kernel class. With text, such as "rbf", the lengthscale is in units of
@@ -215,9 +215,8 @@ def _probabilities(likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     """
     if likelihood.n_latents > 1:
         return likelihood.predictive(mean, var)
-    P = np.exp([likelihood.log_predictive(np.full(len(mean), sign), mean, var) for sign in (-1.0, 1.0)]).T
-    if np.abs(P.sum(axis=1) - 1).max(initial=0) < 1e-6:
-        return P
+    if likelihood.has_classes:
+        return np.exp(likelihood.log_class_probabilities(mean, var))
     p = likelihood.predictive(mean, var)  # Gaussian: its log_predictive is a density of real targets
     return np.column_stack([1 - p, p])
 
@@ -237,7 +236,7 @@ def _classes(y: ArrayLike, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _class_targets(likelihood: Any) -> np.ndarray:
     """Return the target value of each class; -1 and +1 for likelihoods of real numbers."""
-    return likelihood.class_targets if likelihood.targets == "class labels" else np.array([-1.0, 1.0])
+    return likelihood.class_targets if likelihood.has_classes else np.array([-1.0, 1.0])
 
 
 def _axis(values: ArrayLike, name: str) -> np.ndarray:

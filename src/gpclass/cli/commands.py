@@ -48,7 +48,10 @@ OtherTarget = Annotated[
 ]
 Engine = Annotated[str, typer.Option("--engine", "-e", help=f"auto, {', '.join(ENGINES)}.")]
 Engines = Annotated[str | None, typer.Option("--engines", help="Names separated by commas, such as ep,laplace.")]
-Likelihood = Annotated[str, typer.Option(help="auto, probit, logit; softmax, multinomial-probit, robust-max.")]
+Likelihood = Annotated[str, typer.Option(help="auto, probit, logit; softmax, multinomial-probit, robust-max; ordinal.")]
+Categories = Annotated[
+    str, typer.Option(help="All labels in their order, separated by commas, such as low,medium,high. By default sorted.")
+]
 KernelText = Annotated[
     str | None,
     typer.Option("--kernel", "-k", help=f'Sums and products of kernels, such as "rbf-ard + linear": {", ".join(KERNELS)}.'),
@@ -93,6 +96,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path("model.gpclass"),
     engine: Engine = "auto",
     likelihood: Likelihood = "auto",
+    categories: Categories = "",
     kernel: KernelText = None,
     impute: ImputeOption = None,
     drop: Drop = "",
@@ -117,12 +121,14 @@ def fit(
     out = Output(as_json, quiet)
     check_output(output, "model", [data], force)
     X, y = models.training_table(data, target, drop, id)
+    default = models.default_kernel(len(y), len(set(y.tolist())), engine.lower(), likelihood.lower())
     with short_warnings(out):
         pipeline = models.make_pipeline(
             target,
             engine=engine.lower(),
             likelihood=likelihood.lower(),
-            kernel=kernel if kernel is not None else models.default_kernel(len(y), len(set(y.tolist())), engine.lower()),
+            categories=models.ordered_labels(categories, y),
+            kernel=kernel if kernel is not None else default,
             impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
@@ -156,6 +162,8 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         rows.append(("calibration", _calibration_in_words(outcome["calibration"])))
     if outcome["loo_nlpd"] is not None:
         text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
+        if "loo_ranked_probability_score" in outcome:
+            text += f", ranked probability score {outcome['loo_ranked_probability_score']:.3f}"
         rows.append(("leave-one-out", text))
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
 
@@ -205,7 +213,8 @@ def predict(
     shown = _beside(rows, table) if keep else table
     if output is not None:
         write_table(shown, output)
-    counts = {str(k): int(v) for k, v in table["prediction"].value_counts(sort=False).sort_index().items()}
+    found = table["prediction"].value_counts()
+    counts = {str(k): int(found[k]) for k in fitted.steps[-1][1].classes_.tolist() if k in found.index}
     outcome = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum()), **figures}
     remark = models.seen_in_words(fitted, judged, scored=y is not None and output is not None, listed=True)
     if output is None and not as_json:
@@ -232,7 +241,9 @@ def _beside(rows: Rows, table: Any) -> Any:
 
 
 def _scores_in_words(outcome: dict[str, Any]) -> str:
-    return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats on {outcome['scored']} rows"
+    ranked = outcome.get("ranked_probability_score")
+    more = "" if ranked is None else f", ranked probability score {ranked:.3f}"
+    return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats{more} on {outcome['scored']} rows"
 
 
 def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
@@ -253,6 +264,7 @@ def compare(
     target: TargetColumn,
     engines: Engines = None,
     likelihood: Likelihood = "auto",
+    categories: Categories = "",
     kernel: KernelText = None,
     folds: Annotated[int, typer.Option(min=2, max=1000, help="Number of folds of the cross-validation.")] = 5,
     impute: ImputeOption = None,
@@ -272,10 +284,15 @@ def compare(
 
     out = Output(as_json, quiet)
     X, y = models.training_table(data, target, drop, id)
-    names = comparing.chosen_engines(engines, len(y), len(set(y)))
+    names = comparing.chosen_engines(engines, len(y), len(set(y)), likelihood.lower())
     with short_warnings(out):
         pipeline = models.make_pipeline(
-            target, likelihood=likelihood.lower(), kernel=kernel, impute=impute.value if impute else None, seed=seed
+            target,
+            likelihood=likelihood.lower(),
+            categories=models.ordered_labels(categories, y),
+            kernel=kernel,
+            impute=impute.value if impute else None,
+            seed=seed,
         )
         pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
         with out.progress() as bar:
@@ -411,7 +428,8 @@ def report(
     if y is None:
         raise ValueError(f"a report needs labels, but {data} has no column {name!r}; name another with --target")
     classifier = fitted.steps[-1][1]
-    names = None if engines is None else comparing.chosen_engines(engines, len(y), len(classifier.classes_))
+    asked = len(y), len(classifier.classes_), classifier.likelihood
+    names = None if engines is None else comparing.chosen_engines(engines, *asked)
     if names is not None and train is None:
         raise ValueError("--engines needs --train, the table that the model was fitted to")
     train_rows = None if train is None else models.training_rows(fitted, train, id)

@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..assess import error_rate, expected_calibration_error, nlpd
-from ..choose import default_engines, engine_names, engines_for_several
+from ..assess.models import codes_of
+from ..choose import default_engines, engine_names, engines_for
 from .models import leave_one_out, log_evidence
 
 FAILURES = (ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
@@ -38,23 +39,28 @@ class Row:
         return asdict(self)
 
 
-def chosen_engines(text: str | None, n_rows: int, n_classes: int) -> tuple[str, ...]:
+def chosen_engines(text: str | None, n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
     """Return the engine names in an option such as "ep,laplace", after a check; for None the default engines."""
     if text is None:
-        return default_engines(n_rows, n_classes)
+        return default_engines(n_rows, n_classes, likelihood)
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     known = engine_names()
-    able = known if n_classes == 2 else engines_for_several()
+    able = engines_for(n_classes, likelihood)
     for name in names:
         if name not in known:
             raise ValueError(f"there is no engine {name!r}; there are {', '.join(known)}")
         if name not in able:
             raise ValueError(
-                f"{name} is for two classes, but there are {n_classes}; engines for several classes: {', '.join(able)}"
+                f"{name} does not support {n_classes} classes with likelihood {_shown(likelihood)}; engines that do: "
+                f"{', '.join(able)}"
             )
     if not names:
         raise ValueError(f"--engines is empty; choose from {', '.join(able)}")
     return names
+
+
+def _shown(likelihood: Any) -> str:
+    return likelihood if isinstance(likelihood, str) else type(likelihood).__name__
 
 
 def splits(y: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -115,7 +121,7 @@ def _cross_validated(model, X, y, parts, classes, done) -> np.ndarray:
     p = np.zeros((len(y), len(classes)))
     for train, test in parts:
         copy = clone(model).fit(X.iloc[train], y[train])
-        columns = np.searchsorted(classes, copy.steps[-1][1].classes_)
+        columns = codes_of(copy.steps[-1][1].classes_, classes)
         p[np.ix_(test, columns)] = copy.predict_proba(X.iloc[test])
         done()
     return p

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd
+from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd, ranked_probability_score
+from ..assess.models import codes_of, training_labels
 from ..assess.models import leave_one_out as loo_probabilities
-from ..assess.models import training_labels
+from ..choose import n_latents_of
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
 from ..persist import ModelFileError, load
@@ -54,9 +55,17 @@ def training_table(path: Path, target: str, drop: str = "", id: str | None = Non
     return X, y
 
 
-def default_kernel(n_rows: int, n_classes: int, engine: str) -> str | None:
+def ordered_labels(categories: str, y: np.ndarray) -> list[Any] | None:
+    """Return the labels of an option such as "low,medium,high" as they are in y, or None if it is empty."""
+    known = {str(label): label for label in np.unique(y).tolist()}
+    names = [name.strip() for name in categories.split(",") if name.strip()]
+    return [known.get(name, name) for name in names] or None
+
+
+def default_kernel(n_rows: int, n_classes: int, engine: str, likelihood: str = "auto") -> str | None:
     """Return the kernel of a fit for which none is given: "auto" for tables on which that takes seconds, otherwise None."""
-    work = n_rows * (1 if n_classes == 2 else n_classes + 1) ** (1 / 3)
+    n_latents = n_latents_of(likelihood, n_classes)
+    work = n_rows * (1 if n_latents == 1 else n_latents + 1) ** (1 / 3)
     return "auto" if work <= AUTO_ROWS and engine not in SAMPLERS else None
 
 
@@ -65,6 +74,7 @@ def make_pipeline(
     *,
     engine: str = "auto",
     likelihood: str = "auto",
+    categories: list[Any] | None = None,
     kernel: str | None = None,
     impute: str | None = None,
     restarts: int = 0,
@@ -76,7 +86,8 @@ def make_pipeline(
     if kernel not in (None, "auto"):
         parse_kernel(kernel, n_columns=1)  # reports mistakes in the text before any work
     encoder = TableEncoder(impute=impute, target=target, id=id)
-    classifier = GPClassifier(kernel, likelihood, engine, n_restarts=restarts, random_state=seed, verbose=verbose)
+    settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed, "verbose": verbose}
+    classifier = GPClassifier(kernel, likelihood, engine, **settings)
     return Pipeline([("table", encoder), ("model", classifier)])
 
 
@@ -154,6 +165,7 @@ def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[Fair
         by_loo = int(np.sum(judged.seen & judged.fair))
         figures |= {"scored": len(some), "scored_by_leave_one_out": by_loo}
         figures |= {"error": error_rate(some, p, classes), "nlpd": nlpd(some, p, classes)}
+        figures |= ranked(model.steps[-1][1], some, p)
     return judged, figures
 
 
@@ -217,12 +229,21 @@ def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
     p, y = loo_probabilities(classifier), training_labels(classifier)
     if p is None or y is None:
         return {"loo_error": None, "loo_nlpd": None}
-    return {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
+    shown = {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
+    return {**shown, **ranked(classifier, y, p, "loo_")}
+
+
+def ranked(classifier: GPClassifier, y: np.ndarray, p: np.ndarray, prefix: str = "") -> dict[str, float]:
+    """Return the ranked probability score under its name, if the classes are ordered."""
+    if not classifier.likelihood_.ordered:
+        return {}
+    return {f"{prefix}ranked_probability_score": ranked_probability_score(y, p, classifier.classes_)}
 
 
 def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
     """Return a summary of a fit to a table X with labels y: data, model, log evidence and leave-one-out scores."""
-    labels, counts = np.unique(y, return_counts=True)
+    labels = classifier.classes_.tolist()
+    counts = np.bincount(codes_of(y, classifier.classes_), minlength=len(labels))
     return {
         "rows": len(y),
         "columns": list(X.columns),

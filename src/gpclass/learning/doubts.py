@@ -13,7 +13,7 @@ PUSHES = 0.1  # slope of the objective out of the bounds, in nats per unit of th
 
 def guessing_evidence(objective: Objective) -> float:
     """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n); minus infinity without classes."""
-    if objective.likelihood.targets != "class labels":
+    if not objective.likelihood.has_classes:
         return -np.inf
     _, kind = np.unique(np.asarray(objective.y), return_inverse=True)
     counts = np.bincount(kind.ravel(), weights_of(objective.y))

@@ -23,13 +23,14 @@ def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
     """
     model = run.model()
     if run.held is not None:
-        X, y = run.held
+        X, place = run.held
         log_p = model.log_class_probabilities(X)
     else:
         X, labels, numbers = next(iter(source.batches(min(MOST, source.n_rows), (run.seed, 2**32 - 3))))
-        y = model.likelihood.check_targets(codes(labels, run.labels, model.likelihood.n_latents))
+        place = codes(labels, run.labels)
+        y = model.likelihood.check_targets(model.likelihood.class_targets[place])
         log_p = model.likelihood.log_class_probabilities(*_without_own_sites(run, model, X, y, numbers))
-    return LeftOut(log_p, np.searchsorted(model.likelihood.class_targets, y))
+    return LeftOut(log_p, place)
 
 
 def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: np.ndarray, numbers: np.ndarray):

@@ -124,7 +124,7 @@ class Trainer:
     best : dict or None
         Parameters with the best score on the held-out rows.
     held : tuple of ndarray or None
-        X and y of the held-out rows.
+        Inputs and class numbers of the held-out rows.
     identity : dict
         Fingerprints of the data and settings of the run, see `checkpoint`.
     before : tuple or None
@@ -178,7 +178,7 @@ class Trainer:
         summary = look(source, (random_state, 2**32 - 1), watch=hashes.add)
         warn_if_uneven(source, summary)
         labels = summary.labels if labels is None else np.asarray(labels)
-        codes(summary.labels, labels, 2)
+        codes(summary.labels, labels)  # raises on unknown labels
         shape = source.n_rows, source.n_columns
         parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "priors": priors or []}
         parts |= {} if training is engine else {"training": training}
@@ -203,7 +203,7 @@ class Trainer:
             Adam(np.zeros(size), np.zeros(size)),
             random_state, source.n_rows, identity=whose,
         )  # fmt: skip
-        trainer.held = None if held is None else (held[0], codes(held[1], labels, C))
+        trainer.held = None if held is None else (held[0], codes(held[1], labels))
         return trainer, source
 
     @property
@@ -254,7 +254,7 @@ class Trainer:
         """
         self._undo()
         began = time.perf_counter()
-        y = codes(np.asarray(y), self.labels, self.likelihood.n_latents)
+        y = self.likelihood.class_targets[codes(np.asarray(y), self.labels)]
         self.before = rows, {name: part[rows] for name, part in self.sites.items()}
         try:
             value, new = self._stepped(X, y, rows, rate)
@@ -326,7 +326,7 @@ class Trainer:
 
         The sites of the earlier rows are unchanged; the hyperparameters are updated.
         """
-        codes(np.asarray(y), self.labels, self.likelihood.n_latents)  # raises on unknown labels before anything changes
+        codes(np.asarray(y), self.labels)  # raises on unknown labels before anything changes
         self._undo()
         before = dict(vars(self))  # a shallow copy is enough: `grow` copies the sites
         try:
@@ -440,10 +440,9 @@ class Trainer:
 
     def _score(self) -> float:
         """Return the mean negative log probability of the held-out labels."""
-        X, y = self.held  # type: ignore[misc]
+        X, place = self.held  # type: ignore[misc]
         log_p = self.current().log_class_probabilities(X)
-        at = (y > 0).astype(int) if self.likelihood.n_latents == 1 else y.astype(int)
-        return -float(np.mean(log_p[np.arange(len(y)), at]))
+        return -float(np.mean(log_p[np.arange(len(place)), place]))
 
     def _stopped(self) -> bool:
         return self.best is not None and self.epoch - 1 - self.best["epoch"] >= self.training.patience
@@ -581,5 +580,3 @@ def train_inducing(
                 f"{checkpoints.REMEDIES}"
             )
     return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
-
-

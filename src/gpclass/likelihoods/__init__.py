@@ -17,7 +17,7 @@ need. No likelihood depends on an engine.
     Probit     cumulative Gaussian, with bias; label noise if ε > 0
     Heaviside  step function with label noise: the binary robust likelihood
     Gaussian   real-valued targets; every engine is then exact regression
-    Ordinal    ordered categories between thresholds
+    Ordinal    ordered categories between thresholds (interval.py)
     Poisson    counts
 
 Likelihoods of several classes have one latent function per class, with the class on the last axis of f:

@@ -15,6 +15,7 @@ import numpy as np
 from ..numerics import gaussian_nodes
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
 
 
 class Likelihood(ABC):
@@ -26,7 +27,8 @@ class Likelihood(ABC):
     Attributes
     ----------
     targets : {"class labels", "real numbers", "counts", "ordered categories"}
-        The kind of y. Classifiers take class labels.
+        The kind of y. Classifiers take class labels and ordered categories (`has_classes`). "auto" chooses among the
+        likelihoods of class labels.
     log_concave : bool
         Whether p(y | f) is log-concave in f. If not, sites may have negative precision, and the sites of a few rows must
         not be scaled up to represent all rows.
@@ -67,7 +69,7 @@ class Likelihood(ABC):
         targets : str
             The kind of y, see `targets` above.
         n_classes : int
-            Number of classes. Ignored unless `targets` is "class labels".
+            Number of classes or categories. Ignored for other targets.
 
         Returns
         -------
@@ -78,9 +80,36 @@ class Likelihood(ABC):
         return cls()
 
     @property
+    def has_classes(self) -> bool:
+        """Whether the targets are classes, so that a classifier can use the likelihood."""
+        return self.targets in CLASS_TARGETS
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the classes have an order."""
+        return self.targets == "ordered categories"
+
+    def starting_at(self, frequencies, variance: float) -> Likelihood:
+        """Return the likelihood with the parameters from which learning starts if the user gives none.
+
+        Parameters
+        ----------
+        frequencies : array-like of shape (C,)
+            Number of rows of each class.
+        variance : float
+            Prior variance of the latent function.
+
+        Returns
+        -------
+        Likelihood
+            By default the likelihood itself.
+        """
+        return self
+
+    @property
     def class_targets(self) -> np.ndarray:
-        """(C,) the value of y for each class, in the order of the class labels."""
-        if self.targets != "class labels":
+        """(C,) the value of y for each class, ascending, in the order of the class labels."""
+        if not self.has_classes:
             raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
         return np.array([-1.0, 1.0])
 
@@ -99,12 +128,12 @@ class Likelihood(ABC):
         ndarray of shape (m, C)
         """
         parts = [self.log_predictive(target, mean, spread) for target in self.class_targets]  # type: ignore[attr-defined]
-        return np.stack(parts, axis=1)
+        return np.stack(parts, axis=-1)
 
     def class_probability_std(self, mean, spread) -> np.ndarray:
         """Return the standard deviation (m, C) of each class's probability under f ~ N(mean, spread)."""
         std = self.predictive_std(mean, spread)  # type: ignore[attr-defined]
-        return np.stack([std, std], axis=1)
+        return np.stack([std, std], axis=-1)
 
     @property
     def theta(self) -> np.ndarray:
@@ -126,6 +155,10 @@ class Likelihood(ABC):
     @abstractmethod
     def check_targets(self, y) -> np.ndarray:
         """Return y as a numeric array, or raise a ValueError if the targets are invalid."""
+
+    def latent_targets(self, y) -> np.ndarray:
+        """Return targets on the scale of f, for engines that regress on them. None if the targets are on another scale."""
+        return y
 
     def log_prob_value(self, y, f) -> np.ndarray:
         """Return log p(y | f) without derivatives. Needs `log_prob`."""
@@ -152,7 +185,7 @@ class Likelihood(ABC):
         return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
 
 
-def tilted_by_quadrature(log_prob: Callable[[np.ndarray], Triple], mean, var, centre: float) -> Triple:
+def tilted_by_quadrature(log_prob: Callable[[np.ndarray], Triple], mean, var, centre: float | np.ndarray) -> Triple:
     """Return log ∫ N(f | mean, var) p(f) df and its first two derivatives in `mean`, by quadrature.
 
     Parameters
@@ -161,7 +194,7 @@ def tilted_by_quadrature(log_prob: Callable[[np.ndarray], Triple], mean, var, ce
         Function from nodes (n, q) to log p and its first two derivatives in f there.
     mean, var : ndarray of shape (n,)
         Means and variances.
-    centre : float
+    centre : float or ndarray of shape (n,)
         The f at which p changes most quickly.
 
     Returns
@@ -198,11 +231,15 @@ class WithPowers(Likelihood):
         def log_prob(nodes):
             return tuple(power[:, None] * part for part in self.log_prob(y[:, None], nodes))  # type: ignore[attr-defined]
 
-        return tilted_by_quadrature(log_prob, mean, var, self.centre)
+        return tilted_by_quadrature(log_prob, mean, var, self.centre_of(y, mean))
+
+    def centre_of(self, y, mean) -> float | np.ndarray:
+        """Return the f at which p(y | f) changes most quickly for these targets, seen from `mean`."""
+        return self.centre
 
     def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_power`."""
-        nodes, weights = gaussian_nodes(mean, var, centre=self.centre)
+        nodes, weights = gaussian_nodes(mean, var, centre=self.centre_of(y, mean))
         value = self.log_prob_value(y[:, None], nodes)
         tilted, _ = tilted_weights(weights, power[:, None] * value)
         targets = np.broadcast_to(y[:, None], nodes.shape).ravel()

@@ -3,9 +3,9 @@
     p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f),    -∞ = c_0 < c_1 < … < c_R = ∞
 
 The noise variance is fixed, because the kernel's variance sets the same scale. A Gaussian on f adds to the noise variance,
-so all integrals have closed forms. In a difference of two tails, the larger tail is factored out, which keeps all digits at
-any distance of the category; only categories narrower than 1e-6 noise standard deviations lose digits. Engines that use only
-cavity integrals support this likelihood.
+so integrals of p(y | f) have closed forms; those of log p(y | f) are computed by quadrature (`interval.py`).
+
+[CG] Chu & Ghahramani 2005, Gaussian Processes for Ordinal Regression.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import ndtri
 
-from ..numerics import hazard, hazard_curvature, log_ndtr
+from ..numerics.plackett import probit_covariance
 from .base import Likelihood, Triple
+from .interval import expected, interval, log_interval, third_derivative
 
 
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    """Likelihood of R ordered categories, p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f), y in 0 … R - 1.
+    """Likelihood of R ordered categories, p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f), y in 0 … R - 1. [CG] (4)
+
+    All categories share one latent function: large values make the later categories probable.
 
     Parameters
     ----------
@@ -33,6 +37,7 @@ class Ordinal(Likelihood):
 
     targets: ClassVar[str] = "ordered categories"
     log_concave = True
+    latent_targets = None  # type: ignore[assignment]  # categories are not on the scale of f
 
     def __post_init__(self):
         cuts = np.asarray(self.thresholds, float)
@@ -40,9 +45,29 @@ class Ordinal(Likelihood):
             raise ValueError(f"thresholds must be finite numbers in ascending order, but are {self.thresholds!r}")
         object.__setattr__(self, "thresholds", tuple(cuts.tolist()))
 
+    @classmethod
+    def for_targets(cls, targets: str, n_classes: int) -> Ordinal | None:
+        """Return an instance with thresholds one apart, or None if the targets are not ordered categories."""
+        if targets != cls.targets:
+            return None
+        return cls(tuple((np.arange(1, n_classes) - 0.5 * n_classes).tolist()))
+
+    def starting_at(self, frequencies, variance: float) -> Ordinal:
+        """Return the likelihood with thresholds at which the categories have these frequencies under the prior.
+
+        p(y ≤ k) = Φ(c_{k+1} / √(1 + variance)). Half a row is added to each category, so that none is empty.
+        """
+        rows = np.asarray(frequencies, float) + 0.5
+        share = np.cumsum(rows)[:-1] / rows.sum()
+        return replace(self, thresholds=tuple((np.sqrt(1 + variance) * ndtri(share)).tolist()))
+
     @property
     def n_categories(self) -> int:
         return len(self.thresholds) + 1
+
+    @property
+    def class_targets(self) -> np.ndarray:
+        return np.arange(float(self.n_categories))
 
     # parameters ---------------------------------------------------------------------------------------------------
 
@@ -70,38 +95,72 @@ class Ordinal(Likelihood):
         """Return y as floats, or raise a ValueError unless they are whole numbers from 0 to R - 1."""
         return check_whole(y, self.n_categories - 1)
 
+    def log_prob(self, y, f) -> Triple:
+        """Return log p(y | f) and its first two derivatives in f."""
+        return interval(*self._limits(y, f))[:3]
+
+    def log_prob_value(self, y, f) -> np.ndarray:
+        return log_interval(*self._limits(y, f))
+
+    def log_prob_third(self, y, f) -> np.ndarray:
+        """Return the third derivative of log p(y | f) in f."""
+        return third_derivative(*self._limits(y, f))
+
+    def expected_log_prob(self, y, mean, var) -> Triple:
+        """Return E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
+        value, slope, curvature = self._expected(lambda low, high: interval(low, high)[:3], y, mean, var)
+        return value, slope, curvature
+
     def tilted_moments(self, y, mean, var) -> Triple:
         """Return log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
-        scale, near, far, sign = self._limits(y, mean, var)
-        log_near, log_far = log_ndtr(-near), log_ndtr(-far)
-        ratio = np.exp(log_far - log_near)  # of the smaller tail to the larger one
-        left = -np.expm1(log_far - log_near)
-        h_near, h_far = hazard(-near), hazard(-far)
-        bend_near, bend_far = hazard_curvature(-near, h_near), hazard_curvature(-far, h_far)
-        slope = (h_near - ratio * h_far) / left
-        curvature = (bend_near - ratio * bend_far) / left + ratio * ((h_near - h_far) / left) ** 2
-        return log_near + np.log(left), sign * slope / scale, -curvature / scale**2
+        scale, found = self._tilted(y, mean, var)
+        return found.value, found.slope / scale, found.curvature / scale**2
 
-    def _limits(self, y, mean, var):
-        """Return the category's limits in standard deviations from the mean, mirrored (sign -1) if most of it is below."""
+    def _limits(self, y, f):
+        """Return the ends of each category, measured from f."""
         cuts = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
         k = np.asarray(y).astype(int)
+        return cuts[k] - f, cuts[k + 1] - f
+
+    def _tilted(self, y, mean, var):
+        """Return the standard deviation of f + noise, and the categories in units of it."""
         scale = np.sqrt(1 + np.asarray(var, float))
-        low, high = (cuts[k] - mean) / scale, (cuts[k + 1] - mean) / scale
-        above = low >= -high
-        # 1e8 replaces infinity: all functions of the tail are zero there
-        near = np.clip(np.where(above, low, -high), -1e8, 1e8)
-        far = np.clip(np.where(above, high, -low), -1e8, 1e8)
-        return scale, near, far, np.where(above, 1.0, -1.0)
+        low, high = self._limits(y, mean)
+        return scale, interval(low / scale, high / scale)
+
+    def _expected(self, parts, y, mean, var):
+        """Return expectations of functions of the ends of the categories of y; arguments are broadcast."""
+        low, high = self._limits(y, 0.0)
+        arrays = np.broadcast_arrays(low, high, np.asarray(mean, float), np.asarray(var, float))
+        found = expected(parts, *(x.reshape(-1) for x in arrays))
+        return found.reshape(len(found), *arrays[0].shape)
+
+    # derivatives in θ -----------------------------------------------------------------------------------------------
+
+    def log_prob_theta(self, y, f) -> Triple:
+        """Return the derivatives in θ of log_prob's value, slope and curvature, each (R - 1, n)."""
+        low, high = self._limits(y, f)
+        _, slope, curvature, at_low, at_high = interval(low, high)
+        # an end moves all derivatives in f, and so does f: d at_low / df = at_low (low - slope)
+        below, above = (np.where(np.isfinite(end), end, 0.0) - slope for end in (low, high))  # at infinity the density is 0
+        return (
+            self._in_theta(y, -at_low, at_high),
+            self._in_theta(y, -at_low * below, at_high * above),
+            self._in_theta(y, -at_low * (below**2 - 1 - curvature), at_high * (above**2 - 1 - curvature)),
+        )
+
+    def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
+        """Return the derivatives (R - 1, n) in θ of the value of `expected_log_prob`."""
+        at_low, at_high = self._expected(lambda low, high: interval(low, high)[3:], y, mean, var)
+        return self._in_theta(y, -at_low, at_high)
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         """Return the derivatives (R - 1, n) in θ of the value of `tilted_moments`."""
-        scale, near, far, sign = self._limits(y, mean, var)
-        log_near, log_far = log_ndtr(-near), log_ndtr(-far)
-        left = -np.expm1(log_far - log_near) * scale
-        at_near, at_far = hazard(-near) / left, hazard(-far) * np.exp(log_far - log_near) / left  # density / mass
-        in_low = np.where(sign > 0, -at_near, -at_far)
-        in_high = np.where(sign > 0, at_far, at_near)
+        scale, found = self._tilted(y, mean, var)
+        return self._in_theta(y, -found.at_low / scale, found.at_high / scale)
+
+    def _in_theta(self, y, in_low, in_high) -> np.ndarray:
+        """Return derivatives (R - 1, n) in θ, given those in the lower and upper end of each row's category."""
         k = np.asarray(y).astype(int)
         index = np.arange(1, self.n_categories)[:, None]
         in_cuts = np.where(index == k, in_low, 0.0) + np.where(index == k + 1, in_high, 0.0)
@@ -109,15 +168,38 @@ class Ordinal(Likelihood):
         later = np.cumsum(in_cuts[::-1], axis=0)[::-1]  # a gap moves all thresholds above it
         return np.vstack([later[:1], gaps[:, None] * later[1:]])
 
+    # predictions ----------------------------------------------------------------------------------------------------
+
     def log_predictive(self, y, mean, var) -> np.ndarray:
         """Return log p(y) under f ~ N(mean, var)."""
-        return self.tilted_moments(y, mean, var)[0]
+        scale = np.sqrt(1 + np.asarray(var, float))
+        low, high = self._limits(y, mean)
+        return log_interval(low / scale, high / scale)
 
     def predictive(self, mean, var) -> np.ndarray:
         """Return the probabilities (m, R) of all categories under f ~ N(mean, var)."""
-        mean, var = np.asarray(mean, float), np.asarray(var, float)
-        categories = range(self.n_categories)
-        return np.exp(np.stack([self.log_predictive(np.full(mean.shape, k), mean, var) for k in categories], axis=-1))
+        return np.exp(self.log_class_probabilities(mean, var))
+
+    def class_probability_std(self, mean, spread) -> np.ndarray:
+        """Return the standard deviation (m, R) of each category's probability under f ~ N(mean, spread)."""
+        var = np.asarray(spread, float)[..., None]
+        limits = (np.array(self.thresholds) - np.asarray(mean, float)[..., None]) / np.sqrt(1 + var)
+        rho = var / (1 + var)
+        ends = np.zeros((*np.broadcast_shapes(limits.shape, rho.shape)[:-1], 1))
+        own = np.concatenate([ends, probit_covariance(limits, limits, rho), ends], axis=-1)
+        between = np.concatenate([ends, probit_covariance(limits[..., :-1], limits[..., 1:], rho), ends], axis=-1)
+        return np.sqrt(np.maximum(own[..., :-1] + own[..., 1:] - 2 * between, 0.0))
+
+    def expected_entropy(self, mean, var) -> np.ndarray:
+        """Return E[H(y | f)] (m,) in nats under f ~ N(mean, var)."""
+        mean = np.asarray(mean, float)
+        each = [self._expected(_p_log_p, np.full(mean.shape, k), mean, var)[0] for k in range(self.n_categories)]
+        return -np.sum(each, axis=0)
+
+
+def _p_log_p(low, high):
+    log_p = log_interval(low, high)
+    return (np.exp(log_p) * np.maximum(log_p, -700.0),)  # zero where p is zero
 
 
 def check_whole(y, most: float = np.inf) -> np.ndarray:

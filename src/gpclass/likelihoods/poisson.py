@@ -36,6 +36,7 @@ class Poisson(WithBias):
 
     targets: ClassVar[str] = "counts"
     log_concave = True
+    latent_targets = None  # type: ignore[assignment]  # counts are not on the scale of f
 
     def check_targets(self, y) -> np.ndarray:
         """Return y as floats, or raise a ValueError unless they are whole numbers of at least 0."""

@@ -30,7 +30,7 @@ SINH_SCALE = 3.0
 WIDE = 1.2  # standard deviations (in units of the feature) from which the sinh rule takes over
 
 
-def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float | np.ndarray = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights such that Σ_q weights g(nodes) = E[g(f)], f ~ N(mean, var).
 
     Rows with a wide Gaussian use the sinh rule, the others the plain one. Both have q nodes, enough for the widest row.
@@ -39,7 +39,7 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float = 0.0) -> tu
     ----------
     mean, var : ndarray of shape (n,)
         Means and variances; other shapes are allowed too.
-    centre : float, default=0.0
+    centre : float or ndarray of shape (n,), default=0.0
         Where g has its feature of unit width. Elsewhere g may grow like a polynomial.
 
     Returns

@@ -59,7 +59,9 @@ def restore_posterior(model: Any, state: dict[str, Any]) -> None:
     """Rebuild `posterior_` of a model that has all other attributes."""
     engine, kernel, likelihood, inputs = model.inference_, model.kernel_, model.likelihood_, model.inputs_
     y = state["y"]
-    if hasattr(model, "classes_") and model.classes_.shape != (max(2, likelihood.n_latents),):
+    if hasattr(model, "classes_") and not (
+        likelihood.has_classes and model.classes_.shape == likelihood.class_targets.shape
+    ):
         raise ModelFileError(f"labels of shape {model.classes_.shape} do not fit {type(likelihood).__name__}")
     if "theta" in state:  # each draw has its own kernel
         objective = Objective(inputs, y, kernel, likelihood, engine, priors=[])

@@ -211,7 +211,7 @@ class Draws(Ensemble):
     @property
     def _own_columns(self):
         """(n,) the column of each label in the class probabilities."""
-        return self.y.astype(int) if self.likelihood.n_latents > 1 else (self.y > 0).astype(int)
+        return np.searchsorted(self.likelihood.class_targets, self.y)
 
     def loo_class_probabilities(self) -> np.ndarray:
         """Return the class probabilities (n, C) of each row given all others.
@@ -256,7 +256,7 @@ def class_probabilities(likelihood: Any, f: np.ndarray) -> np.ndarray:
     """Return the class probabilities (…, C) given latent values (…) or (…, C)."""
     if likelihood.n_latents > 1:
         return likelihood.class_probabilities(f)
-    return np.exp(np.stack([likelihood.log_prob_value(label, f) for label in (-1.0, 1.0)], axis=-1))
+    return np.exp(np.stack([likelihood.log_prob_value(label, f) for label in likelihood.class_targets], axis=-1))
 
 
 def _unmoved(values: np.ndarray) -> np.ndarray:

@@ -123,9 +123,8 @@ class Ensemble:
                 p = self.likelihood.noisy_probabilities(by_datum(means), var[0][:, None])
                 within = None
             elif C == 1:
-                targets = self.likelihood.class_targets
-                p = np.exp(np.stack([self.likelihood.log_predictive(y, means[0], var[0]) for y in targets], axis=2))
-                within = self.likelihood.predictive_std(means[0], var[0])[..., None] ** 2 if spread else None
+                p = np.exp(self.likelihood.log_class_probabilities(means[0], var[0]))
+                within = self.likelihood.class_probability_std(means[0], var[0]) ** 2 if spread else None
             else:
                 # the same noise for every point, so that a prediction does not depend on the other rows
                 noise = np.random.default_rng(number).standard_normal((C, repeats, S, 1))

@@ -170,8 +170,31 @@ def check_predicted_counts(likelihood: Any, mean: Array, var: Array) -> None:
     told = likelihood.predictive(mean, var)
     if np.ndim(told) == 2:
         close(told, p, VALUE_TOL, "predictive against quadrature")
+        check_class_spread(likelihood, mean, var)
     else:
         close(told, p @ whole, VALUE_TOL * (1 + p @ whole), "predictive against the expected count by quadrature")
+
+
+def check_class_spread(likelihood: Any, mean: Array, var: Array) -> None:
+    """Check `class_probability_std` and `expected_entropy`, if the targets are classes."""
+    if not likelihood.has_classes:
+        return
+    spread = likelihood.class_probability_std(mean, var)
+    entropy = np.zeros_like(mean)
+    for k, target in enumerate(likelihood.class_targets):
+        centre = _probability(likelihood, target, mean, var)[:, None]
+
+        def squared(f, target=target, centre=centre):
+            return (np.exp(log_prob(likelihood, np.full_like(f, target), f)) - centre) ** 2
+
+        def information(f, target=target):
+            log_p = log_prob(likelihood, np.full_like(f, target), f)
+            return -np.exp(log_p) * np.maximum(log_p, -700.0)  # zero where p is zero
+
+        # compared as variances, which are accurate to rounding; their roots have only half of the digits
+        close(spread[:, k] ** 2, expectation(squared, mean, var), VALUE_TOL, "squared class_probability_std by quadrature")
+        entropy += expectation(information, mean, var)
+    close(likelihood.expected_entropy(mean, var), entropy, VALUE_TOL, "expected_entropy against quadrature")
 
 
 def _probability(likelihood: Any, target: float, mean: Array, var: Array) -> Array:

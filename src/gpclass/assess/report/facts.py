@@ -173,7 +173,7 @@ def gather(
         n_columns=_width(described),
         columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
         columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
-        scores=scores(labels, p, y_train=train_labels, classes=last.classes_),
+        scores=scores(labels, p, y_train=train_labels, classes=last.classes_, ordered=last.likelihood_.ordered),
         engines=rows,
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
@@ -379,22 +379,22 @@ def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
     if made is None:
         return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
     make, learned, several = made
-    C = len(last.classes_)
-    chosen = _some(labels, ROWS if C == 2 else ROWS_BY_CLASSES // C)
+    C, n_latents = len(last.classes_), last.likelihood_.n_latents
+    chosen = _some(labels, ROWS if n_latents == 1 else ROWS_BY_CLASSES // C)
     if len(np.unique(labels[chosen])) < C:
         return None, "There are too many classes for an evidence surface in reasonable time."
-    quick = short_name(last.inference_) in default_engines(len(chosen), C)
+    quick = short_name(last.inference_) in default_engines(len(chosen), C, last.likelihood_)
     comparable = last.inference_.evidence_is_comparable(last.likelihood_)
     engine = last.inference_ if quick and comparable and last.inference_.design == "all rows" else None
     grid = np.linspace(-REACH, REACH, GRID)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
-        likelihood = None if engine is None else last.likelihood_
+        likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
         axes = learned[0] + grid, learned[1] + grid
-        surface = evidence_surface(X[chosen], labels[chosen], make, likelihood, engine, *axes)
+        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], make, likelihood, engine, *axes)
     if not np.isfinite(surface.log_evidence).any():
         return None, "The evidence could not be computed anywhere around the learned hyperparameters."
-    default = "EP" if C == 2 else "NestedEP"
+    default = "EP" if C == 2 or last.likelihood_.ordered else "NestedEP"
     name = engine_name(engine) if engine is not None else default
     return EvidenceMap(surface, learned, name, len(chosen), len(labels), several), ""
 

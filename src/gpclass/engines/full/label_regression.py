@@ -6,7 +6,7 @@ all other engines. The evidence is that of the regression, ln Z_reg; `jensen_bou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ class LabelRegression(Engine):
     noise: float | None = None  # standard deviation σ_n; None chooses it within `noise_range` by evidence
     noise_range: tuple[float, float] = (0.5, 2.0)  # [NR] section 8.1
 
-    needs: ClassVar = ("predictive",)
+    needs: ClassVar = ("latent_targets", "predictive")
     weights: ClassVar = "places"
 
     def evidence_is_comparable(self, likelihood) -> bool:
@@ -41,6 +41,7 @@ class LabelRegression(Engine):
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
+        data = replace(data, y=likelihood.latent_targets(data.y))
         n_iter = 1
         noise = self.noise
         if noise is None:

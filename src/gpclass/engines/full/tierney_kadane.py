@@ -200,10 +200,8 @@ class _Several(_View):
 class _OneLatent(_View):
     """A fit with one latent function per datum in the same form."""
 
-    labels = np.array([-1.0, 1.0])
-
     def __init__(self, fit: Fit):
-        self.fit, self.likelihood, self.data = fit, fit.likelihood, fit.targets
+        self.fit, self.likelihood, self.data, self.labels = fit, fit.likelihood, fit.targets, fit.likelihood.class_targets
         self.alpha, self.f = fit.alpha[:, None], fit.mean[:, None]
 
     def value(self, y, f):

@@ -11,9 +11,11 @@ buffered    streams and their buffer
 pairs       batches (X, y) as a stream; the source for a user's input
 without     a source without some of its rows
 labels      one pass over the labels: classes, a sample of the rows, a warning if sorted; labels as codes
+categories  the order of the classes
 """
 
 from .buffered import BUFFER, Pool, Stream, check_sizes
+from .categories import check_ordered, declared_order, in_order
 from .labels import SortedStreamWarning, Summary, codes, look, unevenness, warn_if_uneven
 from .order import Order, spread_order
 from .pairs import CHUNK, Batches, as_source, is_stream
@@ -34,9 +36,12 @@ __all__ = [
     "Summary",
     "Without",
     "as_source",
+    "check_ordered",
     "check_sizes",
     "codes",
+    "declared_order",
     "finite",
+    "in_order",
     "is_stream",
     "look",
     "spread_order",

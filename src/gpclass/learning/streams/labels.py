@@ -105,10 +105,11 @@ def warn_if_uneven(source: Source, summary: Summary) -> None:
         )
 
 
-def codes(y: np.ndarray, labels: np.ndarray, n_latents: int) -> np.ndarray:
-    """Return labels as the engines take them: 0 … C-1, or -1 and +1 with one latent function."""
-    place = np.minimum(np.searchsorted(labels, y), len(labels) - 1)
+def codes(y: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the class number of each row, 0 … C-1: the place of its label in `labels`, which may be in any order."""
+    order = np.argsort(labels, kind="stable")
+    place = order[np.minimum(np.searchsorted(labels, y, sorter=order), len(labels) - 1)]
     if not np.all(labels[place] == y):
         strange = np.unique(np.asarray(y)[labels[place] != y])[:5]
         raise ValueError(f"labels {strange.tolist()} are unknown; the known labels are {labels[:10].tolist()}")
-    return 2.0 * place - 1.0 if n_latents == 1 else place
+    return place
