@@ -782,9 +782,7 @@ def test_bombs_are_refused_before_they_take_memory(whole, tmp_path):
     files = {
         "as many bytes as its shape says": with_array(whole, tmp_path / "1", npy((size // 8,), size)),
         "more bytes than its shape says": with_array(whole, tmp_path / "2", npy((3,), size)),
-        "its method needs a dictionary of its own": with_array(
-            whole, tmp_path / "3", npy((1000,), 8000), zipfile.ZIP_LZMA
-        ),
+        "its method needs a dictionary of its own": with_array(whole, tmp_path / "3", npy((1000,), 8000), zipfile.ZIP_LZMA),
         "many values": with_document(whole, tmp_path / "4", wide),
         "a long text": with_document(whole, tmp_path / "5", text),
         "types with room for long text": with_document(whole, tmp_path / "6", json.dumps(rooms).encode()),

@@ -26,6 +26,8 @@ from .choose import (
 )
 from .engines import Engine
 from .engines.contract import correlated_classes
+from .expressions import VARIANCE
+from .inputs import fitted_inputs, more_data, more_inputs, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
 from .learning import (
     Calibration,
@@ -47,7 +49,6 @@ from .learning import (
     stacked,
     trained,
     update_active,
-    validated,
     warn_if_too_large,
     warn_if_unfinished,
 )
@@ -114,6 +115,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units
         of the columns. `RBF(ard=True)` has one lengthscale per column. Settings of a kernel object are parameters of the
         estimator: `kernel__lengthscale`, or in a sum `kernel__rbf__lengthscale`.
+
+        "precomputed" takes covariance matrices instead of inputs: (n, n) in `fit`, and the covariances (m, n) of test rows
+        with the training rows in `predict`. The variances of test rows are those of the training rows if these are all
+        equal; otherwise append them as a last column, (m, n + 1). Only a factor on the matrix is learned; without an
+        optimizer the matrix is used as it is.
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
         "robust-max", "one-against-rest". "auto" is probit for two classes. For more classes it is multinomial probit if
@@ -191,7 +197,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         "mcmc" one for each of some draws. If there are several, the attributes above and below describe the heaviest.
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
         The inputs used for predictions: the training rows, the active rows or the inducing inputs. The axis of classes
-        exists if each class has its own inputs.
+        exists if each class has its own inputs. For matrices, objects and sparse inputs these are rows of covariances
+        (`gpclass.kernels.covariance_rows`), and `kernel_` is `Precomputed`.
     active_indices_ : ndarray of shape (n_inputs,)
         Row numbers of `inputs_` in the training data, if the engine has selected rows.
     row_fingerprints_ : ndarray of shape (n,)
@@ -227,6 +234,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     rows_: np.ndarray
     n_samples_seen_: int
     calibration_: Calibration = Calibration()  # model files may have none
+    covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
     _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
 
@@ -266,11 +274,14 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
         Parameters
         ----------
-        X : array-like of shape (n, D), or a stream
-            Training inputs. Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without
-            copying them. With these engines X may also be a stream of inputs and labels, which may be larger than memory:
-            a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that
-            returns a new iterator over such pairs.
+        X : array-like of shape (n, D), sparse matrix, sequence of objects, or a stream
+            Training inputs. With kernel="precomputed" X is the covariance matrix (n, n) of the rows. Sparse matrices need
+            kernel="linear" or "tanimoto". With a `FunctionKernel` X is a sequence of n objects of any type.
+
+            Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without copying them. With
+            these engines X may also be a stream of inputs and labels, which may be larger than memory: a source
+            (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that returns a
+            new iterator over such pairs.
         y : array-like of shape (n,), optional
             Labels of any type. None if X is a stream.
 
@@ -296,7 +307,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             self._check_averaging(engine)
         if _is_auto(self.kernel):
             return self._fit_stack(X, y, engine, rng)
-        kernel, distance = start_kernel(self.kernel, X, rng)
+        kernel, distance = start_kernel(starting_point(self, VARIANCE), X, rng)
         objective = self._objective(X, y, engine, kernel, rng)
         learned = self._learn(objective, distance, rng)
         if self.hyper == "mode" or self.optimizer is None:
@@ -387,7 +398,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, classes))
             return self
-        X, y = validated(self, X, y, dtype=[np.float64, np.float32], reset=False)
+        X, y = more_data(self, X, y, dtype=[np.float64, np.float32])
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_, 2)
@@ -456,7 +467,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
 
     def _check_data(self, X, y, classes=None):
-        X, y = validated(self, X, y, dtype=[np.float64, np.float32])
+        X, y = fitted_inputs(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.n_samples_seen_, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
         self.classes_ = np.unique(y if classes is None else classes)
@@ -630,7 +641,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def _rows(self, X) -> np.ndarray:
         """Return X as a checked array."""
-        return validated(self, X, dtype=np.float64, reset=False)
+        return more_inputs(self, X)
 
     def predict(self, X) -> np.ndarray:
         """Return the most probable labels.
@@ -710,6 +721,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
         if not _is_auto(self.inference):
             tags.classifier_tags.multi_class = as_engine(self.inference).takes_several
         return tags

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .engines import Engine
 from .inference import EP
+from .inputs import fitted_inputs, more_data, more_inputs, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
 from .learning import (
     Objective,
@@ -22,7 +23,6 @@ from .learning import (
     random_start,
     resolve_priors,
     update_active,
-    validated,
     warn_if_too_large,
     warn_if_unfinished,
 )
@@ -113,6 +113,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
     True
     """
 
+    covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
+
     def __init__(
         self,
         kernel=None,
@@ -143,8 +145,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
 
         Parameters
         ----------
-        X : array-like of shape (n, D)
-            Training inputs.
+        X : array-like of shape (n, D), sparse matrix or sequence of objects
+            Training inputs, as for `GPClassifier`.
         y : array-like of shape (n,)
             Targets.
 
@@ -154,7 +156,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
             The fitted estimator itself.
         """
         check_search(self)
-        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = fitted_inputs(self, X, y, dtype=np.float64, y_numeric=True)
         engine = self._engine()
         if engine.design == "all rows":
             warn_if_too_large(len(X), others=("ivm",))
@@ -198,7 +200,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
+        X, y = more_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets = (y - self.target_mean_) / self.target_scale_
         numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
@@ -225,7 +227,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
 
     def _objective(self, X, y, engine):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        kernel, distance = start_kernel(self.kernel, X, rng, variance=1.0)
+        kernel, distance = start_kernel(starting_point(self, 1.0), X, rng, variance=1.0)
         spread = column_spread(X, kernel.seen)
         likelihood = Gaussian(QUIET if self.noise_variance is None else self.noise_variance)
         priors = resolve_priors(self.priors, [*kernel.names, *likelihood.names], spread=spread)
@@ -253,7 +255,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
             Mean and variance of the latent function.
         """
         check_is_fitted(self)
-        X = validated(self, X, dtype=np.float64, reset=False)
+        X = more_inputs(self, X)
         kernel: Kernel = self.kernel_
         batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
         parts = [self.posterior_.predict(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]
@@ -279,3 +281,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
         """
         mean, var = self.latent(X)
         return (mean, np.sqrt(var + self.noise_variance_)) if return_std else mean
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
+        return tags

@@ -156,4 +156,3 @@ def serving(engine: Engine, likelihood: Any) -> list[str]:
         if able:
             return able
     return []
-

@@ -581,5 +581,3 @@ def train_inducing(
                 f"{checkpoints.REMEDIES}"
             )
     return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
-
-

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 
 from .. import registry
 from ..estimator import GPClassifier
+from ..inputs import GivenMatrix, ObjectRows, SparseRows
 from ..kernels import ClassCovariance
 from ..kernels.parameters import Parameter
 from ..learning import Calibration, Flat, Gamma, HalfStudentT, Normal, Pass, Step
@@ -32,7 +33,7 @@ from .errors import ModelFileError
 FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class names
     "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
     "prior": (Flat, HalfStudentT, Normal, Gamma),
-    "record": (Calibration, Step, Pass, Column, Parameter, ClassCovariance),
+    "record": (Calibration, Step, Pass, Column, Parameter, ClassCovariance, GivenMatrix, ObjectRows, SparseRows),
     "estimator": (
         GPClassifier, GPRegressor, TableEncoder, Pipeline, ColumnTransformer, SimpleImputer, StandardScaler, MinMaxScaler,
         OneHotEncoder, FunctionTransformer,

@@ -277,8 +277,7 @@ def _doubtful(check: LabelCheck) -> LabelCheck:
 def _as_rows(check: LabelCheck) -> list[Row]:
     check = check.head(LISTED)
     return [
-        Row(name, str(label), float(p), str(other), float(q))
-        for _, label, p, other, q, name in zip(*check, strict=True)
+        Row(name, str(label), float(p), str(other), float(q)) for _, label, p, other, q, name in zip(*check, strict=True)
     ]
 
 

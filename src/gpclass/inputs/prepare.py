@@ -1,0 +1,149 @@
+"""Validation of inputs, and the rows that the kernel takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+
+from ..expressions import parse_kernel
+from ..kernels import Kernel, as_kernel
+from ..kernels.base import as_objects
+from ..learning import validated
+from .covariances import GivenMatrix, ObjectRows, SparseRows, Start, unit_leaf
+
+SPARSE_ADVICE = (
+    "use kernel='linear' or kernel='tanimoto', which take sparse rows, X.toarray(), or TruncatedSVD for a few columns"
+)
+
+
+def fitted_inputs(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return training inputs as an array of numbers, and y. Sets `covariances_` of the estimator.
+
+    Parameters
+    ----------
+    model : GPClassifier or GPRegressor
+        The estimator, with its `kernel`.
+    X : array-like
+        Rows of numbers, a sparse matrix, a covariance matrix (n, n) or n objects, as the kernel takes them.
+    y : array-like of shape (n,)
+        Labels or targets.
+    **settings : dict
+        Further settings of `validate_data`, such as `dtype`.
+
+    Returns
+    -------
+    X : ndarray of shape (n, D)
+        Rows for the kernel of `starting_point`.
+    y : ndarray of shape (n,)
+    """
+    model.__dict__.pop("covariances_", None)
+    kernel = _object(model.kernel)
+    takes = "numbers" if kernel is None else kernel.takes
+    if takes == "covariances":
+        K, y = validated(model, X, y, **settings | {"dtype": np.float64})
+        model.covariances_, rows = GivenMatrix.training(K)
+        return rows, y
+    if takes == "objects":
+        assert kernel is not None
+        objects, y = _objects_and_labels(model, X, y, **settings)
+        model.covariances_, rows = ObjectRows.training(_the_one(kernel, "objects"), objects)
+        return rows, y
+    if issparse(X):
+        leaf = _sparse_leaf(model.kernel, kernel)
+        X, y = validated(model, X, y, **settings | {"dtype": np.float64, "accept_sparse": "csr"})
+        model.covariances_, rows = SparseRows.training(leaf, X)
+        return rows, y
+    return validated(model, X, y, **settings)
+
+
+def more_inputs(model: Any, X: Any) -> np.ndarray:
+    """Return further rows, for predictions, as an array of numbers in double precision."""
+    if model.covariances_ is not None:
+        return model.covariances_.rows(model, X)
+    if issparse(X):
+        raise TypeError("X is sparse, but the model was fitted to an array: use X.toarray()")
+    return validated(model, X, dtype=np.float64, reset=False)
+
+
+def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return further training rows, for `partial_fit`, as an array of numbers, and y."""
+    if model.covariances_ is not None:
+        raise ValueError(
+            "partial_fit is not possible with a matrix, objects or sparse rows: covariances between the new rows are needed "
+            "too; call fit with all rows"
+        )
+    return validated(model, X, y, reset=False, **settings)
+
+
+def starting_point(model: Any, variance: float) -> Any:
+    """Return what learning starts from: the kernel of the estimator, or its kernel on rows of covariances.
+
+    `variance` is the prior variance at which kernels given as text start.
+    """
+    if model.covariances_ is None:
+        return model.kernel
+    kernel = _object(model.kernel)
+    assert kernel is not None
+    return model.covariances_.kernel(kernel, Start(variance, not isinstance(model.kernel, str), model.optimizer is not None))
+
+
+def takes_covariances(kernel: Any) -> bool:
+    """Return whether an estimator with this kernel takes a covariance matrix."""
+    return _takes(kernel) == "covariances"
+
+
+def takes_sparse(kernel: Any) -> bool:
+    """Return whether an estimator with this kernel takes sparse matrices."""
+    try:
+        _sparse_leaf(kernel, _object(kernel))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _takes(given: Any) -> str:
+    try:
+        kernel = _object(given)
+    except (TypeError, ValueError):  # `fit` raises the error
+        return "numbers"
+    return "numbers" if kernel is None else kernel.takes
+
+
+def _object(given: Any) -> Kernel | None:
+    """Return a kernel as an object, for any number of columns; None for the default and "auto"."""
+    if given is None or (isinstance(given, str) and given == "auto"):
+        return None
+    return parse_kernel(given, 1) if isinstance(given, str) else as_kernel(given)
+
+
+def _the_one(kernel: Kernel, takes: str) -> Any:
+    """Return the leaf that compares objects. Constants and noise may be added to it."""
+    leaves = [leaf for leaf in kernel.leaves if leaf.takes == takes]
+    if len(leaves) > 1:
+        names = " and ".join(map(repr, leaves))
+        raise TypeError(
+            f"estimators take one kernel that compares objects, but {kernel!r} has {names}; add up the functions"
+        )
+    return leaves[0]
+
+
+def _sparse_leaf(given: Any, kernel: Kernel | None) -> Any:
+    leaves = () if kernel is None else [leaf for leaf in kernel.leaves if leaf.takes != "any"]
+    if len(leaves) != 1 or not leaves[0].takes_sparse:
+        raise TypeError(f"X is a sparse matrix, but kernel={given!r} takes arrays: {SPARSE_ADVICE}")
+    return unit_leaf(leaves[0])
+
+
+def _objects_and_labels(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+    objects = as_objects(X)
+    if not len(objects):
+        raise ValueError("X has no objects: at least one is needed")
+    y = column_or_1d(y, warn=True, dtype=np.float64 if settings.get("y_numeric") else None)
+    assert_all_finite(y, input_name="y")
+    check_consistent_length(objects, y)
+    for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+        model.__dict__.pop(name, None)
+    return objects, y
