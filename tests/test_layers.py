@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "sampling": {"numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {
         "files",
+        "inputs",
         "choose",
         "numerics",
         "kernels",
@@ -69,7 +70,7 @@ MAY_IMPORT = {
     "tables": {"files"},
     "expressions": {"kernels"},
     "units": {"expressions", "kernels", "numerics"},
-    "inputs": {"expressions", "kernels", "learning"},
+    "inputs": {"expressions", "kernels", "learning", "tables"},
     "persist": {
         "estimator",
         "files",

@@ -161,6 +161,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         Iterations of the optimiser per run.
     warm_start : bool, default=False
         Whether learning starts from the hyperparameters of the previous fit, without a scan over lengthscales.
+    missing : {"error", "indicator", "median"}, default="error"
+        What to do with missing values in X. "error" raises an error that names the first one. "indicator" replaces them by
+        the median of the column (booleans: the more frequent value; categories: no level) and adds a column of 0 and 1,
+        "NAME missing", for each column with missing values in the training data. "median" adds no such columns, and
+        replaces a missing category by the most frequent one.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
@@ -210,8 +215,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         Number of training rows of `fit`, and of later `partial_fit` calls with IVM. Not set for streams.
     fitted_with_ : dict
         The `kernel` and `likelihood` parameters at the last fit; `warm_start` compares them with the current ones.
+    encoder_ : TableEncoder or None
+        The encoder of a data frame with text, categories, booleans or missing values; its `get_feature_names_out` names
+        the encoded columns, which `inputs_` and lengthscales refer to.
     n_features_in_ : int
-        Number of inputs.
+        Number of inputs: columns of the frame or array.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, if X was a data frame.
 
@@ -234,6 +242,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     rows_: np.ndarray
     n_samples_seen_: int
     calibration_: Calibration = Calibration()  # model files may have none
+    encoder_: Any = None  # of data frames that are not all numbers
     covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
     _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
@@ -251,6 +260,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         n_restarts=0,
         max_iter=100,
         warm_start=False,
+        missing="error",
         random_state=None,
         verbose=0,
     ):
@@ -264,6 +274,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
@@ -274,9 +285,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
         Parameters
         ----------
-        X : array-like of shape (n, D), sparse matrix, sequence of objects, or a stream
-            Training inputs. With kernel="precomputed" X is the covariance matrix (n, n) of the rows. Sparse matrices need
-            kernel="linear" or "tanimoto". With a `FunctionKernel` X is a sequence of n objects of any type.
+        X : array-like of shape (n, D), data frame, sparse matrix, sequence of objects, or a stream
+            Training inputs. Text and categories of a data frame become one column of 0 and 1 per level
+            (`gpclass.tables.TableEncoder`). With kernel="precomputed" X is the covariance matrix (n, n) of the rows. Sparse
+            matrices need kernel="linear" or "tanimoto". With a `FunctionKernel` X is a sequence of n objects of any type.
 
             Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without copying them. With
             these engines X may also be a stream of inputs and labels, which may be larger than memory: a source
@@ -722,6 +734,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
+        tags.input_tags.allow_nan = self.missing != "error"
         if not _is_auto(self.inference):
             tags.classifier_tags.multi_class = as_engine(self.inference).takes_several
         return tags

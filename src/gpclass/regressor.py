@@ -66,6 +66,11 @@ class GPRegressor(RegressorMixin, KernelSettings):
     normalize_y : bool, default=True
         Whether to centre the targets and scale them to unit variance before fitting. Predictions are in the original
         units.
+    missing : {"error", "indicator", "median"}, default="error"
+        What to do with missing values in X. "error" raises an error that names the first one. "indicator" replaces them by
+        the median of the column (booleans: the more frequent value; categories: no level) and adds a column of 0 and 1,
+        "NAME missing", for each column with missing values in the training data. "median" adds no such columns, and
+        replaces a missing category by the most frequent one.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
@@ -99,8 +104,11 @@ class GPRegressor(RegressorMixin, KernelSettings):
         Scale of the targets (1 without `normalize_y`).
     n_samples_seen_ : int
         Number of training rows so far.
+    encoder_ : TableEncoder or None
+        The encoder of a data frame with text, categories, booleans or missing values; its `get_feature_names_out` names
+        the encoded columns, which `inputs_` and lengthscales refer to.
     n_features_in_ : int
-        Number of inputs.
+        Number of inputs: columns of the frame or array.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, if X was a data frame.
 
@@ -113,6 +121,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
     True
     """
 
+    encoder_: Any = None  # of data frames that are not all numbers
     covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
 
     def __init__(
@@ -126,6 +135,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         n_restarts=0,
         max_iter=100,
         normalize_y=True,
+        missing="error",
         random_state=None,
         verbose=0,
     ):
@@ -137,6 +147,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.normalize_y = normalize_y
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
@@ -145,7 +156,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
 
         Parameters
         ----------
-        X : array-like of shape (n, D), sparse matrix or sequence of objects
+        X : array-like of shape (n, D), data frame, sparse matrix or sequence of objects
             Training inputs, as for `GPClassifier`.
         y : array-like of shape (n,)
             Targets.
@@ -285,4 +296,5 @@ class GPRegressor(RegressorMixin, KernelSettings):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags

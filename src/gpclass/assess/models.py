@@ -12,9 +12,14 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..inputs import more_inputs, on_rows
+
 
 def classifier(model: Any) -> Any:
-    """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline."""
+    """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline.
+
+    If it encodes data frames itself, the result is a copy that takes encoded rows, as `to_inputs` returns them.
+    """
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(last, Pipeline):
         return classifier(last)
@@ -24,7 +29,7 @@ def classifier(model: Any) -> Any:
             + (f", which ends in {type(last).__name__}" if last is not model else "")
         )
     check_is_fitted(last)
-    return last
+    return on_rows(last)
 
 
 def to_inputs(model: Any, X: Any) -> np.ndarray:
@@ -33,7 +38,7 @@ def to_inputs(model: Any, X: Any) -> np.ndarray:
         for _, step in model.steps[:-1]:
             X = X if step is None or isinstance(step, str) else step.transform(X)
         return to_inputs(model.steps[-1][1], X)
-    return np.asarray(X, dtype=float)
+    return np.asarray(X, dtype=float) if on_rows(model) is model else more_inputs(model, X)
 
 
 def as_fitted(last: Any, rows: np.ndarray) -> Any:
@@ -49,6 +54,9 @@ def as_fitted(last: Any, rows: np.ndarray) -> Any:
 def input_names(model: Any) -> list[str]:
     """Return the names of the classifier's inputs: the column names if known, otherwise x0, x1, …"""
     last = classifier(model)
+    own = _encoder(model)
+    if own is not None:
+        return [str(name) for name in own.get_feature_names_out()]
     if hasattr(last, "feature_names_in_"):
         return [str(name) for name in last.feature_names_in_]
     if isinstance(model, Pipeline) and len(model.steps) > 1:
@@ -57,6 +65,12 @@ def input_names(model: Any) -> list[str]:
         except (AttributeError, ValueError):  # a step that does not name its outputs
             pass
     return [f"x{d}" for d in range(last.n_features_in_)]
+
+
+def _encoder(model: Any) -> Any:
+    """Return the encoder of a classifier that encodes data frames itself, or None."""
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return _encoder(last) if isinstance(last, Pipeline) else getattr(last, "encoder_", None)
 
 
 def training_labels(model: Any) -> np.ndarray | None:
@@ -76,7 +90,7 @@ def training_inputs(model: Any) -> np.ndarray | None:
 
 def training_names(model: Any) -> list[str] | None:
     """Return the names of the training rows in their table, or None if the model was fitted to arrays."""
-    first = model.steps[0][1] if isinstance(model, Pipeline) else model
+    first = model.steps[0][1] if isinstance(model, Pipeline) else _encoder(model)
     names = getattr(first, "row_names_", None)
     return None if names is None else [str(name) for name in names]
 

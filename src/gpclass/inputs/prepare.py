@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, check_X_y, column_or_1d
 
 from ..expressions import parse_kernel
 from ..kernels import Kernel, as_kernel
 from ..kernels.base import as_objects
 from ..learning import validated
 from .covariances import GivenMatrix, ObjectRows, SparseRows, Start, unit_leaf
+from .frames import as_frame, fitted_encoder, is_frame
 
 SPARSE_ADVICE = (
     "use kernel='linear' or kernel='tanimoto', which take sparse rows, X.toarray(), or TruncatedSVD for a few columns"
@@ -20,14 +22,14 @@ SPARSE_ADVICE = (
 
 
 def fitted_inputs(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return training inputs as an array of numbers, and y. Sets `covariances_` of the estimator.
+    """Return training inputs as an array of numbers, and y. Sets `covariances_` or `encoder_` of the estimator.
 
     Parameters
     ----------
     model : GPClassifier or GPRegressor
-        The estimator, with its `kernel`.
+        The estimator, with its `kernel` and `missing`.
     X : array-like
-        Rows of numbers, a sparse matrix, a covariance matrix (n, n) or n objects, as the kernel takes them.
+        Rows of numbers, a data frame, a sparse matrix, a covariance matrix (n, n) or n objects, as the kernel takes them.
     y : array-like of shape (n,)
         Labels or targets.
     **settings : dict
@@ -39,7 +41,8 @@ def fitted_inputs(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarr
         Rows for the kernel of `starting_point`.
     y : ndarray of shape (n,)
     """
-    model.__dict__.pop("covariances_", None)
+    for name in ("covariances_", "encoder_"):
+        model.__dict__.pop(name, None)
     kernel = _object(model.kernel)
     takes = "numbers" if kernel is None else kernel.takes
     if takes == "covariances":
@@ -56,7 +59,14 @@ def fitted_inputs(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarr
         X, y = validated(model, X, y, **settings | {"dtype": np.float64, "accept_sparse": "csr"})
         model.covariances_, rows = SparseRows.training(leaf, X)
         return rows, y
-    return validated(model, X, y, **settings)
+    encoder = fitted_encoder(X, model.missing)
+    if encoder is None:
+        return validated(model, X, y, **settings)
+    rows, y = validated(model, encoder.transform(as_frame(X)), y, **settings)
+    model.encoder_, model.n_features_in_ = encoder, encoder.n_features_in_
+    if is_frame(X):
+        model.feature_names_in_ = encoder.feature_names_in_
+    return rows, y
 
 
 def more_inputs(model: Any, X: Any) -> np.ndarray:
@@ -65,6 +75,8 @@ def more_inputs(model: Any, X: Any) -> np.ndarray:
         return model.covariances_.rows(model, X)
     if issparse(X):
         raise TypeError("X is sparse, but the model was fitted to an array: use X.toarray()")
+    if model.encoder_ is not None:
+        return check_array(_encoded(model, X), dtype=np.float64)
     return validated(model, X, dtype=np.float64, reset=False)
 
 
@@ -75,7 +87,30 @@ def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, 
             "partial_fit is not possible with a matrix, objects or sparse rows: covariances between the new rows are needed "
             "too; call fit with all rows"
         )
+    if model.encoder_ is not None:
+        return check_X_y(_encoded(model, X), y, **settings)
     return validated(model, X, y, reset=False, **settings)
+
+
+def on_rows(model: Any) -> Any:
+    """Return a fitted estimator for the rows that its kernel takes: the same one, or a copy without encoding."""
+    if all(getattr(model, name, None) is None for name in ("covariances_", "encoder_")):  # other packages' have neither
+        return model
+    inner = copy.copy(model)
+    for name in ("covariances_", "encoder_", "feature_names_in_"):
+        inner.__dict__.pop(name, None)
+    inner.n_features_in_ = model.inputs_.shape[-1]
+    return inner
+
+
+def _encoded(model: Any, X: Any) -> np.ndarray:
+    """Return rows encoded as the training rows."""
+    if not is_frame(X) and hasattr(model, "feature_names_in_"):
+        raise TypeError(
+            f"X must be a pandas DataFrame with the columns of the training data; got {type(X).__name__}: the model was "
+            "fitted to a frame with text, categories or missing values"
+        )
+    return model.encoder_.transform(as_frame(X))
 
 
 def starting_point(model: Any, variance: float) -> Any:

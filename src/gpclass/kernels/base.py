@@ -376,6 +376,8 @@ def as_objects(X: Any) -> NDArray[Any]:
     """Return a sequence of objects as an array (n,) of objects. An array is returned as it is: its rows are the objects."""
     if isinstance(X, np.ndarray) and X.ndim:
         return X
+    if hasattr(X, "to_numpy"):  # rows of a data frame, entries of a series
+        return X.to_numpy()
     try:
         items = list(X)
     except TypeError:
