@@ -48,7 +48,9 @@ def annealing(repeats, n=200, runs=32, temperatures=2000):
     print(f"AIS, n = {n}, {runs} runs × {temperatures} temperatures; {products} bare products take {bare:.2f} s")
     for likelihood in (Probit(), Logit()):
         spent = seconds(
-            lambda lik=likelihood: annealed_importance(K, y, lik, n_runs=runs, n_temperatures=temperatures, random_state=0),
+            lambda lik=likelihood: annealed_importance(
+                K, y, lik, n_runs=runs, n_temperatures=temperatures, random_state=0
+            ),
             repeats,
         )
         print(f"  {type(likelihood).__name__:8s}{spent:7.2f} s, {spent / bare:5.1f} × (≤ {AIS_GOAL})")
