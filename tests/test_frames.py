@@ -12,6 +12,7 @@ from gpclass import GPClassifier, GPRegressor
 from gpclass.assess import far_rows, suspicious_labels, trained_on
 from gpclass.assess.models import input_names
 from gpclass.persist import load, save
+from gpclass.sampling import HMC, audit
 from gpclass.tables import TableEncoder, TableError, UnseenLevelWarning
 
 rng = np.random.default_rng(11)
@@ -185,4 +186,5 @@ def test_assessments_see_the_encoded_rows():
     assert trained_on(clf, FRAME[:7]).all()
     assert input_names(clf) == clf.encoder_.get_feature_names_out().tolist()
     assert far_rows(clf, FRAME).shape == (N,)
+    assert audit(clf, FRAME[:5], sampler=HMC(n_draws=20, n_warmup=5), n_temperatures=10).n_points == N
     assert suspicious_labels(clf).names[0].startswith("patient")

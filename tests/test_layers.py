@@ -33,7 +33,7 @@ MAY_IMPORT = {
         "sparse",
         "tables",
     },
-    "sampling": {"numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "sampling": {"inputs", "numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {
         "files",
         "inputs",
@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "tables": {"files"},
     "expressions": {"kernels"},
     "units": {"expressions", "kernels", "numerics"},
-    "inputs": {"expressions", "kernels", "learning", "tables"},
+    "inputs": {"expressions", "kernels", "learning", "numerics", "tables"},
     "persist": {
         "estimator",
         "files",

@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from gpclass import GPClassifier, GPRegressor
+from gpclass.assess import far_rows, trained_on
 from gpclass.kernels import RBF, Constant, FunctionKernel, Linear, Precomputed, Tanimoto, White
 from gpclass.persist import load, save
 
@@ -140,6 +141,12 @@ def test_what_is_no_covariance_matrix(matrix, message):
 def test_inducing_inputs_are_refused(inference):
     with pytest.raises(TypeError, match="inducing inputs"):
         GPClassifier("precomputed", inference=inference).fit(K[TRAIN, TRAIN], y[TRAIN])
+
+
+def test_training_rows_of_a_matrix_are_recognised():
+    clf = GPClassifier("precomputed", optimizer=None).fit(K[TRAIN, TRAIN], y[TRAIN])
+    assert trained_on(clf, K[:, TRAIN]).tolist() == [True] * 50 + [False] * 20
+    assert far_rows(clf, K[:, TRAIN]).shape == (70,)
 
 
 def test_more_rows_need_a_new_matrix():

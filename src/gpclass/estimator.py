@@ -27,7 +27,7 @@ from .choose import (
 from .engines import Engine
 from .engines.contract import correlated_classes
 from .expressions import VARIANCE
-from .inputs import fitted_inputs, more_data, more_inputs, starting_point, takes_covariances, takes_sparse
+from .inputs import fitted_inputs, more_data, more_inputs, row_fingerprints, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
 from .learning import (
     Calibration,
@@ -481,7 +481,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     def _check_data(self, X, y, classes=None):
         X, y = fitted_inputs(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        self.n_samples_seen_, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
+        self.n_samples_seen_, self.row_fingerprints_ = len(X), row_fingerprints(self, X)
         self.classes_ = np.unique(y if classes is None else classes)
         self._check_classes()
         return X, codes(y, self.classes_, 2)

@@ -15,14 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 from ..inputs import more_inputs, on_rows
 
 
+def last_step(model: Any) -> Any:
+    """Return the model itself, or the last step of a pipeline."""
+    return last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
 def classifier(model: Any) -> Any:
     """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline.
 
     If it encodes data frames itself, the result is a copy that takes encoded rows, as `to_inputs` returns them.
     """
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if isinstance(last, Pipeline):
-        return classifier(last)
+    last = last_step(model)
     if not hasattr(last, "latent") or not hasattr(last, "predict_proba"):
         raise TypeError(
             f"this needs a GPClassifier, or a scikit-learn pipeline that ends in one; got {type(model).__name__}"
@@ -54,7 +57,7 @@ def as_fitted(last: Any, rows: np.ndarray) -> Any:
 def input_names(model: Any) -> list[str]:
     """Return the names of the classifier's inputs: the column names if known, otherwise x0, x1, …"""
     last = classifier(model)
-    own = _encoder(model)
+    own = getattr(last_step(model), "encoder_", None)
     if own is not None:
         return [str(name) for name in own.get_feature_names_out()]
     if hasattr(last, "feature_names_in_"):
@@ -65,12 +68,6 @@ def input_names(model: Any) -> list[str]:
         except (AttributeError, ValueError):  # a step that does not name its outputs
             pass
     return [f"x{d}" for d in range(last.n_features_in_)]
-
-
-def _encoder(model: Any) -> Any:
-    """Return the encoder of a classifier that encodes data frames itself, or None."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    return _encoder(last) if isinstance(last, Pipeline) else getattr(last, "encoder_", None)
 
 
 def training_labels(model: Any) -> np.ndarray | None:
@@ -90,7 +87,7 @@ def training_inputs(model: Any) -> np.ndarray | None:
 
 def training_names(model: Any) -> list[str] | None:
     """Return the names of the training rows in their table, or None if the model was fitted to arrays."""
-    first = model.steps[0][1] if isinstance(model, Pipeline) else _encoder(model)
+    first = model.steps[0][1] if isinstance(model, Pipeline) else getattr(model, "encoder_", None)
     names = getattr(first, "row_names_", None)
     return None if names is None else [str(name) for name in names]
 

@@ -9,7 +9,16 @@ rows, on which `Precomputed` is the kernel (`kernels/precomputed.py`). So everyt
 """
 
 from .covariances import GivenMatrix, ObjectRows, SparseRows
-from .prepare import fitted_inputs, more_data, more_inputs, on_rows, starting_point, takes_covariances, takes_sparse
+from .prepare import (
+    fitted_inputs,
+    more_data,
+    more_inputs,
+    on_rows,
+    row_fingerprints,
+    starting_point,
+    takes_covariances,
+    takes_sparse,
+)
 
 __all__ = [
     "GivenMatrix",
@@ -19,6 +28,7 @@ __all__ = [
     "more_data",
     "more_inputs",
     "on_rows",
+    "row_fingerprints",
     "starting_point",
     "takes_covariances",
     "takes_sparse",

@@ -12,7 +12,9 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from ..expressions import parse_kernel
 from ..kernels import Kernel, as_kernel
 from ..kernels.base import as_objects
+from ..kernels.precomputed import without_numbers
 from ..learning import validated
+from ..numerics.fingerprint import single_precision_fingerprints
 from .covariances import GivenMatrix, ObjectRows, SparseRows, Start, unit_leaf
 from .frames import as_frame, fitted_encoder, is_frame
 
@@ -90,6 +92,12 @@ def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, 
     if model.encoder_ is not None:
         return check_X_y(_encoded(model, X), y, **settings)
     return validated(model, X, y, reset=False, **settings)
+
+
+def row_fingerprints(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Return fingerprints (n,) of rows from `fitted_inputs` or `more_inputs`, by which training rows are recognised."""
+    known = getattr(model, "covariances_", None)
+    return single_precision_fingerprints(rows if known is None else without_numbers(rows))
 
 
 def on_rows(model: Any) -> Any:

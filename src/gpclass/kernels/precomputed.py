@@ -93,6 +93,11 @@ def covariance_rows(K: ArrayLike, variances: ArrayLike, numbers: NDArray[np.intp
     return rows
 
 
+def without_numbers(rows: Array) -> Array:
+    """Return the part of rows that is equal for a training row and the same row given again: all but the number."""
+    return rows[:, VARIANCE:]
+
+
 def _between(X: Array, Z: Array) -> Array:
     """Return the covariances (n, m) between rows, of which one in each pair is a training row."""
     rows, columns = (_numbers(part) for part in (X, Z))

@@ -246,7 +246,8 @@ def _compared(model, train, own, X, labels, engines) -> tuple[list[Comparison], 
     if train is not None:
         return compare_engines(model, train[0], train[1], X, labels, engines), ""
     last, kept = classifier(model), training_inputs(model)
-    if kept is not None:  # these rows are already transformed, so the classifier is fitted alone
+    if kept is not None and last.kernel_.takes != "covariances":
+        # these rows are already transformed, so the classifier is fitted alone
         rows, test = as_fitted(last, kept), as_fitted(last, to_inputs(model, X))
         return compare_engines(last, rows, training_labels(model), test, labels, engines), ""
     if engines:
