@@ -1,5 +1,7 @@
 """Estimators on covariance matrices, objects and sparse matrices, against the same kernel on arrays."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -249,6 +251,13 @@ def test_models_are_saved(kernel, rows, labels, tmp_path):
     clf = GPClassifier(kernel).fit(rows, labels)
     save(clf, tmp_path / "model")
     assert_allclose(load(tmp_path / "model").predict_proba(rows), clf.predict_proba(rows), atol=1e-9)
+
+
+def test_indices_of_sparse_rows_are_checked():
+    clf = GPClassifier("tanimoto", optimizer=None).fit(sp.csr_array(BITS), BIT_LABELS)
+    clf.covariances_ = replace(clf.covariances_, indices=clf.covariances_.indices + 100)
+    with pytest.raises(ValueError, match="indices"):
+        clf.predict(BITS)
 
 
 # text -----------------------------------------------------------------------------------------------------------------

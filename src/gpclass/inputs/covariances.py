@@ -175,7 +175,9 @@ class SparseRows:
     @cached_property
     def _objects(self) -> ObjectRows:
         shape = (len(self.indptr) - 1, self.n_columns)
-        return ObjectRows(self.leaf, csr_array((self.data, self.indices, self.indptr), shape=shape))
+        rows = csr_array((self.data, self.indices, self.indptr), shape=shape)
+        rows.check_format(full_check=True)  # they may come from a file, and products do not check indices
+        return ObjectRows(self.leaf, rows)
 
     def rows(self, model: Any, X: Any) -> np.ndarray:
         """Return the rows of further sparse or dense rows."""
