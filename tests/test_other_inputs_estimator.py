@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 from gpclass import GPClassifier, GPRegressor
 from gpclass.assess import far_rows, trained_on
-from gpclass.kernels import RBF, Constant, FunctionKernel, Linear, Precomputed, Tanimoto, White
+from gpclass.kernels import RBF, Constant, FunctionKernel, Linear, PerClass, Precomputed, Tanimoto, White
 from gpclass.persist import load, save
 
 rng = np.random.default_rng(3)
@@ -189,6 +189,14 @@ def test_text_is_classified_and_cross_validated():
     assert GPRegressor(kernel).fit(words, targets).predict(words).shape == (70,)
 
 
+def test_one_function_for_several_classes():
+    kernel = PerClass(*[FunctionKernel(squared_exponential, v) for v in (1.0, 2.0, 1.0)])
+    on_rows = PerClass(*[RBF(1.3, v) for v in (1.0, 2.0, 1.0)])
+    clf = GPClassifier(kernel, optimizer=None).fit(X[TRAIN], THREE[TRAIN])
+    other = GPClassifier(on_rows, optimizer=None).fit(X[TRAIN], THREE[TRAIN])
+    assert_allclose(clf.predict_proba(X[TEST]), other.predict_proba(X[TEST]), atol=1e-10)
+
+
 def test_functions_cannot_be_saved(tmp_path):
     clf = GPClassifier(FunctionKernel(squared_exponential)).fit(X[TRAIN], y[TRAIN])
     with pytest.raises(TypeError, match="the function squared_exponential, but a model file contains only data"):
@@ -196,7 +204,7 @@ def test_functions_cannot_be_saved(tmp_path):
 
 
 def test_one_function_per_estimator():
-    kernel = FunctionKernel(squared_exponential) + FunctionKernel(squared_exponential)
+    kernel = FunctionKernel(squared_exponential) + FunctionKernel(lambda a, b: 1.0)
     with pytest.raises(TypeError, match="add up the functions"):
         GPClassifier(kernel).fit(X[TRAIN], y[TRAIN])
     with pytest.raises(ValueError, match="inconsistent numbers"):

@@ -54,7 +54,7 @@ def fitted_inputs(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarr
     if takes == "objects":
         assert kernel is not None
         objects, y = _objects_and_labels(model, X, y, **settings)
-        model.covariances_, rows = ObjectRows.training(_the_one(kernel, "objects"), objects)
+        model.covariances_, rows = ObjectRows.training(_the_one(kernel), objects)
         return rows, y
     if issparse(X):
         leaf = _sparse_leaf(model.kernel, kernel)
@@ -162,9 +162,19 @@ def _object(given: Any) -> Kernel | None:
     return parse_kernel(given, 1) if isinstance(given, str) else as_kernel(given)
 
 
-def _the_one(kernel: Kernel, takes: str) -> Any:
+def _comparisons(kernel: Kernel) -> list[Kernel]:
+    """Return the leaves that depend on the rows, without those that differ from another one in the variance only."""
+    found: dict[Any, Kernel] = {}
+    for leaf in kernel.leaves:
+        if leaf.takes != "any":
+            settings = {name: value for name, value in leaf.settings().items() if name != "variance"}
+            found.setdefault(repr((type(leaf), settings)), leaf)
+    return list(found.values())
+
+
+def _the_one(kernel: Kernel) -> Kernel:
     """Return the leaf that compares objects. Constants and noise may be added to it."""
-    leaves = [leaf for leaf in kernel.leaves if leaf.takes == takes]
+    leaves = _comparisons(kernel)
     if len(leaves) > 1:
         names = " and ".join(map(repr, leaves))
         raise TypeError(
@@ -173,8 +183,8 @@ def _the_one(kernel: Kernel, takes: str) -> Any:
     return leaves[0]
 
 
-def _sparse_leaf(given: Any, kernel: Kernel | None) -> Any:
-    leaves = () if kernel is None else [leaf for leaf in kernel.leaves if leaf.takes != "any"]
+def _sparse_leaf(given: Any, kernel: Kernel | None) -> Kernel:
+    leaves = [] if kernel is None else _comparisons(kernel)
     if len(leaves) != 1 or not leaves[0].takes_sparse:
         raise TypeError(f"X is a sparse matrix, but kernel={given!r} takes arrays: {SPARSE_ADVICE}")
     return unit_leaf(leaves[0])
