@@ -348,6 +348,14 @@ def test_constant_columns_are_harmless():
 # kernels from text ------------------------------------------------------------------------------------------------------
 
 
+
+
+
+
+
+
+
+
 def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n1,01\n2,1\n3,2\n", encoding="utf-8")

@@ -1,5 +1,6 @@
 """Learning with an active set."""
 
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -173,6 +174,10 @@ def test_failures_step_back():
 
 
 # virtual vectors, streams ---------------------------------------------------------------------------------------------
+
+
+
+
 
 
 def test_streams_keep_the_inputs_that_they_rest_on():

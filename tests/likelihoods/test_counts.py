@@ -11,6 +11,13 @@ from gpclass.likelihoods import Ordinal, Poisson
 # one latent value ------------------------------------------------------------------------------------------------------
 
 
+
+
+
+
+
+
+
 def test_engines_take_them():
     X = np.linspace(-3, 3, 40)[:, None]
     K = RBF(1.0)(X)

@@ -12,6 +12,16 @@ F = rng.normal(size=(6, 4)) * np.array([0.1, 1, 3, 8, 20, 1])[:, None]
 Y = np.array([0, 1, 2, 3, 0, 1])
 
 
+
+
+
+
+
+
+
+
+
+
 @pytest.mark.parametrize("cls", BOTH)
 def test_derivatives(cls):
     likelihood, h = cls(4), 1e-5
@@ -41,6 +51,10 @@ def test_columns_at_once(cls):
     assert p[np.arange(6), :, Y] == pytest.approx(np.exp(value), abs=1e-7)
 
 
+
+
+
+
 @pytest.mark.parametrize("cls", BOTH)
 def test_far_tails(cls):
     f = np.array([[0.0, 300.0, -1e4], [1e8, 0.0, 0.0], [-1e8, 0.0, 1e8]])
@@ -51,6 +65,10 @@ def test_far_tails(cls):
     assert value[1] == pytest.approx(0, abs=1e-7)
     tail = -300.0 if cls is Softmax else -(300.0**2) / 4
     assert value[0] == pytest.approx(tail, rel=1e-3)
+
+
+
+
 
 
 def test_labels_are_checked():

@@ -131,6 +131,7 @@ def test_a_chain_that_never_moves_warns():
     with pytest.warns(ConvergenceWarning, match="never moved"):
         Stuck(**SHORT).fit(K, y, Probit())
 
+
     with pytest.warns(ConvergenceWarning, match="never moved"):  # alone it has nobody to disagree with
         Stuck(**{**SHORT, "n_chains": 1}).fit(K, y, Probit())
 

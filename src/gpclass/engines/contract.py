@@ -156,3 +156,4 @@ def serving(engine: Engine, likelihood: Any) -> list[str]:
         if able:
             return able
     return []
+

@@ -197,7 +197,9 @@ class DenseSystem:
 class DenseCoupledPosterior:
     """q(f) = N(f | Kα, (K⁻¹ + W)⁻¹) with W_i = R_i R_iᵀ, from roots R (n, C, C - 1) and α (n, C)."""
 
-    def __init__(self, K: Covariance, root: np.ndarray, alpha: np.ndarray, system: DenseSystem | None = None, mean=None):
+    def __init__(
+        self, K: Covariance, root: np.ndarray, alpha: np.ndarray, system: DenseSystem | None = None, mean=None
+    ):
         self.K, self.alpha = K, alpha
         self.system = system or DenseSystem(K, root)
         self.mean: np.ndarray = self.system.times_K(alpha) if mean is None else mean  # (n, C)

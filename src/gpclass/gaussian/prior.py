@@ -88,7 +88,9 @@ def _eigen(K):
     value, vector = value[::-1], vector[:, ::-1]
     rounding = len(K) * np.finfo(float).eps * max(value[0], 0.0)
     if value[-1] < -1e3 * rounding or not np.all(np.isfinite(value)):
-        raise NotPositiveDefinite(f"K is not a covariance matrix: it has eigenvalues from {value[-1]:.3g} to {value[0]:.3g}")
+        raise NotPositiveDefinite(
+            f"K is not a covariance matrix: it has eigenvalues from {value[-1]:.3g} to {value[0]:.3g}"
+        )
     return np.where(value > rounding, value, 0.0), vector
 
 

@@ -581,3 +581,5 @@ def train_inducing(
                 f"{checkpoints.REMEDIES}"
             )
     return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
+
+

@@ -11,7 +11,9 @@ from scipy.linalg import lstsq
 DEPENDENT = 1e-13  # eigenvalues of the normalised Gram matrix below which changes of residuals are treated as dependent
 
 
-def anderson(points: np.ndarray, residuals: np.ndarray, part: float = 1.0, measured: np.ndarray | None = None) -> np.ndarray:
+def anderson(
+    points: np.ndarray, residuals: np.ndarray, part: float = 1.0, measured: np.ndarray | None = None
+) -> np.ndarray:
     """Return the next point: the combination of past points with the smallest residual, plus `part` of that residual.
 
     For a linear iteration in d dimensions the result is exact after d + 1 steps. With one point it is the damped step.

@@ -106,10 +106,8 @@ class Audit:
         else:
             grade = "do not trust class probabilities"
         gap = abs(self.evidence_error)
-        evidence = (
-            "evidence is good enough to compare models"
-            if gap <= 0.5 + 2 * self.sampled_error
-            else (f"evidence is {gap:.1f} nats {'too high' if self.evidence_error > 0 else 'too low'}")
+        evidence = "evidence is good enough to compare models" if gap <= 0.5 + 2 * self.sampled_error else (
+            f"evidence is {gap:.1f} nats {'too high' if self.evidence_error > 0 else 'too low'}"
         )
         return f"{grade}; {evidence}"
 

@@ -140,7 +140,9 @@ def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np
     return Seen(q.rows, mean, var, bare_blocks)
 
 
-def _at_sites(q: ActivePosterior, c: int, slope: np.ndarray, curvature: np.ndarray, in_sites: Sites) -> EvidenceGradient:
+def _at_sites(
+    q: ActivePosterior, c: int, slope: np.ndarray, curvature: np.ndarray, in_sites: Sites
+) -> EvidenceGradient:
     """C.2: with kept = 1 - τ var, ρ = (slope - α)/kept and -Δ/l² = (curvature + τ kept)/kept²; both 0 if EP has converged.
 
     The direct effect of a site on its row, at fixed marginals, goes to `in_sites`: the derivative of log Z_i - log Z̃_i

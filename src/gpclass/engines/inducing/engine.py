@@ -88,7 +88,9 @@ class LowRankEngine(Engine):
         """(n, C) sites on g from the stored sites of rows."""
         return sites["tau"], sites["nu"]
 
-    def latent_marginals(self, g: Marginals, message: Message, y: np.ndarray, likelihood) -> tuple[np.ndarray, np.ndarray]:
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(m, C) means and variances of f_i = g_i + e_i at some training rows, from those of g_i.
 
         This version uses a Gaussian site on g_i + e_i. Given g_i, e_i is then Gaussian with a mean that is linear in g_i.

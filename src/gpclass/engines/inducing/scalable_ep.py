@@ -74,7 +74,9 @@ class ScalableEP(LowRankEngine, Training):
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, y)
 
-    def latent_marginals(self, g: Marginals, message: Message, y: np.ndarray, likelihood) -> tuple[np.ndarray, np.ndarray]:
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Marginals by EP on all factors of a row, with q without its sites: factors share f - g, their sites do not."""
         if not self.pairwise(likelihood):
             return super().latent_marginals(g, message, y, likelihood)
@@ -183,7 +185,9 @@ def own_class(y: np.ndarray, n_classes: int) -> np.ndarray:
 def pairwise_totals(sites: RowSites, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of the sites of all factors. (B.14), (B.15)"""
     own = own_class(y, sites["own_tau"].shape[1])
-    return tuple(np.where(own, sites[f"own_{name}"].sum(1, keepdims=True), sites[f"other_{name}"]) for name in ("tau", "nu"))  # type: ignore[return-value]
+    return tuple(
+        np.where(own, sites[f"own_{name}"].sum(1, keepdims=True), sites[f"other_{name}"]) for name in ("tau", "nu")
+    )  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,9 @@ class StochasticEP(LowRankEngine, Training):
     def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.row_sites(1, likelihood))
 
-    def latent_marginals(self, g: Marginals, message: Message, y: np.ndarray, likelihood) -> tuple[np.ndarray, np.ndarray]:
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
         """As for ScalableEP: after convergence q is the prior times the sites that each row would have."""
         return self._untied.latent_marginals(g, message, y, likelihood)
 

@@ -59,7 +59,9 @@ class SVGP(LowRankEngine, Training):
     def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
         return ExpectationRule(likelihood)
 
-    def latent_marginals(self, g: Marginals, message: Message, y: np.ndarray, likelihood) -> tuple[np.ndarray, np.ndarray]:
+    def latent_marginals(
+        self, g: Marginals, message: Message, y: np.ndarray, likelihood
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f. Given u, the variational posterior of f is the prior: labels do not update f - g."""
         return g.mean, g.var + self.rest(g, likelihood)
 
