@@ -575,6 +575,7 @@ def test_complaints_are_one_line(folder, tmp_path):
     assert "there is no file" in refused("fit", tmp_path / "none.csv", "-t", "y")
     assert "did you mean 'class'" in refused("fit", train, "-t", "clas")
     assert "no kernel 'rfb'" in refused("fit", train, "-t", "class", "-k", "rfb")
+    assert "needs a covariance matrix" in refused("fit", train, "-t", "class", "-k", "precomputed")
     assert "'epp' is not known" in refused("fit", train, "-t", "class", "-e", "epp")
     assert "Only binary" in refused("fit", train, "-t", "class", "-e", "kl", "-o", tmp_path / "m")
     assert "Likelihoods that do: Softmax." in refused(

@@ -16,7 +16,7 @@ def test_kernels_from_text():
     assert np.array_equal(kernel(X), by_hand(X))
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@pytest.mark.parametrize("name", [name for name in kernel_names() if name != "precomputed"])
 def test_every_name_is_a_kernel_for_these_columns(name):
     X = np.random.default_rng(0).normal(size=(6, 4))
     kernel = parse_kernel(name.upper(), n_columns=4)

@@ -31,6 +31,8 @@ from .choose import (
 )
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
+from .expressions import VARIANCE
+from .inputs import fitted_inputs, more_data, more_inputs, row_fingerprints, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
 from .learning import (
     Calibration,
@@ -54,7 +56,6 @@ from .learning import (
     stacked,
     trained,
     update_active,
-    validated,
     warn_if_too_large,
     warn_if_unfinished,
 )
@@ -130,6 +131,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units
         of the columns. `RBF(ard=True)` has one lengthscale per column. Settings of a kernel object are parameters of the
         estimator: `kernel__lengthscale`, or in a sum `kernel__rbf__lengthscale`.
+
+        "precomputed" takes covariance matrices instead of inputs: (n, n) in `fit`, and the covariances (m, n) of test rows
+        with the training rows in `predict`. The variances of test rows are those of the training rows if these are all
+        equal; otherwise append them as a last column, (m, n + 1). Only a factor on the matrix is learned; without an
+        optimizer the matrix is used as it is.
     likelihood : str or Likelihood, default="auto"
         p(label | latent value). Names: "auto", "logit", "probit", "heaviside", "softmax", "multinomial-probit",
         "robust-max", "one-against-rest", "ordinal". "auto" is probit for two classes. For more classes it is multinomial
@@ -182,6 +188,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         Iterations of the optimiser per run.
     warm_start : bool, default=False
         Whether learning starts from the hyperparameters of the previous fit, without a scan over lengthscales.
+    missing : {"error", "indicator", "median"}, default="error"
+        What to do with missing values in X. "error" raises an error that names the first one. "indicator" replaces them by
+        the median of the column (booleans: the more frequent value; categories: no level) and adds a column of 0 and 1,
+        "NAME missing", for each column with missing values in the training data. "median" adds no such columns, and
+        replaces a missing category by the most frequent one.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
@@ -219,7 +230,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         "mcmc" one for each of some draws. If there are several, the attributes above and below describe the heaviest.
     inputs_ : ndarray of shape (n_inputs, n_features) or (n_classes, n_inputs, n_features)
         The inputs used for predictions: the different training rows, the active rows or the inducing inputs. The axis of
-        classes exists if each class has its own inputs.
+        classes exists if each class has its own inputs. For matrices, objects and sparse inputs these are rows of
+        covariances (`gpclass.kernels.covariance_rows`), and `kernel_` is `Precomputed`.
     active_indices_ : ndarray of shape (n_inputs,)
         Row numbers of `inputs_` in the training data, if the engine has selected rows.
     row_fingerprints_ : ndarray of shape (n,)
@@ -231,8 +243,11 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         Number of training rows of `fit`, and of later `partial_fit` calls with IVM. Not set for streams.
     fitted_with_ : dict
         The `kernel` and `likelihood` parameters at the last fit; `warm_start` compares them with the current ones.
+    encoder_ : TableEncoder or None
+        The encoder of a data frame with text, categories, booleans or missing values; its `get_feature_names_out` names
+        the encoded columns, which `inputs_` and lengthscales refer to.
     n_features_in_ : int
-        Number of inputs.
+        Number of inputs: columns of the frame or array.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, if X was a data frame.
 
@@ -255,6 +270,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
     rows_: np.ndarray
     n_samples_seen_: int
     calibration_: Calibration = Calibration()  # model files may have none
+    encoder_: Any = None  # of data frames that are not all numbers
+    covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
     _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
     _row_map: RowMap | None = None  # observations of the training rows, if they differ
@@ -274,6 +291,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         n_restarts=0,
         max_iter=100,
         warm_start=False,
+        missing="error",
         random_state=None,
         verbose=0,
     ):
@@ -289,6 +307,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
@@ -299,11 +318,15 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
         Parameters
         ----------
-        X : array-like of shape (n, D), or a stream
-            Training inputs. Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without
-            copying them. With these engines X may also be a stream of inputs and labels, which may be larger than memory:
-            a source (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that
-            returns a new iterator over such pairs.
+        X : array-like of shape (n, D), data frame, sparse matrix, sequence of objects, or a stream
+            Training inputs. Text and categories of a data frame become one column of 0 and 1 per level
+            (`gpclass.tables.TableEncoder`). With kernel="precomputed" X is the covariance matrix (n, n) of the rows. Sparse
+            matrices need kernel="linear" or "tanimoto". With a `FunctionKernel` X is a sequence of n objects of any type.
+
+            Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without copying them. With
+            these engines X may also be a stream of inputs and labels, which may be larger than memory: a source
+            (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that returns a
+            new iterator over such pairs.
         y : array-like of shape (n,) or (n, n_classes), optional
             Labels of any type. Or soft labels: one column for each class, with probabilities or numbers of votes; the
             names of the columns of a data frame are the classes, otherwise they are 0, 1, … None if X is a stream.
@@ -338,7 +361,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
             self._check_averaging(engine)
         if _is_auto(self.kernel):
             return self._fit_stack(X, y, engine, rng)
-        kernel, distance = start_kernel(self.kernel, X, rng)
+        kernel, distance = start_kernel(starting_point(self, VARIANCE), X, rng)
         objective = self._objective(X, y, engine, kernel, rng)
         learned = self._learn(objective, distance, rng)
         if self.hyper == "mode" or self.optimizer is None:
@@ -432,7 +455,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
             return self
-        X, y = validated(self, X, y, dtype=[np.float64, np.float32], reset=False)
+        X, y = more_data(self, X, y, dtype=[np.float64, np.float32])
         if classes is not None and not np.array_equal(np.unique(classes), np.sort(self.classes_)):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_)
@@ -505,17 +528,15 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         order = declared_order(y) if self.categories is None else self.categories
         if is_soft(y):
             votes, labels = soft_labels(y)
-            X = validated(self, X, dtype=[np.float64, np.float32])
-            if len(X) != len(votes):
-                raise ValueError(f"X has {len(X)} rows, but y has {len(votes)}")
+            X, _ = fitted_inputs(self, X, np.zeros(len(votes)), dtype=[np.float64, np.float32])
             self._set_classes(labels, order)
             votes = votes[:, codes(self.classes_, labels)]
         else:
-            X, y = validated(self, X, y, dtype=[np.float64, np.float32])
+            X, y = fitted_inputs(self, X, y, dtype=[np.float64, np.float32])
             check_classification_targets(y)
             self._set_classes(np.unique(y if classes is None else classes), order)
             votes = codes(y, self.classes_)
-        self.n_samples_seen_, self.row_fingerprints_ = len(X), single_precision_fingerprints(X)
+        self.n_samples_seen_, self.row_fingerprints_ = len(X), row_fingerprints(self, X)
         return X, votes, row_weights(votes, sample_weight, self.class_weight, self.classes_)
 
     def _observations(self, X, votes, weight) -> tuple[Engine, TrainingRows]:
@@ -724,7 +745,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def _rows(self, X) -> np.ndarray:
         """Return X as a checked array."""
-        return validated(self, X, dtype=np.float64, reset=False)
+        return more_inputs(self, X)
 
     def predict(self, X) -> np.ndarray:
         """Return the most probable labels.
@@ -812,6 +833,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
+        tags.input_tags.allow_nan = self.missing != "error"
         if not _is_auto(self.inference):
             tags.classifier_tags.multi_class = takes_targets(as_engine(self.inference), self.likelihood, 3)
         return tags

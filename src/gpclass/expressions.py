@@ -2,7 +2,8 @@
 
     expression = term + term + …      term = factor * factor * …      factor = name, or ( expression )
 
-Names are short names of kernels; "-ard" means one lengthscale per column. The text is parsed, never evaluated as Python.
+Names are short names of kernels; "-ard" means one lengthscale per column. "precomputed" is a matrix given instead of inputs.
+The text is parsed, never evaluated as Python.
 Starting values suit standardised columns: lengthscales equal to the typical distance between rows, and a given variance.
 In a product only the variance of the first factor is free, since only the product of the variances has an effect.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 from .kernels import (
     RBF,
+    Categorical,
     Constant,
     Kernel,
     Linear,
@@ -25,7 +27,9 @@ from .kernels import (
     NeuralNetwork,
     Periodic,
     Polynomial,
+    Precomputed,
     RationalQuadratic,
+    Tanimoto,
     White,
 )
 
@@ -38,6 +42,9 @@ KERNELS: dict[str, Any] = {
     "linear": Linear,
     "polynomial": Polynomial,
     "neural-network": NeuralNetwork,
+    "tanimoto": Tanimoto,
+    "categorical": Categorical,
+    "precomputed": Precomputed,
     "constant": Constant,
     "white": White,
 }
@@ -85,7 +92,10 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None, varia
     if len(text) > LONGEST:
         raise ValueError(f"a kernel expression may have at most {LONGEST} characters; got {len(text)}")
     parser = _Parser(_tokens(text), n_columns, distance or float(np.sqrt(2 * n_columns)), variance)
-    kernel = parser.sum(0)
+    try:
+        kernel = parser.sum(0)
+    except TypeError as error:  # terms that take different inputs
+        raise ValueError(f"the kernel expression {text!r} is not valid: {error}") from error
     if parser.rest:
         raise ValueError(f"the kernel expression should end before {parser.rest[0]!r}")
     return kernel
@@ -154,6 +164,13 @@ class _Parser:
         match short:
             case "constant":
                 return Constant(variance=min(variance, 1.0))
+            case "precomputed":
+                return Precomputed()  # the matrix as it is
+            case "tanimoto":
+                return Tanimoto(variance)
+            case "categorical":  # half of the columns differ, or fewer
+                half = max(1.0, 0.5 * D)
+                return Categorical([half] * D if name != short else half, variance)
             case "white":
                 return White(variance=0.1 if first else 1.0)
             case "linear":  # x·x is near D

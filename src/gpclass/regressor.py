@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .engines import Engine
 from .inference import EP
+from .inputs import fitted_inputs, more_data, more_inputs, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
 from .learning import (
     Objective,
@@ -22,7 +23,6 @@ from .learning import (
     random_start,
     resolve_priors,
     update_active,
-    validated,
     warn_if_too_large,
     warn_if_unfinished,
 )
@@ -66,6 +66,11 @@ class GPRegressor(RegressorMixin, KernelSettings):
     normalize_y : bool, default=True
         Whether to centre the targets and scale them to unit variance before fitting. Predictions are in the original
         units.
+    missing : {"error", "indicator", "median"}, default="error"
+        What to do with missing values in X. "error" raises an error that names the first one. "indicator" replaces them by
+        the median of the column (booleans: the more frequent value; categories: no level) and adds a column of 0 and 1,
+        "NAME missing", for each column with missing values in the training data. "median" adds no such columns, and
+        replaces a missing category by the most frequent one.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
@@ -99,8 +104,11 @@ class GPRegressor(RegressorMixin, KernelSettings):
         Scale of the targets (1 without `normalize_y`).
     n_samples_seen_ : int
         Number of training rows so far.
+    encoder_ : TableEncoder or None
+        The encoder of a data frame with text, categories, booleans or missing values; its `get_feature_names_out` names
+        the encoded columns, which `inputs_` and lengthscales refer to.
     n_features_in_ : int
-        Number of inputs.
+        Number of inputs: columns of the frame or array.
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the inputs, if X was a data frame.
 
@@ -113,6 +121,9 @@ class GPRegressor(RegressorMixin, KernelSettings):
     True
     """
 
+    encoder_: Any = None  # of data frames that are not all numbers
+    covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
+
     def __init__(
         self,
         kernel=None,
@@ -124,6 +135,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         n_restarts=0,
         max_iter=100,
         normalize_y=True,
+        missing="error",
         random_state=None,
         verbose=0,
     ):
@@ -135,6 +147,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.normalize_y = normalize_y
+        self.missing = missing
         self.random_state = random_state
         self.verbose = verbose
 
@@ -143,8 +156,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
 
         Parameters
         ----------
-        X : array-like of shape (n, D)
-            Training inputs.
+        X : array-like of shape (n, D), data frame, sparse matrix or sequence of objects
+            Training inputs, as for `GPClassifier`.
         y : array-like of shape (n,)
             Targets.
 
@@ -154,7 +167,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
             The fitted estimator itself.
         """
         check_search(self)
-        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = fitted_inputs(self, X, y, dtype=np.float64, y_numeric=True)
         engine = self._engine()
         if engine.design == "all rows":
             warn_if_too_large(len(X), others=("ivm",))
@@ -198,7 +211,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y)
-        X, y = validated(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
+        X, y = more_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets = (y - self.target_mean_) / self.target_scale_
         numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
@@ -225,7 +238,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
 
     def _objective(self, X, y, engine):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        kernel, distance = start_kernel(self.kernel, X, rng, variance=1.0)
+        kernel, distance = start_kernel(starting_point(self, 1.0), X, rng, variance=1.0)
         spread = column_spread(X, kernel.seen)
         likelihood = Gaussian(QUIET if self.noise_variance is None else self.noise_variance)
         priors = resolve_priors(self.priors, [*kernel.names, *likelihood.names], spread=spread)
@@ -253,7 +266,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
             Mean and variance of the latent function.
         """
         check_is_fitted(self)
-        X = validated(self, X, dtype=np.float64, reset=False)
+        X = more_inputs(self, X)
         kernel: Kernel = self.kernel_
         batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
         parts = [self.posterior_.predict(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]
@@ -279,3 +292,9 @@ class GPRegressor(RegressorMixin, KernelSettings):
         """
         mean, var = self.latent(X)
         return (mean, np.sqrt(var + self.noise_variance_)) if return_std else mean
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
 from .kernels.base import is_kernel
-from .numerics.columns import column_spread, column_units, typical_distance
+from .numerics.columns import Units, column_spread, column_units, typical_distance
 
 FAR = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
 
@@ -54,12 +54,20 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
         units = column_units(X)
         distance = typical_distance(X, rng, lambda rows: (rows - units.centre) / units.spread)
         text = default_kernel(X.shape[1]) if given is None else given
-        return Standardized(parse_kernel(text, X.shape[1], distance, variance), *units), distance
+        return _standardized(parse_kernel(text, X.shape[1], distance, variance), units), distance
     kernel = as_kernel(given).for_columns(X.shape[1])
     kernel(np.asarray(X[:1], float))  # raises if the kernel is for another number of columns
     if not kernel.own_units:
         warn_of_units(kernel, column_spread(X))
     return kernel, typical_distance(X, rng, kernel.seen)
+
+
+def _standardized(kernel: Kernel, units: Units) -> Kernel:
+    """Return the kernel in units of the columns; only the leaves that allow it, if some do not."""
+    if all(leaf.standardizable for leaf in kernel.leaves):
+        return Standardized(kernel, *units)
+    each = (Standardized(leaf, *units) if leaf.standardizable else leaf for leaf in kernel.leaves)
+    return kernel._with_leaves(each)
 
 
 def warn_of_units(kernel: Kernel, spread: np.ndarray) -> None:

@@ -123,5 +123,5 @@ def test_errors():
     with pytest.raises(TypeError, match="fitted by sampling"):
         audit(clf)
     ep = GPClassifier(RBF(), optimizer=None).fit(X, X[:, 0] > 0)
-    with pytest.raises(ValueError, match="2 columns"):
+    with pytest.raises(ValueError, match="expecting 2 features"):
         audit(ep, np.zeros((3, 5)))

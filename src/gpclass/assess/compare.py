@@ -114,7 +114,9 @@ def _other(model, name, X, y, X_test, y_test):
     inner = copy
     while hasattr(inner, "steps"):
         inner = inner.steps[-1][1]
-    inner.set_params(inference=name, kernel=classifier(model).kernel_)
+    learned = classifier(model).kernel_
+    # a kernel on rows of covariances belongs to the training rows; the copy makes its own
+    inner.set_params(inference=name, **({} if learned.takes == "covariances" else {"kernel": learned}))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -13,20 +13,27 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..engines.observations import places_of
+from ..inputs import more_inputs, on_rows
+
+
+def last_step(model: Any) -> Any:
+    """Return the model itself, or the last step of a pipeline."""
+    return last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 
 
 def classifier(model: Any) -> Any:
-    """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline."""
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if isinstance(last, Pipeline):
-        return classifier(last)
+    """Return the fitted Gaussian process classifier: the model itself, or the last step of a pipeline.
+
+    If it encodes data frames itself, the result is a copy that takes encoded rows, as `to_inputs` returns them.
+    """
+    last = last_step(model)
     if not hasattr(last, "latent") or not hasattr(last, "predict_proba"):
         raise TypeError(
             f"this needs a GPClassifier, or a scikit-learn pipeline that ends in one; got {type(model).__name__}"
             + (f", which ends in {type(last).__name__}" if last is not model else "")
         )
     check_is_fitted(last)
-    return last
+    return on_rows(last)
 
 
 def to_inputs(model: Any, X: Any) -> np.ndarray:
@@ -35,7 +42,7 @@ def to_inputs(model: Any, X: Any) -> np.ndarray:
         for _, step in model.steps[:-1]:
             X = X if step is None or isinstance(step, str) else step.transform(X)
         return to_inputs(model.steps[-1][1], X)
-    return np.asarray(X, dtype=float)
+    return np.asarray(X, dtype=float) if on_rows(model) is model else more_inputs(model, X)
 
 
 def as_fitted(last: Any, rows: np.ndarray) -> Any:
@@ -51,6 +58,9 @@ def as_fitted(last: Any, rows: np.ndarray) -> Any:
 def input_names(model: Any) -> list[str]:
     """Return the names of the classifier's inputs: the column names if known, otherwise x0, x1, …"""
     last = classifier(model)
+    own = getattr(last_step(model), "encoder_", None)
+    if own is not None:
+        return [str(name) for name in own.get_feature_names_out()]
     if hasattr(last, "feature_names_in_"):
         return [str(name) for name in last.feature_names_in_]
     if isinstance(model, Pipeline) and len(model.steps) > 1:
@@ -86,7 +96,7 @@ def training_inputs(model: Any) -> np.ndarray | None:
 
 def training_names(model: Any) -> list[str] | None:
     """Return the names of the training rows in their table, or None if the model was fitted to arrays."""
-    first = model.steps[0][1] if isinstance(model, Pipeline) else model
+    first = model.steps[0][1] if isinstance(model, Pipeline) else getattr(model, "encoder_", None)
     names = getattr(first, "row_names_", None)
     return None if names is None else [str(name) for name in names]
 

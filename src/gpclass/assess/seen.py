@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics.fingerprint import row_fingerprints, single_precision_fingerprints
-from .models import classifier, codes_of, leave_one_out, posterior_rows, to_inputs, training_labels
+from .. import inputs
+from ..numerics.fingerprint import row_fingerprints
+from .models import classifier, codes_of, last_step, leave_one_out, posterior_rows, to_inputs, training_labels
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def _known(last):
 
 
 def _fingerprints(model, X):
-    return single_precision_fingerprints(to_inputs(model, X))
+    return inputs.row_fingerprints(last_step(model), to_inputs(model, X))
 
 
 def _with_label(prints, codes):

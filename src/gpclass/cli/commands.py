@@ -38,6 +38,7 @@ class Impute(str, Enum):
     """Values of the option --impute."""
 
     median = "median"
+    indicator = "indicator"
 
 
 Data = Annotated[Path, typer.Argument(help="Table with a header: .csv, .tsv (also .gz) or .parquet.")]

@@ -84,7 +84,11 @@ def make_pipeline(
 ) -> Pipeline:
     """Return an unfitted pipeline of table encoder and classifier; the latter measures inputs in units of their spreads."""
     if kernel not in (None, "auto"):
-        parse_kernel(kernel, n_columns=1)  # reports mistakes in the text before any work
+        parsed = parse_kernel(kernel, n_columns=1)  # reports mistakes in the text before any work
+        if parsed.takes == "covariances":
+            raise ValueError(
+                f"--kernel {kernel!r} needs a covariance matrix, but a table has inputs; Python has this kernel"
+            )
     encoder = TableEncoder(impute=impute, target=target, id=id)
     settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed, "verbose": verbose}
     classifier = GPClassifier(kernel, likelihood, engine, **settings)

@@ -42,6 +42,9 @@ KERNELS = (
     "polynomial",
     "polynomial-ard",
     "neural-network",
+    "tanimoto",
+    "categorical",
+    "categorical-ard",
     "constant",
     "white",
 )

@@ -19,6 +19,10 @@ To write a kernel, read the contract in base.py.
     Linear, Polynomial  x·z and (1 + x·z)^degree
     NeuralNetwork       arcsine kernel of an infinitely wide layer
     Constant, White     a common offset; independent noise
+    Tanimoto            bits or counts that two rows have in common
+    Categorical         columns in which two rows differ
+    Precomputed         a covariance matrix of the user
+    FunctionKernel      a function of two objects of any type
     Sum, Product        combinations of kernels
     Correlated          a kernel times a ClassCovariance, for correlated latent functions of several classes
     PerClass            one kernel for each class
@@ -28,19 +32,23 @@ To write a kernel, read the contract in base.py.
 
 from ..registry import register
 from .base import Kernel, Part
+from .categorical import Categorical
 from .class_covariance import ClassCovariance, Correlated
 from .composite import Product, Sum
 from .constant import Constant
+from .function import FunctionKernel
 from .linear import Linear
 from .matern import Matern32, Matern52
 from .neural_network import NeuralNetwork
 from .per_class import PerClass
 from .periodic import Periodic
 from .polynomial import Polynomial
+from .precomputed import Precomputed, covariance_rows
 from .rational_quadratic import RationalQuadratic
 from .rbf import RBF
 from .sklearn_twins import as_kernel, from_sklearn
 from .standardized import Standardized
+from .tanimoto import Tanimoto
 from .white import White
 
 for _cls in (
@@ -54,6 +62,10 @@ for _cls in (
     NeuralNetwork,
     Constant,
     White,
+    Tanimoto,
+    Categorical,
+    Precomputed,
+    FunctionKernel,
     Sum,
     Product,
     Correlated,
@@ -64,9 +76,11 @@ for _cls in (
 
 __all__ = [
     "RBF",
+    "Categorical",
     "ClassCovariance",
     "Constant",
     "Correlated",
+    "FunctionKernel",
     "Kernel",
     "Linear",
     "Matern32",
@@ -76,11 +90,14 @@ __all__ = [
     "PerClass",
     "Periodic",
     "Polynomial",
+    "Precomputed",
     "Product",
     "RationalQuadratic",
     "Standardized",
     "Sum",
+    "Tanimoto",
     "White",
     "as_kernel",
+    "covariance_rows",
     "from_sklearn",
 ]

@@ -36,6 +36,10 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     settings(), with_settings()  constructor arguments by name, for grid searches; default: none
     for_columns(n_columns)       the kernel with one lengthscale per column where `ard=True` asks for it; default: itself
     _row_evaluator(X)            columns of k(X) on demand; the default calls `_matrix`
+    _takes                       what rows it takes: "numbers" (the default), "any" if values do not depend on them,
+                                 "covariances" (`Precomputed`), "objects" (`FunctionKernel`)
+    standardizable               whether columns may be centred and scaled; default: True
+    takes_sparse                 whether `unit_values` and `unit_diagonal` take sparse matrices; default: False
 
 `class_kernels` and `separated` are how `PerClass` and `Correlated`, whose values are no matrices, describe themselves to
 callers. Callers never ask for the type of a kernel.
@@ -176,8 +180,25 @@ class Kernel(ABC):
 
     # -- structure -----------------------------------------------------------------------------------------------------
 
+    _takes: ClassVar[str] = "numbers"  # of a leaf: "numbers", "any", "covariances" or "objects"
+    standardizable: ClassVar[bool] = True  # of a leaf: whether columns may be centred and scaled
+    takes_sparse: ClassVar[bool] = False  # of a leaf: whether `unit_values` and `unit_diagonal` take sparse matrices
     lengthscale_has_units: ClassVar[bool] = True  # whether lengthscales have the units of the inputs
     lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none
+
+    @property
+    def takes(self) -> str:
+        """What rows the kernel takes: "numbers", "covariances", "objects", or "any" if values do not depend on them."""
+        kinds = {leaf._takes for leaf in self.leaves} - {"any"}
+        return kinds.pop() if kinds else "any"
+
+    def unit_values(self, X: Any, Z: Any) -> Array:
+        """Return k(X, Z) (n, m), or k(X) if Z is None, for variance 1, of objects or sparse rows."""
+        raise TypeError(f"{type(self).__name__} takes arrays of numbers.")
+
+    def unit_diagonal(self, X: Any) -> Array:
+        """Return the diagonal of k(X) (n,) for variance 1, of objects or sparse rows."""
+        raise TypeError(f"{type(self).__name__} takes arrays of numbers.")
 
     @property
     def class_kernels(self) -> tuple[Kernel, ...]:
@@ -263,11 +284,11 @@ class MatrixKernel(Kernel):
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
         """Return k(X) (n, n), exactly symmetric, or the cross covariances k(X, Z) (n, m)."""
-        return self._matrix(*checked_inputs(X, Z))
+        return self._matrix(*checked_inputs(X, Z, self.takes))
 
     def diag(self, X: ArrayLike) -> Array:
         """Return the diagonal of k(X), (n,)."""
-        return self._diagonal(checked_inputs(X)[0])
+        return self._diagonal(checked_inputs(X, None, self.takes)[0])
 
     def pullback(
         self,
@@ -279,17 +300,17 @@ class MatrixKernel(Kernel):
         value: Array | None = None,
     ) -> Any:
         Z, G = pullback_arguments(Z, G)
-        X, Z = checked_inputs(X, Z)
-        shape = (len(X), len(X) if Z is None else len(Z))
+        rows, others = checked_inputs(X, Z, self.takes)
+        shape = (len(rows), len(rows) if others is None else len(others))
         G = checked_shape(G, shape, "G")
         if value is not None:
             value = checked_shape(value, shape, "value")
-        dtheta, dinputs = self._pullback(X, Z, G, inputs, value)
+        dtheta, dinputs = self._pullback(rows, others, G, inputs, value)
         return (dtheta, dinputs) if inputs else dtheta
 
     def pullback_diag(self, X: ArrayLike, g: ArrayLike, *, inputs: bool = False) -> Any:
-        X, _ = checked_inputs(X)
-        dtheta, dX = self._pullback_diagonal(X, checked_shape(g, (len(X),), "g"))
+        rows, _ = checked_inputs(X, None, self.takes)
+        dtheta, dX = self._pullback_diagonal(rows, checked_shape(g, (len(rows),), "g"))
         return (dtheta, dX) if inputs else dtheta
 
     def _row_evaluator(self, X: Array) -> RowEvaluator:
@@ -338,8 +359,10 @@ def pullback_arguments(Z: Any, G: Any) -> tuple[Any, Any]:
     return Z, G
 
 
-def checked_inputs(X: ArrayLike, Z: ArrayLike | None = None) -> tuple[Array, Array | None]:
-    """Return X (n, D) and Z (m, D) as finite float64 arrays, or raise ValueError."""
+def checked_inputs(X: Any, Z: Any = None, takes: str = "numbers") -> tuple[Any, Any]:
+    """Return X (n, D) and Z (m, D) as finite float64 arrays, or raise ValueError; objects as arrays of objects."""
+    if takes == "objects":
+        return as_objects(X), None if Z is None else as_objects(Z)
     X = _checked(X, "X")
     if Z is None:
         return X, None
@@ -347,6 +370,24 @@ def checked_inputs(X: ArrayLike, Z: ArrayLike | None = None) -> tuple[Array, Arr
     if X.shape[1] != Z.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}; both need the same inputs.")
     return X, Z
+
+
+def as_objects(X: Any) -> NDArray[Any]:
+    """Return a sequence of objects as an array (n,) of objects. An array is returned as it is: its rows are the objects."""
+    if isinstance(X, np.ndarray) and X.ndim:
+        return X
+    if hasattr(X, "to_numpy"):  # rows of a data frame, entries of a series
+        return X.to_numpy()
+    try:
+        items = list(X)
+    except TypeError:
+        raise TypeError(f"X must be a sequence of objects; got {type(X).__name__}.") from None
+    if isinstance(X, str):
+        raise TypeError("X must be a sequence of objects; got one text. Use [text] for one object.")
+    objects = np.empty(len(items), dtype=object)
+    for i, item in enumerate(items):  # an assignment at once would split objects that are sequences themselves
+        objects[i] = item
+    return objects
 
 
 def _checked(X: ArrayLike, name: str) -> Array:

@@ -24,6 +24,7 @@ zero over the classes (section 5).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -236,6 +237,9 @@ class Correlated(Kernel):
     @property
     def leaves(self) -> tuple[Kernel, ...]:
         return self.kernel.leaves
+
+    def _with_leaves(self, leaves: Iterator[Kernel]) -> Correlated:
+        return Correlated(self.kernel._with_leaves(leaves), self.classes)
 
     # -- values and derivatives ----------------------------------------------------------------------------------------
 

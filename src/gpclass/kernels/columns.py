@@ -28,7 +28,7 @@ class KernelColumns:
 
     def __init__(self, kernel: Kernel, X: ArrayLike) -> None:
         self.kernel = kernel
-        self.X, _ = checked_inputs(X)
+        self.X, _ = checked_inputs(X, None, kernel.takes)
         self.diag = kernel.diag(self.X)
         self._evaluate = kernel._row_evaluator(self.X)
 

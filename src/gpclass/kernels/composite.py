@@ -33,6 +33,10 @@ class Composite(MatrixKernel):
         if not members or not all(isinstance(k, Kernel) for k in members):
             raise TypeError(f"{type(self).__name__} takes kernels, at least one; got {members!r}.")
         self.__dict__["members"] = tuple(k for member in members for k in self._flattened(member))
+        kinds = {k.takes: k for k in self.members if k.takes != "any"}
+        if len(kinds) > 1:
+            named = ", ".join(f"{type(k).__name__} takes {kind}" for kind, k in kinds.items())
+            raise TypeError(f"kernels in a sum or product need the same inputs, but {named}.")
 
     def _flattened(self, member: Kernel) -> tuple[MatrixKernel, ...]:
         if isinstance(member, type(self)):
@@ -116,14 +120,14 @@ class Composite(MatrixKernel):
     # -- values --------------------------------------------------------------------------------------------------------
 
     def seen(self, X: Array) -> Array:
-        return self.members[0].seen(X)
+        return next((k for k in self.members if _has_units(k)), self.members[0]).seen(X)
 
     @property
     def own_units(self) -> bool:
         return all(k.own_units for k in self.members)
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
-        self._diagonal(X if Z is None else np.vstack([X, Z]))  # a finite diagonal makes all values finite
+        self._diagonal(X if Z is None else np.concatenate([X, Z]))  # a finite diagonal makes all values finite
         return reduce(self._combine, (k._matrix(X, Z) for k in self.members))
 
     def _diagonal(self, X: Array) -> Array:
@@ -214,6 +218,10 @@ class Product(Composite):
 
     def __repr__(self) -> str:
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.members)
+
+
+def _has_units(kernel: Kernel) -> bool:
+    return any(leaf.lengthscale is not None and leaf.lengthscale_has_units for leaf in kernel.leaves)
 
 
 def _inner_parts(whole: Composite) -> list[Part]:

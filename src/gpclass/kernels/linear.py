@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import Array
@@ -32,6 +33,7 @@ class Linear(Pairwise):
     """
 
     _similarity = Inner
+    takes_sparse = True
 
     def __init__(
         self,
@@ -51,6 +53,14 @@ class Linear(Pairwise):
         """Return theta with the variance at its lower bound, or if it is fixed with the lengthscales at their upper ones."""
         off = super().off()
         return self._at_bound("lengthscale", 1) if off is None else off
+
+    def unit_values(self, X: Any, Z: Any) -> Array:
+        """Return k(X, Z) for variance 1 and one lengthscale. X and Z are sparse arrays."""
+        return (X @ (X if Z is None else Z).T).toarray() / self.lengthscale**2
+
+    def unit_diagonal(self, X: Any) -> Array:
+        """Return the diagonal of k(X) for variance 1 and one lengthscale."""
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() / self.lengthscale**2
 
     def _shape(self, s: Array) -> None:
         pass

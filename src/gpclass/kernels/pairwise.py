@@ -7,42 +7,22 @@ cross covariances, columns and pullbacks, all by one loop over tiles (tiles.py) 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .base import Array, RowEvaluator
-from .leaf import Leaf
-from .parameters import Positive
+from .lengthscales import WithLengthscale
 from .similarity import Similarity, WeightSums
 from .tiles import TileBuffer, is_narrow, lower_tiles, summed_product, tiles
 
 
-class Pairwise(Leaf):
+class Pairwise(WithLengthscale):
     """A kernel variance * h(s)."""
-
-    lengthscale = Positive(may_be_vector=True)
 
     _similarity: ClassVar[type[Similarity]]
     _slope_is_shape: ClassVar[bool] = False  # whether h' = h; a given value then replaces s and h
     _has_feature_parameters: ClassVar[bool] = False  # whether `_feature_parameters` is overridden
-
-    def __init__(self, bounds: Mapping[str, Any] | None, ard: bool = False, **values: Any) -> None:
-        super().__init__(bounds, **values)
-        p = self._parameters["lengthscale"]
-        if p.per_column != (ard and not p.is_vector):
-            self._parameters["lengthscale"] = replace(p, per_column=not p.per_column)
-
-    @property
-    def ard(self) -> bool:
-        """Whether there will be one lengthscale per input column as soon as their number is known: see `for_columns`."""
-        return self._parameters["lengthscale"].per_column
-
-    def for_columns(self, n_columns: int) -> Pairwise:
-        p = self._parameters["lengthscale"]
-        return self._with(self._parameters | {"lengthscale": p.for_columns(n_columns)}) if p.per_column else self
 
     # -- what a subclass supplies --------------------------------------------------------------------------------------
 
@@ -210,18 +190,6 @@ class Pairwise(Leaf):
         if not all(np.isfinite(part).all() for part in centred if part is not None):
             raise ValueError("inputs are so large that their mean or their differences overflow. Rescale the inputs.")
         return centred
-
-    def _check_columns(self, X: Array) -> None:
-        p = self._parameters["lengthscale"]
-        if p.per_column:
-            raise ValueError(
-                f"{self!r} does not know the number of columns yet; use kernel.for_columns({X.shape[1]}), as estimators do."
-            )
-        if p.is_vector and len(p.values) != X.shape[1]:
-            raise ValueError(
-                f"lengthscale has {len(p.values)} values but the inputs have {X.shape[1]} columns; "
-                "give one number, or one per column."
-            )
 
     def _safe_features(self, X: Array) -> Array:
         """Return the features, or raise ValueError if k(x, x) is not finite. If it is, all of k is finite."""

@@ -5,6 +5,7 @@ The first axis of its values is the class: k(X) is (C, n, n), k(X, Z) is (C, n, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ class PerClass(Kernel):
     @property
     def leaves(self) -> tuple[Kernel, ...]:
         return tuple(leaf for k in self.kernels for leaf in k.leaves)
+
+    def _with_leaves(self, leaves: Iterator[Kernel]) -> PerClass:
+        return PerClass(*[k._with_leaves(leaves) for k in self.kernels])
 
     def seen(self, X: Array) -> Array:
         return self.kernels[0].seen(X)

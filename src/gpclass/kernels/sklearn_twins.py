@@ -62,6 +62,11 @@ def from_sklearn(kernel: Any) -> Kernel:
     match kernel:
         case sk.Product(k1=sk.ConstantKernel() as factor, k2=other) | sk.Product(k1=other, k2=sk.ConstantKernel() as factor):
             return _times_constant(factor, other)
+        case sk.CompoundKernel():
+            raise TypeError(
+                "CompoundKernel, which has one kernel for each of several latent functions, has no twin here. "
+                "Give the kernels of the classes as gpclass.kernels.PerClass(k1, k2, ...)."
+            )
         case sk.Sum():
             return Sum(from_sklearn(kernel.k1), from_sklearn(kernel.k2))
         case sk.Product():

@@ -39,6 +39,8 @@ class Standardized(MatrixKernel):
         if not isinstance(kernel, MatrixKernel):
             name = type(kernel).__name__
             raise TypeError(f"Standardized takes a kernel whose values are matrices; put it inside {name} instead.")
+        if kernel.takes not in ("numbers", "any"):
+            raise TypeError(f"{kernel!r} takes {kernel.takes}, which cannot be standardised.")
         centre, spread = _vector(centre, "centre"), _vector(spread, "spread")
         if centre.shape != spread.shape:
             raise ValueError(f"centre has {len(centre)} values but spread has {len(spread)}; both need one per column.")

@@ -22,6 +22,8 @@ class White(Leaf):
         Bounds of the parameters, as values.
     """
 
+    _takes = "any"
+
     def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
         super().__init__(bounds, variance=variance)
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels import Precomputed
+from ..numerics import NotPositiveDefinite
 from ..sparse import InducingFit
 from .active_set import fit_active, held_objective, maximise_active
 from .augment import fit_augmented
@@ -35,6 +37,7 @@ SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hy
 FEW_ROWS = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
 LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
 SHARE = 3  # rows of this sample per inducing point, at least
+ROUNDING = 1e-10  # share of the largest eigenvalue of a matrix below which a negative one is rounding
 HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
 
@@ -125,14 +128,40 @@ def learn(
     -------
     Learned
     """
-    if scan and starts:
-        starts = _scanned(objective, starts)
-    learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
+    _check_inputs(objective)
+    try:
+        if scan and starts:
+            starts = _scanned(objective, starts)
+        learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
+    except NotPositiveDefinite as error:
+        raise _with_eigenvalue(error, objective) from error
     n_rows = len(objective.X) if stream is None else stream[0].n_rows
     doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
     if learned.slopes is not None:
         doubts += at_bounds(objective, learned.theta, learned.slopes)
     return replace(learned, doubts=tuple(doubts))
+
+
+def _check_inputs(objective: Objective) -> None:
+    """Raise an error if the engine needs inputs that can be chosen freely, but rows of covariances are given."""
+    if objective.engine.design not in ("all rows", "active rows") and objective.kernel.takes == "covariances":
+        raise TypeError(
+            f"{type(objective.engine).__name__} uses inducing inputs, but a precomputed matrix, objects or sparse rows have "
+            "none: use inference='ep' (two classes), 'nested-ep' (several), or 'ivm' for many rows"
+        )
+
+
+def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPositiveDefinite:
+    """Return the error with the smallest eigenvalue of a matrix that the user gave, if that is the reason."""
+    if objective.kernel.takes != "covariances":
+        return error
+    eigenvalues = np.linalg.eigvalsh(Precomputed()(np.asarray(objective.X, float)))
+    if eigenvalues[0] > -ROUNDING * eigenvalues[-1]:
+        return error
+    return NotPositiveDefinite(
+        f"the given matrix is no covariance matrix: its eigenvalues are between {eigenvalues[0]:.3g} and "
+        f"{eigenvalues[-1]:.3g}, but must not be negative"
+    )
 
 
 def _by_design(objective, starts, max_iter, verbose, stream, seed):
@@ -180,6 +209,7 @@ def _active(objective, starts, verbose):
         fit, kernel, likelihood = fit_active(objective, objective.theta)
         learned = Learned(fit, kernel, likelihood, objective.X[fit.rows], [], 1, fit.rows)
     else:
+
         def active(some, start, hold=False, like=None, needed=None):
             return maximise_active(_held(some) if hold else some, start, verbose, needed)
 
@@ -206,6 +236,7 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
     if not starts:
         search = maximise_inducing(objective, max_iter=0)
     else:
+
         def inducing(some, start, hold=False, like=None, needed=None):
             at = None if like is None else like.at
             return maximise_inducing(some, start, 0 if hold else max_iter, verbose, at, needed)

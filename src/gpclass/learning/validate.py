@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+MISSING_ADVICE = (
+    "Fill missing values, remove the rows, or use missing='indicator' (the median, and a column that marks them)."
+)
 NUMPY_TEXT = re.compile(r"np\.(?:str|bytes)_\((.*)\)")  # the form of text in numpy's messages
 
 
@@ -22,12 +25,14 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
     except OverflowError as error:
         raise ValueError(f"X contains a number that is too large for a float: {error}") from error
     except ValueError as error:
+        if "X contains NaN" in str(error):
+            raise ValueError(f"{str(error).splitlines()[0]} {MISSING_ADVICE}") from error
         if "could not convert string to float" not in str(error):
             raise
         text = NUMPY_TEXT.sub(r"\1", str(error))
         if _numeric(X):
             raise ValueError(f"{text}; y holds text, but numbers are needed (GPClassifier takes labels)") from error
-        advice = "gpclass.tables.TableEncoder or scikit-learn's OneHotEncoder turn categories into numbers"
+        advice = "pass a pandas DataFrame, or use gpclass.tables.TableEncoder or scikit-learn's OneHotEncoder"
         raise ValueError(f"{text}; X holds text, but numbers are needed ({advice})") from error
 
 

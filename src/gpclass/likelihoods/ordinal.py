@@ -17,12 +17,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..numerics.plackett import probit_covariance
-from .base import Likelihood, Triple
-from .interval import expected, interval, log_interval, third_derivative
+from .base import Triple, WithPowers
+from .interval import WIDE, expected, interval, log_interval, third_derivative
 
 
 @dataclass(frozen=True)
-class Ordinal(Likelihood):
+class Ordinal(WithPowers):
     """Likelihood of R ordered categories, p(y = k | f) = Φ(c_{k+1} - f) - Φ(c_k - f), y in 0 … R - 1. [CG] (4)
 
     All categories share one latent function: large values make the later categories probable.
@@ -115,6 +115,13 @@ class Ordinal(Likelihood):
         """Return log ∫ N(f | mean, var) p(y | f) df and its first two derivatives in `mean`."""
         scale, found = self._tilted(y, mean, var)
         return found.value, found.slope / scale, found.curvature / scale**2
+
+    def centre_of(self, y, mean) -> np.ndarray:
+        """Return the middle of each category; of a wide or open one the end nearer to `mean`."""
+        low, high = self._limits(y, 0.0)
+        nearer = np.where(np.abs(low - mean) < np.abs(high - mean), low, high)
+        with np.errstate(invalid="ignore"):  # of open categories
+            return np.where(high - low > WIDE, nearer, 0.5 * (low + high))
 
     def _limits(self, y, f):
         """Return the ends of each category, measured from f."""

@@ -22,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 from .. import registry
 from ..engines.observations import Observed
 from ..estimator import GPClassifier
+from ..inputs import GivenMatrix, ObjectRows, SparseRows
 from ..kernels import ClassCovariance
 from ..kernels.parameters import Parameter
 from ..learning import Calibration, Flat, Gamma, HalfStudentT, Normal, Pass, RowMap, Step
@@ -33,7 +34,9 @@ from .errors import ModelFileError
 FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class names
     "sampler": (HMC, EllipticalSlice, Gibbs, ScaledMetropolis),
     "prior": (Flat, HalfStudentT, Normal, Gamma),
-    "record": (Calibration, Observed, RowMap, Step, Pass, Column, Parameter, ClassCovariance),
+    "record": (
+        Calibration, Observed, RowMap, Step, Pass, Column, Parameter, ClassCovariance, GivenMatrix, ObjectRows, SparseRows,
+    ),
     "estimator": (
         GPClassifier, GPRegressor, TableEncoder, Pipeline, ColumnTransformer, SimpleImputer, StandardScaler, MinMaxScaler,
         OneHotEncoder, FunctionTransformer,

@@ -14,6 +14,7 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
 from ..gaussian import Prior
+from ..inputs import more_inputs
 from .annealing import annealed_importance
 from .diagnostics import HIGH_K, pareto_k
 from .draws import HIGH_R_HAT
@@ -183,6 +184,8 @@ def audit(
         X = X if X is None or len(posterior) == 1 else posterior[:-1].transform(X)
         posterior = posterior[-1]
     fit, kernel, inputs = _subject(posterior)
+    if X is not None and kernel is not None:
+        X = more_inputs(posterior, X)
     K = fit.posterior.K
     rng = generator(random_state)
     Ks, kd = _where(K, kernel, inputs, X)
@@ -247,9 +250,6 @@ def _where(K, kernel, inputs, X):
         return K, np.diagonal(K).copy()
     if kernel is None:
         raise ValueError("X needs a fitted GPClassifier: a bare fit has no kernel")
-    X = np.asarray(X, float)
-    if X.ndim != 2 or X.shape[1] != inputs.shape[1]:
-        raise ValueError(f"X must have {inputs.shape[1]} columns, but has shape {X.shape}")
     return kernel(inputs, X), kernel.diag(X)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,15 +32,26 @@ class Column:
     levels: tuple[str, ...] = ()  # of a category, sorted
     fill: float | str | None = None  # for empty cells: the median, or the most frequent boolean or level
     median: float = 0.0  # of numbers and booleans
+    indicator: bool = False  # whether a column of 0 and 1 says where cells are empty
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the encoded columns."""
+        own = [f"{self.name}={level}" for level in self.levels] or [self.name]
+        return [*own, f"{self.name} missing"] if self.indicator else own
 
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return max(1, len(self.levels))
+        return max(1, len(self.levels)) + self.indicator
 
 
-def learned(values: pd.Series) -> Column:
-    """Return the description of a training column."""
+def learned(values: pd.Series, indicators: bool = False) -> Column:
+    """Return the description of a training column; with `indicators`, an indicator is added if it has empty cells."""
+    return replace(_learned(values), indicator=indicators and bool(values.isna().any()))
+
+
+def _learned(values: pd.Series) -> Column:
     name = str(values.name)
     present = values.dropna()
     if types.is_datetime64_any_dtype(values.dtype) or types.is_timedelta64_dtype(values.dtype):
@@ -146,6 +157,6 @@ def one_hot(values: pd.Series, column: Column) -> np.ndarray:
             f"column {column.name!r} has {listed(levels)} in {int(strange.sum())} of {len(values)} rows; training data had "
             f"only {listed(column.levels)}. The new levels are encoded as zeros",
             UnseenLevelWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return encoded

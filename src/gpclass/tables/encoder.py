@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import Column, as_booleans, as_numbers, learned, one_hot
+from .columns import Column, UnseenLevelWarning, as_booleans, as_numbers, learned, one_hot
 from .words import TableError, and_more, listed, meant
 
 
@@ -22,9 +23,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    impute : {None, "median"}, default=None
+    impute : {None, "median", "indicator"}, default=None
         None raises an error for empty cells. "median" fills them with the median of the column in the training data
-        (booleans and text: the most frequent value).
+        (booleans and text: the most frequent value). "indicator" does so too, and adds a column of 0 and 1, "NAME missing",
+        for each column with empty cells in the training data; empty text then has no level. A column that is empty only
+        in later data is filled with an `UnseenLevelWarning`.
     target : str, optional
         Column of labels. It is not an input.
     id : str, optional
@@ -49,14 +52,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn names, kinds, levels and medians of the columns of a data frame X; y is ignored."""
-        if self.impute not in (None, "median"):
-            raise ValueError(f"impute must be None or 'median'; got {self.impute!r}")
+        if self.impute not in (None, "median", "indicator"):
+            raise ValueError(f"impute must be None, 'median' or 'indicator'; got {self.impute!r}")
         frame = self._inputs(_frame(X))
         if not len(frame):
             raise TableError("the table has no rows")
         self.row_names_ = row_names(frame)
         self._refuse_empty(frame, list(frame.columns))
-        self.columns_ = tuple(learned(frame[name]) for name in frame.columns)
+        self.columns_ = tuple(learned(frame[name], self.impute == "indicator") for name in frame.columns)
         self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
         self.n_features_in_ = len(self.columns_)
         return self
@@ -71,7 +74,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the encoded columns, such as "age" and "colour=red"."""
         check_is_fitted(self)
-        return np.array([f"{c.name}={v}" if v else c.name for c in self.columns_ for v in (c.levels or ("",))], dtype=object)
+        return np.array([name for c in self.columns_ for name in c.names], dtype=object)
 
     @property
     def text_columns(self) -> list[str]:
@@ -112,18 +115,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(
                 f"row {frame.index[row]}, column {names[column]!r} is empty or NA{and_more(empty)}"
                 f"{f' in columns {listed(columns)}' if len(columns) > 1 else ''}; fill the cells, remove the rows, or use "
-                'medians instead (--impute median; TableEncoder(impute="median"))'
+                "medians instead (--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator'))"
             )
 
     def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
-        if column.kind == "category":
-            return one_hot(values, column)
         empty = values.isna().to_numpy()
+        if self.impute == "indicator" and empty.any() and not column.indicator:
+            warnings.warn(
+                f"column {column.name!r} is empty in {int(empty.sum())} of {len(values)} rows, but in none of the training "
+                f"data; {column.fill!r} is used",
+                UnseenLevelWarning,
+                stacklevel=4,
+            )
+        if column.kind == "category":
+            encoded = one_hot(values, column)
+            if column.indicator:
+                encoded[empty] = 0.0
+        else:
+            encoded = self._numbers(values, column, empty)[:, None]
+        return np.column_stack([encoded, empty]) if column.indicator else encoded
+
+    def _numbers(self, values: pd.Series, column: Column, empty: np.ndarray) -> np.ndarray:
         numbers = np.full(len(values), np.nan if column.fill is None else float(column.fill))
         if not empty.all():
             read = as_booleans if column.kind == "boolean" else as_numbers
             numbers[~empty] = read(values[~empty], column.name)
-        return numbers[:, None]
+        return numbers
 
 
 def row_names(frame: pd.DataFrame) -> np.ndarray:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from ..kernels.base import checked_inputs
 from .pieces import Array, close, raises, require
 
 VALUE_TOL = 1e-10  # for values computed in different ways: rounding, eps * (distance in lengthscales)² * condition
@@ -17,17 +17,17 @@ STEP = 1e-5  # relative step of central differences: truncation STEP² = 1e-10, 
 SLOPE_TOL = 1e-6  # 1e-10 times third derivatives and norms, with a margin of four digits
 
 
-def check_kernel(kernel: Any, X: ArrayLike | None = None, Z: ArrayLike | None = None) -> None:
+def check_kernel(kernel: Any, X: Any = None, Z: Any = None) -> None:
     """Check values, derivatives and parameters of a kernel.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
-    X : array-like of shape (n, D), optional
+    X : array-like of shape (n, D) or sequence of objects, optional
         Inputs, random by default. They should be within a few lengthscales of each other; otherwise derivatives are smaller
-        than rounding errors.
-    Z : array-like of shape (m, D), optional
+        than rounding errors. Kernels that take objects or covariances have no derivatives in the inputs.
+    Z : array-like of shape (m, D) or sequence of objects, optional
         Further inputs, random by default.
 
     Raises
@@ -36,11 +36,14 @@ def check_kernel(kernel: Any, X: ArrayLike | None = None, Z: ArrayLike | None = 
         If a check fails.
     """
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(8, 2)) if X is None else np.asarray(X, dtype=float)
-    Z = rng.normal(size=(5, X.shape[1])) if Z is None else np.asarray(Z, dtype=float)
+    X = rng.normal(size=(8, 2)) if X is None else X
+    X, _ = checked_inputs(X, None, kernel.takes)
+    Z = rng.normal(size=(5, X.shape[1])) if Z is None else Z
+    Z, _ = checked_inputs(Z, None, kernel.takes)
     check_values(kernel, X, Z)
-    check_pullback(kernel, X, Z, rng)
-    check_pullback_diag(kernel, X, rng)
+    differentiable = kernel.takes in ("numbers", "any")
+    check_pullback(kernel, X, Z, rng, differentiable)
+    check_pullback_diag(kernel, X, rng, differentiable)
     check_parameters(kernel)
     check_fixing(kernel, X)
     check_object(kernel, X)
@@ -57,7 +60,7 @@ def check_values(kernel: Any, X: Array, Z: Array) -> None:
     close(kd, np.diag(K), VALUE_TOL * scale, "diag(X) against the diagonal of k(X)")
     close(Ks.T, kernel(Z, X), VALUE_TOL * scale, "k(X, Z) transposed against k(Z, X)")
     # the off-diagonal block of the joint matrix is k(X, Z), and k(X) equals k(X, X) off the diagonal, also for white noise
-    joint = kernel(np.vstack([X, Z]))
+    joint = kernel(np.concatenate([X, Z]))
     close(Ks, joint[: len(X), len(X) :], VALUE_TOL * scale, "k(X, Z) against a block of the joint matrix")
     off = ~np.eye(len(X), dtype=bool)
     close(K[off], kernel(X, X)[off], VALUE_TOL * scale, "k(X) against k(X, X) off the diagonal")
@@ -65,25 +68,33 @@ def check_values(kernel: Any, X: Array, Z: Array) -> None:
     require(smallest > -VALUE_TOL * scale * len(joint), f"k(X) is not positive semidefinite: eigenvalue {smallest:.3g}")
 
 
-def check_pullback(kernel: Any, X: Array, Z: Array, rng: np.random.Generator) -> None:
+def check_pullback(kernel: Any, X: Array, Z: Array, rng: np.random.Generator, differentiable: bool = True) -> None:
     G, Gs = rng.normal(size=(len(X), len(X))), rng.normal(size=(len(X), len(Z)))
-    dtheta, dX = kernel.pullback(X, G, inputs=True)
+    dtheta = kernel.pullback(X, G)
     _slopes(dtheta, lambda t: np.sum(G * kernel.with_theta(t)(X)), kernel.theta, "pullback(X, G) in theta")
-    _slopes(dX, lambda A: np.sum(G * kernel(A)), X, "pullback(X, G) in X")
-    _same(dtheta, kernel.pullback(X, G), "pullback(X, G) with and without inputs")
     _same(dtheta, kernel.pullback(X, G, value=kernel(X)), "pullback(X, G) with and without value")
-    dtheta, dZ = kernel.pullback(X, Z, Gs, inputs=True)
-    _slopes(dtheta, lambda t: np.sum(Gs * kernel.with_theta(t)(X, Z)), kernel.theta, "pullback(X, Z, G) in theta")
+    cross = kernel.pullback(X, Z, Gs)
+    _slopes(cross, lambda t: np.sum(Gs * kernel.with_theta(t)(X, Z)), kernel.theta, "pullback(X, Z, G) in theta")
+    _same(cross, kernel.pullback(X, Z, Gs, value=kernel(X, Z)), "pullback(X, Z, G) with and without value")
+    if not differentiable:
+        return
+    again, dX = kernel.pullback(X, G, inputs=True)
+    _slopes(dX, lambda A: np.sum(G * kernel(A)), X, "pullback(X, G) in X")
+    _same(dtheta, again, "pullback(X, G) with and without inputs")
+    again, dZ = kernel.pullback(X, Z, Gs, inputs=True)
     _slopes(dZ, lambda A: np.sum(Gs * kernel(X, A)), Z, "pullback(X, Z, G) in Z")
-    _same(dtheta, kernel.pullback(X, Z, Gs, value=kernel(X, Z)), "pullback(X, Z, G) with and without value")
+    _same(cross, again, "pullback(X, Z, G) with and without inputs")
 
 
-def check_pullback_diag(kernel: Any, X: Array, rng: np.random.Generator) -> None:
+def check_pullback_diag(kernel: Any, X: Array, rng: np.random.Generator, differentiable: bool = True) -> None:
     g = rng.normal(size=len(X))
-    dtheta, dX = kernel.pullback_diag(X, g, inputs=True)
+    dtheta = kernel.pullback_diag(X, g)
     _slopes(dtheta, lambda t: g @ kernel.with_theta(t).diag(X), kernel.theta, "pullback_diag in theta")
+    if not differentiable:
+        return
+    again, dX = kernel.pullback_diag(X, g, inputs=True)
     _slopes(dX, lambda A: g @ kernel.diag(A), X, "pullback_diag in X")
-    _same(dtheta, kernel.pullback_diag(X, g), "pullback_diag with and without inputs")
+    _same(dtheta, again, "pullback_diag with and without inputs")
 
 
 def check_parameters(kernel: Any) -> None:

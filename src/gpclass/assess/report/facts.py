@@ -246,7 +246,8 @@ def _compared(model, train, own, X, labels, engines) -> tuple[list[Comparison], 
     if train is not None:
         return compare_engines(model, train[0], train[1], X, labels, engines), ""
     last, kept = classifier(model), training_inputs(model)
-    if kept is not None:  # these rows are already transformed, so the classifier is fitted alone
+    if kept is not None and last.kernel_.takes != "covariances":
+        # these rows are already transformed, so the classifier is fitted alone
         rows, test = as_fitted(last, kept), as_fitted(last, to_inputs(model, X))
         return compare_engines(last, rows, training_labels(model), test, labels, engines), ""
     if engines:
@@ -277,8 +278,7 @@ def _doubtful(check: LabelCheck) -> LabelCheck:
 def _as_rows(check: LabelCheck) -> list[Row]:
     check = check.head(LISTED)
     return [
-        Row(name, str(label), float(p), str(other), float(q))
-        for _, label, p, other, q, name in zip(*check, strict=True)
+        Row(name, str(label), float(p), str(other), float(q)) for _, label, p, other, q, name in zip(*check, strict=True)
     ]
 
 

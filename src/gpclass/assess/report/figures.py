@@ -97,9 +97,12 @@ def evidence(found: EvidenceMap) -> str:
 
 
 def decision_map(model: Any, train: Any) -> str | None:
-    """Return a decision map with the training rows; None if there is only one input or the rows are not known."""
+    """Return a decision map with the training rows; None if there is only one input or the rows are not known.
+
+    Rows of covariances have no map either: a point between them has no covariances.
+    """
     last = classifier(model)
-    if last.n_features_in_ < 2:
+    if last.n_features_in_ < 2 or last.kernel_.takes == "covariances":
         return None
     rows, labels = training_inputs(model), training_labels(model)
     if rows is None or labels is None:
