@@ -29,6 +29,7 @@ from .choose import (
     takes_targets,
     targets_of,
 )
+from .decisions import Decisions
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
 from .expressions import VARIANCE
@@ -47,6 +48,7 @@ from .learning import (
     as_source,
     check_search,
     column_spread,
+    in_parallel,
     integrated,
     learn,
     left_out,
@@ -115,7 +117,7 @@ class _Fingerprinted:
             yield batch
 
 
-class GPClassifier(ClassifierMixin, KernelSettings):
+class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     """Gaussian process classification with two or more classes.
 
     Parameters
@@ -193,6 +195,10 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         the median of the column (booleans: the more frequent value; categories: no level) and adds a column of 0 and 1,
         "NAME missing", for each column with missing values in the training data. "median" adds no such columns, and
         replaces a missing category by the most frequent one.
+    n_jobs : int or None, default=None
+        Number of processes for independent runs: restarts (`n_restarts`) of engines that use all rows, and the kernels of
+        kernel="auto". -1 uses all processors; None means one, unless a `joblib.parallel_config` says otherwise. It does not
+        change the result.
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
@@ -292,6 +298,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         max_iter=100,
         warm_start=False,
         missing="error",
+        n_jobs=None,
         random_state=None,
         verbose=0,
     ):
@@ -308,6 +315,7 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.missing = missing
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -372,17 +380,20 @@ class GPClassifier(ClassifierMixin, KernelSettings):
 
     def _fit_stack(self, X, y, engine, rng) -> Learned:
         """Fit several kernels and stack them."""
-        fits = []
         seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
-        for text in AUTO_KERNELS:
-            again = np.random.default_rng(seed)
-            kernel, distance = start_kernel(text, X, again)
-            objective = self._objective(X, y, engine, kernel, again)
-            fits.append(self._learn(objective, distance, again))
+        found = in_parallel(self.n_jobs, self._fit_kernel, [(text, X, y, engine, seed) for text in AUTO_KERNELS])
+        fits = [learned for learned, _ in found]
         mixture, kept, calibration = stacked(fits, self.calibrate is not None)
-        self._conclude(fits[kept[0]], objective.engine, mixture)
+        self._conclude(fits[kept[0]], found[0][1], mixture)
         self.calibration_ = calibration
         return fits[kept[0]]
+
+    def _fit_kernel(self, text, X, y, engine, seed) -> tuple[Learned, Engine]:
+        """Return the fit with one of several kernels, and the engine."""
+        rng = np.random.default_rng(seed)
+        kernel, distance = start_kernel(text, X, rng)
+        objective = self._objective(X, y, engine, kernel, rng)
+        return self._learn(objective, distance, rng), objective.engine
 
     def _check_settings(self):
         check_search(self)
@@ -639,7 +650,8 @@ class GPClassifier(ClassifierMixin, KernelSettings):
         spread = column_spread(objective.X, objective.kernel.seen)
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
-            return learn(objective, [objective.theta, *restarts], self.max_iter, self.verbose, stream, seed, scan)
+            starts = [objective.theta, *restarts]
+            return learn(objective, starts, self.max_iter, self.verbose, stream, seed, scan, self.n_jobs)
         teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
         taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
         # the teacher's posterior may use other inputs than all rows

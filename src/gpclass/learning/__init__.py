@@ -41,6 +41,7 @@ from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
+from .parallel import in_parallel
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
 from .rows import RowMap, TrainingRows
 from .stack import stacked
@@ -95,6 +96,7 @@ __all__ = [
     "fit_active",
     "fit_augmented",
     "held_objective",
+    "in_parallel",
     "integrated",
     "k_means",
     "learn",

@@ -104,6 +104,7 @@ def learn(
     stream: tuple[Source, np.ndarray] | None = None,
     seed: int = 0,
     scan: bool = True,
+    n_jobs: int | None = 1,
 ) -> Learned:
     """Optimise the hyperparameters and compute the posterior.
 
@@ -123,6 +124,8 @@ def learn(
         Seed.
     scan : bool, default=True
         Whether a scan over lengthscales improves the first start, see `scan`.
+    n_jobs : int or None, default=1
+        Number of processes for runs from several starts, of engines that use all rows.
 
     Returns
     -------
@@ -132,7 +135,7 @@ def learn(
     try:
         if scan and starts:
             starts = _scanned(objective, starts)
-        learned = _by_design(objective, starts, max_iter, verbose, stream, seed)
+        learned = _by_design(objective, starts, max_iter, verbose, stream, seed, n_jobs)
     except NotPositiveDefinite as error:
         raise _with_eigenvalue(error, objective) from error
     n_rows = len(objective.X) if stream is None else stream[0].n_rows
@@ -164,7 +167,7 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
     )
 
 
-def _by_design(objective, starts, max_iter, verbose, stream, seed):
+def _by_design(objective, starts, max_iter, verbose, stream, seed, n_jobs):
     design = objective.engine.design
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
@@ -172,7 +175,7 @@ def _by_design(objective, starts, max_iter, verbose, stream, seed):
         return _active(objective, starts, verbose)
     if design == "inducing pairs":
         return _inducing_mnl(objective, starts, max_iter, verbose)
-    return _full(objective, starts, max_iter, verbose)
+    return _full(objective, starts, max_iter, verbose, n_jobs)
 
 
 def after_scan(objective: Objective) -> Objective:
@@ -196,11 +199,12 @@ def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
     return kernel(inputs)
 
 
-def _full(objective, starts, max_iter, verbose):
+def _full(objective, starts, max_iter, verbose, n_jobs):
     if not starts:
         found = objective.fit(objective.theta)
         return Learned(found.fit, found.kernel, found.likelihood, objective.X, [], 1)
-    search = maximise(objective, starts, max_iter, verbose, objective.of_fewer_rows(), rivals_of(objective))
+    fewer, rivals = objective.of_fewer_rows(), rivals_of(objective)
+    search = maximise(objective, starts, max_iter, verbose, fewer, rivals, n_jobs=n_jobs)
     return _learned(search, objective.finish(search.best), objective.X)
 
 

@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ import scipy
 from sklearn.exceptions import ConvergenceWarning
 
 from .objective import LOOSE, Evaluation, Objective
+from .parallel import in_parallel
 from .warm import WarmStart
 
 
@@ -102,6 +103,7 @@ def maximise(
     fewer: Objective | None = None,
     rivals: Sequence[Any] = (),
     needed: float | None = None,
+    n_jobs: int | None = 1,
 ) -> Search:
     """Maximise an objective by L-BFGS-B from each of several starts.
 
@@ -121,6 +123,8 @@ def maximise(
         May request further runs, see `learning.rivals`.
     needed : float, optional
         Stop a run as soon as it is clear whether its maximum is above this value.
+    n_jobs : int or None, default=1
+        Number of processes for the runs from several starts; see `in_parallel`.
 
     Returns
     -------
@@ -131,20 +135,35 @@ def maximise(
     LinAlgError, FloatingPointError, ValueError or OverflowError
         If the objective cannot be evaluated at any of the starts.
     """
-    search = Search()
-    errors = []
-    for number, start in enumerate(starts):
-        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
-        try:
-            Run(objective, number, search, verbose, metric, needed=needed).go(start, max_iter)
-        except NoStart as failure:
-            errors.append(failure.error)
+    arguments = [(objective, number, start, max_iter, verbose, fewer, needed) for number, start in enumerate(starts)]
+    runs = in_parallel(n_jobs if len(starts) > 1 else 1, _search_from, arguments)
+    search = _joined([run for run, _ in runs])
+    errors = [error for _, error in runs if error is not None]
     _challenged(objective, search, max_iter, rivals, len(starts), verbose)
     if verbose:
         sys.stderr.write("\n")
     if search.best is None:
         _raise_first(errors)
     return search
+
+
+def _search_from(objective, number, start, max_iter, verbose, fewer, needed) -> tuple[Search, Exception | None]:
+    """Return the search from one start, and the error if the start cannot be evaluated."""
+    search = Search()
+    start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
+    try:
+        Run(objective, number, search, verbose, metric, needed=needed).go(start, max_iter)
+    except NoStart as failure:
+        return search, failure.error
+    return search, None
+
+
+def _joined(searches: list[Search]) -> Search:
+    """Return the best of several searches, with the histories of all."""
+    found = [search for search in searches if search.best is not None]
+    best = max(found, key=lambda search: search.best.value) if found else Search()  # type: ignore[union-attr]
+    history = [step for search in searches for step in search.history]
+    return replace(best, history=history, n_iter=sum(search.n_iter for search in searches))
 
 
 def improved(

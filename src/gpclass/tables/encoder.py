@@ -76,6 +76,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array([name for c in self.columns_ for name in c.names], dtype=object)
 
+    def parts(self) -> list[np.ndarray]:
+        """Return the numbers of the encoded columns of each input column."""
+        check_is_fitted(self)
+        ends = np.cumsum([len(c.names) for c in self.columns_])
+        return np.split(np.arange(ends[-1]), ends[:-1])
+
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, even if they look like numbers."""

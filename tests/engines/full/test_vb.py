@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from truth import data, errors, refitted_loo
 
 from gpclass.engines.full.vb import bound_evidence
+from gpclass.engines.observations import data_of
 from gpclass.gaussian import FullPosterior, Sites
 from gpclass.inference import VB, Laplace
 from gpclass.likelihoods import Logit, Probit
@@ -62,7 +63,7 @@ def test_is_a_bound_for_any_gaussian(likelihood):
     best, rng = VB().fit(K, y, likelihood).log_evidence, np.random.default_rng(0)
     for _ in range(20):
         q = FullPosterior(K, Sites(rng.gamma(1.0, size=8), rng.normal(size=8)))
-        assert bound_evidence(q, y, likelihood) < best
+        assert bound_evidence(q, data_of(VB(), y, likelihood)) < best
 
 
 @pytest.mark.parametrize(("likelihood", "log_z", "mean", "var"), [(Probit(), 0.84, 0.47, 0.67), (Logit(), 0.12, 0.15, 0.19)])
