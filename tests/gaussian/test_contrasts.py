@@ -74,7 +74,7 @@ def test_latent_posterior_gives_the_moments_of_the_contrasts(C, shared):
 def test_state():
     K, y, rng = problem(3, True)
     q = ContrastPosterior(ContrastPrior(K, y, 3), Sites(rng.uniform(0.1, 1, 14), rng.normal(size=14)))
-    again = ContrastPosterior.restored(K, y, 3, q.state())
+    again = ContrastPosterior.restored(K, y, 3, 1.0, q.state())
     assert_array_equal(again.mean, q.mean)
     assert_allclose(again.var, q.var, rtol=1e-14)
     assert_allclose(again.gradient(), q.gradient(), rtol=1e-12, atol=1e-14)
