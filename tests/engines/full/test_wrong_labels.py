@@ -11,7 +11,6 @@ from gpclass import GPClassifier
 from gpclass.engines.full.ep import require_cavities
 from gpclass.engines.full.independent_ep import _Matching
 from gpclass.engines.full.quadrature_ep import quadrature_moments
-from gpclass.engines.observations import data_of
 from gpclass.gaussian import FullPosterior, Sites, StackedPosterior
 from gpclass.inference import EP, KL, TAP, Laplace, NestedEP, QuadratureEP
 from gpclass.kernels import RBF
@@ -167,7 +166,7 @@ def test_laplace_gradient_in_epsilon():
 def test_a_datum_without_a_proper_cavity_keeps_its_sites():
     """A negative site of one datum needs the positive one of another: without the latter there is no Gaussian."""
     K, y, likelihood = 4 * np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([0, 1]), MultinomialProbit(3, epsilon=0.1)
-    data = _Matching(partial(quadrature_moments, y, data_of(QIEP, y, likelihood)))
+    data = _Matching(partial(quadrature_moments, y, likelihood))
     tau = np.array([[2.0, -0.3], [0.1, 0.1], [0.1, 0.1]])  # class by class
     parts = [FullPosterior(K, Sites(t, np.array([0.5, -0.2]))) for t in tau]
     q = StackedPosterior(K, parts, data.coupling)

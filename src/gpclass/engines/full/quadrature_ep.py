@@ -23,7 +23,7 @@ from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, h
 from .. import Engine
 from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
-from ..observations import Data, data_of
+from ..observations import data_of
 from .independent_ep import Tilted, fit_independent
 
 TINY = 1e-12  # smallest site precision in the computation of step directions
@@ -54,7 +54,7 @@ class QuadratureEP(Engine):
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
         if not self.coupled:
-            moments = partial(quadrature_moments, np.asarray(data.given), data)
+            moments = partial(quadrature_moments, data.y, data.likelihood, labels=np.asarray(data.given))
             return fit_independent(self, K, data, likelihood, start, moments)
         rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(data.y))
         prior = ContrastPosterior.without_sites(K, data.y, likelihood.n_classes, data.weight)
@@ -89,13 +89,16 @@ class QuadratureEP(Engine):
 # independent between classes -----------------------------------------------------------------------------------------
 
 
-def quadrature_moments(y: np.ndarray, data: Data, mean: np.ndarray, var: np.ndarray) -> Tilted:
-    """Moments of cavity × likelihood of one copy from the likelihood's own integral; y are the labels."""
-    log_mass, slope, curvature = data.likelihood.tilted_moments(data.y, mean, var)
+def quadrature_moments(
+    y: np.ndarray, likelihood, mean: np.ndarray, var: np.ndarray, labels: np.ndarray | None = None
+) -> Tilted:
+    """Moments of cavity × likelihood from the likelihood's own integral; `labels` are those of y, by default y itself."""
+    labels = y if labels is None else labels
+    log_mass, slope, curvature = likelihood.tilted_moments(y, mean, var)
     left = 1 + var * curvature  # tilted variance divided by the cavity variance
     tau = -curvature / np.where(left > 0, left, np.nan)
-    pi = inner_precision(own_first(y, tau), own_first(y, var), data.likelihood.noise)
-    return Tilted(log_mass, slope, tau, restore_order(y, pi))
+    pi = inner_precision(own_first(labels, tau), own_first(labels, var), likelihood.noise)
+    return Tilted(log_mass, slope, tau, restore_order(labels, pi))
 
 
 def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarray:
