@@ -32,7 +32,7 @@ def test_no_neighbour_has_a_higher_bound(likelihood):
         for _ in range(20):
             tau = fit.sites.tau * np.exp(size * rng.normal(size=8))
             nu = fit.sites.nu + size * rng.normal(size=8)
-            assert jensen_bound(FullPosterior(K, Sites(tau, nu)), y, likelihood) < fit.log_evidence
+            assert jensen_bound(FullPosterior(K, Sites(tau, nu)), data_of(KL(), y, likelihood)) < fit.log_evidence
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
