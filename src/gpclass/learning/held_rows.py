@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.inducing.sweep import cavities
+from ..engines.observations import data_of
 from .calibration import LeftOut
 from .inducing import InducingKernel
 from .streams import Source, codes
@@ -38,4 +39,4 @@ def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: np.ndarray, n
     rows = q.prior.rows(K_fu, k_diag + engine.noise(likelihood))
     kept = {name: part[numbers] for name, part in run.sites.items()}
     sites = kept or engine.row_sites(len(y), likelihood)
-    return cavities(engine, q, rows, y, likelihood, sites, run.n_rows)
+    return cavities(engine, q, rows, data_of(engine, y, likelihood), likelihood, sites, run.n_rows)

@@ -22,6 +22,11 @@ def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
     return records
 
 
+def split_targets(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the targets and the powers (m,), None if y are plain targets: then all powers are one."""
+    return (y["y"], y["power"]) if y.dtype.names else (y, None)
+
+
 @dataclass(frozen=True)
 class Tempered:
     """p(y | f)^power of a likelihood, in the form that engines which match moments use."""
