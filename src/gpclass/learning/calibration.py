@@ -26,6 +26,16 @@ class LeftOut(NamedTuple):
 
     log_p: np.ndarray  # (n, C) log class probabilities
     codes: np.ndarray  # (n,) class numbers of the labels
+    weight: np.ndarray | None = None  # (n,) weights; None means one each
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(n,) weights."""
+        return np.ones(len(self.codes)) if self.weight is None else self.weight
+
+    def mean(self, values: np.ndarray) -> float:
+        """Weighted mean of values (n,)."""
+        return float(np.average(values, weights=self.weight))
 
 
 @dataclass(frozen=True)
