@@ -136,7 +136,7 @@ def test_bad_weights(weight, words):
         (np.eye(2)[np.arange(60) % 2] - 0.1, "row 1, column 2"), (np.zeros((60, 2)), "row 1 of y .* no votes"),
         (np.column_stack([np.ones(60), np.zeros(60)]), "class 1 has no votes"),
         (np.full((60, 2), np.nan), "row 1, column 1"),
-        (np.full((60, 2), "a"), "must be numbers"), (np.ones((59, 2)), "X has 60 rows, but y has 59"),
+        (np.full((60, 2), "a"), "must be numbers"), (np.ones((59, 2)), "inconsistent numbers of samples"),
     ],
 )  # fmt: skip
 def test_bad_soft_labels(votes, words):

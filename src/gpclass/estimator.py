@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from .choose import (
 from .decisions import Decisions
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
+from .engines.observations import Observed
 from .expressions import VARIANCE
 from .inputs import fitted_inputs, more_data, more_inputs, row_fingerprints, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
@@ -61,8 +62,18 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
-from .learning.rows import MOST_MERGED, is_soft, merged, row_weights, soft_labels
-from .learning.streams import Batch, Source, check_ordered, codes, declared_order, in_order, is_stream, look
+from .learning.rows import MOST_MERGED, class_factors, is_soft, merged, row_weights, soft_labels
+from .learning.streams import (
+    ClassWeighted,
+    Fingerprinted,
+    Source,
+    check_ordered,
+    codes,
+    declared_order,
+    in_order,
+    is_stream,
+    look,
+)
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 from .units import KernelSettings, start_kernel
@@ -91,30 +102,6 @@ def _mean_variance(kernel: Kernel, X) -> float:
     some = X[:: max(1, len(X) // SOME_ROWS)]
     on_inputs, _ = kernel.separated
     return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
-
-
-@dataclass(frozen=True)
-class _Fingerprinted:
-    """A source that computes the fingerprint of each row as it is read."""
-
-    source: Source
-    prints: np.ndarray  # (n,)
-
-    @property
-    def n_rows(self) -> int:
-        return self.source.n_rows
-
-    @property
-    def n_columns(self) -> int:
-        return self.source.n_columns
-
-    def __getattr__(self, name: str) -> Any:  # optional attributes of sources, such as the buffer size
-        return getattr(self.source, name)
-
-    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
-        for batch in self.source.batches(size, seed):
-            self.prints[batch.rows] = single_precision_fingerprints(batch.X)
-            yield batch
 
 
 class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
@@ -414,12 +401,15 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     def _fit_stream(self, source: Source) -> Learned:
         self._check_settings()
         rng = self._generator()
-        read = _Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
+        read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
         summary = look(read, (int(rng.spawn(1)[0].integers(2**31)), 0))
         self.row_fingerprints_ = read.prints
         check_classification_targets(summary.labels)
         self._set_classes(summary.labels, self.categories)
+        if self.class_weight is not None:
+            counts = summary.counts[codes(self.classes_, summary.labels)]
+            source = ClassWeighted(source, self.classes_, class_factors(counts, self.class_weight, self.classes_))
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
         engine = self._engine(LARGE + source.n_rows)
@@ -467,18 +457,27 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
             return self
         X, y = more_data(self, X, y, dtype=[np.float64, np.float32])
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                "partial_fit sees some of the rows, but class_weight='balanced' needs the class frequencies of all: pass a "
+                "dict, or sample_weight"
+            )
         if classes is not None and not np.array_equal(np.unique(classes), np.sort(self.classes_)):
             raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
         place = codes(y, self.classes_)
+        weight = row_weights(place, sample_weight, self.class_weight, self.classes_)
+        if weight is not None:
+            used = weight > 0
+            X, place, weight = X[used], place[used], weight[used]
         if self._mixture is not None:
             raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
         if self.inference_.design == "active rows":
-            self._update_active(np.asarray(X, np.float64), place)
+            self._update_active(np.asarray(X, np.float64), place, weight)
             return self._came(X)
         if self._trainer is None:
             raise ValueError("this model cannot continue training: model files do not keep the training state; fit again")
         labels = self._trainer.labels
-        self._trainer.extend(X, labels[place])
+        self._trainer.extend(X, labels[place], weight)
         self._conclude(trained(self._trainer), self.inference_)
         return self._came(X)
 
@@ -486,12 +485,14 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         self.row_fingerprints_ = np.concatenate([self.row_fingerprints_, single_precision_fingerprints(X)])
         return self
 
-    def _update_active(self, X, place):
+    def _update_active(self, X, place, weight):
         y = self.likelihood_.class_targets[place]
+        y = y if weight is None else Observed(y, weight)
         numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
         )
+        self._row_map = None  # `posterior_` has the rows of `rows_`
         self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
         self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
         self._calibrate(partial(left_out, self.posterior_))

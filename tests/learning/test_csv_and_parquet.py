@@ -19,7 +19,7 @@ def rows_of(source, size=7, seed=(0, 1)):
     """X and y in the order of the file."""
     batches = list(source.batches(size, seed))
     assert all(len(batch.y) == size for batch in batches[:-1])
-    X, y, rows = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    X, y, rows = (np.concatenate([batch[i] for batch in batches]) for i in range(3))
     assert_array_equal(np.sort(rows), np.arange(source.n_rows))
     place = np.argsort(rows)
     return X[place], y[place]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..gaussian import FullPosterior, Places, SharedPosterior
-from ..likelihoods.tempered import Product, Tempered, tempered_targets
+from ..likelihoods.tempered import Product, Tempered, split_targets, tempered_targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +130,16 @@ class Data:
         weight = np.reshape(self.weight, np.shape(self.weight) + (1,) * (values.ndim - 1)) if not self.plain else 1.0
         return self.places.sum(weight * values)
 
+    def some(self, rows: Any) -> Data:
+        """The data of some rows, each with its own latent value."""
+        y = self.y[rows]
+        return Data(None, y, self.likelihood, Places(len(y)), self.weight if self.plain else np.asarray(self.weight)[rows])
+
+    @property
+    def copies(self) -> float:
+        """Sum of the weights: the number of copies of all observations."""
+        return float(len(self.y)) if self.plain else float(np.sum(self.weight))
+
     def joint(self) -> Data:
         """The same data with one factor for each latent value: the product of its observations."""
         if self.plain:
@@ -162,7 +172,7 @@ class Data:
 
 def powers_of(data: Data) -> np.ndarray | None:
     """Return the powers (m,) of the likelihood of one copy, or None if all are one."""
-    return data.y["power"] if data.y.dtype.names else None
+    return split_targets(data.y)[1]
 
 
 def data_of(engine: Any, given: Any, likelihood: Any) -> Data:

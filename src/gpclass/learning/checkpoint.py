@@ -42,7 +42,7 @@ class CheckpointError(ValueError):
 
 
 class RowHashes:
-    """Hashes of all rows, of all labels, and of the order in which they are read.
+    """Hashes of all rows, of all labels and weights, and of the order in which they are read.
 
     The hashes of rows and labels do not depend on order and minibatches: each row's hash is mixed with the row's number, and
     the results are added modulo 2^64. For the order, each row's number is mixed with its position in the pass. The order
@@ -52,6 +52,7 @@ class RowHashes:
 
     def __init__(self) -> None:
         self.data = self.labels = self.order = self.read = 0
+        self.weights: int | None = None  # None if rows have no weights
 
     def add(self, batch: Batch) -> None:
         """Add the rows of a minibatch."""
@@ -63,6 +64,9 @@ class RowHashes:
         different, which = np.unique(batch.y, return_inverse=True)
         hashes = np.array([int(fingerprint(_label(label))[:16], 16) for label in different.tolist()], np.uint64)
         self.labels = (self.labels + int(np.sum(_mixed(hashes[which.ravel()] + places)))) % MODULUS
+        if batch.weight is not None:
+            bits = np.asarray(batch.weight, float).view(np.uint64)
+            self.weights = ((self.weights or 0) + int(np.sum(_mixed(_mixed(bits) + places)))) % MODULUS
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
@@ -104,6 +108,7 @@ def identity(
     return {
         "data": {"rows": shape[0], "columns": shape[1], "hash": f"{hashes.data:016x}"},
         "labels": {"classes": len(classes), "hash": f"{hashes.labels:016x} {fingerprint(np.asarray(classes))}"},
+        **({} if hashes.weights is None else {"weights": {"hash": f"{hashes.weights:016x}"}}),
         "order of the rows": {"hash": f"{hashes.order:016x}"},
         **{name: json.loads(json.dumps(described(part))) for name, part in parts.items()},
         "seed": int(seed),

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from ..engines.inducing.step import RowSites, State, repaired, take_step
 from ..engines.inducing.training import Training
+from ..engines.observations import Observed
 from ..gaussian.low_rank import LowRankGradient, LowRankPrior
 from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
@@ -109,6 +110,8 @@ class Trainer:
         Seed of the order of rows.
     n_rows : int
         Number of training rows.
+    weight : float or None
+        Sum of the weights of the training rows; None means one each.
     epoch : int
         Number of completed passes.
     place : int
@@ -125,6 +128,8 @@ class Trainer:
         Parameters with the best score on the held-out rows.
     held : tuple of ndarray or None
         Inputs and class numbers of the held-out rows.
+    held_weight : ndarray or None
+        Weights of the held-out rows; None means one each.
     identity : dict
         Fingerprints of the data and settings of the run, see `checkpoint`.
     before : tuple or None
@@ -144,6 +149,7 @@ class Trainer:
     adam: Adam
     seed: int
     n_rows: int
+    weight: float | None = None
     epoch: int = 0
     place: int = 0
     taken: int = 0
@@ -152,6 +158,7 @@ class Trainer:
     history: list[Pass] = field(default_factory=list)
     best: dict[str, Any] | None = None
     held: tuple[np.ndarray, np.ndarray] | None = None
+    held_weight: np.ndarray | None = None
     identity: dict[str, Any] = field(default_factory=dict)
     before: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
 
@@ -201,9 +208,12 @@ class Trainer:
             summary.units.spread, priors,
             State.empty(C, Z.shape[1]), engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {},
             Adam(np.zeros(size), np.zeros(size)),
-            random_state, source.n_rows, identity=whose,
+            random_state, source.n_rows, summary.weight, identity=whose,
         )  # fmt: skip
-        trainer.held = None if held is None else (held[0], codes(held[1], labels))
+        if held is not None:
+            trainer.held, trainer.held_weight = (held.X, codes(held.y, labels)), held.weight
+            if summary.weight is not None:
+                trainer.weight = summary.weight - float(np.sum(held.weight))
         return trainer, source
 
     @property
@@ -229,7 +239,13 @@ class Trainer:
     # one minibatch --------------------------------------------------------------------------------------------------
 
     def step(
-        self, X: np.ndarray, y: np.ndarray, rows: np.ndarray, rate: float | None = None, place: int | None = None
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        rows: np.ndarray,
+        weight: np.ndarray | None = None,
+        rate: float | None = None,
+        place: int | None = None,
     ) -> float:
         """Update the sites of these rows and the hyperparameters; return the estimate of the evidence. [VC] (5.22)
 
@@ -243,6 +259,8 @@ class Trainer:
             Labels.
         rows : ndarray of shape (b,)
             Row numbers.
+        weight : ndarray of shape (b,), optional
+            Weights. The default is one each.
         rate : float, optional
             Learning rate. The default is that of the schedule.
         place : int, optional
@@ -254,10 +272,11 @@ class Trainer:
         """
         self._undo()
         began = time.perf_counter()
-        y = self.likelihood.class_targets[codes(np.asarray(y), self.labels)]
+        targets = self.likelihood.class_targets[codes(np.asarray(y), self.labels)]
+        targets = targets if weight is None else Observed(targets, weight)
         self.before = rows, {name: part[rows] for name, part in self.sites.items()}
         try:
-            value, new = self._stepped(X, y, rows, rate)
+            value, new = self._stepped(X, targets, rows, rate)
             if place is not None:
                 new |= {"place": place, "taken": self.taken + len(y), "total": self.total + len(y) * value}
                 new |= {"seconds": self.seconds + time.perf_counter() - began}
@@ -273,7 +292,7 @@ class Trainer:
         bound = InducingKernel(kernel, self.Z)
         K = bound.matrices(X)
         own = {name: part[rows] for name, part in self.sites.items()}
-        done, part = take_step(self.engine, self.state, K, y, own, self.n_rows, likelihood, self._size)
+        done, part = take_step(self.engine, self.state, K, y, own, self.n_rows, likelihood, self._size, self.weight)
         gradient, inputs = bound.pullback(X, K, LowRankGradient(done.uu, part.fu, part.diag))
         for name, new in part.sites.items():
             self.sites[name][rows] = new
@@ -310,8 +329,8 @@ class Trainer:
         steps = self.n_rows / self._size * t.passes(self.n_rows)
         return t.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, self.adam.t / max(1, steps))))
 
-    def grow(self, n_rows: int) -> None:
-        """Increase the number of rows to `n_rows`. The new rows have empty sites."""
+    def grow(self, n_rows: int, weight: float | None = None) -> None:
+        """Increase the number of rows to `n_rows`. The new rows have empty sites, and in total this weight."""
         if n_rows < self.n_rows or self.place:
             raise ValueError(f"rows can be added only between two passes; there are {self.n_rows} rows, n_rows is {n_rows}")
         added = {
@@ -319,25 +338,29 @@ class Trainer:
             for name, part in self.sites.items()
         }
         self.state = replace(self.state, seen=max(n_rows, self.state.seen) if self.state.seen else 0)
+        if weight is not None or self.weight is not None:
+            now = self.n_rows if self.weight is None else self.weight
+            self.weight = now + (n_rows - self.n_rows if weight is None else weight)
         self.sites, self.n_rows = added, n_rows
 
-    def extend(self, X: np.ndarray, y: np.ndarray) -> None:
+    def extend(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Train on additional rows, once, in minibatches. The earlier rows are not needed.
 
-        The sites of the earlier rows are unchanged; the hyperparameters are updated.
+        The sites of the earlier rows are unchanged; the hyperparameters are updated. `weight` (m,) are the weights of the
+        new rows, by default one each.
         """
         codes(np.asarray(y), self.labels)  # raises on unknown labels before anything changes
         self._undo()
         before = dict(vars(self))  # a shallow copy is enough: `grow` copies the sites
         try:
-            self._extend(X, y)
+            self._extend(X, y, weight)
         except BaseException:
             vars(self).update(before)
             raise
 
-    def _extend(self, X, y):
+    def _extend(self, X, y, weight):
         first = self.n_rows
-        self.grow(first + len(y))
+        self.grow(first + len(y), None if weight is None else float(np.sum(weight)))
         size = self.training.batch_size or len(y)
         order = np.random.default_rng([self.seed, first]).permutation(len(y))
         self.best = None  # the best parameters so far do not include these rows
@@ -346,7 +369,8 @@ class Trainer:
             at = np.sort(order[i : i + size])
             before = self.state
             rate = LATER * self.training.learning_rate
-            total += len(at) * self.step(finite(X[at]), np.asarray(y)[at], first + at, rate)
+            own = None if weight is None else np.asarray(weight, float)[at]
+            total += len(at) * self.step(finite(X[at]), np.asarray(y)[at], first + at, own, rate)
             if self.engine.keeps_rows:  # the new rows are not a pass: they add to the earlier rows and replace none
                 now = self.state
                 P, h = before.P + now.fresh_P, before.h + now.fresh_h
@@ -355,7 +379,8 @@ class Trainer:
         # rows without sites give no estimate for rows that have sites: as in a first pass, it is NaN
         value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
-        later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y))
+        told = [] if weight is None else [np.asarray(weight, float)]
+        later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y), *told)
         self.identity = {**self.identity, LATER_ROWS: later}
 
     def _climbed(self, state, gradient, inputs, rate, part):
@@ -413,10 +438,10 @@ class Trainer:
             total=count, initial=self.place, disable=not verbose, desc=f"pass {self.epoch + 1}/{until}", leave=verbose > 1
         )
         with bar:
-            for number, (X, y, rows) in enumerate(source.batches(self._size, (self.seed, self.epoch))):
+            for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
                 if number < self.place:
                     continue
-                self.step(X, y, rows, place=number + 1)
+                self.step(batch.X, batch.y, batch.rows, batch.weight, place=number + 1)
                 saver.save()
                 bar.update()
                 if verbose:
@@ -439,10 +464,10 @@ class Trainer:
         vars(self).update(best=best, history=history, epoch=self.epoch + 1, place=0, taken=0, total=0.0)
 
     def _score(self) -> float:
-        """Return the mean negative log probability of the held-out labels."""
+        """Return the mean negative log probability of the held-out labels, by their weights."""
         X, place = self.held  # type: ignore[misc]
         log_p = self.current().log_class_probabilities(X)
-        return -float(np.mean(log_p[np.arange(len(place)), place]))
+        return -float(np.average(log_p[np.arange(len(place)), place], weights=self.held_weight))
 
     def _stopped(self) -> bool:
         return self.best is not None and self.epoch - 1 - self.best["epoch"] >= self.training.patience
@@ -513,8 +538,7 @@ def _hold_out(source, training, seed):
     if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")
     rows = np.sort(Order.of(n, (seed, 2**32 - 3)).part(0, count))
-    source, held = take_out(source, rows, (seed, 0))
-    return source, (held.X, held.y)
+    return take_out(source, rows, (seed, 0))
 
 
 def train_inducing(

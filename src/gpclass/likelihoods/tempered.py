@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import gaussian_nodes
-from .base import Triple, tilted_by_quadrature, tilted_weights
+from .base import Triple, feature_nodes, tilted_about_feature, tilted_weights
 
 
 def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -20,6 +19,11 @@ def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
     records = np.empty(len(y), [("y", y.dtype), ("power", float)])
     records["y"], records["power"] = y, power
     return records
+
+
+def split_targets(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the targets and the powers (m,), None if y are plain targets: then all powers are one."""
+    return (y["y"], y["power"]) if y.dtype.names else (y, None)
 
 
 @dataclass(frozen=True)
@@ -99,12 +103,12 @@ class Product:
 
     def tilted_moments(self, y: Any, mean: np.ndarray, var: np.ndarray) -> Triple:
         """Return log ∫ N(f | mean, var) ∏ p^weight df (n,) and its derivatives; y is not used."""
-        return tilted_by_quadrature(self._log_prob, mean, var, self.likelihood.centre)
+        return tilted_about_feature(self._log_prob, mean, var)
 
     def tilted_theta(self, y: Any, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_moments`; y is not used."""
-        nodes, weights = gaussian_nodes(mean, var, centre=self.likelihood.centre)
-        tilted, _ = tilted_weights(weights, self._log_prob(nodes)[0])
+        nodes, log_weights = feature_nodes(self._log_prob, mean, var)
+        tilted, _ = tilted_weights(log_weights, self._log_prob(nodes)[0])
         at = self.places.spread(nodes)
         targets = np.broadcast_to(self.y[:, None], at.shape).ravel()
         in_theta = self.likelihood.log_prob_theta(targets, at.ravel())[0].reshape(-1, *at.shape)

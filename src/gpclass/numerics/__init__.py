@@ -43,7 +43,7 @@ from .normal import (
     log_ndtr,
     log_ndtr_and_hazard,
 )
-from .quadrature import gaussian_nodes, hermite_nodes, quasi_random_normal
+from .quadrature import gaussian_nodes, hermite_nodes, nodes_about, nodes_between, quasi_random_normal
 from .refinement import refined
 from .shares import covariance_roots, expected_softmax, winner_probabilities
 from .truncated import draw_log_concave, normal_below
@@ -74,6 +74,8 @@ __all__ = [
     "log_ndtr",
     "log_ndtr_and_hazard",
     "mirror_lower",
+    "nodes_about",
+    "nodes_between",
     "normal_below",
     "quasi_random_normal",
     "refined",

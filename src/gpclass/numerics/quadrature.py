@@ -1,6 +1,7 @@
 """Nodes and weights for expectations under Gaussians.
 
 gaussian_nodes        one dimension, a function with a feature of unit width near a known point
+nodes_about           the same for a feature of any width
 hermite_nodes         several dimensions, a smooth function: the product of Gauss–Hermite rules
 quasi_random_normal   several dimensions, if they are many or the function is rough
 
@@ -26,6 +27,7 @@ PLAIN_STEP = 0.5
 # divided by 1 + 0.15 k
 SINH_STEP = 0.15
 SINH_SHRINK = 0.15
+FINE_STEP = 0.08  # of `nodes_about`, whose width is only roughly that of the feature
 SINH_SCALE = 3.0
 WIDE = 1.2  # standard deviations (in units of the feature) from which the sinh rule takes over
 
@@ -67,6 +69,49 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float | np.ndarray
     weights = np.exp(-0.5 * z * z) * slope
     weights /= weights.sum(-1, keepdims=True)  # also corrects for the mass beyond REACH
     return mean[..., None] + sd[..., None] * z, weights
+
+
+def nodes_about(
+    centre: np.ndarray, width: np.ndarray, mode: np.ndarray, mean: np.ndarray, var: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and log weights such that Σ_q exp(log weights) g(nodes) = E[g(f)], f ~ N(mean, var).
+
+    For functions with a feature of any width. The variable is u with f = centre + 3 width sinh u, which resolves all scales
+    from the feature to the Gaussian.
+
+    Parameters
+    ----------
+    centre, width : ndarray of shape (n,)
+        Where g has its feature, and its width. A width above the Gaussian's is reduced to it.
+    mode : ndarray of shape (n,)
+        Where g times the Gaussian has its maximum. The nodes cover 7.8 standard deviations on each side.
+    mean, var : ndarray of shape (n,)
+        The Gaussian.
+
+    Returns
+    -------
+    nodes, log_weights : ndarray of shape (n, q)
+    """
+    sd = np.maximum(np.sqrt(var), np.finfo(float).tiny)
+    scale = SINH_SCALE * np.minimum(width, sd)
+    low, high = (np.arcsinh((mode + side * REACH * sd - centre) / scale) for side in (-1, 1))
+    q = int(np.max(np.ceil((high - low) / FINE_STEP), initial=1.0)) + 1
+    step = (high - low) / (q - 1)
+    u = low[:, None] + step[:, None] * np.arange(q)
+    nodes = centre[:, None] + scale[:, None] * np.sinh(u)
+    z = (nodes - mean[:, None]) / sd[:, None]
+    log_slope = np.log(np.cosh(u)) + np.log(scale * step / sd)[:, None]
+    return nodes, log_slope - 0.5 * z**2 - 0.5 * np.log(2 * np.pi)
+
+
+def nodes_between(
+    low: np.ndarray, high: np.ndarray, mean: np.ndarray, var: np.ndarray, count: int = 3000
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `count` equidistant nodes and their log weights for expectations under N(mean, var), (n, count) each."""
+    sd = np.maximum(np.sqrt(var), np.finfo(float).tiny)
+    nodes = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, count)
+    z = (nodes - mean[:, None]) / sd[:, None]
+    return nodes, np.log((high - low) / ((count - 1) * sd))[:, None] - 0.5 * z**2 - 0.5 * np.log(2 * np.pi)
 
 
 def hermite_nodes(count: int, dimension: int = 1) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ need only the sum of all sites.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from .sweep import InducingFit, sweep_to_convergence
 
 @dataclass(frozen=True)
 class Message:
-    """The result of a rule for some rows."""
+    """The result of a rule for some rows: for one copy of each, if they have weights."""
 
     value: np.ndarray  # (m,) contributions to the evidence besides the posterior's own term
     tau: np.ndarray  # (m, C) precisions of the new sites, on g
@@ -31,12 +31,24 @@ class Message:
     slope: np.ndarray  # (m, C) derivative of the contribution in w_iᵀ m
     spread: np.ndarray  # (m, C) factor of V w_i in its derivative in w_i
     excess: np.ndarray  # (m, C) derivative in the variance of f_i
-    theta: np.ndarray  # (p,) derivative in the likelihood's parameters, summed over rows
+    theta: np.ndarray  # (p, m) derivatives in the likelihood's parameters
     sites: RowSites = field(default_factory=dict)  # new sites of these rows, in the engine's own form
+
+    def times(self, weight: np.ndarray | float) -> Message:
+        """The message of all copies of each row; `sites` stay those of one copy. Derivatives in θ are weighted in sums."""
+        if np.ndim(weight) == 0:
+            return self
+        each = np.asarray(weight)[:, None]
+        parts = {name: each * getattr(self, name) for name in ("tau", "nu", "slope", "spread", "excess")}
+        return replace(self, value=weight * self.value, theta=weight * self.theta, **parts)
 
 
 class RowRule(Protocol):
-    """Function from marginals of some rows to a message."""
+    """Function from marginals of some rows to a message.
+
+    `y` are the targets of one copy of each row. If the engine matches moments (`Engine.tempers`) and some rows have weights
+    below one, they are records (y, power): the likelihood of the copy is p(y | f)^power. `sites` are those of one copy.
+    """
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message: ...
 
@@ -49,6 +61,7 @@ class LowRankEngine(Engine):
 
     latents: ClassVar = "any"
     design: ClassVar = "inducing inputs"
+    weights: ClassVar = "rows"
     minibatches: ClassVar = True
     takes_more: ClassVar = True
     keeps_rows: ClassVar = False  # whether rows keep their own sites between minibatches
@@ -76,7 +89,7 @@ class LowRankEngine(Engine):
         status = Status(**state["status"])
         return InducingFit(self, q, np.zeros(0), likelihood, status, float(state["log_evidence"]), int(state["n_rows"]))
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+    def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
         """Return the rule; `loose` if the rows' sites were computed under earlier hyperparameters."""
         raise NotImplementedError
 
@@ -85,13 +98,13 @@ class LowRankEngine(Engine):
         return {name: np.zeros((n, likelihood.n_latents)) for name in ("tau", "nu")}
 
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n, C) sites on g from the stored sites of rows."""
+        """(n, C) sites on g of one copy of each row, from the stored sites."""
         return sites["tau"], sites["nu"]
 
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) means and variances of f_i = g_i + e_i at some training rows, from those of g_i.
+        """(m, C) means and variances of f_i = g_i + e_i at some training rows, from those of g_i, for one copy of a row.
 
         This version uses a Gaussian site on g_i + e_i. Given g_i, e_i is then Gaussian with a mean that is linear in g_i.
         """
@@ -108,11 +121,11 @@ class LowRankEngine(Engine):
         """Variance that is added to the prior variance."""
         return 0.0
 
-    def source(self, q: LowRankPosterior, n_total: int, likelihood) -> LowRankPosterior:
-        """The posterior from which a rule's marginals are computed."""
+    def source(self, q: LowRankPosterior, n_total: float, likelihood) -> LowRankPosterior:
+        """The posterior from which a rule's marginals are computed; `n_total` is the weight of all rows."""
         return q
 
-    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
+    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
         """Terms of the evidence besides the posterior's log partition and the rows' contributions."""
         return 0.0
 

@@ -78,10 +78,10 @@ class Mixer:
         return within_reach(mixed, x, residual, units, slack=1e-2)
 
 
-def units(sites: RowSites, var: np.ndarray) -> np.ndarray:
-    """Scales that make moves of sites comparable: posterior variances for τ, standard deviations for ν."""
+def units(sites: RowSites, var: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
+    """Scales that make moves of sites comparable: posterior variances for τ, standard deviations for ν, times weights."""
     wide = np.maximum(np.mean(var, axis=1), 1e-300)
-    parts = (wide if name.endswith("tau") else np.sqrt(wide) for name in sites)
+    parts = (weight * (wide if name.endswith("tau") else np.sqrt(wide)) for name in sites)
     return np.concatenate([np.repeat(part, sites[name].shape[1]) for name, part in zip(sites, parts, strict=True)])
 
 

@@ -15,12 +15,15 @@ own and the other class have opposite signs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...gaussian.low_rank import Marginals
 from ...gaussian.sites import Cavity, cavity, matched_sites
+from ...likelihoods import Probit
+from ...likelihoods.tempered import PowerFactor, Tempered, split_targets
 from ...numerics import hazard, hazard_curvature, log_ndtr
 from ..fit import several, squeezed
 from .engine import LowRankEngine, Message, RowRule, sites_on_f
@@ -48,6 +51,7 @@ class ScalableEP(LowRankEngine, Training):
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
     keeps_rows: ClassVar = True
+    tempers: ClassVar = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -60,6 +64,9 @@ class ScalableEP(LowRankEngine, Training):
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.pairwise(likelihood) else ("tilted_moments",)
 
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        return () if self.pairwise(likelihood) else super().needed_by_weights(likelihood, weight)
+
     def evidence_is_comparable(self, likelihood) -> bool:
         return not self.pairwise(likelihood)
 
@@ -67,12 +74,12 @@ class ScalableEP(LowRankEngine, Training):
         names = PAIRWISE_SITES if self.pairwise(likelihood) else JOINT_SITES
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+    def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
         least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
         return PairwiseRule(likelihood, least) if self.pairwise(likelihood) else JointRule(likelihood, least)
 
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, y)
+        return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, split_targets(y)[0])
 
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
@@ -81,7 +88,7 @@ class ScalableEP(LowRankEngine, Training):
         if not self.pairwise(likelihood):
             return super().latent_marginals(g, message, y, likelihood)
         without, rest = cavity(g.mean, g.var, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
-        mine = np.sum(rest, axis=1, keepdims=True, where=own_class(y, rest.shape[1]))
+        mine = np.sum(rest, axis=1, keepdims=True, where=own_class(split_targets(y)[0], rest.shape[1]))
         sites = message.sites
         own, other = (sites_on_f(sites[f"{k}_tau"], sites[f"{k}_nu"], v) for k, v in (("own", mine), ("other", rest)))
         start = dict(zip(PAIRWISE_SITES, (*own, *other), strict=True))
@@ -154,7 +161,8 @@ class JointRule:
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         without = cavity(at.mean, at.var, sites["tau"], sites["nu"], self.least)
         f_mean, f_var = (squeezed(x) for x in (without.mean, without.var + at.rows.residual))
-        value, d1, d2 = self.likelihood.tilted_moments(y, f_mean, f_var)
+        likelihood = Tempered(self.likelihood) if y.dtype.names else self.likelihood
+        value, d1, d2 = likelihood.tilted_moments(y, f_mean, f_var)
         d1, d2 = several(d1), several(d2)
         new = matched_sites(without.mean, without.var, d1, d2)  # (B.7)-(B.10)
         excess = 0.5 * (d2 + d1**2)
@@ -165,14 +173,9 @@ class JointRule:
             d1,
             spread_of(without, d1, excess),
             excess,
-            theta_sum(self.likelihood, y, f_mean, f_var),
+            likelihood.tilted_theta(y, f_mean, f_var) if len(likelihood.theta) else np.zeros((0, len(y))),
             {"tau": new.tau, "nu": new.nu},
         )
-
-
-def theta_sum(likelihood, y, mean, var) -> np.ndarray:
-    """(p,) derivatives of Σ log Z_i in the likelihood's parameters."""
-    return likelihood.tilted_theta(y, mean, var).sum(1) if len(likelihood.theta) else np.zeros(0)
 
 
 # a factor for each datum and wrong class --------------------------------------------------------------------------------
@@ -207,6 +210,14 @@ class Contrast:
         parts = log_ndtr(beta), alpha / root, hazard_curvature(beta, alpha) / root**2
         return Contrast(*(np.where(own, 0.0, part) for part in parts))
 
+    @staticmethod
+    def of_power(lead: np.ndarray, var: np.ndarray, own: np.ndarray, power: np.ndarray, noise: float) -> Contrast:
+        """Factors Φ(d/√noise)^power, with power (m,) and d ~ N(lead, var), `var` without the noise, by quadrature."""
+        scale = np.sqrt(noise)
+        mean, spread = np.where(own, 0.0, lead / scale), np.where(own, 1.0, var / noise)
+        value, d1, d2 = PowerFactor(Probit(), power).tilted_moments(1.0, mean, spread)
+        return Contrast(*(np.where(own, 0.0, part) for part in (value, d1 / scale, -d2 / noise)))
+
     @property
     def excess(self) -> np.ndarray:
         """Derivative of log Z in the variance."""
@@ -224,14 +235,17 @@ class Pairs:
     sites: RowSites  # the new sites
 
     @staticmethod
-    def of(likelihood, mean, var, rest, own: np.ndarray, sites: RowSites, least: float) -> Pairs:
-        """From marginals (m, C) of what the sites are on; latent values have the additional variance `rest` (m, C)."""
+    def of(likelihood, mean, var, rest, own: np.ndarray, sites: RowSites, least: float, make=Contrast.of) -> Pairs:
+        """From marginals (m, C) of what the sites are on; latent values have the additional variance `rest` (m, C).
+
+        `make` computes the factors from means and variances of the differences between the own and the other class.
+        """
         mine, mine_var, my_rest = (np.sum(x, axis=1, keepdims=True, where=own) for x in (mean, var, rest))
         first = cavity(mine, mine_var, sites["own_tau"], sites["own_nu"], least)
         second = cavity(mean, var, sites["other_tau"], sites["other_nu"], least)
         my_offset = np.sum(np.where(own, likelihood.offset, 0.0), axis=1, keepdims=True)
         lead = first.mean + my_offset - second.mean - likelihood.offset  # (B.23)-(B.26)
-        factor = Contrast.of(lead, first.var + second.var + my_rest + rest, own)
+        factor = make(lead, first.var + second.var + my_rest + rest, own)
         mass = np.where(own, 0.0, factor.log_mass - first.log_partition - second.log_partition)
         new = matched_sites(first.mean, first.var, factor.pull, -factor.bend)  # (B.7)-(B.10)
         others = matched_sites(second.mean, second.var, -factor.pull, -factor.bend)
@@ -247,9 +261,10 @@ class PairwiseRule:
     least: float = LEAST_KEPT
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
+        y, power = split_targets(y)
         own = own_class(y, at.mean.shape[1])
-        rest = at.rows.residual + self.likelihood.noise
-        pairs = Pairs.of(self.likelihood, at.mean, at.var, rest, own, sites, self.least)
+        rest, make = pair_factors(self.likelihood, at.rows.residual, power)
+        pairs = Pairs.of(self.likelihood, at.mean, at.var, rest, own, sites, self.least, make)
         pull, more = pairs.factor.pull, pairs.factor.excess
         slope, spread, excess = (
             np.where(own, a.sum(1, keepdims=True), b)
@@ -259,8 +274,18 @@ class PairwiseRule:
                 (more, more),
             )
         )
-        theta = self.likelihood.theta_gradient(slope.sum(0))  # a bias shifts the mean of its class
+        theta = self.likelihood.theta_gradient(slope.T)  # a bias shifts the mean of its class
         return Message(pairs.value, *pairwise_totals(pairs.sites, y), slope, spread, excess, theta, pairs.sites)
+
+
+def pair_factors(likelihood: Any, rest: np.ndarray, power: np.ndarray | None) -> tuple[np.ndarray, Any]:
+    """Variances in addition to those of the sites' variables, and the function that computes the factors P(x_y > x_c)^power.
+
+    Without powers the noise is one of the variances. With powers the factor is the power of the probability given f.
+    """
+    if power is None:
+        return rest + likelihood.noise, Contrast.of
+    return rest, partial(Contrast.of_power, power=power, noise=2 * likelihood.noise)
 
 
 def settled_pairs(
@@ -270,12 +295,14 @@ def settled_pairs(
 
     `sites` are the initial sites.
     """
-    own, noise = own_class(y, mean.shape[1]), np.full_like(var, likelihood.noise)
+    y, power = split_targets(y)
+    own = own_class(y, mean.shape[1])
+    noise, make = pair_factors(likelihood, np.zeros_like(var), power)
     for _ in range(ROW_SWEEPS):
         tau, nu = pairwise_totals(sites, y)
         known = var / (1 + var * tau)
         centre = known * (mean / var + nu)
-        new = Pairs.of(likelihood, centre, known, noise, own, sites, LEAST_KEPT).sites
+        new = Pairs.of(likelihood, centre, known, noise, own, sites, LEAST_KEPT, make).sites
         change = max(float(np.max(np.abs(new[name] - sites[name]), initial=0.0)) for name in PAIRWISE_SITES)
         if change < ROW_TOL:
             break

@@ -20,6 +20,8 @@ import numpy as np
 
 from ...gaussian.low_rank import GradientSum, LowRankMatrices, LowRankPosterior, LowRankPrior, site_sums
 from ...numerics import NotPositiveDefinite
+from ..fit import check_weights
+from ..observations import Data, Observed, data_of
 
 STILL = 1e-10  # smaller moves of hyperparameters, in their own units, count as none: rounding moves sites by more
 
@@ -61,7 +63,13 @@ class Broadcast:
     state: State
     n_total: int  # rows of the whole data set
     rows: int  # rows of this minibatch
-    size: int  # rows of a full minibatch; this one may have fewer and then has less weight
+    size: int  # rows of a full minibatch; this one may have fewer and then counts for less
+    weight: float | None = None  # weight of the whole data set; None: one for each row
+
+    @property
+    def copies(self) -> float:
+        """Weight of the whole data set."""
+        return self.n_total if self.weight is None else self.weight
 
     @property
     def share(self) -> float:
@@ -97,7 +105,7 @@ class Broadcast:
     @cached_property
     def source(self) -> LowRankPosterior:
         """The posterior from which the rule's marginals are computed."""
-        return self.stage.source(self.posterior, self.n_total, self.likelihood)
+        return self.stage.source(self.posterior, self.copies, self.likelihood)
 
 
 @dataclass(frozen=True)
@@ -137,31 +145,44 @@ class MinibatchStep:
     state: State
 
 
-def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: np.ndarray, sites: RowSites) -> Contribution:
-    """Contributions to a step of rows with targets y and their own sites. [VC] (5.22)
+def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: Any, sites: RowSites) -> Contribution:
+    """Contributions to a step of rows with targets y, an array or `Observed`, and their own sites. [VC] (5.22)
 
-    K_fu (1 or C, m, M) and k_diag (1 or C, m) are their covariances, as returned by `LowRankMatrices.checked`.
+    K_fu (1 or C, m, M) and k_diag (1 or C, m) are their covariances, as returned by `LowRankMatrices.checked`. Stored sites
+    are those of one copy of a row; sums contain all copies.
     """
     engine, likelihood, prior = broadcast.stage, broadcast.likelihood, broadcast.prior
     rows = prior.rows(K_fu, k_diag)
     at = broadcast.source.marginals(rows)
-    message = engine.rule(likelihood, broadcast.n_total, loose=broadcast.state.age > STILL)(at, y, sites)
+    data = data_of(engine, y, likelihood)
+    each = engine.rule(likelihood, broadcast.copies, loose=broadcast.state.age > STILL)(at, data.y, sites)
+    message = each.times(data.weight)
     gradient = GradientSum(prior)
     fu, diag = gradient.add(at, message.slope, message.spread, message.excess, broadcast.share)
     W = prior.weights(rows)
-    new = engine.moved_sites(broadcast, message, sites)
-    P, h = site_sums(W, *(engine.totals(new, y, np.zeros(0)) if new else (message.tau, message.nu)))
+    new = engine.moved_sites(broadcast, each, sites)
+    P, h = site_sums(W, *(_totals(engine, new, data) if new else (message.tau, message.nu)))
     old = np.zeros_like(P), np.zeros_like(h)
     if engine.takes_out(broadcast):
-        old = site_sums(W, *engine.totals(sites, y, np.zeros(0)))
-    value = float(np.sum(message.value))
-    return Contribution(Sums(len(y), value, message.theta, gradient.inner, P, h, *old), fu, diag, new)
+        old = site_sums(W, *_totals(engine, sites, data))
+    value, theta = float(np.sum(message.value)), message.theta.sum(1)
+    return Contribution(Sums(len(data.y), value, theta, gradient.inner, P, h, *old), fu, diag, new)
+
+
+def _totals(engine: Any, sites: RowSites, data: Data) -> list[np.ndarray]:
+    """(m, C) sites on g of all copies of each row."""
+    return [of_all_copies(x, data) for x in engine.totals(sites, data.y, np.zeros(0))]
+
+
+def of_all_copies(x: np.ndarray, data: Data) -> np.ndarray:
+    """(m, C) sites of all copies of each row from those of one copy."""
+    return x if data.plain else np.asarray(data.weight)[:, None] * x
 
 
 def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
     """The step for the sums over all rows of a minibatch. [VC] (5.22)"""
     engine, q, state = broadcast.stage, broadcast.posterior, broadcast.state
-    constant = engine.constant(q, broadcast.source, broadcast.n_total, broadcast.likelihood)
+    constant = engine.constant(q, broadcast.source, broadcast.copies, broadcast.likelihood)
     value = q.log_partition + broadcast.share * sums.value + constant
     unknown = engine.keeps_rows and 0 < state.seen < broadcast.n_total
     if unknown or engine is not broadcast.engine:  # some rows have no sites, or the evidence is that of another engine
@@ -171,15 +192,20 @@ def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
 
 
 def take_step(
-    engine: Any, state: State, K: LowRankMatrices, y: np.ndarray, sites: RowSites, n_total: int, likelihood, size=None
+    engine: Any, state: State, K: LowRankMatrices, y: Any, sites: RowSites, n_total: int, likelihood, size=None, weight=None
 ) -> tuple[MinibatchStep, Contribution]:
-    """A step on rows in one process; `size` as in `Broadcast`, by default the number of these rows."""
+    """A step on rows in one process, with targets y, an array or `Observed`.
+
+    `size` and `weight` are as in `Broadcast`. The default of `size` is the number of these rows.
+    """
     if not engine.minibatches:
         raise TypeError(f"{type(engine).__name__} takes all rows at once. ScalableEP supports minibatches.")
     engine.check_likelihood(likelihood)
-    y = likelihood.check_targets(y)
+    y = data_of(engine, y, likelihood).given
+    if isinstance(y, Observed):
+        check_weights(engine, y, likelihood)
     K = K.checked(len(y), likelihood.n_latents)
-    broadcast = Broadcast(engine, likelihood, K.K_uu, state, n_total, len(y), len(y) if size is None else size)
+    broadcast = Broadcast(engine, likelihood, K.K_uu, state, n_total, len(y), len(y) if size is None else size, weight)
     part = contribution(broadcast, K.K_fu, K.k_diag, y, sites)
     return apply(broadcast, part.sums), part
 

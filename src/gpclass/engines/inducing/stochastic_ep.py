@@ -1,7 +1,8 @@
 """Stochastic expectation propagation: scalable EP that stores only the product of all sites.
 
 All factors have the same site, the Ñ-th root of the product, and so the same cavity. The new site of a row replaces one such
-root. Memory is that of M × M matrices for each class, independent of the number of rows.
+root. Memory is that of M × M matrices for each class, independent of the number of rows. A row of weight w counts as w such
+sites, for any w: all cavities are the same, so powers of the likelihood are not needed.
 
 [VC] Villacampa-Calvo 2017, section 5.2.2.   Li, Hernández-Lobato & Turner 2015.
 """
@@ -47,10 +48,11 @@ class StochasticEP(LowRankEngine, Training):
     def evidence_is_comparable(self, likelihood) -> bool:
         return self._untied.evidence_is_comparable(likelihood)
 
-    def n_factors(self, n_total: int, likelihood) -> int:
-        return n_total * (likelihood.n_latents - 1 if self._untied.pairwise(likelihood) else 1)
+    def n_factors(self, n_total: float, likelihood) -> float:
+        """Number of factors, at least one; `n_total` is the weight of all rows."""
+        return max(n_total * (likelihood.n_latents - 1 if self._untied.pairwise(likelihood) else 1), 1)
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+    def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
         return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.row_sites(1, likelihood))
 
     def latent_marginals(
@@ -59,12 +61,12 @@ class StochasticEP(LowRankEngine, Training):
         """As for ScalableEP: after convergence q is the prior times the sites that each row would have."""
         return self._untied.latent_marginals(g, message, y, likelihood)
 
-    def source(self, q: LowRankPosterior, n_total: int, likelihood) -> LowRankPosterior:
+    def source(self, q: LowRankPosterior, n_total: float, likelihood) -> LowRankPosterior:
         """The common cavity of all factors."""
         left = 1 - 1 / self.n_factors(n_total, likelihood)
         return LowRankPosterior(q.prior, left * q.S, left * q.pull)
 
-    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
+    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
         """Σ g(cavity) - g(q) over factors. (5.18)"""
         return self.n_factors(n_total, likelihood) * (source.log_partition - q.log_partition)
 

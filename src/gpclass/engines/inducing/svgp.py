@@ -25,6 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...gaussian import newton_sites
 from ...gaussian.low_rank import LowRankPosterior, Marginals, times
 from ..fit import several, squeezed
+from ..observations import Observed
 from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import ScalableEP
 from .step import Broadcast, RowSites, State, Sums
@@ -56,7 +57,7 @@ class SVGP(LowRankEngine, Training):
         if not 0 < self.rate <= 1:
             raise ValueError(f"rate must be in (0, 1], but is {self.rate}")
 
-    def rule(self, likelihood, n_total: int, loose: bool = False) -> RowRule:
+    def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
         return ExpectationRule(likelihood)
 
     def latent_marginals(
@@ -65,7 +66,7 @@ class SVGP(LowRankEngine, Training):
         """Marginals of f. Given u, the variational posterior of f is the prior: labels do not update f - g."""
         return g.mean, g.var + self.rest(g, likelihood)
 
-    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: int, likelihood) -> float:
+    def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
         return -q.divergence() - q.log_partition
 
     def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
@@ -73,7 +74,7 @@ class SVGP(LowRankEngine, Training):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # only a starting point
                 start = ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST).fit(
-                    K_uu, K_fu, k_diag, y, likelihood
+                    K_uu, K_fu, k_diag, at_least_one(y), likelihood
                 )
         return super().fit(K_uu, K_fu, k_diag, y, likelihood, start)
 
@@ -90,6 +91,11 @@ class SVGP(LowRankEngine, Training):
         whole = max(self.rate, size / (2 * n_total))  # averages about two passes, unless that takes too long
         first = sums.rows / (broadcast.state.seen + sums.rows)
         return averaged(broadcast, sums, max(rate_of(sums.rows, size, whole), first))
+
+
+def at_least_one(y: Any) -> Any:
+    """Return targets with weights raised to one: for a starting point that need not support powers of the likelihood."""
+    return Observed(y.y, np.maximum(y.weight, 1.0)) if isinstance(y, Observed) else y
 
 
 def rate_of(m: int, size: int, whole: float) -> float:
@@ -129,7 +135,7 @@ class ExpectationRule:
         likelihood = self.likelihood
         marginal = squeezed(at.mean), squeezed(at.var + at.rows.residual)
         value, slope, curvature = likelihood.expected_log_prob(y, *marginal)
-        theta = likelihood.expected_log_prob_theta(y, *marginal).sum(1) if len(likelihood.theta) else np.zeros(0)
+        theta = likelihood.expected_log_prob_theta(y, *marginal) if len(likelihood.theta) else np.zeros((0, len(y)))
         slope, curvature = several(slope), several(curvature)
         new = newton_sites(at.mean, slope, curvature)
         # the derivative in the variance is half the curvature

@@ -25,10 +25,11 @@ from ...gaussian.low_rank import (
 )
 from ...gaussian.sites import cavity
 from ...numerics import blocks
-from ..fit import Fit, NotAvailable, check_settings, independent, squeezed
+from ..fit import Fit, NotAvailable, check_settings, check_weights, independent, squeezed
 from ..iterate import Status, require_finite, warn_if_unfinished
+from ..observations import Data, Observed, data_of
 from .mixer import Mixer, units
-from .step import RowSites, State
+from .step import RowSites, State, of_all_copies
 
 SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
 LEAST_LEFT = 1e-2  # smallest fraction of a marginal's precision that is left without the row's own sites
@@ -39,8 +40,8 @@ class RowData:
     """The rows of a fit and their sites."""
 
     rows: Rows
-    sites: RowSites  # of each row, in the engine's own form
-    tau: np.ndarray  # (n, C) sites on g
+    sites: RowSites  # of one copy of each row, in the engine's own form
+    tau: np.ndarray  # (n, C) sites on g, of all copies
     nu: np.ndarray
     shared: bool  # whether the latent functions share the given covariances
 
@@ -117,8 +118,9 @@ class InducingFit(Fit):
         return self._kept.nu
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f at the training points without their own sites, (n,) or (n, C) each."""
-        return cavities(self.engine, self.posterior, self.rows, self.y, self.likelihood, self.row_sites, self.n_rows)
+        """Means and variances of f at the training points without one copy of their own sites, (n,) or (n, C) each."""
+        data = self.targets
+        return cavities(self.engine, self.posterior, self.rows, data, self.likelihood, self.row_sites, data.copies)
 
     def jensen_bound(self) -> float:
         raise NotAvailable(
@@ -137,11 +139,12 @@ class InducingFit(Fit):
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
         total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
         theta = np.zeros(len(self.likelihood.theta))
-        source = self.engine.source(self.posterior, self.n_rows, self.likelihood)
-        for some, at, message in self._messages(source):
+        source = self.engine.source(self.posterior, self.targets.copies, self.likelihood)
+        for some, at, data, each in self._messages(source):
+            message = each.times(data.weight)
             fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
             diag.append(g)
-            theta += message.theta
+            theta += message.theta.sum(1)
         parts = total.uu(self.posterior), fu, np.concatenate(diag, axis=1)
         return LowRankGradient(*(part[0] if self._kept.shared else part for part in parts)), theta
 
@@ -172,59 +175,68 @@ class InducingFit(Fit):
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f_i = g_i + e_i according to the engine."""
-        source = self.engine.source(self.posterior, self.n_rows, self.likelihood)
+        source = self.engine.source(self.posterior, self.targets.copies, self.likelihood)
         mean, var = np.empty((2, *self.rows.residual.shape))
-        for some, at, message in self._messages(source):
+        for some, at, data, message in self._messages(source):
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
-            mean[some], var[some] = self.engine.latent_marginals(g, message, self.y[some], self.likelihood)
+            mean[some], var[some] = self.engine.latent_marginals(g, message, data.y, self.likelihood)
         return mean, var
 
-    def _messages(self, source: LowRankPosterior) -> Iterator[tuple[slice, Marginals, Any]]:
-        return messages(self.engine, source, self.rows, self.y, self.likelihood, self.row_sites, self.n_rows)
+    def _messages(self, source: LowRankPosterior) -> Iterator[tuple[slice, Marginals, Data, Any]]:
+        data = self.targets
+        return messages(self.engine, source, self.rows, data, self.likelihood, self.row_sites, data.copies)
 
 
 def messages(
-    engine: Any, source: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites, n_total: int
-) -> Iterator[tuple[slice, Marginals, Any]]:
-    """Yield, block by block, the range of some rows, their marginals under `source` and the result of the engine's rule."""
+    engine: Any, source: LowRankPosterior, rows: Rows, data: Data, likelihood: Any, sites: RowSites, n_total: float
+) -> Iterator[tuple[slice, Marginals, Data, Any]]:
+    """Yield, block by block, the range of some rows, their marginals under `source`, their targets and the rule's result.
+
+    The result is that for one copy of each row; `n_total` is the weight of all rows.
+    """
     rule = engine.rule(likelihood, n_total)
-    for some in blocks(len(y), source.S.shape[0] * source.prior.M, least=64):
-        at = source.marginals(rows.some(some))
-        yield some, at, rule(at, y[some], {name: part[some] for name, part in sites.items()})
+    for some in blocks(len(data.y), source.S.shape[0] * source.prior.M, least=64):
+        at, part = source.marginals(rows.some(some)), data.some(some)
+        yield some, at, part, rule(at, part.y, {name: site[some] for name, site in sites.items()})
 
 
 def cavities(
-    engine: Any, q: LowRankPosterior, rows: Rows, y: np.ndarray, likelihood: Any, sites: RowSites, n_total: int
+    engine: Any, q: LowRankPosterior, rows: Rows, data: Data, likelihood: Any, sites: RowSites, n_total: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances of f at training rows without their own sites, (m,) or (m, C) each."""
+    """Means and variances of f at training rows without one copy of their own sites, (m,) or (m, C) each.
+
+    A row of weight below one is left out entirely.
+    """
     mean, var = np.empty((2, *rows.residual.shape))
     source = engine.source(q, n_total, likelihood)
-    for some, at, message in messages(engine, source, rows, y, likelihood, sites, n_total):
-        g = at if source is q else q.marginals(at.rows)
+    for some, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
+        g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1.0))
         without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
         mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
     return squeezed(mean), squeezed(var)
 
 
-def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, np.ndarray, bool]:
-    """Checked matrices and labels, and whether the latent functions share the matrices."""
+def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
+    """Checked matrices and targets, and whether the latent functions share the matrices."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
-    y = likelihood.check_targets(y)
-    M = np.shape(K_uu)[-1]
-    if len(y) < M:
-        raise ValueError(f"{M} inducing points are more than the {len(y)} data: use fewer")
+    data = data_of(engine, y, likelihood)
+    if isinstance(y, Observed):
+        check_weights(engine, y, likelihood)
+    M, n = np.shape(K_uu)[-1], len(data.y)
+    if n < M:
+        raise ValueError(f"{M} inducing points are more than the {n} data: use fewer")
     shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
-    return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(y), likelihood.n_latents), y, shared
+    return LowRankMatrices(K_uu, K_fu, k_diag).checked(n, likelihood.n_latents), data, shared
 
 
 def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
     """Update the sites of all rows together until they converge, with damping if needed."""
-    matrices, y, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
+    matrices, data, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
     C = likelihood.n_latents
     prior = LowRankPrior(matrices.K_uu, C, engine.jitter)
     rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
-    sweeps = Sweeps(engine, prior, rows, y, likelihood)
+    sweeps = Sweeps(engine, prior, rows, data, likelihood)
     sites = sweeps.start(start)
     tau, nu, q = sweeps.at(sites)
     mixer, status, value = Mixer(engine.damping, engine.ascends), Status(False, 0, np.inf), np.nan
@@ -234,10 +246,11 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
         status = Status(change <= engine.tol, sweep, change)
         if status.converged or sweep == engine.max_iter:
             break
-        sites, (tau, nu, q) = mixer.move(sites, new, change, units(sites, var), q.log_partition + value, sweeps)
+        scale = units(sites, var, data.weight)
+        sites, (tau, nu, q) = mixer.move(sites, new, change, scale, q.log_partition + value, sweeps)
     warn_if_unfinished(engine, replace(status, advice=advice(matrices.k_diag, tau)), stacklevel=4)
-    data = RowData(rows, sites, tau, nu, shared)
-    return InducingFit(engine, q, y, likelihood, status, q.log_partition + value, len(y), data)
+    kept = RowData(rows, sites, tau, nu, shared)
+    return InducingFit(engine, q, data.given, likelihood, status, q.log_partition + value, len(data.y), kept)
 
 
 def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
@@ -258,11 +271,11 @@ class Sweeps:
     engine: Any
     prior: LowRankPrior
     rows: Rows
-    y: np.ndarray
+    data: Data
     likelihood: Any
 
     def start(self, start: Any) -> RowSites:
-        n, C = len(self.y), self.likelihood.n_latents
+        n, C = len(self.data.y), self.likelihood.n_latents
         empty = self.engine.row_sites(n, self.likelihood)
         if start is None:
             return empty
@@ -271,14 +284,14 @@ class Sweeps:
         return start.row_sites
 
     def at(self, sites: RowSites) -> tuple[np.ndarray, np.ndarray, LowRankPosterior]:
-        """Sites on g, and the posterior with these sites."""
-        tau, nu = self.engine.totals(sites, self.y, self.rows.residual)
+        """Sites on g of all copies, and the posterior with these sites."""
+        tau, nu = (of_all_copies(x, self.data) for x in self.engine.totals(sites, self.data.y, self.rows.residual))
         return tau, nu, self.posterior(tau, nu)
 
     def posterior(self, tau: np.ndarray, nu: np.ndarray) -> LowRankPosterior:
         C, M = self.likelihood.n_latents, self.prior.M
         S, pull = np.zeros((C, M, M)), np.zeros((C, M))
-        for some in blocks(len(self.y), M, least=64):
+        for some in blocks(len(self.data.y), M, least=64):
             more, pulled = site_sums(self.rows.phi[:, some], tau[some], nu[some])
             S += more
             pull += pulled
@@ -286,14 +299,16 @@ class Sweeps:
 
     def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
         """New sites of all rows, contributions of the current sites to the evidence, and the resulting move of q."""
-        source = self.engine.source(q, len(self.y), self.likelihood)
+        n_total = self.data.copies
+        source = self.engine.source(q, n_total, self.likelihood)
         found, change, var = [], 0.0, np.empty(tau.shape)
-        for some, at, message in messages(self.engine, source, self.rows, self.y, self.likelihood, sites, len(self.y)):
+        for some, at, data, each in messages(self.engine, source, self.rows, self.data, self.likelihood, sites, n_total):
+            message = each.times(data.weight)
             found.append(message)
             var[some] = at.var
             change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
         new = {name: np.concatenate([m.sites[name] for m in found]) for name in sites}
-        value = float(sum(np.sum(m.value) for m in found)) + self.engine.constant(q, source, len(self.y), self.likelihood)
+        value = float(sum(np.sum(m.value) for m in found)) + self.engine.constant(q, source, n_total, self.likelihood)
         return new, value, change, var
 
 

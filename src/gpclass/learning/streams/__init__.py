@@ -10,6 +10,7 @@ order       random orders of rows and of chunks
 buffered    streams and their buffer
 pairs       batches (X, y) as a stream; the source for a user's input
 without     a source without some of its rows
+wrapped     a source with fingerprints of its rows, or with weights by class
 labels      one pass over the labels: classes, a sample of the rows, a warning if sorted; labels as codes
 categories  the order of the classes
 """
@@ -21,6 +22,7 @@ from .order import Order, spread_order
 from .pairs import CHUNK, Batches, as_source, is_stream
 from .source import Arrays, Batch, Source, finite
 from .without import Without, take_out
+from .wrapped import ClassWeighted, Fingerprinted
 
 __all__ = [
     "BUFFER",
@@ -28,6 +30,8 @@ __all__ = [
     "Arrays",
     "Batch",
     "Batches",
+    "ClassWeighted",
+    "Fingerprinted",
     "Order",
     "Pool",
     "SortedStreamWarning",

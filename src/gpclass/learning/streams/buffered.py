@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .source import Arrays, Batch, Source
+from .source import Arrays, Batch, Source, joined
 
 BUFFER = 1 << 16  # default number of rows in the buffer
 
@@ -48,37 +48,38 @@ class Stream:
 
     def whole(self) -> Arrays:
         """Return all rows in the order of the source."""
-        X, y, rows = (np.concatenate(parts) for parts in zip(*self.pieces(np.random.default_rng(0)), strict=True))
-        place = np.argsort(rows)
-        return Arrays(X[place], y[place])
+        found = joined(list(self.pieces(np.random.default_rng(0))))
+        X, y, _, weight = found.some(np.argsort(found.rows))
+        return Arrays(X, y, weight=weight)
 
 
 class Pool:
     """The rows in the buffer of a stream, from which minibatches are drawn at random."""
 
     def __init__(self) -> None:
-        self.parts: list[np.ndarray] = []  # X, y and rows, with unused space after the first `held`
+        self.parts: list[np.ndarray] = []  # X, y, rows and perhaps weights, with unused space after the first `held`
         self.held = 0
 
     def add(self, batch: Batch) -> None:
         """Add rows."""
         end = self.held + len(batch.y)
-        parts = self.parts or [part[:0] for part in batch]
-        self.parts = [_with_room(part, new, end) for part, new in zip(parts, batch, strict=True)]
-        for part, new in zip(self.parts, batch, strict=True):
+        given = [part for part in batch if part is not None]
+        parts = self.parts or [part[:0] for part in given]
+        self.parts = [_with_room(part, new, end) for part, new in zip(parts, given, strict=True)]
+        for part, new in zip(self.parts, given, strict=True):
             part[self.held : end] = new
         self.held = end
 
     def draw(self, size: int, rng: np.random.Generator) -> Batch:
         """Remove `size` random rows and return them."""
         at = rng.choice(self.held, size, replace=False)
-        X, y, rows = (part[at] for part in self.parts)
+        X, *others = (part[at] for part in self.parts)
         self.held -= size
         # remaining rows at the end fill the positions of the removed ones
         stay = np.setdiff1d(np.arange(self.held, self.held + size), at)
         for part in self.parts:
             part[at[at < self.held]] = part[stay]
-        return Batch(X.astype(float, copy=False), y, rows)
+        return Batch(X.astype(float, copy=False), *others)
 
 
 def _with_room(part: np.ndarray, new: np.ndarray, length: int) -> np.ndarray:

@@ -34,6 +34,7 @@ class Summary:
     X: np.ndarray  # (s, D) uniform sample of the rows
     y: np.ndarray  # (s,) their labels
     unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
+    weight: float | None = None  # sum of the weights of all rows; None if there are no weights
 
     @cached_property
     def units(self) -> Units:
@@ -62,9 +63,13 @@ def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Calla
     rng = np.random.default_rng(list(seed))
     keys, kept_X, kept_y = np.empty(0), np.empty((0, source.n_columns)), None
     windows: list[dict[Any, int]] = []
-    for X, y, rows in source.batches(rows_at_once(source), seed):
+    total: float | None = None
+    for batch in source.batches(rows_at_once(source), seed):
+        X, y, _, weight = batch
         if watch is not None:
-            watch(Batch(X, y, rows))
+            watch(batch)
+        if weight is not None:
+            total = (total or 0.0) + float(np.sum(weight))
         windows.append(dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True)))
         # the rows with the smallest of n random keys are a uniform sample for any order of the rows
         draw = np.concatenate([keys, rng.random(len(y))])
@@ -74,7 +79,7 @@ def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Calla
         keys = draw[best]
     names = sorted({label for window in windows for label in window})
     counts = np.array([[window.get(name, 0) for name in names] for window in windows])
-    return Summary(np.array(names), counts.sum(0), kept_X, np.asarray(kept_y), unevenness(counts))
+    return Summary(np.array(names), counts.sum(0), kept_X, np.asarray(kept_y), unevenness(counts), total)
 
 
 def unevenness(counts: np.ndarray) -> float:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...engines.observations import Observed
 from .order import Order
 
 
@@ -17,6 +18,17 @@ class Batch(NamedTuple):
     X: np.ndarray  # (m, D) float64
     y: np.ndarray  # (m,) labels as the source has them
     rows: np.ndarray  # (m,) row numbers in the source, from 0
+    weight: np.ndarray | None = None  # (m,) weights; None means one each
+
+    def some(self, which: Any) -> Batch:
+        """Return some of the rows."""
+        return Batch(*(None if part is None else part[which] for part in self))  # type: ignore[arg-type]
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Return the rows of several batches, all with or all without weights."""
+    parts = zip(*batches, strict=True)
+    return Batch(*(None if part[0] is None else np.concatenate(part) for part in parts))  # type: ignore[arg-type]
 
 
 class Source(Protocol):
@@ -42,17 +54,24 @@ class Arrays:
     ----------
     X : ndarray of shape (n, D)
         Inputs.
-    y : ndarray of shape (n,)
-        Labels.
+    y : ndarray of shape (n,) or Observed
+        Labels; with weights as `Observed`.
     chosen : ndarray of int, optional
         The rows to use. By default all.
+    weight : ndarray of shape (n,), optional
+        Weights, positive. The default is one each.
     """
 
     X: Any
     y: Any
     chosen: np.ndarray | None = None
+    weight: np.ndarray | None = None
 
     def __post_init__(self):
+        if isinstance(self.y, Observed) or self.weight is not None:
+            observed = self.y if isinstance(self.y, Observed) else Observed(self.y, np.asarray(self.weight))
+            object.__setattr__(self, "y", observed.y)
+            object.__setattr__(self, "weight", observed.weight)
         if np.ndim(self.X) != 2 or np.shape(self.y) != (len(self.X),):
             raise ValueError(f"X must be (n, D) and y (n,), but they are {np.shape(self.X)} and {np.shape(self.y)}")
 
@@ -69,11 +88,12 @@ class Arrays:
         for i in range(0, self.n_rows, size):
             rows = np.sort(order.part(i, min(i + size, self.n_rows)))  # memory maps are read forwards
             at = rows if self.chosen is None else self.chosen[rows]
-            yield Batch(finite(self.X[at], at), np.asarray(self.y[at]), rows)
+            weight = None if self.weight is None else self.weight[at]
+            yield Batch(finite(self.X[at], at), np.asarray(self.y[at]), rows, weight)
 
     def some(self, rows: np.ndarray) -> Arrays:
         """Return a source of some of the rows."""
-        return Arrays(self.X, self.y, rows if self.chosen is None else self.chosen[rows])
+        return Arrays(self.X, self.y, rows if self.chosen is None else self.chosen[rows], self.weight)
 
 
 def finite(X: Any, rows: np.ndarray | None = None) -> np.ndarray:

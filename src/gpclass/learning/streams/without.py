@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .buffered import Stream, rows_at_once
-from .source import Arrays, Batch, Source
+from .source import Arrays, Batch, Source, joined
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,13 @@ class Without:
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
         waiting: list[Batch] = []
         for batch in self.source.batches(size, seed):
-            kept = ~np.isin(batch.rows, self.rows)
-            X, y, rows = (part[kept] for part in batch)
-            waiting.append(Batch(X, y, rows - np.searchsorted(self.rows, rows)))
+            kept = batch.some(~np.isin(batch.rows, self.rows))
+            waiting.append(kept._replace(rows=kept.rows - np.searchsorted(self.rows, kept.rows)))
             if sum(len(some.y) for some in waiting) >= size:
-                whole = _joined(waiting)
-                yield Batch(*(part[:size] for part in whole))
-                waiting = [Batch(*(part[size:] for part in whole))]
-        if waiting and len((rest := _joined(waiting)).y):
+                whole = joined(waiting)
+                yield whole.some(slice(size))
+                waiting = [whole.some(slice(size, None))]
+        if waiting and len((rest := joined(waiting)).y):
             yield rest
 
 
@@ -68,12 +67,6 @@ def take_out(source: Source, rows: np.ndarray, seed: Sequence[int]) -> tuple[Sou
         return source.some(others), next(source.some(rows).batches(len(rows), seed))
     found = []
     for batch in source.batches(rows_at_once(source), seed):
-        inside = np.isin(batch.rows, rows)
-        found.append(Batch(*(part[inside] for part in batch)))
-    taken = _joined(found)
-    place = np.argsort(taken.rows)
-    return Without(source, rows), Batch(*(part[place] for part in taken))
-
-
-def _joined(batches: Sequence[Batch]) -> Batch:
-    return Batch(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
+        found.append(batch.some(np.isin(batch.rows, rows)))
+    taken = joined(found)
+    return Without(source, rows), taken.some(np.argsort(taken.rows))
