@@ -441,7 +441,7 @@ class Trainer:
             for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
                 if number < self.place:
                     continue
-                self.step(*batch, place=number + 1)
+                self.step(batch.X, batch.y, batch.rows, batch.weight, place=number + 1)
                 saver.save()
                 bar.update()
                 if verbose:

@@ -23,7 +23,7 @@ from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, h
 from .. import Engine
 from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
-from ..observations import Data, data_of
+from ..observations import Data, Observed, data_of
 from .independent_ep import Tilted, fit_independent
 
 TINY = 1e-12  # smallest site precision in the computation of step directions
@@ -51,7 +51,15 @@ class QuadratureEP(Engine):
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
 
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        needed = super().needed_by_weights(likelihood, weight)
+        return ("coupled_power",) if needed and self.coupled else needed  # no likelihood offers it
+
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
+        if self.coupled and isinstance(y, Observed) and np.any(y.weight < 1):
+            raise TypeError(
+                "QuadratureEP(coupled=True) needs weights of at least one; use NestedEP, or QuadratureEP(coupled=False)"
+            )
         K, data = prepare_data(self, K, y, likelihood)
         if not self.coupled:
             moments = partial(quadrature_moments, np.asarray(data.given), data)
