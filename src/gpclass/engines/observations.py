@@ -92,6 +92,18 @@ def main_targets(y: Any) -> np.ndarray:
     return out
 
 
+def rows_of(y: Any, rows: np.ndarray) -> Any:
+    """Return the targets of some rows, in any order and perhaps repeated; each row has one observation."""
+    return Observed(y.y[rows], y.weight[rows]) if isinstance(y, Observed) else y[rows]
+
+
+def concatenated(first: Any, second: Any) -> Any:
+    """Return the targets of the rows of both, each with one observation."""
+    if not isinstance(first, Observed) and not isinstance(second, Observed):
+        return np.concatenate([first, second])
+    return Observed(*(np.concatenate([of(first), of(second)]) for of in (np.asarray, weights_of)))
+
+
 def with_label(y: Any, label: Any) -> Any:
     """Return targets with one more, of weight one and with its own latent value."""
     if not isinstance(y, Observed):

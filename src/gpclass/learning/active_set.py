@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..engines.active.selection import repeat
+from ..engines.observations import concatenated, rows_of
 from ..gaussian import ActivePosterior, ActiveSites, Sites
 from ..kernels import Kernel
 from ..likelihoods import Gaussian
@@ -72,8 +73,8 @@ def update_active(
         Its active inputs.
     X : ndarray of shape (n, D)
         New inputs.
-    y : ndarray of shape (n,)
-        Their targets.
+    y : ndarray of shape (n,) or Observed
+        Their targets; with weights as `Observed`.
 
     Returns
     -------
@@ -84,7 +85,8 @@ def update_active(
     """
     rows = np.concatenate([inputs, X])
     columns = covariances(kernel, rows, likelihood.n_latents)
-    fit = engine.update(columns, np.concatenate([earlier.y[earlier.rows], y]), likelihood, earlier)
+    targets = concatenated(rows_of(earlier.y, earlier.rows), y)
+    fit = engine.update(columns, targets, likelihood, earlier)
     return fit, rows[fit.rows]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..engines.observations import rows_of
 from ..sparse import ActiveFit
 from .active_set import fit_active
 from .objective import Objective
@@ -107,5 +108,5 @@ def fit_augmented(
         )
     everything = np.concatenate([X, copies.reshape(-1, X.shape[1])])
     sources = np.concatenate([np.arange(len(X)), np.tile(rows, len(copies))])
-    chosen, _, _ = fit_active(replace(objective, X=everything, y=y[sources]), theta)
+    chosen, _, _ = fit_active(replace(objective, X=everything, y=rows_of(y, sources)), theta)
     return Augmented(chosen, everything[chosen.rows], sources[chosen.rows], chosen.rows >= len(X))

@@ -21,6 +21,8 @@ import numpy as np
 
 from ..numerics import gaussian_nodes
 from .base import Likelihood, Triple
+from .multiclass import positive
+from .powers import expected
 
 LEAST, MOST = 1e-8, 0.99  # bounds of a learned ε; the upper one is relative to the largest meaningful value
 ANALYTIC = 2.8  # distance from the real line within which `gaussian_nodes` assumes its integrand to be analytic
@@ -272,6 +274,17 @@ class NoisyMulticlass(LabelNoise):
         pull = right[..., None] * slope
         bent = (wrong[..., None] * pull)[..., None] * slope[..., None, :]  # (1) with s sᵀ in place of s²
         return value, pull, right[..., None, None] * hessian + bent
+
+    def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
+        others = super().tilted_power_theta(y, power, mean, var)  # type: ignore[misc]
+        if not self._learns:
+            return others
+        slopes = expected(self, y, power, mean, positive(var), self._in_epsilon_at)
+        return np.vstack([others, power * slopes])
+
+    def _in_epsilon_at(self, y, f) -> np.ndarray:
+        """Return the derivative of log p(y | f) in log ε."""
+        return self._in_epsilon(self.clean.log_prob_value(y, f))
 
     def class_probabilities(self, f) -> np.ndarray:
         if not self.epsilon:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
-from .base import Likelihood
+from .base import Likelihood, Triple
+from .powers import power_moments
 
 STD_NODES = 512  # quasi-random points for standard deviations: error below 0.02
 SMALLEST = 1e-12  # variances below this fraction of the datum's largest are raised to it
@@ -145,6 +146,25 @@ class Multiclass(Likelihood):
     def predictive_std(self, mean, cov) -> np.ndarray:
         """Return the standard deviations (m, C) of the class probabilities under f ~ N(mean, cov)."""
         return np.concatenate([self._shares(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
+
+    def offers(self, question: str) -> bool:
+        if question in ("tilted_power", "tilted_power_theta") and type(self).tilted_power is Multiclass.tilted_power:
+            return self.offers("log_prob") and self.offers("tilted_moments")
+        return super().offers(question)
+
+    def tilted_power(self, y, power, mean, var) -> Triple:
+        """Return log ∫ N(f | mean, diag var) p(y | f)^power df (n,) and its first two derivatives (n, C) in the means.
+
+        By points around the mode, see `powers`. For log-concave likelihoods, powers up to 10 and variances up to 10 the
+        error of the value is below 0.1, and those of the product's mean and variance are below 10 % of its standard
+        deviation and of its variance; at variances of order one they are below 0.03 and 6 %. The value is smooth only to
+        this accuracy. With label noise, large powers under wide Gaussians can have two modes, of which one is found.
+        """
+        return power_moments(self, y, power, mean, positive(var))
+
+    def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
+        """Return the derivatives (p, n) in θ of the value of `tilted_power`."""
+        return self.theta_gradient(self.tilted_power(y, power, mean, var)[1].T)
 
     def expected_log_prob_theta(self, y, mean, var) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `expected_log_prob`, if the likelihood has that method."""

@@ -77,6 +77,13 @@ class OneAgainstRest(Multiclass):
         value, slope, curvature = self.binary.tilted_moments(self._signs(y, mean), mean + self.offset, var)
         return value.sum(1), slope, curvature
 
+    def tilted_power(self, y, power, mean, var) -> Triple:
+        """Return log E[p(y | f)^power] (n,) and its first two derivatives (n, C) in the means: a product over classes."""
+        signs, powers = self._signs(y, mean).ravel(), np.repeat(power, self.n_classes)
+        found = self.binary.tilted_power(signs, powers, (mean + self.offset).ravel(), var.ravel())
+        value, slope, curvature = (part.reshape(mean.shape) for part in found)
+        return value.sum(1), slope, curvature
+
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
         return self.theta_gradient(self.tilted_moments(y, mean, var)[1].T)

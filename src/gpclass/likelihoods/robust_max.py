@@ -100,6 +100,30 @@ class RobustMax(WithEpsilon, Multiclass):
         d_log_epsilon = self.epsilon * (1 - C * np.exp(at.log_mass)) / (C - 1) * np.exp(-value)
         return np.vstack([slopes, d_log_epsilon])
 
+    def tilted_power(self, y, power, mean, var) -> Triple:
+        """Return log E[p(y | f)^power] (n,) and its first two derivatives (n, C) in the means, exactly: p has two values."""
+        value, won, _, at = self._tilted_power(y, power, mean, var)
+        slope = won[:, None] * at.slope
+        curvature = won[:, None] * (at.slope * (at.slope - slope) - at.known / self._positive(var, y))
+        return value, restore_order(y, slope), restore_order(y, curvature)
+
+    def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
+        """Return the derivatives (p, n) in θ of the value of `tilted_power`."""
+        value, won, missed, at = self._tilted_power(y, power, mean, var)
+        slopes = self.theta_gradient(restore_order(y, won[:, None] * at.slope).T)
+        if not self.learn_epsilon:
+            return slopes
+        right = np.exp(power * np.log1p(-self.epsilon) + at.log_mass - value)  # share of the rows where f_y is the largest
+        return np.vstack([slopes, power * (missed - right * self.epsilon / (1 - self.epsilon))])
+
+    def _tilted_power(self, y, power, mean, var):
+        """Return log E[p^power], the shares of it from the gain and from other classes, and the moments of `_largest`."""
+        at = self._largest(y, mean, var)
+        low, high = power * np.log(self._wrong), power * np.log1p(-self.epsilon)
+        log_gain = high + np.log(-np.expm1(low - high)) + at.log_mass
+        value = np.logaddexp(low, log_gain)
+        return value, np.exp(log_gain - value), -np.expm1(at.log_mass) * np.exp(low - value), at
+
     def expected_log_prob(self, y, mean, var) -> Triple:
         """Return E[log p(y | f)] (n,) and its first two derivatives (n, C) in the means of independent latent values.
 

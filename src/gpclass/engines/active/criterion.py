@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...gaussian import ActivePosterior, ActiveSites, Columns, EvidenceGradient, Sites, log_partition_1d
 from ...gaussian.active import Block, block
 from ...numerics import MEMORY, blocks
-from .selection import tilted
+from .selection import of_targets, row_targets, tilted
 
 
 class Sink(Protocol):
@@ -61,7 +61,7 @@ class Held:
 def log_evidence(
     covariances: Sequence[Columns],
     at: ActiveSites,
-    y: np.ndarray,
+    y: Any,
     likelihood,
     rows: np.ndarray | None = None,
     sinks: Sequence[Sink] | None = None,
@@ -69,8 +69,9 @@ def log_evidence(
     """-φ over `rows` (default all; rows with sites are always included) with fixed sites, and its derivatives.
 
     Derivatives in the covariances go to `sinks`, one for each latent function. Without `sinks` there are no derivatives.
-    (12), (14)
+    `y` are targets (n,) or `Observed`. (12), (14)
     """
+    y = row_targets(y)
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)
     total, slopes, in_sites = q.log_partition, np.zeros(len(likelihood.theta)), Sites.zeros(len(at))
@@ -106,7 +107,7 @@ def theta_slopes(likelihood, y: np.ndarray, seen: Seen) -> np.ndarray:
     if not len(likelihood.theta):
         return np.zeros(0)
     mean, var = (seen.mean, seen.var) if likelihood.n_latents > 1 else (seen.mean[:, 0], seen.var[:, 0])
-    return likelihood.tilted_theta(y, mean, var).sum(1)
+    return of_targets(likelihood, y).tilted_theta(y, mean, var).sum(1)
 
 
 def walk(

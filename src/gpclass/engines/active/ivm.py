@@ -20,11 +20,22 @@ from ...gaussian.columns import gram
 from ...numerics import MEMORY, NotPositiveDefinite
 from .. import Engine
 from ..contract import require
-from ..fit import Fit, NotAvailable, check_problem, check_settings, independent, squeezed
+from ..fit import Fit, NotAvailable, check_matrix, check_settings, check_weights, independent, squeezed
 from ..full.ep import EP, moment_rule
 from ..iterate import Status, iterate, warn_if_unfinished
+from ..observations import Observed, data_of, weights_of
 from .criterion import walk, with_sites
-from .selection import SCORES, Selection, concave_sites, repeat, scoring_blocks, select, tilted
+from .selection import (
+    SCORES,
+    Selection,
+    concave_sites,
+    of_targets,
+    repeat,
+    row_targets,
+    scoring_blocks,
+    select,
+    tilted,
+)
 from .update import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
@@ -60,6 +71,7 @@ class IVM(Engine):
     latents: ClassVar = "any"
     design: ClassVar = "active rows"
     takes_more: ClassVar = True
+    weights: ClassVar = "rows"
 
     def __post_init__(self):
         least = np.min(self.active) if np.size(self.active) else 0
@@ -78,13 +90,17 @@ class IVM(Engine):
         if self.memory is not None and not self.memory > 0:
             raise ValueError(f"memory must be a positive number of MiB, or None, but is {self.memory}")
 
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        return ("tilted_power",) if np.any(weight != 1) else ()
+
     def fit(self, K, y, likelihood, start: Any = None) -> ActiveFit:
         """Choose an active set, or recompute the sites of the active set of `start`, an earlier fit, in the same order.
 
         K is an (n, n) matrix or any object with `diag`, `columns` and a length; with several classes one for all or one for
         each.
         """
-        covariances, y = prepare_columns(self, K, y, likelihood)
+        covariances, given = prepare_columns(self, K, y, likelihood)
+        y = row_targets(given)
         if start is not None:
             at = repeat(self, covariances, _earlier(start, len(y), likelihood.n_latents), y, likelihood)
             chosen = None
@@ -101,7 +117,7 @@ class IVM(Engine):
             at, status = settled(self, covariances, at, y, likelihood)
             if status.change > RESTLESS and not status.converged:
                 warn_if_unfinished(self, replace(status, advice=ADVICE))
-        return finished(self, covariances, at, y, likelihood, status, chosen)
+        return finished(self, covariances, at, given, likelihood, status, chosen)
 
     def update(self, K, y, likelihood, earlier: ActiveFit) -> ActiveFit:
         """Add new rows by assumed-density updates of an earlier posterior. Its rows outside the active set are not needed.
@@ -110,13 +126,14 @@ class IVM(Engine):
         one, most informative first. Then the least informative sites are removed until at most `active` remain. The evidence
         is that of these rows alone.
         """
-        covariances, y = prepare_columns(self, K, y, likelihood)
+        covariances, given = prepare_columns(self, K, y, likelihood)
+        y = row_targets(given)
         if len(y) < len(earlier.rows) or likelihood.n_latents != earlier.likelihood.n_latents:
             raise ValueError(
                 f"K and y must begin with the {len(earlier.rows)} rows of the earlier fit, with a likelihood of its type"
             )
         at = updated(self, covariances, y, likelihood, earlier.at.renumbered(earlier.rows), len(earlier.rows))
-        return finished(self, covariances, at, y, likelihood, Status(True, 1, 0.0), None)
+        return finished(self, covariances, at, given, likelihood, Status(True, 1, 0.0), None)
 
     def evidence_is_comparable(self, likelihood) -> bool:
         """False: rows outside the active set have no sites."""
@@ -210,23 +227,26 @@ class ActiveFit(Fit):
         if self.several:
             raise NotAvailable("IVM with several classes has no Jensen bound")
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
-        expected = self.likelihood.expected_log_prob(self.y, self.mean, self.var)[0]
-        return float(np.sum(expected)) - self.posterior.divergence
+        expected = self.likelihood.expected_log_prob(np.asarray(self.y), self.mean, self.var)[0]
+        return float(weights_of(self.y) @ expected) - self.posterior.divergence
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Moments of all rows given the other active rows; the active set is fixed."""
         return squeezed(self.cavities[0]), squeezed(self.cavities[1])
 
 
-def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], np.ndarray]:
-    """Checked covariances, one for each latent function, and y."""
+def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], Any]:
+    """Checked covariances, one for each latent function, and checked targets, an array or Observed."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
+    if isinstance(y, Observed):
+        check_weights(engine, y, likelihood)
+    y = data_of(engine, y, likelihood).given
     if isinstance(K, np.ndarray) or not hasattr(K[0] if isinstance(K, Sequence) else K, "columns"):
-        K, y = check_problem(K, y, likelihood, type(engine).__name__)
+        K = check_matrix(K, len(y), likelihood, type(engine).__name__)
         matrices = K if K.ndim == 3 else [K] * likelihood.n_latents
         return [MatrixColumns(k) for k in matrices], y
-    y, C = likelihood.check_targets(y), likelihood.n_latents
+    C = likelihood.n_latents
     covariances = list(K) if isinstance(K, Sequence) else [K] * C
     if len(covariances) != C:
         raise ValueError(f"there are {len(covariances)} covariances, but {C} latent functions")
@@ -238,8 +258,9 @@ def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], np.ndarray
     return covariances, y
 
 
-def finished(engine, covariances, at, y, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
+def finished(engine, covariances, at, given, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
     """The fit for given sites: marginals and cavities of all rows, and the evidence."""
+    y = row_targets(given)
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)
     mean, var = np.empty((2, *prior_var.shape))
@@ -260,7 +281,7 @@ def finished(engine, covariances, at, y, likelihood, status: Status, selection: 
         marginals[0][q.active[c], c], marginals[1][q.active[c], c] = part.mean, part.var
     scores = np.zeros(0) if selection is None else selection.scores
     candidates = np.arange(len(y)) if selection is None else selection.rows
-    return ActiveFit(engine, q, y, likelihood, status, value, (mean, var), marginals, scores, candidates)
+    return ActiveFit(engine, q, given, likelihood, status, value, (mean, var), marginals, scores, candidates)
 
 
 def _earlier(start, n: int, n_latents: int) -> ActiveSites:
@@ -282,7 +303,7 @@ def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[Active
     rows, sites = at.of(0)
     prior = FullPosterior.without_sites(gram(covariances[0], rows))
     loop = EP(tol=engine.tol, max_iter=engine.sweeps)
-    q, status = iterate(loop, prior, moment_rule(y[rows], likelihood), sites)
+    q, status = iterate(loop, prior, moment_rule(y[rows], of_targets(likelihood, y)), sites)
     if np.any(q.sites.tau < 0):
         raise NotPositiveDefinite(
             f"EP sweeps gave sites of negative precision, which are possible for {likelihood!r} but not supported on an "

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +23,10 @@ from ...gaussian import ActiveSites, Columns, Sites, Stubs, matched_sites
 from ...gaussian.active import PIECE
 from ...gaussian.columns import take
 from ...likelihoods.multiclass import own_first, restore_order
+from ...likelihoods.tempered import Tempered, split_targets, tempered_targets
 from ...numerics import CACHE, blocks
 from ..full.independent_ep import inner_sites
+from ..observations import Observed
 
 LARGE_PIECE = 64  # number of stubs allocated at a time if memory is not limited
 SCORING_WIDTH = 8  # array entries per row during scoring
@@ -45,18 +48,31 @@ class Selection:
     scores: np.ndarray  # (d,) score of each inclusion when it was made
 
 
+def row_targets(y: Any) -> np.ndarray:
+    """Targets in the form of this package: with weights, records (y, power) of powers p(y | f)^weight. (`Tempered`)
+
+    The site of a row is set once, so a row of weight w is one row with the likelihood p^w, for any w.
+    """
+    return tempered_targets(y.y, y.weight) if isinstance(y, Observed) else y
+
+
+def of_targets(likelihood, y: np.ndarray) -> Any:
+    """The likelihood, or its powers if the targets are records."""
+    return Tempered(likelihood) if y.dtype.names else likelihood
+
+
 def tilted(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """log Z (m,), slopes and curvatures (m, C) in the means, for one or several latent functions."""
     if likelihood.n_latents > 1:
-        return likelihood.tilted_moments(y, mean, var)
-    value, slope, curvature = likelihood.tilted_moments(y, mean[:, 0], var[:, 0])
+        return of_targets(likelihood, y).tilted_moments(y, mean, var)
+    value, slope, curvature = of_targets(likelihood, y).tilted_moments(y, mean[:, 0], var[:, 0])
     return value, slope[:, None], curvature[:, None]
 
 
 def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes and curvatures (m, C) of log Z in the means."""
-    if likelihood.n_latents > 1:
-        return likelihood.tilted_moments(y, mean, var)[1:]
+    if likelihood.n_latents > 1 or y.dtype.names:
+        return tilted(likelihood, y, mean, var)[1:]
     slope, curvature = likelihood.tilted_slopes(y, mean[:, 0], var[:, 0])
     return slope[:, None], curvature[:, None]
 
@@ -64,10 +80,10 @@ def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
 def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Slopes and curvatures (m, C) for screening, at about a hundredth of the cost.
 
-    For probit by two sweeps of EP on its contrasts; for other likelihoods with a `log_prob` by Laplace's method; otherwise
-    exact.
+    For probit by two sweeps of EP on its contrasts; for other likelihoods with a `log_prob`, and with weights, by Laplace's
+    method; otherwise exact.
     """
-    if not likelihood.offers("contrast_factor"):
+    if not likelihood.offers("contrast_factor") or y.dtype.names:
         rough = _at_mode if likelihood.offers("log_prob") else exact_moments
         return rough(likelihood, y, mean, var)
     mean, var = own_first(y, mean + likelihood.offset), own_first(y, var)
@@ -84,12 +100,18 @@ def _at_mode(likelihood, y, mean, var):
     """Slopes and curvatures of log Z by Laplace's method, for each latent value of a row separately."""
     f = mean
     for _ in range(MODE_STEPS):
-        _, slope, hessian = likelihood.log_prob(y, f)
-        weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
+        slope, weight = _local(likelihood, y, f)
         f = mean + var * (slope + weight * (f - mean)) / (1 + var * weight)  # Newton's step for each latent value
+    slope, weight = _local(likelihood, y, f)
+    return slope, -weight / (1 + var * weight)
+
+
+def _local(likelihood, y, f):
+    """Slope of log p and its curvature for each latent value of a row, without positive ones, with changed sign."""
+    y, power = split_targets(y)
     _, slope, hessian = likelihood.log_prob(y, f)
     weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
-    return slope, -weight / (1 + var * weight)
+    return (slope, weight) if power is None else (power[:, None] * slope, power[:, None] * weight)
 
 
 def scoring_blocks(n: int) -> Iterator[slice]:
@@ -250,10 +272,10 @@ def best_of(value: np.ndarray) -> tuple[float, int, int]:
     return float(value[i, c]), int(i), int(c)
 
 
-def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: np.ndarray, likelihood) -> ActiveSites:
+def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: Any, likelihood) -> ActiveSites:
     """The sites of the same inclusions in the same order under these covariances and this likelihood."""
     rows = at.union
-    pool = Candidates(settings, [take(covariance, rows) for covariance in covariances], y[rows], likelihood)
+    pool = Candidates(settings, [take(covariance, rows) for covariance in covariances], row_targets(y)[rows], likelihood)
     for i, c in zip(at.renumbered(rows).rows, at.latents, strict=True):
         pool.include(int(i), int(c))
     return at.with_sites(pool.sites().sites)

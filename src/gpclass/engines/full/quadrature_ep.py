@@ -10,7 +10,7 @@ contrasts themselves, whose nodes miss features narrower than the cavity, but th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, h
 from .. import Engine
 from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
-from ..observations import data_of
+from ..observations import data_of, powers_of
 from .independent_ep import Tilted, fit_independent
 
 TINY = 1e-12  # smallest site precision in the computation of step directions
@@ -51,13 +51,21 @@ class QuadratureEP(Engine):
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
 
+    def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
+        needed = super().needed_by_weights(likelihood, weight)
+        return ("contrast_power",) if needed and self.coupled else needed
+
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
         if not self.coupled:
             moments = partial(quadrature_moments, data.y, data.likelihood, labels=np.asarray(data.given))
             return fit_independent(self, K, data, likelihood, start, moments)
-        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(data.y))
-        prior = ContrastPosterior.without_sites(K, data.y, likelihood.n_classes, data.weight)
+        labels, powers = np.asarray(data.given), powers_of(data)
+        rule = _Contrasts(*product_rule(self.nodes, likelihood.n_classes - 2), likelihood.contrast_offset(labels))
+        if powers is not None:
+            one_more = product_rule(self.nodes, likelihood.n_classes - 1)
+            rule = replace(rule, power=likelihood.contrast_power(powers), power_rule=one_more)
+        prior = ContrastPosterior.without_sites(K, labels, likelihood.n_classes, data.weight)
         q, status = iterate(self, prior, rule.target, start_sites(start, len(prior.mean)))
         warn_if_unfinished(self, status)
         return Fit(self, q, data.given, likelihood, status, rule.evidence(q))
@@ -65,7 +73,7 @@ class QuadratureEP(Engine):
     def restore(self, K, y, likelihood, state) -> Fit:
         C, data = likelihood.n_classes, data_of(self, y, likelihood)
         if self.coupled:
-            q: Any = ContrastPosterior.restored(K, data.y, C, data.weight, state)
+            q: Any = ContrastPosterior.restored(K, np.asarray(data.given), C, data.weight, state)
         else:
             q = StackedPosterior.restored(K, C, state, data.prior)
         return Fit.restored(self, q, y, likelihood, state)
@@ -140,6 +148,8 @@ class _Contrasts:
     points: np.ndarray  # (q, C - 2) of the product rule
     log_weights: np.ndarray
     offset: np.ndarray | float = 0.0  # (n, C - 1) bias of the own class minus that of each other class
+    power: np.ndarray | None = None  # (n,) powers of Φ, if some are below one
+    power_rule: tuple[np.ndarray, np.ndarray] | None = None  # points (q', C - 1) and log weights for them
 
     def target(self, q: ContrastPosterior) -> SiteTarget:
         """Slope and precision of the sites. [RJV] (18)-(21), with Σ_g in place of the Σ_w printed in (19)."""
@@ -171,7 +181,27 @@ class _Contrasts:
         width = len(self.points) * mean.shape[1]
         parts = [self._tilted(mean[some], cov[some]) for some in blocks(len(mean), width)]
         log_mass, slope, lost = (np.concatenate(p) for p in zip(*parts, strict=True))
+        if self.power is not None:
+            some = np.flatnonzero(self.power < 1)
+            log_mass[some], slope[some], lost[some] = self._tilted_power(mean[some], cov[some], self.power[some])
         return log_mass, slope, lost
+
+    def _tilted_power(self, mean, cov, power):
+        """The same for ∏_j Φ(g_j)^power, with nodes of the cavity: less accurate if it is much wider than one."""
+        assert self.power_rule is not None, "powers need a rule"
+        points, log_weights = self.power_rule
+        L = np.linalg.cholesky(cov + TINY * np.trace(cov, axis1=1, axis2=2)[:, None, None] * np.eye(mean.shape[1]))
+        log_mass = log_weights + power[:, None] * log_ndtr(mean[:, None] + points @ np.swapaxes(L, 1, 2)).sum(-1)
+        top = log_mass.max(1, keepdims=True)
+        weights = np.exp(log_mass - top)
+        total = weights.sum(1, keepdims=True)
+        weights /= total
+        centre = weights @ points
+        e = points - centre[:, None]
+        lost = np.eye(mean.shape[1]) - np.swapaxes(e * weights[..., None], 1, 2) @ e
+        back = np.swapaxes(np.linalg.inv(L), 1, 2)
+        slope = np.einsum("ijk,ik->ij", back, centre)
+        return (top + np.log(total))[:, 0], slope, back @ lost @ np.swapaxes(back, 1, 2)
 
     def _tilted(self, mean, cov):
         # Φ(g) means x = g + noise > 0: x = mean + L e, each e standard normal above a bound set by the previous ones

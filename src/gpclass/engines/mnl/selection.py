@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...numerics import blocks
+from ..observations import weights_of
 from .inducing_set import InducingSet, RowCovariance
 
 SELECTIONS = ("active", "random", "k-means")
@@ -80,7 +81,8 @@ class _View:
         self.q, self.prior = fit.posterior, fit.posterior.prior
         self.n, C = fit.bound.b.shape
         self.b = fit.bound.b
-        self.slope = np.eye(C)[fit.y] - self.b
+        self.slope = np.eye(C)[np.asarray(fit.y)] - self.b
+        self.weight = weights_of(fit.y)
         self.W = fit.bound.precision
         self.inverse = _inverse(self.q.cov)
 
@@ -97,7 +99,7 @@ class _View:
         rows, left, inputs = rows[telling], left[telling], inputs[:, telling]
         told = [inputs * prior.between[d, c] - self._known(c, d, rows, data) for d in group]
         kappa = np.stack(told, axis=1) / left  # (data, classes of the group, candidates)
-        weight = self.n / len(data)
+        weight = self.n / len(data) * self.weight[data]
         b, slope = (np.moveaxis(part[data][:, :, group], 2, 1) for part in (self.b, self.slope))
         gain = best_mean(left, kappa, slope, b, weight)
         tightness, cost = (left * self._quadratic(kappa, part, group, data) for part in (self.inverse, self.W))
@@ -127,15 +129,16 @@ def _inverse(cov):
     return (vector * inverse[:, None, :]) @ np.swapaxes(vector, 1, 2)
 
 
-def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndarray, weight: float) -> np.ndarray:
-    """(m,) maximum over μ of -μ²/2κ0 + weight Σ_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)]. [C] D.2.1
+def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndarray, weight: Any) -> np.ndarray:
+    """(m,) maximum over μ of -μ²/2κ0 + Σ_i weight_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)]. [C] D.2.1
 
-    κ (data, classes, m) is zero for classes that are not given; the slope is y - b, both (data, classes, m or 1).
-    Uses Newton's method with a line search.
+    κ (data, classes, m) is zero for classes that are not given; the slope is y - b, both (data, classes, m or 1). Weights
+    are (data, m or 1) or one number. Uses Newton's method with a line search.
     """
     b = np.broadcast_to(b, kappa.shape)
+    weights = np.broadcast_to(weight, (len(kappa), len(left)))
     rest = np.maximum(1 - b.sum(1), 0.0)
-    linear = weight * np.sum(kappa * slope, axis=(0, 1))
+    linear = np.einsum("im,icm,icm->m", weights, kappa, np.broadcast_to(slope, kappa.shape))
     mean = np.sum(kappa * b, axis=1)
 
     def parts(mu, some):
@@ -145,12 +148,13 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
         g = b[:, :, some] * np.exp(move - top[:, None])
         total = g.sum(1) + rest[:, some] * np.exp(-top)
         g /= total[:, None]
+        w = weights[:, some]
         first = np.einsum("icm,icm->im", g, kappa[:, :, some])
-        second = np.einsum("icm,icm,icm->m", g, kappa[:, :, some], kappa[:, :, some]) - np.sum(first**2, axis=0)
+        second = np.einsum("icm,icm,icm->im", g, kappa[:, :, some], kappa[:, :, some]) - first**2
         excess = np.log(total) + top - mu * mean[:, some]
-        value = mu * linear[some] - 0.5 * mu**2 / left[some] - weight * excess.sum(0)
-        d1 = linear[some] - mu / left[some] - weight * (first - mean[:, some]).sum(0)
-        return value, d1, 1 / left[some] + weight * second
+        value = mu * linear[some] - 0.5 * mu**2 / left[some] - np.sum(w * excess, axis=0)
+        d1 = linear[some] - mu / left[some] - np.sum(w * (first - mean[:, some]), axis=0)
+        return value, d1, 1 / left[some] + np.sum(w * second, axis=0)
 
     mu, share, active = np.zeros(len(left)), np.ones(len(left)), np.arange(len(left))
     value, d1, stiffness = parts(mu, active)
@@ -170,20 +174,22 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
     return np.maximum(value, 0.0)
 
 
-def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: float) -> np.ndarray:
-    """(m,) maximum over x = ν/κ0 in (0, 1] of ½(1 + log x - x) + ½ weight Σ_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)].
+def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: Any) -> np.ndarray:
+    """(m,) maximum over x = ν/κ0 in (0, 1] of ½(1 + log x - x) + ½ Σ_i weight_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)].
 
-    e = κ0 κ_iᵀV_i⁻¹κ_i, in [0, 1), and w = κ0 κ_iᵀW_iκ_i are (data, m). [C] D.2.2: a non-quadratic model, its (74) in x.
+    e = κ0 κ_iᵀV_i⁻¹κ_i, in [0, 1), and w = κ0 κ_iᵀW_iκ_i are (data, m). Weights are (data, m or 1) or one number. [C] D.2.2:
+    a non-quadratic model, its (74) in x.
     """
-    n = weight * len(tightness)
+    weights = np.broadcast_to(weight, tightness.shape)
+    n = weights.sum(0)
     e = np.clip(tightness, 0.0, 1 - 1e-12)
-    pull = 1 + weight * (e + cost).sum(0)
+    pull = 1 + np.sum(weights * (e + cost), axis=0)
     x = 1 / pull
     for _ in range(ROUNDS):
         tau = e / (1 - (1 - x) * e)
-        squares = weight * np.sum(tau**2, axis=0)
+        squares = np.sum(weights * tau**2, axis=0)
         root = np.sqrt(n * squares)
-        slope = root + pull - weight * tau.sum(0)  # b of (74)
+        slope = root + pull - np.sum(weights * tau, axis=0)  # b of (74)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             a = np.sqrt(n / squares) - x
             middle = a * slope - n - 1
@@ -195,7 +201,8 @@ def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: float) -> np.
         x = new
         if moved < STILL:
             break
-    value = 0.5 * (1 + np.log(x) - x) + 0.5 * weight * np.sum(np.log1p(-(1 - x) * e) + (1 - x) * (e + cost), axis=0)
+    per_datum = np.log1p(-(1 - x) * e) + (1 - x) * (e + cost)
+    value = 0.5 * (1 + np.log(x) - x) + 0.5 * np.sum(weights * per_datum, axis=0)
     return np.maximum(value, 0.0)
 
 

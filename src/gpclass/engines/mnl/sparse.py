@@ -25,12 +25,13 @@ from ...gaussian import InducingCovariance, InducingGradient, InducingPosterior,
 from ...likelihoods.mnl_bound import multinomial_root
 from ...numerics.separable import inputs_of
 from .. import Engine
-from ..fit import check_settings
+from ..fit import check_settings, check_weights
 from ..iterate import warn_if_unfinished
+from ..observations import Data, Observed, data_of, weights_of
 from .dense import VariationalFit
 from .inducing_set import InducingSet, RowCovariance
 from .selection import SELECTIONS, choose
-from .sparse_climb import SparseBoundClimb
+from .sparse_climb import SparseBoundClimb, weighted_precision
 
 START = 1.0  # γ of [C] E.3
 DEFAULT = 100  # default number of inducing variables
@@ -61,6 +62,7 @@ class SparseVariationalMNL(Engine):
     latents: ClassVar[str] = "several"
     design: ClassVar[str] = "inducing pairs"
     correlated: ClassVar[bool] = True
+    weights: ClassVar[str] = "rows"
     bounds: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -74,13 +76,13 @@ class SparseVariationalMNL(Engine):
         if not 0 <= self.jitter < 1:
             raise ValueError(f"jitter must be in [0, 1), but is {self.jitter}")
 
-    def fit(self, K: Any, y: np.ndarray, likelihood: Any, start: Any = None) -> SparseFit:
+    def fit(self, K: Any, y: Any, likelihood: Any, start: Any = None) -> SparseFit:
         """Fit with the inducing variables of K, an InducingCovariance, or with rows that the engine chooses.
 
         In the second case K is (n, n), shared by all classes, (C, n, n), Separable, or has columns computed on demand
         (gaussian.columns); `start`, an earlier fit of this kind, fixes the choice.
         """
-        y = _prepared(self, y, likelihood)
+        y = _prepared(self, y, likelihood)  # an array or Observed
         C = likelihood.n_classes
         if isinstance(K, InducingCovariance):
             return self._fit(K.checked(len(y), C), y, likelihood, start, None)
@@ -98,15 +100,15 @@ class SparseVariationalMNL(Engine):
         return grown(self, covariance, y, likelihood)
 
     def _fit(self, K: InducingCovariance, y, likelihood, start, chosen: InducingSet | None) -> SparseFit:
-        prior = InducingPrior(K, likelihood.n_classes, self.jitter)
-        q, log_b = _first(prior, y, likelihood, start)
-        climb = SparseBoundClimb(y, likelihood, q, log_b)
+        prior, data = InducingPrior(K, likelihood.n_classes, self.jitter), data_of(self, y, likelihood)
+        q, log_b = _first(prior, data, likelihood, start)
+        climb = SparseBoundClimb(data, likelihood, q, log_b)
         status = climb.to_the_top(self)
         warn_if_unfinished(self, status)
         at = climb.at
         return SparseFit(self, at.q, y, likelihood, status, at.value, at.bound, tuple(climb.history), at.wanted, chosen)
 
-    def restore(self, K: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> SparseFit:
+    def restore(self, K: Any, y: Any, likelihood: Any, state: Mapping[str, Any]) -> SparseFit:
         """Restore from the covariances among the inducing inputs."""
         q = InducingPosterior.restored(K, likelihood.n_classes, self.jitter, state)
         bound = likelihood.expected_log_prob_bound(q.mean, q.cov, state["log_b"])
@@ -117,12 +119,11 @@ class SparseVariationalMNL(Engine):
 
     def evidence_gradient(self, fit: SparseFit) -> InducingGradient:
         """Derivatives in the covariances of the inducing inputs, of data with these, and in the data's variances. [C] C.4"""
-        slope = np.eye(fit.likelihood.n_classes)[fit.y] - fit.bound.b
-        return fit.posterior.gradient(slope, fit.bound.precision, fit.wanted)
+        W, _ = weighted_precision(fit.bound, weights_of(fit.y))
+        return fit.posterior.gradient(fit.slope(weights_of(fit.y)), W, fit.wanted)
 
     def likelihood_gradient(self, fit: SparseFit) -> np.ndarray:
-        slope = np.eye(fit.likelihood.n_classes)[fit.y] - fit.bound.b
-        return fit.likelihood.theta_gradient(slope.sum(0))
+        return fit.likelihood.theta_gradient(fit.slope(weights_of(fit.y)).sum(0))
 
 
 @dataclass(frozen=True)
@@ -146,12 +147,16 @@ class SparseFit(VariationalFit):
             raise AttributeError("the inducing inputs were given as covariances: their rows are not known")
         return self.chosen.rows
 
+    def slope(self, weight: np.ndarray) -> np.ndarray:
+        """(n, C) slopes of the bounds of all data in the means, times weights (n,)."""
+        return weight[:, None] * (np.eye(self.likelihood.n_classes)[np.asarray(self.y)] - self.bound.b)
+
     @property
     def sites(self) -> Sites:
-        """(W, ν) at all data."""
-        W = self.bound.precision
-        nu = np.eye(W.shape[1])[self.y] - self.bound.b + np.einsum("icd,id->ic", W, self.mean)
-        return Sites(W, nu)
+        """(W, ν) at all data, times weights."""
+        weight = weights_of(self.y)
+        W, _ = weighted_precision(self.bound, weight)
+        return Sites(W, self.slope(weight) + np.einsum("icd,id->ic", W, self.mean))
 
     inputs_are: ClassVar[str] = "inducing inputs"
 
@@ -170,14 +175,16 @@ class SparseFit(VariationalFit):
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Cavities as in every fit; the inducing set is fixed."""
-        slope = np.eye(self.likelihood.n_classes)[self.y] - self.bound.b
-        return self.posterior.cavity(slope, self.bound.precision)
+        part = np.minimum(weights_of(self.y), 1.0)
+        return self.posterior.cavity(self.slope(part), weighted_precision(self.bound, part)[0])
 
 
 def _prepared(engine, y, likelihood):
     check_settings(engine)
     engine.check_likelihood(likelihood)
-    y = likelihood.check_targets(y)
+    if isinstance(y, Observed):
+        check_weights(engine, y, likelihood)
+    y = data_of(engine, y, likelihood).given
     if not len(y):
         raise ValueError("y is empty: there must be at least one training point")
     return y
@@ -186,7 +193,7 @@ def _prepared(engine, y, likelihood):
 # choosing the inducing set ----------------------------------------------------------------------------------------------
 
 
-def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: np.ndarray, likelihood: Any) -> SparseFit:
+def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: Any, likelihood: Any) -> SparseFit:
     """A fit with inducing variables chosen batch by batch."""
     rng = np.random.default_rng(engine.random_state)
     chosen, fit = InducingSet.empty(), None
@@ -228,20 +235,20 @@ def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
 # starting points ----------------------------------------------------------------------------------------------------------
 
 
-def _first(prior: InducingPrior, y, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
+def _first(prior: InducingPrior, data: Data, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
     """A first Gaussian, and log b if known."""
-    n, C = len(y), likelihood.n_classes
+    n, C = len(data.y), likelihood.n_classes
     if start is None:
-        root = np.broadcast_to(np.sqrt(START) * multinomial_root(np.full(C, -np.log(C))), (n, C, C - 1))
+        root = np.sqrt(START * np.broadcast_to(data.weight, n))[:, None, None] * multinomial_root(np.full(C, -np.log(C)))
         W = root @ np.swapaxes(root, 1, 2)
-        at_data = START * (C * np.eye(C)[y] - 1) / (C - 1)  # [C] E.3.2
+        at_data = START * (C * np.eye(C)[data.y] - 1) / (C - 1)  # [C] E.3.2
         return _from_sites(prior, W, root, np.einsum("icd,id->ic", W, at_data)), None
     if not isinstance(start, SparseFit) or start.bound.b.shape != (n, C):
         raise TypeError(f"start must be an earlier fit of SparseVariationalMNL to {n} points of {C} classes")
     if _contains(prior, start.posterior.prior):
         return start.posterior.extended(prior), start.bound.log_b
-    sites = start.sites
-    return _from_sites(prior, sites.tau, start.bound.root, sites.nu), start.bound.log_b
+    sites, (_, root) = start.sites, weighted_precision(start.bound, weights_of(start.y))
+    return _from_sites(prior, sites.tau, root, sites.nu), start.bound.log_b
 
 
 def _from_sites(prior, W, root, nu):

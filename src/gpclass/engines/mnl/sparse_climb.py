@@ -17,6 +17,7 @@ from ...gaussian import SMALLER, InducingPosterior
 from ...likelihoods.mnl_bound import BoundOptimum
 from ...numerics import NotPositiveDefinite, anderson, conjugate_gradients
 from ..iterate import COARSE, Status, require_finite
+from ..observations import Data
 
 LINEAR_REGIME = 2.0  # below this move sweeps are assumed nearly linear and are mixed
 PATIENCE = 0.2  # tolerance of a mean updated alone, as a fraction of the covariance's move
@@ -36,7 +37,8 @@ class SparseBoundPoint:
     bound: BoundOptimum
     value: float  # log Z̃_h
     slope: np.ndarray  # (s,) its gradient in a
-    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the bound's W, the target of M
+    wanted: np.ndarray  # (s, s) ΦᵀWΦ with the bound's W times weights, the target of M
+    curvature: np.ndarray  # (n, C, C) of the bound in the means, times weights
 
     @property
     def gap(self) -> float:
@@ -68,22 +70,27 @@ class SparseBoundPoint:
 class SparseBoundClimb:
     """Maximises log Z̃_h, starting from a Gaussian."""
 
-    def __init__(self, y: np.ndarray, likelihood: Any, q: InducingPosterior, log_b: np.ndarray | None):
-        self.y, self.likelihood = y, likelihood
-        self.own = np.eye(likelihood.n_classes)[y]
+    def __init__(self, data: Data, likelihood: Any, q: InducingPosterior, log_b: np.ndarray | None):
+        self.y, self.likelihood = data.y, likelihood
+        self.weight = np.broadcast_to(data.weight, len(data.y))
+        self.own = np.eye(likelihood.n_classes)[data.y]
         bound, value = self.look(q, log_b)
         self.at = self.point(q, bound, value)
         self.history = [value]  # log Z̃_h after each sweep; it never decreases
 
     def look(self, q: InducingPosterior, log_b: np.ndarray | None) -> tuple[BoundOptimum, float]:
         bound = self.likelihood.expected_log_prob_bound(q.mean, q.cov, log_b)
-        return bound, float(bound.of_class(self.y).sum()) - q.divergence  # [C] (32)
+        return bound, float(self.weight @ bound.of_class(self.y)) - q.divergence  # [C] (32)
 
     def point(self, q: InducingPosterior, bound: BoundOptimum, value: float) -> SparseBoundPoint:
-        return SparseBoundPoint(q, bound, value, self.slope(q, bound), q.prior.gram(bound.precision, bound.root))
+        W, root = weighted_precision(bound, self.weight)
+        return SparseBoundPoint(q, bound, value, self.slope(q, bound), q.prior.gram(W, root), self.curvature(bound))
 
     def slope(self, q: InducingPosterior, bound: BoundOptimum) -> np.ndarray:
-        return q.prior.transposed(self.own - bound.b) - q.a  # [C] section 4.2, with b = ḡ
+        return q.prior.transposed(self.weight[:, None] * (self.own - bound.b)) - q.a  # [C] section 4.2, with b = ḡ
+
+    def curvature(self, bound: BoundOptimum) -> np.ndarray:
+        return self.weight[:, None, None] * bound.curvature
 
     def to_the_top(self, engine: Any) -> Status:
         path = Proposals(engine.damping)
@@ -114,13 +121,18 @@ class SparseBoundClimb:
             if value >= needed or q.M is self.at.q.M:
                 break
             slope = self.slope(q, bound)
-            step = mean_step(q, bound.curvature, slope)
+            step = mean_step(q, self.curvature(bound), slope)
             next_q = q.shifted(step)
             next_bound, next_value = self.look(next_q, bound.log_b)
             if not next_value > value + ARMIJO * float(slope @ step):
                 break
             q, bound, value = next_q, next_bound, next_value
         return q, bound, value
+
+
+def weighted_precision(bound: BoundOptimum, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W (n, C, C) times weights, and its root."""
+    return weight[:, None, None] * bound.precision, np.sqrt(weight)[:, None, None] * bound.root
 
 
 def _stuck(sweep: int, change: float) -> Status:
@@ -144,7 +156,7 @@ class Proposals:
 
     def proposals(self, at: SparseBoundPoint) -> Iterator[tuple[InducingPosterior, float]]:
         """Yield Gaussians and the increase of the bound that each must reach."""
-        step = mean_step(at.q, at.bound.curvature, at.slope)
+        step = mean_step(at.q, at.curvature, at.slope)
         self.lagging = at.gap > (PATIENCE * at.move if self.lagging else max(at.move, 0.5 * self.gap))
         self.gap = at.gap
         if self.lagging:
