@@ -223,3 +223,37 @@ def test_weights_are_refused_by_engines_without_them():
         120,
         4,
     )
+
+
+@pytest.mark.parametrize("name", ["ivm", "scalable-ep", "svgp"])
+def test_more_rows_with_weights(name):
+    """Whole weights of further rows equal repeated rows, for the same first call and one step."""
+    engine = gpclass.sparse.IVM(active=30) if name == "ivm" else name
+    settings = {"kernel": "rbf", "optimizer": None, "random_state": 0, "inference": engine}
+    first, more = slice(0, 40), np.arange(40, 60)
+    weight = np.where(np.arange(20) % 5 == 0, 0.0, 1.0)
+    a = GPClassifier(**settings).partial_fit(X[first], Y[first])
+    b = GPClassifier(**settings).partial_fit(X[first], Y[first])
+    a.partial_fit(X[more], Y[more], sample_weight=weight)
+    b.partial_fit(X[more][weight > 0], Y[more][weight > 0])
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=0, atol=1e-8)
+    heavy = GPClassifier(**settings).partial_fit(X[first], Y[first])
+    heavy.partial_fit(X[more], Y[more], sample_weight=np.full(20, 3.0))
+    assert np.abs(heavy.predict_proba(X) - a.predict_proba(X)).max() > 1e-3
+    with pytest.raises(ValueError, match="balanced"):
+        clone(a).set_params(class_weight="balanced").partial_fit(X[first], Y[first]).partial_fit(X[more], Y[more])
+
+
+def test_class_weights_of_streams():
+    """A stream with class weights equals arrays with them: the same rows in the same order of batches."""
+    engine = gpclass.sparse.SVGP(n_inducing=10, batch_size=20, epochs=2)
+    pairs = [(X[i : i + 20], Y[i : i + 20]) for i in range(0, 60, 20)]
+    settings = {"kernel": "rbf", "inference": engine, "random_state": 0, "optimizer": None}
+    plain, by_dict, balanced = (
+        GPClassifier(class_weight=given, **settings).fit(pairs).predict_proba(X)[:, 1].mean()
+        for given in (None, {"malignant": 5.0}, "balanced")
+    )
+    assert by_dict > plain + 0.05
+    assert balanced != plain
+    with pytest.raises(ValueError, match="needs arrays"):
+        GPClassifier(**settings).fit(pairs, sample_weight=np.ones(60))

@@ -407,9 +407,11 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         self.row_fingerprints_ = read.prints
         check_classification_targets(summary.labels)
         self._set_classes(summary.labels, self.categories)
+        weight, place = None, codes(summary.y, self.classes_)
         if self.class_weight is not None:
             counts = summary.counts[codes(self.classes_, summary.labels)]
-            source = ClassWeighted(source, self.classes_, class_factors(counts, self.class_weight, self.classes_))
+            factors = class_factors(counts, self.class_weight, self.classes_)
+            source, weight = ClassWeighted(source, self.classes_, factors), factors[place]
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
         engine = self._engine(LARGE + source.n_rows)
@@ -423,7 +425,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         if self.hyper != "mode":
             self._check_averaging(engine)
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
-        sample = TrainingRows(summary.X, codes(summary.y, self.classes_))
+        sample = TrainingRows(summary.X, place, weight)
         self._row_map = None
         objective = self._objective(summary.X, sample, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .engines import Engine
+from .engines.observations import Observed, weights_of
 from .inference import EP
 from .inputs import fitted_inputs, more_data, more_inputs, starting_point, takes_covariances, takes_sparse
 from .kernels import Kernel
@@ -26,6 +27,7 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
+from .learning.rows import checked_weights, merged
 from .likelihoods import Gaussian
 from .sparse import IVM
 from .units import KernelSettings, start_kernel
@@ -151,7 +153,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y) -> GPRegressor:
+    def fit(self, X, y, sample_weight=None) -> GPRegressor:
         """Learn the hyperparameters and compute the posterior.
 
         Parameters
@@ -160,6 +162,9 @@ class GPRegressor(RegressorMixin, KernelSettings):
             Training inputs, as for `GPClassifier`.
         y : array-like of shape (n,)
             Targets.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, which count as multiplicities: a row of weight 2 is the same as two equal rows. By default
+            all are one.
 
         Returns
         -------
@@ -168,11 +173,16 @@ class GPRegressor(RegressorMixin, KernelSettings):
         """
         check_search(self)
         X, y = fitted_inputs(self, X, y, dtype=np.float64, y_numeric=True)
+        self.n_samples_seen_, weight = len(X), None if sample_weight is None else checked_weights(sample_weight, len(X))
         engine = self._engine()
+        self._set_scale(y, weight)
+        values, codes = np.unique(y, return_inverse=True)
+        data = merged(X, codes, weight)  # targets are few or many: each value is a kind of its own
+        data = data if engine.weights == "places" else data.separate()
         if engine.design == "all rows":
-            warn_if_too_large(len(X), others=("ivm",))
-        self._set_scale(y)
-        objective, starts = self._objective(X, (y - self.target_mean_) / self.target_scale_, engine)
+            warn_if_too_large(len(data.X), others=("ivm",))
+        targets = data.targets((values - self.target_mean_) / self.target_scale_)
+        objective, starts = self._objective(data.X, targets, engine)
         if np.all(y == y[0]):  # the evidence grows without bound as the noise variance goes to 0
             warnings.warn(
                 "all targets are equal: kernel and noise variance cannot be learned and are kept as given",
@@ -186,13 +196,13 @@ class GPRegressor(RegressorMixin, KernelSettings):
         self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs
         self.__dict__.pop("active_indices_", None)
         if learned.rows is not None:
-            self.active_indices_ = learned.rows
-        self.inference_, self.n_samples_seen_ = engine, len(X)
+            self.active_indices_ = learned.rows if data.rows is None else data.rows.first_rows()[learned.rows]
+        self.inference_ = engine
         self._conclude()
         return self
 
     @available_if(_has_active_set)
-    def partial_fit(self, X, y) -> GPRegressor:
+    def partial_fit(self, X, y, sample_weight=None) -> GPRegressor:
         """Update the active set with more rows by assumed-density updates (IVM only). The first call is `fit`.
 
         The hyperparameters and the centre and scale of the targets remain those of the first call.
@@ -203,6 +213,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
             New inputs.
         y : array-like of shape (n,)
             Their targets.
+        sample_weight : array-like of shape (n,), optional
+            Their weights, as in `fit`.
 
         Returns
         -------
@@ -210,9 +222,12 @@ class GPRegressor(RegressorMixin, KernelSettings):
             The estimator itself.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y)
+            return self.fit(X, y, sample_weight)
         X, y = more_data(self, X, y, dtype=np.float64, y_numeric=True)
-        targets = (y - self.target_mean_) / self.target_scale_
+        targets: Any = (y - self.target_mean_) / self.target_scale_
+        if sample_weight is not None:
+            weight = checked_weights(sample_weight, len(X))
+            X, targets = X[weight > 0], Observed(targets[weight > 0], weight[weight > 0])
         numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, targets
@@ -232,9 +247,11 @@ class GPRegressor(RegressorMixin, KernelSettings):
             raise TypeError(f"inference must be one of {known}, or an engine object; got {self.inference!r}")
         return self.inference
 
-    def _set_scale(self, y):
-        centre, unit = (float(np.mean(y)), float(np.std(y)) or 1.0) if self.normalize_y else (0.0, 1.0)
-        self.target_mean_, self.target_scale_ = centre, unit
+    def _set_scale(self, y, weight):
+        self.target_mean_, self.target_scale_ = 0.0, 1.0
+        if self.normalize_y:
+            self.target_mean_ = float(np.average(y, weights=weight))
+            self.target_scale_ = float(np.sqrt(np.average((y - self.target_mean_) ** 2, weights=weight))) or 1.0
 
     def _objective(self, X, y, engine):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
@@ -250,7 +267,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
 
     def _conclude(self):
         self.noise_variance_ = self.likelihood_.variance * self.target_scale_**2
-        self.log_evidence_ = self.posterior_.log_evidence - len(self.posterior_.y) * np.log(self.target_scale_)
+        count = float(np.sum(weights_of(self.posterior_.y)))
+        self.log_evidence_ = self.posterior_.log_evidence - count * np.log(self.target_scale_)
 
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of the function without noise.

@@ -55,7 +55,7 @@ def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None 
 
 
 def update_active(
-    engine: Any, kernel: Kernel, likelihood: Any, earlier: ActiveFit, inputs: np.ndarray, X: np.ndarray, y: np.ndarray
+    engine: Any, kernel: Kernel, likelihood: Any, earlier: ActiveFit, inputs: np.ndarray, X: np.ndarray, y: Any
 ) -> tuple[ActiveFit, np.ndarray]:
     """Update an earlier fit with new rows. Of the earlier rows only the active ones are needed.
 
