@@ -411,6 +411,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         if self.class_weight is not None:
             counts = summary.counts[codes(self.classes_, summary.labels)]
             factors = class_factors(counts, self.class_weight, self.classes_)
+            if np.any(factors == 0):
+                raise ValueError("class_weight must be positive for streams: leave the rows of a class out of the stream")
             source, weight = ClassWeighted(source, self.classes_, factors), factors[place]
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
