@@ -76,6 +76,7 @@ from .learning.streams import (
 )
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
+from .numerics.threads import threads_for
 from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
@@ -348,16 +349,20 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         X, votes, weight = self._check_data(X, y, sample_weight, classes)
         rng = self._generator()
         engine, data = self._observations(X, votes, weight)
-        X, y = data.X, data
         self._row_map = data.rows
+        C = n_latents_of(self.likelihood, len(self.classes_))
         if engine.design == "all rows":
-            warn_if_too_large(len(X), n_latents_of(self.likelihood, len(self.classes_)))
+            warn_if_too_large(len(data.X), C)
         if _is_auto(self.kernel) or self.hyper != "mode":
             self._check_averaging(engine)
+        with threads_for(engine.size(len(data.X), C)):
+            return self._fit_data(data, engine, rng)
+
+    def _fit_data(self, data: TrainingRows, engine: Engine, rng) -> Learned:
         if _is_auto(self.kernel):
-            return self._fit_stack(X, y, engine, rng)
-        kernel, distance = start_kernel(starting_point(self, VARIANCE), X, rng)
-        objective = self._objective(X, y, engine, kernel, rng)
+            return self._fit_stack(data, engine, rng)
+        kernel, distance = start_kernel(starting_point(self, VARIANCE), data.X, rng)
+        objective = self._objective(data, engine, kernel, rng)
         learned = self._learn(objective, distance, rng)
         if self.hyper == "mode" or self.optimizer is None:
             return self._calibrated_fit(learned, objective.engine)
@@ -365,21 +370,21 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         self._calibrate(partial(left_out, self._mixture))
         return learned
 
-    def _fit_stack(self, X, y, engine, rng) -> Learned:
+    def _fit_stack(self, data, engine, rng) -> Learned:
         """Fit several kernels and stack them."""
         seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
-        found = in_parallel(self.n_jobs, self._fit_kernel, [(text, X, y, engine, seed) for text in AUTO_KERNELS])
+        found = in_parallel(self.n_jobs, self._fit_kernel, [(text, data, engine, seed) for text in AUTO_KERNELS])
         fits = [learned for learned, _ in found]
         mixture, kept, calibration = stacked(fits, self.calibrate is not None)
         self._conclude(fits[kept[0]], found[0][1], mixture)
         self.calibration_ = calibration
         return fits[kept[0]]
 
-    def _fit_kernel(self, text, X, y, engine, seed) -> tuple[Learned, Engine]:
+    def _fit_kernel(self, text, data, engine, seed) -> tuple[Learned, Engine]:
         """Return the fit with one of several kernels, and the engine."""
         rng = np.random.default_rng(seed)
-        kernel, distance = start_kernel(text, X, rng)
-        objective = self._objective(X, y, engine, kernel, rng)
+        kernel, distance = start_kernel(text, data.X, rng)
+        objective = self._objective(data, engine, kernel, rng)
         return self._learn(objective, distance, rng), objective.engine
 
     def _check_settings(self):
@@ -429,7 +434,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
         sample = TrainingRows(summary.X, place, weight)
         self._row_map = None
-        objective = self._objective(summary.X, sample, engine, kernel, rng)
+        objective = self._objective(sample, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
     @available_if(_takes_more)
@@ -606,7 +611,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
         return default() if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
 
-    def _objective(self, X, data: TrainingRows, engine, kernel: Kernel, rng):
+    def _objective(self, data: TrainingRows, engine, kernel: Kernel, rng):
+        X = data.X
         likelihood = self._likelihood_or(lambda: default_likelihood(engine, len(self.classes_)), engine)
         y = data.targets(likelihood.class_targets)
         if isinstance(self.likelihood, str):

@@ -29,6 +29,7 @@ from .learning import (
 )
 from .learning.rows import checked_weights, merged
 from .likelihoods import Gaussian
+from .numerics.threads import threads_for
 from .sparse import IVM
 from .units import KernelSettings, start_kernel
 
@@ -190,7 +191,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
                 stacklevel=2,
             )
             starts = []
-        learned = learn(objective, starts, self.max_iter, self.verbose)
+        with threads_for(engine.size(len(data.X), 1)):
+            learned = learn(objective, starts, self.max_iter, self.verbose)
         warn_if_unfinished(learned)
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import sklearn
-from threadpoolctl import threadpool_limits
 
 from ..engines.fit import squeezed
 from ..engines.inducing.sweep import InducingFit
 from ..engines.inducing.training import Inducing
 from ..gaussian.low_rank import LowRankGradient, LowRankMatrices, LowRankPosterior
 from ..kernels import Kernel
+from ..numerics.threads import one_thread
 from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of
@@ -148,7 +148,7 @@ def threads(n_rows: int, Z: np.ndarray, n_latents: int) -> AbstractContextManage
     inputs are computed in one product.
     """
     worth = n_rows * Z.shape[1] ** 2 * (n_latents if len(Z) == 1 else 1) >= WORTH
-    return nullcontext() if worth else threadpool_limits(1, "blas")
+    return nullcontext() if worth else one_thread()
 
 
 # after convergence --------------------------------------------------------------------------------------------------------

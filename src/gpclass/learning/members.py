@@ -8,6 +8,7 @@ leave-one-out probabilities, `stack.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ from scipy.special import logsumexp
 
 from ..engines.observations import weights_of
 from ..kernels.per_class import covariances_with
+from ..numerics.threads import threads_for
 from .calibration import NONE, Calibration, LeftOut
 
 BATCH = 2048  # rows predicted at a time, to limit memory
+TINY = 1 << 20  # multiplications for which BLAS uses one thread anyway
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,10 @@ class Member:
 
     def ask(self, question: str, X: np.ndarray) -> Any:
         """Return the answer of a method of the posterior at the rows of X, computed in batches."""
-        method = getattr(self.posterior, question)
-        parts = [method(covariances_with(self.kernel, self.inputs, rows), self.kernel.diag(rows)) for rows in _batches(X)]
+        method, n = getattr(self.posterior, question), self.inputs.shape[-2]
+        with nullcontext() if len(X) * n**2 < TINY else threads_for(n):
+            cross = (covariances_with(self.kernel, self.inputs, rows) for rows in _batches(X))
+            parts = [method(Ks, self.kernel.diag(rows)) for Ks, rows in zip(cross, _batches(X), strict=True)]
         return tuple(map(np.concatenate, zip(*parts, strict=True))) if type(parts[0]) is tuple else np.concatenate(parts)
 
     def log_class_probabilities(self, X: np.ndarray) -> np.ndarray:
