@@ -14,7 +14,7 @@ def threads():
     return {part["num_threads"] for part in threadpool_info() if part["user_api"] == "blas"}
 
 
-def test_the_limit_is_lifted_by_the_last_to_leave():
+def test_no_thread_restores_the_limit_of_another():
     with threadpool_limits(2, "blas"):
         before = threads()
         entered, leave = threading.Event(), threading.Event()
@@ -26,12 +26,17 @@ def test_the_limit_is_lifted_by_the_last_to_leave():
 
         worker = threading.Thread(target=other)
         with one_thread():
+            assert threads() == {1}
             worker.start()
             entered.wait()
-            assert threads() == {1}
-        assert threads() == {1}  # the other computation still runs
+            with one_thread():
+                pass
+            assert threads() == {1}  # the outer context holds
         leave.set()
         worker.join()
+        assert threads() == before
+        with one_thread():
+            assert threads() == {1}
         assert threads() == before
 
 
@@ -53,19 +58,17 @@ def test_large_matrices_keep_their_threads():
             assert threads() == before
 
 
-class Watched(RBF):
-    """A kernel that notes the number of threads when it is evaluated."""
+def test_fits_and_predictions_of_few_rows_use_one_thread(monkeypatch):
+    seen = []
+    evaluate = RBF.__call__
 
-    seen: list = []  # noqa: RUF012
+    def watched(self, X, Z=None):
+        seen.append(threads())
+        return evaluate(self, X, Z)
 
-    def __call__(self, X, Z=None):
-        Watched.seen.append(threads())
-        return super().__call__(X, Z)
-
-
-def test_fits_and_predictions_of_few_rows_use_one_thread():
+    monkeypatch.setattr(RBF, "__call__", watched)
     X = np.random.default_rng(0).normal(size=(120, 2))
     with threadpool_limits(2, "blas"):
-        GPClassifier(Watched(1.0), optimizer=None).fit(X, X[:, 0] > 0).predict_proba(X)
-    assert Watched.seen
-    assert set().union(*Watched.seen) == {1}
+        GPClassifier(RBF(1.0), optimizer=None).fit(X, X[:, 0] > 0).predict_proba(X)
+    assert seen
+    assert set().union(*seen) == {1}

@@ -15,36 +15,46 @@ from typing import Any
 ENOUGH = 1000  # rows of square matrices from which threads save time
 
 _lock = threading.Lock()
-_inside = 0  # number of computations that want one thread
-_limit: Any = None
+_own = threading.local()  # depth of nested contexts in this thread
+_inside = 0  # number of threads with a context
+_usual: list[int] = []  # numbers of BLAS threads while there is none
 
 
 @lru_cache(maxsize=1)
-def _controller() -> Any:
+def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController  # it inspects all loaded libraries, so only once
 
-    return ThreadpoolController().select(user_api="blas")
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Context in which BLAS uses one thread.
 
-    The number of threads belongs to the process. So the first computation that enters sets it and the last one that leaves
-    restores it, whichever threads they run in.
+    The number of BLAS threads belongs to the process. So a thread of Python that leaves restores what was usual before any
+    of them entered, and never the one thread that another has set. Others that are still inside then only lose the limit.
     """
-    global _inside, _limit
-    with _lock:
-        if _inside == 0:
-            _limit = _controller().limit(limits=1)
-        _inside += 1
+    global _inside, _usual
+    _own.depth = getattr(_own, "depth", 0) + 1
     try:
+        if _own.depth == 1:
+            with _lock:
+                if _inside == 0:
+                    _usual = [library.num_threads for library in _libraries()]
+                _inside += 1
+                _set([1] * len(_usual))
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limit.restore_original_limits()
+        _own.depth -= 1
+        if _own.depth == 0:
+            with _lock:
+                _inside -= 1
+                _set(_usual)
+
+
+def _set(numbers: list[int]) -> None:
+    for library, number in zip(_libraries(), numbers, strict=True):
+        library.set_num_threads(number)
 
 
 def threads_for(rows: float) -> AbstractContextManager:
