@@ -203,6 +203,16 @@ def test_fv_gradient_with_weights():
     np.testing.assert_allclose(fit.likelihood_gradient(), [(up - down) / (2 * step)], rtol=1e-5)
 
 
+def test_jensen_bound_with_powers():
+    """The bound counts each expected log probability by its weight, also where EP uses powers."""
+    fit = EP().fit(K, Observed(SIGNS, PARTS), Logit())
+    q = fit.posterior.latent
+    expected = PARTS @ Logit().expected_log_prob(SIGNS, q.mean, q.var)[0]
+    wanted = expected + 0.5 * (9 - q.alpha @ q.mean - q.log_det - q.trace_ratio)
+    np.testing.assert_allclose(fit.jensen_bound(), wanted, rtol=1e-10)
+    assert fit.jensen_bound() <= KL().fit(K, Observed(SIGNS, PARTS), Logit()).log_evidence
+
+
 def test_powers_of_multinomial_probit():
     """Quadrature EP integrates powers by points, with errors of some percent; independent EP replaces them by others."""
     observed = Observed(LABELS, np.minimum(PARTS, 1.0))

@@ -73,8 +73,8 @@ CLAIMS = {
     TAPNaive(): {"independent": True, "regression": "posterior"},
     KL(): {"bound": True},
     VB(): {"bound": True},
-    # a product of one-dimensional factors never tends to a correlated prior, however small
-    FV(): {"independent": True, "bound": True, "small_prior": False, "regression": "nothing"},
+    # a product of one-dimensional factors never tends to a correlated prior, however small, nor to that of equal rows
+    FV(): {"independent": True, "bound": True, "small_prior": False, "regression": "nothing", "weights": "nothing"},
     # its evidence is that of real-valued labels under its own noise; a search for that knows no start
     LabelRegression(): {"small_prior": False, "regression": "nothing", "warm_start": False},
     LabelRegression(noise=0.7): {"small_prior": False, "regression": "nothing"},
@@ -86,8 +86,10 @@ CLAIMS = {
     MeanFieldProbit(): {"bound": True},
     VariationalMNL(): {"bound": True},
     SparseVariationalMNL(): {"bound": True, "dense": VariationalMNL()},
-    IVM(active=6): {"regression": "nothing"},
-    IVM(active=30, sweeps=200): {"warm_start": False},  # a start gives the rows; their sites are set anew
+    # a row has one site, whatever its weight
+    IVM(active=6): {"regression": "nothing", "weights": "powers"},
+    # a start gives the rows; their sites are set anew
+    IVM(active=30, sweeps=200): {"warm_start": False, "weights": "powers"},
     ScalableEP(): {},
     ScalableEP("joint"): {},
     # the derivative in K_uu takes tied sites for stationary ones; see test_stochastic_ep.py
@@ -213,6 +215,18 @@ class Silent(Laplace):
         return fit
 
 
+class IgnoresWeights(Laplace):
+    def fit(self, K, y, likelihood, start=None):
+        return super().fit(K, np.asarray(y), likelihood, start)
+
+
+class DeclaresNoWeights(Laplace):
+    weights = "none"
+
+    def fit(self, K, y, likelihood, start=None):
+        return super().fit(K, np.asarray(y), likelihood, start)
+
+
 class CountsRowsOnly(SVGP):
     """Takes a minibatch for itself, not for all rows."""
 
@@ -236,6 +250,9 @@ SLIPS = {
     "EP is no bound": (EP(), {"bound": True}, "log_evidence, a bound, is above the true one"),
     "Laplace is not exact": (Laplace(), {"independent": True}, "log_evidence for a diagonal K"),
     "rows stand for themselves only": (CountsRowsOnly(), {}, "a step on half the rows, .*: precisions"),
+    "weights ignored": (IgnoresWeights(), {}, "weights against repeated rows: log_evidence"),
+    "weights not refused": (DeclaresNoWeights(), {}, "weights should raise TypeError"),
+    "FV is not that of equal rows": (FV(), {"small_prior": False, "regression": "nothing"}, "weights against repeated rows"),
     "FV forgets correlations": (FV(), {}, "log_evidence at prior scale 1e-10"),
 }  # fmt: skip
 
@@ -253,3 +270,5 @@ def test_kit_notices_wrong_regression():
         check_engine(TAPNaive(), Gaussian(0.3))
     with pytest.raises(ValueError, match="regression must be"):
         check_engine(EP(), Gaussian(0.3), regression="some")
+    with pytest.raises(ValueError, match="weights must be"):
+        check_engine(EP(), Gaussian(0.3), weights="some")

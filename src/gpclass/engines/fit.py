@@ -265,6 +265,13 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
     return check_matrix(K, len(y), likelihood, who), y
 
 
+def check_observed(K, y, likelihood, who: str) -> tuple[np.ndarray, Any]:
+    """K, (n, n) or (C, n, n), and y, an array or Observed, checked; errors name `who`."""
+    if not isinstance(y, Observed):
+        return check_problem(K, y, likelihood, who)
+    return check_matrix(K, y.n, likelihood, who), Observed(likelihood.check_targets(y.y), y.weight, y.place)
+
+
 def check_matrix(K, n_labels: int, likelihood, who: str) -> np.ndarray:
     """K, (n, n) or (C, n, n), as a checked float array with `n_labels` rows; errors name `who`."""
     C = likelihood.n_latents

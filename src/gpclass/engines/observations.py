@@ -92,6 +92,22 @@ def main_targets(y: Any) -> np.ndarray:
     return out
 
 
+def same_targets(a: Any, b: Any) -> bool:
+    """Return whether targets, weights and places are equal."""
+
+    def parts(y):
+        places = places_of(y)
+        return np.asarray(y), weights_of(y), places.spread(np.arange(places.n))
+
+    return all(np.array_equal(x, z) for x, z in zip(parts(a), parts(b), strict=True))
+
+
+def whole_copies(y: Any) -> np.ndarray | None:
+    """Return the observation number of each copy if all weights are whole numbers, otherwise None."""
+    weight = weights_of(y)
+    return np.repeat(np.arange(len(weight)), weight.astype(int)) if np.all(weight == np.round(weight)) else None
+
+
 def rows_of(y: Any, rows: np.ndarray) -> Any:
     """Return the targets of some rows, in any order and perhaps repeated; each row has one observation."""
     return Observed(y.y[rows], y.weight[rows]) if isinstance(y, Observed) else y[rows]

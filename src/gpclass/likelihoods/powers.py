@@ -42,9 +42,11 @@ def tilted_points(likelihood: Any, y: np.ndarray, power: np.ndarray, mean: np.nd
     log_near = np.sum(np.log(np.einsum("ncc->nc", root)), axis=1)[:, None] - 0.5 * np.sum(z**2, axis=2)
     log_prior = -0.5 * np.sum((f - mean[:, None]) ** 2 / var[:, None] + np.log(var)[:, None], axis=2)
     value, slope = likelihood.log_prob_slope(y[:, None], f)
-    log_weights = power[:, None] * value + log_prior - np.logaddexp(log_near, log_prior) - np.log(POINTS / 2)
-    log_mass = logsumexp(log_weights, axis=1)
-    return Tilted(log_mass, f, np.exp(log_weights - log_mass[:, None]), power[:, None, None] * slope)
+    log_ratio = log_prior - np.logaddexp(log_near, log_prior)
+    log_weights = power[:, None] * value + log_ratio
+    total = logsumexp(log_weights, axis=1)
+    log_mass = total - logsumexp(log_ratio, axis=1)  # exactly zero for power zero
+    return Tilted(log_mass, f, np.exp(log_weights - total[:, None]), power[:, None, None] * slope)
 
 
 def power_moments(likelihood: Any, y: np.ndarray, power: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Triple:

@@ -48,6 +48,11 @@ class Tempered:
         """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
         return self._either(y, mean, var, "tilted_theta", "tilted_power_theta")
 
+    def expected_log_prob(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Triple:
+        """Return E[power log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
+        parts = self.likelihood.expected_log_prob(y["y"], mean, var)
+        return tuple(y["power"] * part for part in parts)
+
     def _either(self, y, mean, var, whole_name, part_name):
         """Return (k, n, …) results of one method for targets of power one and of another for the rest."""
         whole = y["power"] == 1

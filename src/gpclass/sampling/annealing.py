@@ -19,7 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ..engines.contract import require
-from ..engines.fit import check_problem
+from ..engines.fit import check_observed
 from .reference import Reference
 from .shared_noise import smooth_target
 from .target import generator
@@ -79,7 +79,7 @@ class AnnealedEvidence:
 
 def annealed_importance(
     K: np.ndarray,
-    y: np.ndarray,
+    y: Any,
     likelihood: Any,
     start: Any = None,
     *,
@@ -96,8 +96,8 @@ def annealed_importance(
     ----------
     K : ndarray of shape (n, n) or (C, n, n)
         Prior covariance, or one per class.
-    y : ndarray of shape (n,)
-        Labels as the likelihood takes them.
+    y : ndarray of shape (n,) or Observed
+        Labels as the likelihood takes them; with weights as `Observed`.
     likelihood : Likelihood
         A likelihood with `log_prob`.
     start : Fit, optional
@@ -119,7 +119,7 @@ def annealed_importance(
         if not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
     require(likelihood, ("log_prob",), "annealed_importance")
-    K, y = check_problem(K, y, likelihood, "annealed_importance")
+    K, y = check_observed(K, y, likelihood, "annealed_importance")
     rng, target = generator(random_state), smooth_target(K, y, likelihood)
     path = _TemperaturePath(Reference.of(target, start), rng)
     schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)

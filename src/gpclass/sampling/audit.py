@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
+from ..engines.observations import whole_copies
 from ..gaussian import Prior
 from ..inputs import more_inputs
 from .annealing import annealed_importance
@@ -254,7 +255,8 @@ def _where(K, kernel, inputs, X):
 
 
 def _evidence(K, fit, shape, n_temperatures, rng, verbose):
-    dimensions = len(fit.y) * max(1, fit.likelihood.n_latents - 1)
+    copies = whole_copies(fit.y)
+    dimensions = np.inf if copies is None else len(copies) * max(1, fit.likelihood.n_latents - 1)
     if fit.likelihood.offers("orthant") and dimensions <= ORTHANT:
         exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng, verbose=verbose)
         return exact.log_evidence, exact.standard_error, "orthant probability"

@@ -19,7 +19,8 @@ import numpy as np
 from tqdm import tqdm
 
 from ..engines import Engine
-from ..engines.fit import check_problem
+from ..engines.fit import check_observed
+from ..engines.observations import same_targets
 from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
@@ -86,10 +87,11 @@ class Sampler(Engine, ABC):
     needs: ClassVar[tuple[str, ...]] = ("log_prob",)
     latents: ClassVar[str] = "any"
     draws: ClassVar[bool] = True
+    weights: ClassVar[str] = "places"
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "softmax", "multinomial-probit")
     latent_steps: ClassVar[int] = 1  # steps of the latent values between two moves of the hyperparameters
 
-    def target(self, K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
+    def target(self, K: np.ndarray, y: Any, likelihood: Any) -> Target:
         """Return the problem in the coordinates in which the sampler moves."""
         return Target.of(K, y, likelihood)
 
@@ -97,7 +99,7 @@ class Sampler(Engine, ABC):
     def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
         """Return a walk from the latent values F (C, n, R). `prior_moves` says whether the prior will change."""
 
-    def fit(self, K: np.ndarray, y: np.ndarray, likelihood: Any, start: Any = None) -> Draws:
+    def fit(self, K: np.ndarray, y: Any, likelihood: Any, start: Any = None) -> Draws:
         """Draw from p(f | y) ∝ N(f | 0, K) p(y | f).
 
         Ctrl-C ends the drawing early and returns the draws made so far.
@@ -106,8 +108,8 @@ class Sampler(Engine, ABC):
         ----------
         K : ndarray of shape (n, n) or (C, n, n)
             Prior covariance, or one per class.
-        y : ndarray of shape (n,)
-            Labels as the likelihood takes them.
+        y : ndarray of shape (n,) or Observed
+            Labels as the likelihood takes them; with weights as `Observed`.
         likelihood : Likelihood
             A likelihood with the methods in `needs`.
         start : Draws or Fit, optional
@@ -120,7 +122,7 @@ class Sampler(Engine, ABC):
         """
         self.check_settings()
         self.check_likelihood(likelihood)
-        K, y = check_problem(K, y, likelihood, type(self).__name__)
+        K, y = check_observed(K, y, likelihood, type(self).__name__)
         if isinstance(start, Draws):
             walk, earlier = self._resumed(start, K, y, likelihood), start
         else:
@@ -151,7 +153,7 @@ class Sampler(Engine, ABC):
         self.check_settings()
         return draw_with_hyper(self, objective, start)
 
-    def restore(self, K: np.ndarray, y: np.ndarray, likelihood: Any, state: Mapping[str, Any]) -> Draws:
+    def restore(self, K: np.ndarray, y: Any, likelihood: Any, state: Mapping[str, Any]) -> Draws:
         """Return the draws of a saved `Draws.state`. They can predict, but cannot be continued."""
         return Draws.restored(self, y, likelihood, state, whitening=self.target(K, y, likelihood).problem.prior)
 
@@ -181,7 +183,7 @@ class Sampler(Engine, ABC):
         if start.walk is None or start.theta is not None:
             raise TypeError("fit can continue only draws of latent values without hyperparameters, and with their state")
         self.check_same(start)
-        if not np.array_equal(start.y, y):
+        if not same_targets(start.y, y):
             raise ValueError("start was drawn for other labels")
         if start.likelihood != likelihood:
             raise ValueError(f"start was drawn under {start.likelihood!r}, not {likelihood!r}")

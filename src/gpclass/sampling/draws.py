@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..engines.observations import Observed, data_of, weights_of
 from ..gaussian import Prior
 from .diagnostics import FEWEST, HIGH_K, effective_size, r_hat, smooth_weights
 from .ensemble import Ensemble
@@ -34,7 +35,7 @@ class Draws(Ensemble):
         log p(y | f) of each draw; NaN if the sampler does not compute it (Gibbs).
     acceptance : ndarray of shape (chains,)
         Fraction of accepted steps after the warm-up.
-    y : ndarray of shape (n,)
+    y : ndarray of shape (n,) or Observed
         The labels.
     likelihood : Likelihood
         The likelihood; with sampled hyperparameters, that at their mean.
@@ -52,7 +53,7 @@ class Draws(Ensemble):
     latent: np.ndarray
     log_likelihood: np.ndarray
     acceptance: np.ndarray
-    y: np.ndarray
+    y: Any
     likelihood: Any
     walk: Any = None
     theta: Any = None
@@ -87,10 +88,11 @@ class Draws(Ensemble):
         return kept if self.theta is None else {**kept, "theta": self.theta}
 
     @classmethod
-    def restored(cls, sampler: Any, y: np.ndarray, likelihood: Any, state: Mapping[str, Any], **more: Any) -> Draws:
+    def restored(cls, sampler: Any, y: Any, likelihood: Any, state: Mapping[str, Any], **more: Any) -> Draws:
         """Return the draws of a saved `state`; `more` is the `whitening` or the `objective`."""
         kept = {name: state[name] for name in ("latent", "log_likelihood", "acceptance", "theta") if name in state}
-        return cls(sampler=sampler, y=likelihood.check_targets(y), likelihood=likelihood, **kept, **more)
+        given = data_of(sampler, y, likelihood).given
+        return cls(sampler=sampler, y=given, likelihood=likelihood, **kept, **more)
 
     # shape and moments --------------------------------------------------------------------------------------------
 
@@ -205,23 +207,27 @@ class Draws(Ensemble):
     # leaving one out ----------------------------------------------------------------------------------------------
 
     def loo(self) -> np.ndarray:
-        """Return the log probability (n,) of each label given all others, by Pareto smoothed importance sampling."""
+        """Return the log probability (m,) of each label given all others, by Pareto smoothed importance sampling.
+
+        Of an observation with a weight above one, one copy is left out.
+        """
         return self.loo_log_class_probabilities()[np.arange(len(self.y)), self._own_columns]
 
     @property
     def _own_columns(self):
         """(n,) the column of each label in the class probabilities."""
-        return np.searchsorted(self.likelihood.class_targets, self.y)
+        return np.searchsorted(self.likelihood.class_targets, np.asarray(self.y))
 
     def loo_class_probabilities(self) -> np.ndarray:
-        """Return the class probabilities (n, C) of each row given all others.
+        """Return the class probabilities (m, C) of each observation given all others.
 
-        Draws are reweighted by 1/p(y_i | f_i), with Pareto smoothed weights.
+        Draws are reweighted by 1/p(y_i | f_i), with Pareto smoothed weights; for a weight below one, by that power of it.
         """
-        p = self._class_probabilities_of_draws()  # (S, n, C)
+        p = self._class_probabilities_of_draws()  # (S, m, C)
         out, shapes = np.empty(p.shape[1:]), np.empty(p.shape[1])
         with np.errstate(divide="ignore"):
             log_own = np.maximum(np.log(p[:, np.arange(p.shape[1]), self._own_columns]), -700.0)
+        log_own = np.minimum(weights_of(self.y), 1.0) * log_own
         for i in range(len(out)):  # the weights of each row are smoothed separately
             log_weights, shapes[i] = smooth_weights(-log_own[:, i])
             out[i] = np.exp(log_weights) @ p[:, i]
@@ -240,8 +246,10 @@ class Draws(Ensemble):
             return np.log(self.loo_class_probabilities())
 
     def _class_probabilities_of_draws(self):
-        """Return the class probabilities (S, n, C) at the training points given each draw."""
+        """Return the class probabilities (S, m, C) of the observations' latent values given each draw."""
         f = self.pooled
+        if isinstance(self.y, Observed) and self.y.place is not None:
+            f = f[:, self.y.place]
         if self.objective is None:
             return class_probabilities(self.likelihood, f)
         thetas = np.reshape(self.theta, (len(f), -1))

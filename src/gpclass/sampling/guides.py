@@ -16,7 +16,8 @@ from scipy.linalg import solve
 from sklearn.exceptions import ConvergenceWarning
 
 from ..engines.full.ep import moment_rule
-from ..gaussian import FullPosterior, Sites
+from ..engines.observations import data_of, weights_of
+from ..gaussian import Sites
 from ..inference import EP
 from ..learning.optimise import FAILURES
 from .reference import Reference
@@ -37,7 +38,7 @@ class Guide(ABC):
 
     @abstractmethod
     def sites(self, theta: np.ndarray, target: Target) -> Sites:
-        """Return the sites at θ; `target` is the problem there."""
+        """Return the sites (n,) or (C, n) at θ; `target` is the problem there."""
 
     @abstractmethod
     def learn(self, theta: np.ndarray, target: Target, F: np.ndarray) -> None:
@@ -56,7 +57,9 @@ def new_guides(objective: Any, targets: list[Target]) -> list[Guide]:
 
     With one latent function all chains share one guide, which learns from EP. Otherwise each has a separate one.
     """
-    if not EP().serves(objective.likelihood):
+    likelihood, engine = objective.likelihood, EP()
+    powers = engine.needed_by_weights(likelihood, weights_of(objective.y))
+    if not engine.serves(likelihood) or not all(likelihood.offers(name) for name in powers):
         return [AverageGuide(target) for target in targets]
     return [RegressionGuide(len(objective.theta), targets[0], len(targets))] * len(targets)
 
@@ -73,17 +76,19 @@ class RegressionGuide(Guide):
         self.thetas: list[np.ndarray] = []
         self.values: list[np.ndarray] = []
         self.fit: Any = None  # of EP, from which the next one starts
-        zero = np.zeros((1, len(target.y), 1))
-        first = _values(target.curvature(zero)[0], target.slope(zero)[1][0, :, 0])
+        data = target.data
+        _, slope, curvature = (data.weight * part for part in target.likelihood.log_prob(data.y, np.zeros(len(data.y))))
+        first = _values(np.maximum(-curvature, 0.0), slope)
         self.model = Regression(np.zeros((1, p)), first[None])
 
     def sites(self, theta: np.ndarray, target: Target) -> Sites:
         log_tau, location = np.split(self.model(theta), 2)
         root = np.exp(0.5 * log_tau)
-        q = FullPosterior(target.prior.covariance[0], Sites(root**2, root * location))
-        point, slope, curvature = moment_rule(target.y, target.likelihood)(q)[:3]
+        data = data_of(EP(), target.y, target.likelihood)
+        q = data.prior(target.prior.covariance[0]).renewed(Sites(root**2, root * location))
+        point, slope, curvature = moment_rule(data.y, data.likelihood)(q)[:3]
         tau = np.maximum(-curvature, 0.0)
-        return Sites(tau, slope + tau * point)
+        return Sites(data.at_places(tau), data.at_places(slope + tau * point))
 
     def learn(self, theta: np.ndarray, target: Target, F: np.ndarray) -> None:
         self.seen += 1
@@ -103,7 +108,7 @@ class RegressionGuide(Guide):
 
 
 def _values(tau, nu):
-    """The values (2 n,) that are regressed on θ: log τ and ν/√τ, which change slowly and keep τ positive."""
+    """The values (2 m,) that are regressed on θ: log τ and ν/√τ, which change slowly and keep τ positive."""
     tau = np.maximum(tau, LEAST_TAU)
     return np.concatenate([np.log(tau), nu / np.sqrt(tau)])
 
@@ -144,7 +149,7 @@ class AverageGuide(Guide):
     """The same sites at every θ: averages of the likelihood's slope and curvature over the draws of the warm-up."""
 
     def __init__(self, target: Target):
-        zero = np.zeros((target.likelihood.n_latents, len(target.y), 1))
+        zero = np.zeros((target.likelihood.n_latents, target.n, 1))
         self.tau, self.nu = target.curvature(zero), target.slope(zero)[1][:, :, 0]
 
     def sites(self, theta: np.ndarray, target: Target) -> Sites:

@@ -54,7 +54,7 @@ class HMC(Sampler):
         if not isinstance(self.max_leapfrogs, Integral) or self.max_leapfrogs < 1:
             raise ValueError(f"max_leapfrogs must be an integer of at least 1, but is {self.max_leapfrogs!r}")
 
-    def target(self, K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
+    def target(self, K: np.ndarray, y: Any, likelihood: Any) -> Target:
         return smooth_target(K, y, likelihood)
 
     def begin(self, target: Target, F: np.ndarray, rng: np.random.Generator, prior_moves: bool = False) -> Walk:
@@ -66,7 +66,7 @@ class _HamiltonianWalk(Walk):
         super().__init__(target, F, rng)
         self.prior_moves = prior_moves
         self.wanted, self.max_leapfrogs = wanted, max_leapfrogs
-        self.typical = target.curvature(np.zeros((target.shape[0], len(target.y), 1)))  # (C, n) likelihood's curvature
+        self.typical = target.curvature(np.zeros((target.shape[0], target.n, 1)))  # (C, n) likelihood's curvature
         self.seen = 0  # states that `typical` averages over
         self.new_prior(target)
         self.step_size = StepSize(0.5, wanted)

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 
-from ..engines.fit import check_problem
+from ..engines.fit import check_observed
+from ..engines.observations import same_targets
 from ..gaussian import Prior
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
@@ -82,7 +83,7 @@ def _resumed(sampler, objective, start):
         raise TypeError(f"start must be earlier draws with hyperparameters, but is of type {type(start).__name__}")
     sampler.check_same(start)
     before = start.objective
-    if not (np.array_equal(before.X, objective.X) and np.array_equal(before.y, objective.y)):
+    if not (np.array_equal(before.X, objective.X) and same_targets(before.y, objective.y)):
         raise ValueError("start was drawn for other data")
     if before.names != objective.names or before.likelihood != objective.likelihood:
         raise ValueError("start was drawn for another kernel or likelihood")
@@ -143,7 +144,7 @@ class _Chain:
         self.sampler, self.objective, self.rng = sampler, objective, rng
         self.low, self.high = objective.bounds.T
         K, likelihood = objective.kernel(objective.X), objective.likelihood
-        self.y = check_problem(K, objective.y, likelihood, type(sampler).__name__)[1]
+        self.y = check_observed(K, objective.y, likelihood, type(sampler).__name__)[1]
         self.theta, target = self._first()
         self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng, prior_moves=True)
         self.guide: Any = None  # set before the first step

@@ -20,12 +20,13 @@ from scipy.special import gammaln
 from tqdm import tqdm
 
 from ..engines.contract import require
-from ..engines.fit import check_problem, start_sites
+from ..engines.fit import check_observed
 from ..gaussian import Prior
 from ..inference import EP
 from ..numerics import LOG_SQRT_2PI, NotPositiveDefinite
 from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble
+from .reference import sites_at_places
 from .target import Target, generator
 
 COLUMNS = 2048  # samples per block
@@ -85,7 +86,7 @@ class ImportanceEvidence(Ensemble):
 
 def importance_sampling(
     K: np.ndarray,
-    y: np.ndarray,
+    y: Any,
     likelihood: Any,
     start: Any = None,
     *,
@@ -103,8 +104,8 @@ def importance_sampling(
     ----------
     K : ndarray of shape (n, n) or (C, n, n)
         Prior covariance, or one per class.
-    y : ndarray of shape (n,)
-        Labels as the likelihood takes them.
+    y : ndarray of shape (n,) or Observed
+        Labels as the likelihood takes them; with weights as `Observed`.
     likelihood : Likelihood
         A likelihood with `log_prob`.
     start : Fit, Draws or ndarray of shape (n, C), optional
@@ -132,7 +133,7 @@ def importance_sampling(
     if not isinstance(n_samples, Integral) or n_samples < 2:
         raise ValueError(f"n_samples must be an integer of at least 2, but is {n_samples!r}")
     require(likelihood, ("log_prob",), "importance_sampling")
-    K, y = check_problem(K, y, likelihood, "importance_sampling")
+    K, y = check_observed(K, y, likelihood, "importance_sampling")
     target, rng = Target(Prior.of(K), y, likelihood), generator(random_state)
     centre, R = _proposal(K, target, start, covariance)
     log_weights, samples = _weighted(target, centre, R, df, n_samples, rng, verbose)
@@ -199,8 +200,7 @@ def _proposal(K, target, start, covariance):
         if start is None and hasattr(target.likelihood, "tilted_moments"):
             start = EP().fit(K, target.y, target.likelihood)
         if start is not None:
-            sites = start_sites(start, len(target.y))
-            assert sites is not None
+            sites = sites_at_places(target, start)
             R = _root_precision(target, sites.tau[:, None, None])
             pull = target.prior.root[0].T @ sites.nu
             centre = solve_triangular(R, solve_triangular(R, pull, trans=1))
@@ -211,7 +211,8 @@ def _proposal(K, target, start, covariance):
     if covariance == "prior":
         return centre, None
     f = target.prior.colour(centre.reshape(*target.shape, 1))[:, :, 0]
-    hessian = target.likelihood.log_prob(target.y, f[0] if C == 1 else f.T)[2]
+    data = target.data
+    hessian = data.at_places(target.likelihood.log_prob(data.y, data.places.spread(f[0] if C == 1 else f.T))[2])
     return centre, _root_precision(target, -hessian.reshape(-1, C, C))
 
 
@@ -220,8 +221,8 @@ def _whitened_mean(target, start):
         mean = np.asarray(start if isinstance(start, np.ndarray) else start.mean, float)
     except (AttributeError, TypeError) as error:
         raise TypeError(f"start must be a fit or an array of means, but is of type {type(start).__name__}") from error
-    if mean.shape != (len(target.y), target.likelihood.n_latents):
-        raise ValueError(f"start must have a mean of shape {(len(target.y), target.likelihood.n_latents)}")
+    if mean.shape != (target.n, target.likelihood.n_latents):
+        raise ValueError(f"start must have a mean of shape {(target.n, target.likelihood.n_latents)}")
     return target.prior.whiten(mean.T[:, :, None]).ravel()
 
 

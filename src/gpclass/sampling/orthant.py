@@ -22,7 +22,8 @@ from scipy.special import ndtri_exp
 from tqdm import tqdm
 
 from ..engines.contract import require
-from ..engines.fit import check_problem
+from ..engines.fit import check_observed
+from ..engines.observations import Observed, whole_copies
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
 from .target import generator
@@ -55,7 +56,7 @@ class OrthantEvidence:
 
 def orthant_evidence(
     K: np.ndarray,
-    y: np.ndarray,
+    y: Any,
     likelihood: Any = None,
     *,
     n_samples: int = 4096,
@@ -71,8 +72,8 @@ def orthant_evidence(
     ----------
     K : ndarray of shape (n, n) or (C, n, n)
         Prior covariance, or one per class.
-    y : ndarray of shape (n,)
-        Labels: -1 and +1 for Probit, 0 … C-1 for MultinomialProbit.
+    y : ndarray of shape (n,) or Observed
+        Labels: -1 and +1 for Probit, 0 … C-1 for MultinomialProbit; with weights as `Observed`, which must be whole numbers.
     likelihood : Probit or MultinomialProbit, optional
         By default chosen from the labels.
     n_samples : int, default=4096
@@ -97,7 +98,7 @@ def orthant_evidence(
             raise ValueError("labels must be -1 and +1, or integers from 0; GPClassifier takes labels of any type")
         likelihood = Probit() if np.any(labels < 0) else MultinomialProbit(max(2, int(labels.max(initial=1)) + 1))
     require(likelihood, ("orthant",), "orthant_evidence")
-    K, y = check_problem(K, y, likelihood, "orthant_evidence")
+    K, y = _copied(*check_observed(K, y, likelihood, "orthant_evidence"))
     covariance, lower = likelihood.orthant(y, K)
     if len(lower) > LARGEST:
         raise ValueError(f"{len(lower)} dimensions are too many for an orthant probability (at most {LARGEST})")
@@ -107,6 +108,17 @@ def orthant_evidence(
             f"orthant_evidence: the standard error is {error:.2g}; raise n_samples ({n_samples})", UserWarning, stacklevel=2
         )
     return OrthantEvidence(log_p, error, len(lower))
+
+
+def _copied(K, y):
+    """Return K and labels with a row for each copy of each observation."""
+    copies = whole_copies(y)
+    if copies is None:
+        raise TypeError("orthant_evidence needs weights that are whole numbers; use annealed_importance")
+    if not isinstance(y, Observed):
+        return K, y
+    rows = copies if y.place is None else y.place[copies]
+    return K[..., rows[:, None], rows], y.y[copies]
 
 
 def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tuple[float, float]:

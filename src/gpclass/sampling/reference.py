@@ -41,7 +41,7 @@ class Reference:
             return cls(target)
         if target.likelihood.n_latents > 1:
             raise TypeError("start must be None for several classes: their posteriors have no scalar sites")
-        return cls(target, start_sites(start, len(target.y)))
+        return cls(target, sites_at_places(target, start))
 
     @cached_property
     def root(self) -> np.ndarray:
@@ -78,6 +78,13 @@ class Reference:
 
     def _log_sites(self, F):
         return np.sum(F * (self.nu - 0.5 * self.tau * F), axis=(0, 1)) - self.log_partition
+
+
+def sites_at_places(target: Target, start: Any) -> Sites:
+    """Return the sites (n,) of an engine's fit, summed over the observations of each latent value."""
+    sites = start_sites(start, len(target.data.y))
+    assert sites is not None, "there is a start"
+    return Sites(target.data.places.sum(sites.tau), target.data.places.sum(sites.nu))
 
 
 def root_precisions(roots: np.ndarray, tau: np.ndarray) -> np.ndarray:

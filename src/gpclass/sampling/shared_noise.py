@@ -75,10 +75,13 @@ class NoisyTarget(Target):
         return np.matmul(self.contrasts, np.swapaxes(F, 0, 1)) + self.offsets
 
 
-def smooth_target(K: np.ndarray, y: np.ndarray, likelihood: Any) -> Target:
-    """Return the problem for gradient-based samplers, with the shared noise as a latent function if there is such noise."""
+def smooth_target(K: np.ndarray, y: Any, likelihood: Any) -> Target:
+    """Return the problem for gradient-based samplers, with the shared noise as a latent function if there is such noise.
+
+    With weights it is integrated out: powers of an integral over the noise are no integral over one variable.
+    """
     own = Target.of(K, y, likelihood)
-    if not likelihood.offers("contrast_factor"):
+    if not likelihood.offers("contrast_factor") or not own.data.plain:
         return own
     C = likelihood.n_latents
     basis = None if own.basis is None else block_diag(own.basis, 1.0)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..gaussian import Prior
+from ..engines.observations import Data, Observed
+from ..gaussian import Places, Prior
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,24 @@ class Target:
     """The posterior ∝ N(f | 0, K) p(y | f)."""
 
     prior: Prior
-    y: np.ndarray  # (n,) as the likelihood takes them
+    y: Any  # (n,) as the likelihood takes them, or Observed: weighted, and perhaps several for each latent value
     likelihood: Any
     basis: np.ndarray | None = None  # (C, C) orthonormal; F holds coefficients in it, or the latent functions if None
 
+    @cached_property
+    def data(self) -> Data:
+        """The targets with their weights and places."""
+        if not isinstance(self.y, Observed):
+            return Data(self.y, self.y, self.likelihood, Places(len(self.y)))
+        return Data(self.y, self.y.y, self.likelihood, self.y.places, self.y.weight)
+
+    @property
+    def n(self) -> int:
+        """Number of values of each latent function."""
+        return self.data.n
+
     @classmethod
-    def of(cls, K: np.ndarray, y: np.ndarray, likelihood: Any, make: Callable[[np.ndarray], Prior] = Prior.of) -> Target:
+    def of(cls, K: np.ndarray, y: Any, likelihood: Any, make: Callable[[np.ndarray], Prior] = Prior.of) -> Target:
         """Return the problem with K (n, n), or (C, n, n) with one matrix per class. `make` chooses the prior's coordinates.
 
         Classes that share one K are represented by contrasts, which mix far better: the labels inform only about
@@ -54,16 +67,18 @@ class Target:
 
     def log_likelihood(self, F: np.ndarray) -> np.ndarray:
         """Return log p(y | f) (R,) of each column of F (C, n, R)."""
-        return self.likelihood.log_prob_value(self.y[:, None], self.by_datum(F)).sum(0)
+        value = self.likelihood.log_prob_value(self.data.y[:, None], self.by_observation(F))
+        return self._weighted(value).sum(0)
 
     def slope(self, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log p(y | f) (R,) and its gradient in f (C, n, R)."""
-        value, slope = self.likelihood.log_prob_slope(self.y[:, None], self.by_datum(F))
-        return value.sum(0), self.by_class(slope)
+        value, slope = self.likelihood.log_prob_slope(self.data.y[:, None], self.by_observation(F))
+        return self._weighted(value).sum(0), self.by_class(self.data.at_places(slope))
 
     def curvature(self, F: np.ndarray) -> np.ndarray:
-        """Return the negative curvatures (C, n) of log p(y_i | f_i), averaged over the columns of F (C, n, R)."""
-        curvature = -self.likelihood.log_prob(self.y[:, None], self.by_datum(F))[2].mean(1)
+        """Return the negative curvatures (C, n) of log p(y | f) in each f_i, averaged over the columns of F (C, n, R)."""
+        hessian = self.likelihood.log_prob(self.data.y[:, None], self.by_observation(F))[2]
+        curvature = -self.data.at_places(hessian.mean(1))
         if len(F) > 1:
             basis = np.eye(len(F)) if self.basis is None else self.basis
             curvature = np.einsum("ac,ncd,ad->an", basis, curvature, basis)
@@ -72,6 +87,14 @@ class Target:
     def by_datum(self, F: np.ndarray) -> np.ndarray:
         """Return latent values as likelihoods take them: (n, R) for one latent function, (n, R, C) for several."""
         return by_datum(F) if self.basis is None else by_datum(F) @ self.basis
+
+    def by_observation(self, F: np.ndarray) -> np.ndarray:
+        """Return the latent values of each observation: (m, R) for one latent function, (m, R, C) for several."""
+        return self.data.places.spread(self.by_datum(F))
+
+    def _weighted(self, value):
+        """Return values (m, R) times weights."""
+        return value if self.data.plain else np.asarray(self.data.weight)[:, None] * value
 
     def by_class(self, f: np.ndarray) -> np.ndarray:
         """Undo `by_datum`, for latent values or slopes."""

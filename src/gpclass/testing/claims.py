@@ -28,6 +28,7 @@ class Claims:
     class_order: float
     warm_start: bool
     marginals: bool
+    weights: str
     dense: Any
 
 

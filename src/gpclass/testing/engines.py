@@ -1,12 +1,12 @@
 """Checks of engines: `check_engine(MyEngine(), Probit())` raises an AssertionError if a check fails.
 
 Properties of every engine are always checked: reported convergence, derivatives of the evidence, symmetries, warm starts,
-predictions that agree with the marginals, informative errors. Properties of some engines (exactness in a limit, an evidence
-that is a bound) are checked if they are claimed by keyword.
+weights, predictions that agree with the marginals, informative errors. Properties of some engines (exactness in a limit, an
+evidence that is a bound) are checked if they are claimed by keyword.
 
 The checks use what the engine declares (`engines/contract.py`) and never its type. They use a `Problem` of the engine's
 design (`designs.py`). Checks against independent results are in `exact.py`, those of errors in `refusals.py`, those of
-minibatches in `minibatches.py`.
+weights in `weights.py`, those of minibatches in `minibatches.py`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from .minibatches import check_minibatches
 from .pieces import Array, close, raises, require
 from .problems import class_covariances, ordinary_problem
 from .refusals import check_ending, check_errors
+from .weights import check_weights
 
 STEP = 1e-3  # step of fourth-order differences along a direction of norm one
 FEW_SWEEPS = 2  # for a start from the result: one to detect convergence, one for the effect of rounding
@@ -52,6 +53,7 @@ def check_engine(
     class_order: float = ANSWER_TOL,
     warm_start: bool = True,
     marginals: bool = True,
+    weights: str = "repeated",
     dense: Any = None,
 ) -> None:
     """Check an engine with a likelihood, on a problem with ten rows and on problems with two rows.
@@ -80,6 +82,9 @@ def check_engine(
         Whether a start from the result converges at once. In any case a start must not change the result.
     marginals : bool, default=True
         Whether predictions at training points (at the inducing inputs, if there are any) equal the marginals of the fit.
+    weights : {"repeated", "powers", "nothing"}, default="repeated"
+        What holds for weights. "repeated": those that are whole numbers give the result of repeated rows. "powers": weights
+        of one change nothing, and rows of tiny weight count for nothing. Ignored if the engine takes no weights.
     dense : Engine, optional
         An engine on all rows that has the same result if all rows are active or inducing.
 
@@ -90,7 +95,10 @@ def check_engine(
     """
     if regression not in ("evidence", "posterior", "nothing"):
         raise ValueError(f"regression must be 'evidence', 'posterior' or 'nothing', but is {regression!r}")
-    claims = Claims(regression, small_prior, independent, bound, gradient, class_order, warm_start, marginals, dense)
+    if weights not in ("repeated", "powers", "nothing"):
+        raise ValueError(f"weights must be 'repeated', 'powers' or 'nothing', but is {weights!r}")
+    allowed = gradient, class_order
+    claims = Claims(regression, small_prior, independent, bound, *allowed, warm_start, marginals, weights, dense)
     problem = ordinary(engine, likelihood)
     check_fit(engine, likelihood, problem)
     check_evidence_gradient(tight(engine), likelihood, problem, claims)
@@ -110,6 +118,7 @@ def check_engine(
     check_whole(engine, likelihood, claims)
     check_errors(engine, likelihood, problem)
     check_ending(engine, likelihood, problem)
+    check_weights(engine, likelihood, problem, claims)
     if engine.minibatches:
         check_minibatches(tight(engine), likelihood, problem)
 
