@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Triple, feature_nodes, tilted_about_feature, tilted_weights
+from .tilted import Triple, feature_nodes, tilted_about_feature, tilted_weights
 
 
 def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
