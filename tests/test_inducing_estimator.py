@@ -168,7 +168,7 @@ def test_inducing_inputs_and_kernels_of_each_class():
 
 
 def test_too_many_inducing_points():
-    with pytest.raises(ValueError, match="more than the 150 rows"):
+    with pytest.raises(ValueError, match="more than the 149 rows"):
         GPClassifier(inference=GFITC(n_inducing=151)).fit(X3, y3)
     assert GPClassifier(inference="gfitc", optimizer=None, kernel=RBF(1.5, 4.0)).fit(X3[:9], y3[:9] + [0, 0, 1] * 3)
 

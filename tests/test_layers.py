@@ -51,10 +51,12 @@ MAY_IMPORT = {
     "datasets": set(),
     "_lazy": set(),
     "_version": set(),
-    "regressor": {"engines", "kernels", "likelihoods", "inference", "sparse", "learning", "units", "inputs"},
+    "decisions": {"learning"},
+    "regressor": {"numerics", "engines", "kernels", "likelihoods", "inference", "sparse", "learning", "units", "inputs"},
     "choose": {"registry", "engines", "likelihoods", "inference", "sparse", "sampling"},
     "estimator": {
         "choose",
+        "decisions",
         "engines",
         "numerics",
         "kernels",

@@ -231,6 +231,9 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     row_fingerprints_ : ndarray of shape (n,)
         A 64-bit hash of each training row, in the order of the rows. Reports use it to recognise training rows. Model files
         contain it (eight bytes per row).
+    row_map_ : RowMap or None
+        The observations of each training row (`gpclass.learning.RowMap`), if they differ: if there are weights, soft labels
+        or equal rows.
     rows_ : ndarray of shape (k,)
         Numbers of the training rows that `posterior_` and `loo` describe. Set only by `partial_fit` with IVM.
     n_samples_seen_ : int
@@ -268,7 +271,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
     _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
-    _row_map: RowMap | None = None  # observations of the training rows, if they differ
+    row_map_: RowMap | None = None  # observations of the training rows, if they differ
 
     def __init__(
         self,
@@ -349,7 +352,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         X, votes, weight = self._check_data(X, y, sample_weight, classes)
         rng = self._generator()
         engine, data = self._observations(X, votes, weight)
-        self._row_map = data.rows
+        self.row_map_ = data.rows
         C = n_latents_of(self.likelihood, len(self.classes_))
         if engine.design == "all rows":
             warn_if_too_large(len(data.X), C)
@@ -433,7 +436,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             self._check_averaging(engine)
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
         sample = TrainingRows(summary.X, place, weight)
-        self._row_map = None
+        self.row_map_ = None
         objective = self._objective(sample, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
 
@@ -501,7 +504,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
         )
-        self._row_map = None  # `posterior_` has the rows of `rows_`
+        self.row_map_ = None  # `posterior_` has the rows of `rows_`
         self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
         self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
         self._calibrate(partial(left_out, self.posterior_))
@@ -523,7 +526,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         for name in ("active_indices_", "rows_"):
             self.__dict__.pop(name, None)
         if learned.rows is not None:
-            self.active_indices_ = learned.rows if self._row_map is None else self._row_map.first_rows()[learned.rows]
+            self.active_indices_ = learned.rows if self.row_map_ is None else self.row_map_.first_rows()[learned.rows]
         self.inference_ = engine
         self.fitted_with_ = {"kernel": self.kernel, "likelihood": self.likelihood}
         if engine.draws:
@@ -839,7 +842,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         check_is_fitted(self)
         model = self.posterior_ if self._mixture is None else self._mixture
         p = np.exp(self.calibration_.log_probabilities(model.loo_log_class_probabilities()))
-        rows = self._row_map
+        rows = self.row_map_
         if rows is None:
             return p
         p = rows.average(p)

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ..engines.observations import places_of
 from ..inputs import more_inputs, on_rows
+from ..learning.rows import inputs_of_rows
 
 
 def last_step(model: Any) -> Any:
@@ -80,18 +80,15 @@ def training_labels(model: Any) -> np.ndarray | None:
     if last.inference_.design == "inducing inputs":
         return None
     codes = np.searchsorted(last.likelihood_.class_targets, np.asarray(last.posterior_.y))
-    rows = last._row_map
+    rows = last.row_map_
     return last.classes_[codes if rows is None else codes[rows.main[rows.used]]]
 
 
 def training_inputs(model: Any) -> np.ndarray | None:
     """Return all training rows (n, D) as the classifier saw them, or None if it does not keep all of them."""
     last, labels = classifier(model), training_labels(model)
-    inputs, rows = np.asarray(last.inputs_), last._row_map
-    places = places_of(last.posterior_.y)
-    if labels is None or inputs.ndim != 2 or len(inputs) != places.n:
-        return None
-    return inputs if rows is None else places.spread(inputs)[rows.main[rows.used]]
+    inputs = np.asarray(last.inputs_)
+    return None if labels is None or inputs.ndim != 2 else inputs_of_rows(inputs, last.posterior_.y, last.row_map_)
 
 
 def training_names(model: Any) -> list[str] | None:
@@ -106,7 +103,7 @@ def posterior_rows(model: Any) -> np.ndarray | None:
     last, labels = classifier(model), training_labels(model)
     if labels is None:
         return getattr(last, "rows_", None)
-    used = np.arange(len(labels)) if last._row_map is None else np.flatnonzero(last._row_map.used)
+    used = np.arange(len(labels)) if last.row_map_ is None else np.flatnonzero(last.row_map_.used)
     return getattr(last, "rows_", used)
 
 
@@ -117,7 +114,7 @@ def leave_one_out(model: Any) -> np.ndarray | None:
         return None
     try:
         p = last.loo()
-        return p if last._row_map is None else p[last._row_map.used]
+        return p if last.row_map_ is None else p[last.row_map_.used]
     except AttributeError:  # raised if the training rows are not kept
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.observations import Observed
+from ..engines.observations import Observed, places_of
 
 MOST_MERGED = 200_000  # rows of minibatch engines up to which equal rows are searched for: their cost grows only linearly
 
@@ -109,6 +109,28 @@ class TrainingRows:
         if self.place is None:
             return self
         return TrainingRows(self.X[self.place], self.codes, self.weight, None, self.rows)
+
+
+def inputs_of_rows(inputs: np.ndarray, y: Any, rows: RowMap | None) -> np.ndarray | None:
+    """Return the inputs of all training rows with a weight, in order; None if `inputs` are not those of the targets y.
+
+    Parameters
+    ----------
+    inputs : ndarray of shape (n, D)
+        Inputs that represent a posterior.
+    y : ndarray of shape (m,) or Observed
+        Targets of the posterior.
+    rows : RowMap or None
+        The observations of each training row.
+
+    Returns
+    -------
+    ndarray or None
+    """
+    places = places_of(y)
+    if len(inputs) != places.n:
+        return None
+    return inputs if rows is None else places.spread(inputs)[rows.main[rows.used]]
 
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
