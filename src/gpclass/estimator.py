@@ -358,13 +358,11 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             warn_if_too_large(len(data.X), C)
         if _is_auto(self.kernel) or self.hyper != "mode":
             self._check_averaging(engine)
+        start = None if _is_auto(self.kernel) else start_kernel(starting_point(self, VARIANCE), data.X, rng)
         with threads_for(engine.size(len(data.X), C)):
-            return self._fit_data(data, engine, rng)
+            return self._fit_stack(data, engine, rng) if start is None else self._fit_data(data, engine, rng, *start)
 
-    def _fit_data(self, data: TrainingRows, engine: Engine, rng) -> Learned:
-        if _is_auto(self.kernel):
-            return self._fit_stack(data, engine, rng)
-        kernel, distance = start_kernel(starting_point(self, VARIANCE), data.X, rng)
+    def _fit_data(self, data: TrainingRows, engine: Engine, rng, kernel: Kernel, distance: float) -> Learned:
         objective = self._objective(data, engine, kernel, rng)
         learned = self._learn(objective, distance, rng)
         if self.hyper == "mode" or self.optimizer is None:
