@@ -1,7 +1,6 @@
 """Model assessment: scores, evidence surfaces, plots, a report, label checks and active learning.
 
-metrics  error rate, NLPD, Brier score, expected calibration error, information in bits; any number of classes. For ordered
-         classes also the ranked probability score
+metrics  error rate, NLPD, Brier score, ranked probability score, calibration error, information in bits
 surface  evidence, Jensen bound, information and errors over a grid of (lengthscale, scale)
 labels   training rows whose label may be wrong
 compare  comparison of engines on the same data
