@@ -144,6 +144,12 @@ def test_bad_soft_labels(votes, words):
         GPClassifier(**SETTINGS).fit(X, votes)
 
 
+def test_weights_that_sum_to_one_warn():
+    with pytest.warns(UserWarning, match="60 rows sum to 1, .* count as 1 observations") as caught:
+        GPClassifier(optimizer=None, **SETTINGS).fit(X, Y, sample_weight=np.full(60, 1 / 60))
+    assert caught[0].filename == __file__
+
+
 def test_bad_class_weights():
     for given, words in (
         ("equal", "'balanced' or a dict"),
@@ -164,6 +170,7 @@ def test_stacks_and_integration_use_weights():
         np.testing.assert_allclose(weighted.loo()[rows], repeated.loo(), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:the weights of")  # AdaBoost's sum to one
 def test_metadata_routing_and_ensembles():
     clf = GPClassifier(optimizer=None, **SETTINGS)
     boosted = AdaBoostClassifier(clf, n_estimators=3, random_state=0).fit(X, Y)

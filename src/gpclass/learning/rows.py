@@ -6,6 +6,7 @@ of theirs. So repeated rows cost nothing, and give the same result as weights.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..engines.observations import Observed, places_of
 
+FEW = 0.1  # observations for each row below which weights are suspected to be relative
 MOST_MERGED = 200_000  # rows of minibatch engines up to which equal rows are searched for: their cost grows only linearly
 
 
@@ -253,6 +255,13 @@ def row_weights(votes: np.ndarray, sample_weight: Any, class_weight: Any, classe
     ndarray or None
     """
     weight = None if sample_weight is None else checked_weights(sample_weight, len(votes))
+    if weight is not None and weight.sum() < FEW * len(weight):
+        warnings.warn(
+            f"the weights of {len(weight)} rows sum to {weight.sum():.3g}, and a weight is a multiplicity: they count as "
+            f"{weight.sum():.3g} observations. If only their ratios matter, divide them by their mean.",
+            UserWarning,
+            stacklevel=5,
+        )
     if class_weight is None:
         return weight
     each = np.ones(len(votes)) if weight is None else weight
