@@ -63,7 +63,8 @@ def test_fits_and_predictions_of_few_rows_use_one_thread(monkeypatch):
     evaluate = RBF.__call__
 
     def watched(self, X, Z=None):
-        seen.append(threads())
+        if len(X) > 1:  # not the check of the number of columns
+            seen.append(threads())
         return evaluate(self, X, Z)
 
     monkeypatch.setattr(RBF, "__call__", watched)
