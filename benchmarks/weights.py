@@ -22,6 +22,7 @@ from sklearn.datasets import make_classification
 
 from gpclass import GPClassifier
 from gpclass.inference import EP
+from gpclass.kernels import RBF
 
 RESULTS = Path(__file__).parent / "results" / "weights.md"
 
@@ -63,7 +64,7 @@ def repeated(places: int, times: int) -> list[str]:
     Z = rng.normal(size=(places, 4))
     index = np.repeat(np.arange(places), times)
     y = Z[index, 0] + np.sin(2 * Z[index, 1]) + rng.normal(size=len(index)) > 0
-    settings = {"kernel": "rbf", "optimizer": None, "random_state": 0}
+    settings = {"kernel": RBF(2.0, 4.0), "optimizer": None, "random_state": 0}
     found = []
     for engine in ("ep", Apart()):
         begun = time.process_time()
