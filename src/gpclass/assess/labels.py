@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.base import clone
 
+from ..learning import in_parallel
 from .models import classifier, codes_of, leave_one_out, posterior_rows, training_labels, training_names
 
 
@@ -42,7 +43,7 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
         The training rows and labels as passed to `fit`. Required only if the model has no leave-one-out probabilities.
         The rows are then predicted by cross-validation, with the learned hyperparameters kept fixed.
     folds : int, default=5
-        Number of folds.
+        Number of folds. They are fitted in `n_jobs` processes, a parameter of the classifier.
     random_state : int, default=0
         Seed of the split into folds.
 
@@ -127,10 +128,16 @@ def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
         raise ValueError("every class needs at least two rows, so that each can be predicted from the others")
     cut = sklearn.model_selection.StratifiedKFold(min(folds, smallest), shuffle=True, random_state=random_state)
     take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: np.asarray(X)[rows])
+    splits, copy = list(cut.split(np.zeros(len(y)), y)), held(model, random_state)
+    arguments = [(clone(copy), take(seen), y[seen], take(left_out)) for seen, left_out in splits]
     p = np.empty((len(y), len(classes)))
-    for seen, left_out in cut.split(np.zeros(len(y)), y):
-        p[left_out] = held(model, random_state).fit(take(seen), y[seen]).predict_proba(take(left_out))
+    for (_, left_out), found in zip(splits, in_parallel(classifier(model).n_jobs, _fold, arguments), strict=True):
+        p[left_out] = found
     return p
+
+
+def _fold(model, X, y, X_left_out):
+    return model.fit(X, y).predict_proba(X_left_out)
 
 
 def held(model: Any, random_state: int = 0) -> Any:
