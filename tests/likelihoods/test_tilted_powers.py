@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Ordinal, Probit
 from gpclass.likelihoods.tempered import Product, Tempered, tempered_targets
@@ -21,7 +22,7 @@ def by_grid(log_prob, mean, var):
     f = grid_of(mean, var)
     log_density = log_prob(f) - 0.5 * (f - mean) ** 2 / var - 0.5 * np.log(2 * np.pi * var)
     top = log_density.max()
-    return top + np.log(np.trapezoid(np.exp(log_density - top), f))
+    return top + np.log(trapezoid(np.exp(log_density - top), f))
 
 
 def targets_of(likelihood):
