@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpclass import GPRegressor
+from gpclass.inference import EP
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(40, 2))
@@ -40,6 +41,19 @@ def test_fractional_weights_scale_the_noise():
     reg = GPRegressor("rbf", optimizer=None, normalize_y=False, noise_variance=0.3).fit(X, Y, sample_weight=weight)
     K = reg.kernel_(X) + np.diag(0.3 / weight)
     np.testing.assert_allclose(reg.predict(X), reg.kernel_(X) @ np.linalg.solve(K, Y), atol=1e-9)
+
+
+def test_engines_without_weights_take_equal_rows_as_they_are():
+    class Plain(EP):
+        weights = "none"
+
+    twice, targets = np.concatenate([X, X]), np.concatenate([Y, Y + 0.1])
+    settings = {"kernel": "rbf", "optimizer": None, "random_state": 0}
+    apart, shared = (GPRegressor(inference=e, **settings).fit(twice, targets) for e in (Plain(), EP()))
+    assert apart.inputs_.shape == (80, 2)
+    np.testing.assert_allclose(apart.log_evidence_, shared.log_evidence_, atol=1e-7)
+    with pytest.raises(ValueError, match=r"Plain does not support weights.*exact"):
+        GPRegressor(inference=Plain(), **settings).fit(X, Y, sample_weight=np.ones(40))
 
 
 def test_bad_weights():

@@ -131,7 +131,8 @@ def is_crowded(n_rows: int, n_places: int) -> bool:
 
 def _quick(engine, n_places, likelihood):
     """Return whether an engine is quick enough for data with mixed labels, for which cheap ones are accurate too."""
-    return engine.size(n_places, likelihood.n_latents) <= max(FEW, n_places * (likelihood.n_latents + 1) ** (1 / 3))
+    usual = Engine.size(engine, n_places, likelihood.n_latents)  # one factorisation for each class, and one more
+    return engine.size(n_places, likelihood.n_latents) <= max(FEW, usual)
 
 
 def _rank(engine, likelihood):

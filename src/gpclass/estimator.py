@@ -62,7 +62,7 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
-from .learning.rows import MOST_MERGED, class_factors, is_soft, merged, row_weights, soft_labels
+from .learning.rows import class_factors, is_soft, merged, observations, row_weights, soft_labels
 from .learning.streams import (
     ClassWeighted,
     Fingerprinted,
@@ -563,18 +563,13 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
 
     def _observations(self, X, votes, weight) -> tuple[Engine, TrainingRows]:
         """Return the engine, and the rows as the observations that it takes."""
-        large = len(X) > MOST_MERGED
-        chosen = None if _is_auto(self.inference) else self._engine(len(X))
-        plain = chosen is not None and chosen.weights == "none"
-        if plain and (weight is not None or votes.ndim == 2):
-            raise ValueError(
-                f"{type(chosen).__name__} does not support weights and soft labels; engines that do: "
-                f"{', '.join(engines_with_weights())}"
-            )
-        data = TrainingRows(X, votes) if plain else merged(X, votes, weight, merge=not large)
-        engine = self._engine(len(data.codes), len(data.X)) if chosen is None else chosen
-        if engine.weights != "places":
-            data = data.separate()
+        if _is_auto(self.inference):
+            data = merged(X, votes, weight)
+            engine = self._engine(len(data.codes), len(data.X))
+            data = data if engine.weights == "places" else data.separate()
+        else:
+            engine = self._engine(len(X))
+            data = observations(engine, X, votes, weight, engines_with_weights())
         return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
 
     def _set_classes(self, labels, order):

@@ -27,7 +27,7 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
-from .learning.rows import checked_weights, merged
+from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian
 from .numerics.threads import threads_for
 from .sparse import IVM
@@ -178,8 +178,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         engine = self._engine()
         self._set_scale(y, weight)
         values, codes = np.unique(y, return_inverse=True)
-        data = merged(X, codes, weight)  # targets are few or many: each value is a kind of its own
-        data = data if engine.weights == "places" else data.separate()
+        data = observations(engine, X, codes, weight, list(ENGINES))  # each value is a kind of its own
         if engine.design == "all rows":
             warn_if_too_large(len(data.X), others=("ivm",))
         targets = data.targets((values - self.target_mean_) / self.target_scale_)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
+from gpclass.gaussian import Places
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Ordinal, Probit
 from gpclass.likelihoods.tempered import Product, Tempered, tempered_targets
 
@@ -59,6 +60,24 @@ def test_derivatives_of_powers(likelihood, power):
     assert np.all(np.isfinite(value))
 
 
+@pytest.mark.parametrize("epsilon", [0.2, 1e-6])
+@pytest.mark.parametrize("power", [0.5, 20.0])
+def test_powers_with_label_noise(epsilon, power):
+    """Rare wrong labels make a sharp corner, which the nodes must resolve. The rules have errors of 1e-9."""
+    likelihood = Probit(0.3, epsilon=epsilon)
+    got = likelihood.tilted_power(np.full(9, -1.0), np.full(9, power), MEANS, VARS)[0]
+    wanted = [by_grid(lambda f: power * likelihood.log_prob(-1.0, f)[0], m, v) for m, v in zip(MEANS, VARS, strict=True)]
+    np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-8)
+
+
+def test_products_with_label_noise_against_a_grid():
+    likelihood, y, weight = Probit(epsilon=0.1), np.array([1.0, -1.0]), np.array([30.0, 4.0])
+    product = Product(likelihood, y, weight, Places(1, np.array([0, 0])))
+    wanted = by_grid(lambda f: weight @ likelihood.log_prob(y[:, None], np.stack([f, f]))[0], -4.0, 3.0)
+    got = product.tilted_moments(None, np.array([-4.0]), np.array([3.0]))[0]
+    np.testing.assert_allclose(got, wanted, rtol=1e-9)
+
+
 def test_targets_of_power_one_use_the_closed_form():
     likelihood, y = Probit(), np.array([1.0, -1.0, 1.0])
     records = tempered_targets(y, np.array([1.0, 0.4, 1.0]))
@@ -70,8 +89,6 @@ def test_targets_of_power_one_use_the_closed_form():
 
 def test_products_against_a_grid():
     """Observations of both classes at one latent value; heavy ones have a narrow product."""
-    from gpclass.gaussian import Places
-
     y, weight, places = np.array([1.0, -1.0, 1.0]), np.array([500.0, 200.0, 0.3]), Places(2, np.array([0, 0, 1]))
     product = Product(Logit(), y, weight, places)
     mean, var = np.array([0.4, -3.0]), np.array([9.0, 2.0])

@@ -15,7 +15,7 @@ import numpy as np
 from ..engines.observations import Observed, places_of
 
 FEW = 0.1  # observations for each row below which weights are suspected to be relative
-MOST_MERGED = 200_000  # rows of minibatch engines up to which equal rows are searched for: their cost grows only linearly
+MOST_MERGED = 200_000  # rows up to which equal ones are searched for; engines for more have a cost that is linear in them
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,6 @@ class TrainingRows:
         y = class_targets[self.codes]
         return y if self.weight is None else Observed(y, self.weight, self.place)
 
-    @property
-    def n_places(self) -> int:
-        """Number of different inputs."""
-        return len(self.X) if self.place is not None or self.rows is None else len(np.unique(self.rows_of_inputs))
-
-    @property
-    def rows_of_inputs(self) -> np.ndarray:
-        return distinct(self.X)[0]
-
     def separate(self) -> TrainingRows:
         """Return the same observations with a row of X for each."""
         if self.place is None:
@@ -147,8 +138,23 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return inverse.ravel(), first
 
 
-def merged(X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None, merge: bool = True) -> TrainingRows:
-    """Return training rows as observations.
+def observations(engine: Any, X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None, able: list[str]) -> TrainingRows:
+    """Return training rows as the observations that an engine takes; see `merged`.
+
+    Raises a ValueError that names engines which are `able` to if there are weights and this one does not support them.
+    """
+    if engine.weights == "none":
+        if weight is not None or votes.ndim == 2:
+            raise ValueError(
+                f"{type(engine).__name__} does not support weights and soft labels; engines that do: {', '.join(able)}"
+            )
+        return TrainingRows(X, votes)
+    data = merged(X, votes, weight)
+    return data if engine.weights == "places" else data.separate()
+
+
+def merged(X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None) -> TrainingRows:
+    """Return training rows as observations. Of very many rows (`MOST_MERGED`), equal ones are not searched for.
 
     Parameters
     ----------
@@ -158,15 +164,13 @@ def merged(X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None, merge: b
         Class numbers, or the weight of each class.
     weight : ndarray of shape (n,) or (n, C) or None
         Weight of each row, or of each of its classes. None means one each.
-    merge : bool, default=True
-        Whether to merge equal rows. Otherwise each row keeps its own latent value.
 
     Returns
     -------
     TrainingRows
     """
     n = len(X)
-    place, first = distinct(X) if merge else (np.arange(n), np.arange(n))
+    place, first = distinct(X) if n <= MOST_MERGED else (np.arange(n), np.arange(n))
     if votes.ndim == 1 and weight is None and len(first) == n:
         return TrainingRows(X, votes)
     row, codes, each = _pairs(votes, weight)

@@ -11,10 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..numerics import gaussian_nodes, nodes_between
-from .tilted import Triple, feature_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
-
-FLAT_REACH = 10.0  # standard deviations, and distance from the centre of a likelihood, beyond which nothing changes
+from ..numerics import gaussian_nodes
+from .tilted import Triple, product_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
 
 CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
 
@@ -194,8 +192,6 @@ class WithPowers(Likelihood):
 
     def tilted_power(self, y, power, mean, var) -> Triple:
         """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`, (n,) each."""
-        if np.all(power <= 1):
-            return tilted_by_quadrature(self._power(y, power), mean, var, self.centre_of(y, mean))
         nodes, log_weights = self._power_nodes(y, power, mean, var)
         return tilted_moments_of(self._power(y, power)(nodes), log_weights)
 
@@ -215,16 +211,16 @@ class WithPowers(Likelihood):
         """Return the log of p^power and its derivatives as a function of nodes (n, q)."""
         return lambda nodes: tuple(power[:, None] * x for x in self.log_prob(y[:, None], nodes))  # type: ignore[attr-defined]
 
-    def _power_nodes(self, y, power, mean, var):
-        if self.log_concave:
-            return feature_nodes(self._power(y, power), mean, var)
-        # there may be two maxima: many nodes, from where the likelihood is flat on one side to where it is on the other
-        low, high = self._flat(mean, var)
-        return nodes_between(low, high, mean, var)
+    def nodes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        """Return nodes and weights (n, q) for expectations of functions of p(y | f) under N(mean, var)."""
+        return gaussian_nodes(mean, var, centre=self.centre_of(y, mean))
 
-    def _flat(self, mean, var):
-        reach = FLAT_REACH * np.sqrt(var)
-        return np.minimum(mean - reach, self.centre - FLAT_REACH), np.maximum(mean + reach, self.centre + FLAT_REACH)
+    def _power_nodes(self, y, power, mean, var):
+        if np.any(power > 1):
+            return product_nodes(self, self._power(y, power), mean, var)
+        nodes, weights = self.nodes(y, mean, var)
+        with np.errstate(divide="ignore"):  # weights that underflow
+            return nodes, np.log(weights)
 
 
 def check_signs(y) -> np.ndarray:

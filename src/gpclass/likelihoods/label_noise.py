@@ -230,7 +230,7 @@ class NoisySigmoid(LabelNoise):
     def expected_log_prob(self, y, mean, var) -> Triple:
         if not self.epsilon:
             return super().expected_log_prob(y, mean, var)  # type: ignore[misc]
-        f, weights = self._nodes(y, mean, var)
+        f, weights = self.nodes(y, mean, var)
         parts = self.log_prob(np.asarray(y)[..., None], f)
         return tuple(np.einsum("...q,...q->...", weights, part) for part in parts)
 
@@ -238,15 +238,17 @@ class NoisySigmoid(LabelNoise):
         others = super().expected_log_prob_theta(y, mean, var)  # type: ignore[misc]
         if not self._learns:
             return others
-        f, weights = self._nodes(y, mean, var)
+        f, weights = self.nodes(y, mean, var)
         slopes = self._in_epsilon(self.clean.log_prob_value(np.asarray(y)[..., None], f))
         return np.vstack([others, np.einsum("...q,...q->...", weights, slopes)])
 
-    def _nodes(self, y, mean, var):
+    def nodes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
         """Return nodes f (…, q) and weights (…, q) for expectations of log p, whose corner the scale of f makes smooth.
 
         log p is singular where p0 = -ε/(C (1 - ε)): at the corner plus iπ divided by the slope of log p0.
         """
+        if not self.epsilon:
+            return super().nodes(y, mean, var)  # type: ignore[misc]
         corner, slope = self._corner
         scale = max(1.0, ANALYTIC * slope / np.pi)
         bias = self.bias  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .tilted import Triple, feature_nodes, tilted_about_feature, tilted_weights
+from .tilted import Triple, product_nodes, tilted_moments_of, tilted_weights
 
 
 def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -108,11 +108,12 @@ class Product:
 
     def tilted_moments(self, y: Any, mean: np.ndarray, var: np.ndarray) -> Triple:
         """Return log ∫ N(f | mean, var) ∏ p^weight df (n,) and its derivatives; y is not used."""
-        return tilted_about_feature(self._log_prob, mean, var)
+        nodes, log_weights = product_nodes(self.likelihood, self._log_prob, mean, var)
+        return tilted_moments_of(self._log_prob(nodes), log_weights)
 
     def tilted_theta(self, y: Any, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_moments`; y is not used."""
-        nodes, log_weights = feature_nodes(self._log_prob, mean, var)
+        nodes, log_weights = product_nodes(self.likelihood, self._log_prob, mean, var)
         tilted, _ = tilted_weights(log_weights, self._log_prob(nodes)[0])
         at = self.places.spread(nodes)
         targets = np.broadcast_to(self.y[:, None], at.shape).ravel()

@@ -1,18 +1,20 @@
 """Integrals of a Gaussian times a likelihood of one latent function, by quadrature, with derivatives in the mean.
 
 tilted_by_quadrature   a likelihood that changes within about one unit, near a known point
-tilted_about_feature   one of any width, such as a high power of a likelihood
+product_nodes          nodes for one of any width, such as a high power or a product of likelihoods
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from ..numerics import gaussian_nodes, nodes_about
+from ..numerics import gaussian_nodes, nodes_about, nodes_between
 
 BISECTIONS = 30  # to place nodes
+FLAT_REACH = 10.0  # standard deviations, and distance from the centre of a likelihood, beyond which nothing changes
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -38,10 +40,24 @@ def tilted_by_quadrature(log_prob: Callable[[np.ndarray], Triple], mean, var, ce
         return tilted_moments_of(log_prob(nodes), np.log(weights))
 
 
-def tilted_about_feature(log_prob: Callable[[np.ndarray], Triple], mean, var) -> Triple:
-    """Return the same as `tilted_by_quadrature` for p with a feature of any width, such as a high power of a likelihood."""
-    nodes, log_weights = feature_nodes(log_prob, mean, var)
-    return tilted_moments_of(log_prob(nodes), log_weights)
+def product_nodes(likelihood: Any, log_prob: Callable[[np.ndarray], Triple], mean, var) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and log weights (n, q) for integrals of a Gaussian times products of powers of a likelihood.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood of one factor.
+    log_prob : callable
+        Function from nodes (n, q) to the log of the product and its first two derivatives in f there.
+    mean, var : ndarray of shape (n,)
+        Means and variances.
+    """
+    if likelihood.log_concave:
+        return feature_nodes(log_prob, mean, var)
+    # there may be several maxima: many nodes, from where the likelihood is flat on one side to where it is on the other
+    reach, centre = FLAT_REACH * np.sqrt(var), likelihood.centre
+    low, high = np.minimum(mean - reach, centre - FLAT_REACH), np.maximum(mean + reach, centre + FLAT_REACH)
+    return nodes_between(low, high, mean, var)
 
 
 def feature_nodes(log_prob: Callable[[np.ndarray], Triple], mean, var) -> tuple[np.ndarray, np.ndarray]:
