@@ -1,0 +1,273 @@
+"""Rows that are divided among one or several processes, and sums over all of them.
+
+A *partition* is some consecutive rows of a data set. A *shard* holds the partitions of one process, and what computations
+keep with their rows between two calls (`Shard.memory`). A *crew* holds all shards. It sends a function and its arguments to
+each shard and returns the sum of the results:
+
+    crew.sum(function, *arguments)  =  Σ function(shard, *arguments)
+
+So an algorithm for rows on several machines is written as functions of a shard and sums of their results. The crew of this
+file has all shards in this process. `gpclass.distributed` has a crew on a Dask cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..numerics import blocks
+from .streams import Batch, codes
+from .streams.source import as_float, refuse_missing
+
+
+class RowsLost(RuntimeError):
+    """A process with some of the rows has ended. The rows have been loaded again, without what was kept with them.
+
+    The results of the call that raised it are unknown: some shards may have executed it.
+    """
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Consecutive rows of a data set.
+
+    Attributes
+    ----------
+    X : ndarray of shape (m, D)
+        Inputs, in single or double precision.
+    labels : ndarray of shape (k,)
+        The different labels of these rows, sorted.
+    place : ndarray of shape (m,)
+        Place of the label of each row in `labels`.
+    weight : ndarray of shape (m,) or None
+        Weights; None means one each.
+    name : str
+        Name for messages, such as the name of a file.
+    first : int
+        Number of the first row in the data set.
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+    place: np.ndarray
+    weight: np.ndarray | None = None
+    name: str = "partition 0"
+    first: int = 0
+
+    @staticmethod
+    def of(X: Any, y: Any, weight: Any = None, name: str = "partition 0", first: int = 0) -> Partition:
+        """Return a partition of checked rows.
+
+        Raises
+        ------
+        ValueError
+            If rows are invalid. The message names the partition and the row in it.
+        """
+        X, y = np.asarray(X), np.asarray(y)
+        try:
+            if X.ndim != 2 or y.shape != (len(X),):
+                raise ValueError(f"X must be (m, D) and y (m,), but they are {X.shape} and {y.shape}")
+            rows = np.arange(len(X))
+            X = X if X.dtype in (np.float32, np.float64) else as_float(X, rows)
+            refuse_missing(X, rows)
+            labels, place = _labelled(y)
+            if weight is not None:
+                weight = _weights(weight, len(X))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        place = place.astype(np.uint8 if len(labels) <= 256 else np.int32)
+        return Partition(np.ascontiguousarray(X), labels, place, weight, name, first)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def some(self, rows: Any) -> Partition:
+        """Return some of the rows; `first` is unchanged."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=self.X[rows], place=self.place[rows], weight=weight)
+
+
+def _labelled(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different labels and the place of each row's label among them; raise a ValueError for missing labels."""
+    import pandas as pd  # imported here, since only collections need it
+
+    if np.any(missing := pd.isna(y)):
+        raise ValueError(f"the label of row {int(np.argmax(missing)) + 1} is missing; leave the row out")
+    if y.dtype == object and len(y):
+        kinds = {type(label) for label in y}
+        if len(kinds) > 1:
+            raise ValueError(f"labels are of different types: {', '.join(sorted(kind.__name__ for kind in kinds))}")
+        y = np.array(y.tolist())
+    labels, place = np.unique(y, return_inverse=True)
+    return labels, place.ravel()
+
+
+def _weights(weight: Any, m: int) -> np.ndarray:
+    weight = np.asarray(weight, float)
+    if weight.shape != (m,):
+        raise ValueError(f"sample_weight must have one entry for each of {m} rows, but has the shape {weight.shape}")
+    wrong = ~(np.isfinite(weight) & (weight > 0))
+    if np.any(wrong):
+        i = int(np.argmax(wrong))
+        raise ValueError(f"the weight of row {i + 1} is {weight[i]}; weights must be positive: leave rows without weight out")
+    return weight
+
+
+class Piece(NamedTuple):
+    """Some rows of a shard."""
+
+    at: slice  # their places in the shard
+    X: np.ndarray  # (m, D) double precision
+    place: np.ndarray  # (m,) class numbers
+    weight: np.ndarray | None  # (m,)
+
+
+class Shard:
+    """The rows of one process.
+
+    Rows of a shard are counted from 0 in the order of their numbers in the data set.
+
+    Attributes
+    ----------
+    parts : list of Partition
+        The partitions, in the order of their rows.
+    memory : dict
+        What computations keep here between two calls. Functions use keys of their own.
+    """
+
+    def __init__(self, parts: Sequence[Partition]):
+        self.parts = sorted(parts, key=lambda part: part.first)
+        self.memory: dict[Any, Any] = {}
+        self._starts = np.cumsum([0, *(len(part) for part in self.parts)])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights."""
+        return any(part.weight is not None for part in self.parts)
+
+    def numbers(self) -> np.ndarray:
+        """Return the numbers (n_rows,) of the rows in the data set, in ascending order."""
+        return np.concatenate([np.arange(0), *(np.arange(part.first, part.first + len(part)) for part in self.parts)])
+
+    def pieces(self, labels: np.ndarray, width: int = 1) -> Iterator[Piece]:
+        """Yield all rows in blocks. `labels` are all classes in their order, `width` the numbers that a row needs."""
+        for part, start in zip(self.parts, self._starts, strict=False):
+            place = codes(part.labels, labels)
+            for some in blocks(len(part), width, least=64):
+                at = slice(int(start) + some.start, int(start) + some.stop)
+                weight = None if part.weight is None else part.weight[some]
+                yield Piece(at, np.asarray(part.X[some], float), place[part.place[some]], weight)
+
+    def take(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> Batch:
+        """Return some rows, with their labels. `rows` are sorted places in the shard.
+
+        `numbers` are those of the result, by default the numbers of the rows in the data set.
+        """
+        edges = np.searchsorted(rows, self._starts)
+        found = []
+        for part, start, i, j in zip(self.parts, self._starts, edges, edges[1:], strict=False):
+            own = rows[i:j] - start
+            weight = None if part.weight is None else part.weight[own]
+            found.append(Batch(np.asarray(part.X[own], float), part.labels[part.place[own]], part.first + own, weight))
+        batch = Batch(*(_joined(some) for some in zip(*found, strict=True)))  # type: ignore[arg-type]
+        return batch if numbers is None else batch._replace(rows=numbers)
+
+    def drop(self, numbers: np.ndarray) -> None:
+        """Remove the rows with these sorted numbers. The rows that are left are numbered anew, in the same order."""
+        left = []
+        for part in self.parts:
+            i, j = np.searchsorted(numbers, [part.first, part.first + len(part)])
+            kept = np.ones(len(part), bool)
+            kept[numbers[i:j] - part.first] = False
+            left.append(replace(part if i == j else part.some(kept), first=part.first - int(i)))
+        self.parts = left
+        self._starts = np.cumsum([0, *(len(part) for part in left)])
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the arrays of several partitions as one; None if they are None."""
+    if any(part is None for part in parts):
+        return None
+    filled = [part for part in parts if len(part)] or list(parts[:1])
+    return filled[0] if len(filled) == 1 else np.concatenate(filled)
+
+
+class Crew(Protocol):
+    """All shards of a data set.
+
+    Functions must be defined at the top level of a module, since they are sent to other processes by name. Their results
+    must be addable, and should not grow with the number of rows.
+    """
+
+    n_rows: int
+    n_columns: int
+    processes: int  # number of processes that compute at the same time
+
+    def sum(self, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
+        """Return the sum of function(shard, *arguments) over all shards. `meanwhile` is called while they compute.
+
+        Raises
+        ------
+        RowsLost
+            If a process has ended. Its rows have been loaded again; see there.
+        """
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Return function(shard, *arguments) for each shard, in no particular order."""
+
+    def close(self) -> None:
+        """Release the rows."""
+
+
+@dataclass
+class LocalCrew:
+    """Shards in this process."""
+
+    shards: list[Shard]
+    processes: int = field(init=False)
+
+    def __post_init__(self):
+        self.processes = len(self.shards)
+
+    @property
+    def n_rows(self) -> int:
+        return sum(shard.n_rows for shard in self.shards)
+
+    @property
+    def n_columns(self) -> int:
+        return next(part.X.shape[1] for shard in self.shards for part in shard.parts)
+
+    def sum(self, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
+        if meanwhile is not None:
+            meanwhile()
+        return reduce(add, self.each(function, *arguments))
+
+    def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        return [function(shard, *arguments) for shard in self.shards]
+
+    def close(self) -> None:
+        self.shards = []
+
+
+def divided(X: Any, y: Any, sizes: Sequence[int], owners: Sequence[int] | None = None, weight: Any = None) -> LocalCrew:
+    """Return arrays as partitions of these sizes in a crew of this process.
+
+    `owners` are the numbers of the shards of the partitions; by default all are in one shard.
+    """
+    edges = np.cumsum([0, *sizes])
+    owners = [0] * len(sizes) if owners is None else owners
+    shards: list[list[Partition]] = [[] for _ in range(max(owners) + 1)]
+    for k, owner in enumerate(owners):
+        some = slice(int(edges[k]), int(edges[k + 1]))
+        own = None if weight is None else weight[some]
+        shards[owner].append(Partition.of(X[some], y[some], own, f"partition {k}", int(edges[k])))
+    return LocalCrew([Shard(parts) for parts in shards])
