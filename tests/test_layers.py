@@ -52,11 +52,13 @@ MAY_IMPORT = {
     "_lazy": set(),
     "_version": set(),
     "decisions": {"learning"},
+    "distributed": {"learning", "numerics", "tables", "inputs", "_version"},
     "regressor": {"numerics", "engines", "kernels", "likelihoods", "inference", "sparse", "learning", "units", "inputs"},
     "choose": {"registry", "engines", "likelihoods", "inference", "sparse", "sampling"},
     "estimator": {
         "choose",
         "decisions",
+        "distributed",
         "engines",
         "numerics",
         "kernels",

@@ -114,7 +114,7 @@ def _weights(weight: Any, m: int) -> np.ndarray:
     wrong = ~(np.isfinite(weight) & (weight > 0))
     if np.any(wrong):
         i = int(np.argmax(wrong))
-        raise ValueError(f"the weight of row {i + 1} is {weight[i]}; weights must be positive: leave rows without weight out")
+        raise ValueError(f"the weight of row {i + 1} is {weight[i]}; weights must be positive: leave such rows out")
     return weight
 
 
