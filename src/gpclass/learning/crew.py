@@ -178,7 +178,7 @@ class Shard:
             own = rows[i:j] - start
             weight = None if part.weight is None else part.weight[own]
             found.append(Batch(np.asarray(part.X[own], float), part.labels[part.place[own]], part.first + own, weight))
-        batch = Batch(*(_joined(some) for some in zip(*found, strict=True)))  # type: ignore[arg-type]
+        batch = Batch(*(_joined(some) for some in zip(*found, strict=True)))
         return batch if numbers is None else batch._replace(rows=numbers)
 
     def drop(self, numbers: np.ndarray) -> None:
