@@ -14,6 +14,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -82,15 +83,9 @@ def read_array(
     info = archive.getinfo(name)
     digest = hashlib.sha256()
     with archive.open(info) as stream:
-        dtype, shape, fortran, header = _header(stream, name)
+        dtype, shape, fortran, header = _checked_header(stream, info, kinds, longest)
         digest.update(header)
-        if dtype.itemsize > longest:
-            raise DamagedFile(f"{name} is an array of {dtype}, whose entries are too long")
-        if dtype.hasobject or dtype.kind not in kinds:
-            raise DamagedFile(f"{name} is an array of {dtype}, which models and checkpoints do not contain")
         size = math.prod(shape) * dtype.itemsize
-        if dtype.itemsize == 0 or size + len(header) != info.file_size:
-            raise DamagedFile(f"{name} has {info.file_size - len(header)} bytes, which does not fit its shape {shape}")
         content = np.empty(size, np.uint8)
         view = content.data
         for start in range(0, size, CHUNK):
@@ -99,6 +94,40 @@ def read_array(
             digest.update(part)
         _ended(stream, name)
     return content.view(dtype).reshape(shape, order="F" if fortran else "C"), digest.hexdigest()
+
+
+def array_shape(archive: zipfile.ZipFile, name: str, kinds: str = "f") -> tuple[int, ...]:
+    """Return the shape of an array without reading it; `kinds` are the allowed kinds of dtype."""
+    info = archive.getinfo(name)
+    with archive.open(info) as stream:
+        return _checked_header(stream, info, kinds, LONGEST_TEXT)[1]
+
+
+def array_blocks(archive: zipfile.ZipFile, name: str, rows: int, kinds: str = "f") -> Iterator[np.ndarray]:
+    """Yield an array in blocks of up to this many rows."""
+    info = archive.getinfo(name)
+    with archive.open(info) as stream:
+        dtype, shape, fortran, _ = _checked_header(stream, info, kinds, LONGEST_TEXT)
+        if fortran or not shape:
+            raise DamagedFile(f"{name} is not an array whose rows follow each other")
+        for start in range(0, shape[0], rows):
+            block = np.empty((min(rows, shape[0] - start), *shape[1:]), dtype)
+            _fill(stream, block.reshape(-1).view(np.uint8).data, name)
+            yield block
+        _ended(stream, name)
+
+
+def _checked_header(stream: IO[bytes], info: zipfile.ZipInfo, kinds: str, longest: int) -> tuple[Any, ...]:
+    """Return what `_header` does, or raise DamagedFile if the array is not allowed or does not fit its member."""
+    name = info.filename
+    dtype, shape, fortran, header = _header(stream, name)
+    if dtype.itemsize > longest:
+        raise DamagedFile(f"{name} is an array of {dtype}, whose entries are too long")
+    if dtype.hasobject or dtype.kind not in kinds:
+        raise DamagedFile(f"{name} is an array of {dtype}, which models and checkpoints do not contain")
+    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize + len(header) != info.file_size:
+        raise DamagedFile(f"{name} has {info.file_size - len(header)} bytes, which does not fit its shape {shape}")
+    return dtype, shape, fortran, header
 
 
 def _header(stream: IO[bytes], name: str) -> tuple[np.dtype, tuple[int, ...], bool, bytes]:

@@ -15,7 +15,7 @@ from sklearn.model_selection import cross_val_score
 
 from gpclass import GPClassifier
 from gpclass.kernels import RBF, Linear
-from gpclass.learning import Arrays, Batches, Flat, Normal, Trainer, Training, train_inducing
+from gpclass.learning import Arrays, Batches, Flat, Normal, Trainer, Training, checkpoint, train_inducing
 from gpclass.learning.checkpoint import CheckpointError, RowHashes, described
 from gpclass.learning.priors import Custom
 from gpclass.learning.saving import content
@@ -153,7 +153,7 @@ def test_a_run_does_not_go_back_to_fewer_passes(part_of_a_pass, tmp_path):
     run = train(path)
     if part_of_a_pass:
         rows = np.arange(17)
-        run.step(X[rows], Y[rows], rows, place=1)
+        run.step(Batch(X[rows], Y[rows], rows), place=1)
         run.save(path)
     before = path.read_bytes()
     with pytest.raises(CheckpointError, match="already done more than"):
@@ -497,7 +497,7 @@ def test_saved_and_resumed_after_every_step(engine, still, tmp_path):
         assert run.epoch == epoch
         for number, batch in enumerate(source.batches(engine.batch_size, (run.seed, epoch))):
             assert (run.place, run.taken) == (number, number * engine.batch_size)
-            run.step(*batch, place=number + 1)
+            run.step(batch, place=number + 1)
             run.save(path)
             again = Trainer.begin(*args)[0].resume(path)
             assert_same_run(again, run)
@@ -564,7 +564,7 @@ def test_interrupts_while_an_interrupted_run_is_saved(tmp_path, monkeypatch, sav
     assert count[0] == 5  # the fourth, and the last attempt
     before = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", in_writing)
+        patch.setattr(checkpoint, "write_arrays", in_writing)
         with pytest.raises(KeyboardInterrupt):
             train(path, engine=engine)
     assert path.read_bytes() == before
@@ -574,16 +574,16 @@ def test_interrupts_while_an_interrupted_run_is_saved(tmp_path, monkeypatch, sav
 
 def test_a_full_disc_leaves_the_last_checkpoint(tmp_path, monkeypatch, saves_every_step):
     engine, path = ENGINES[0], tmp_path / "run.npz"
-    undisturbed, savez, count = train(engine=engine), np.savez, [0]
+    undisturbed, write, count = train(engine=engine), checkpoint.write_arrays, [0]
 
-    def full(stream, **arrays):
+    def full(stream, arrays):
         count[0] += 1
-        savez(stream, **arrays)
+        write(stream, arrays)
         if count[0] > 2:
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "savez", full)
+        patch.setattr(checkpoint, "write_arrays", full)
         with pytest.raises(OSError, match=r"disc is full; the old file is unchanged.*run\.npz"):
             train(path, engine=engine)
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]

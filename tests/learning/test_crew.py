@@ -47,15 +47,6 @@ def test_pieces_are_all_rows():
         assert np.all(seen == 1)
 
 
-def test_rows_that_are_left_are_numbered_anew():
-    gone = np.array([3, 12, 13, 49])
-    left = np.delete(np.arange(N), gone)
-    for shard in crew().shards:
-        shard.drop(gone)
-        batch = shard.take(np.arange(shard.n_rows))
-        assert_array_equal(batch.X, X[left[batch.rows]])
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

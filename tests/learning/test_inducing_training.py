@@ -30,7 +30,7 @@ from gpclass.learning import (
     start_inputs,
     train_inducing,
 )
-from gpclass.learning.streams import look
+from gpclass.learning.streams import Batch, look
 from gpclass.learning.trainer import Adam
 from gpclass.likelihoods import MultinomialProbit, Probit, RobustMax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
@@ -349,10 +349,10 @@ def test_a_stream_that_fails_keeps_what_was_learned():
 def test_a_wrong_label_changes_nothing():
     X, y = problem()
     run, _ = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
-    run.step(X[:30], y[:30], np.arange(30))
+    run.step(Batch(X[:30], y[:30], np.arange(30)))
     P, theta, memory = run.state.P.copy(), run.kernel.theta.copy(), run.sites["own_tau"].copy()
     with pytest.raises(ValueError, match="are unknown"):
-        run.step(X[:5], np.array([0, 1, 7, 2, 0]), np.arange(5))
+        run.step(Batch(X[:5], np.array([0, 1, 7, 2, 0]), np.arange(5)))
     assert_allclose(run.state.P, P, rtol=0)
     assert_allclose(run.kernel.theta, theta, rtol=0)
     assert_allclose(run.sites["own_tau"], memory, rtol=0)
@@ -477,11 +477,11 @@ def test_what_is_left_of_the_last_pass_stays_a_sum_of_sites(moved):
     run, source = Trainer.begin(Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), ScalableEP(), settings(batch_size=20))
     for epoch in range(3):
         for batch in source.batches(20, (0, epoch)):
-            run.step(*batch, rate=0.0)
+            run.step(batch, rate=0.0)
     run.theta = RBF(np.exp(moved), 4.0).theta
     run.state = replace(run.state, moved=moved)
     for batch in list(source.batches(20, (0, 3)))[:-1]:
-        run.step(*batch, rate=0.0)
+        run.step(batch, rate=0.0)
         left = np.linalg.eigvalsh(run.state.P - run.state.fresh_P)
         assert left.min() > -1e-9 * left.max()  # rounding
 
@@ -495,8 +495,8 @@ def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
     numbers = np.random.default_rng(0).normal(size=61)
     stepped = Trainer._stepped
 
-    def estimated(self, X, y, rows, rate):
-        return float(np.mean(numbers[rows])), stepped(self, X, y, rows, rate)[1]
+    def estimated(self, batch, rate):
+        return float(np.mean(numbers[batch.rows])), stepped(self, batch, rate)[1]
 
     monkeypatch.setattr(Trainer, "_stepped", estimated)
     run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings())

@@ -212,6 +212,7 @@ def test_sorted_rows_that_come_in_their_own_order_are_reported(tmp_path):
 @pytest.mark.parametrize("n", [1, 2, 3, 53, 256, 257, 100_003])
 def test_orders_are_permutations(n):
     order = Order.of(n, (0, 1))
+    assert_array_equal(order.positions(order.part(0, n)), np.arange(n))
     whole = order.part(0, n)
     assert np.array_equal(np.sort(whole), np.arange(n))
     size = max(40, n // 9)

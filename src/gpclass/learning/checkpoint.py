@@ -15,6 +15,8 @@ import json
 import os
 import re
 import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +24,15 @@ import numpy as np
 
 from ..files import check_writable, replacing
 from ..numerics.fingerprint import fingerprint, row_fingerprints
-from ..zips import DAMAGE, check_sizes, read_array
+from ..zips import DAMAGE, array_blocks, array_shape, check_sizes, read_array
 from .streams import Batch
 
-FORMAT = 5  # version of the file format
+FORMAT = 6  # version of the file format
 ZIP = b"PK\x03\x04"  # first bytes of a checkpoint
 MODULUS = 1 << 64
 MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
 LONGEST_IDENTITY = 1 << 24  # bytes
+BLOCK = 1 << 16  # rows of an array that are read at a time, if it is not read at once
 LONGEST = 30  # characters of a value in a message
 REMEDIES = 'Use another path for this run, or resume="never" to start again and overwrite the file.'
 
@@ -47,18 +50,36 @@ class RowHashes:
     The hashes of rows and labels do not depend on order and minibatches: each row's hash is mixed with the row's number, and
     the results are added modulo 2^64. For the order, each row's number is mixed with its position in the pass. The order
     matters because a run is resumed in the middle of a pass, with the remaining rows: a stream with another buffer size, for
-    example, would give other rows.
+    example, would give other rows. Sources whose order depends on the seed and the number of rows only have no such hash.
+    Hashes of different rows can be added.
+
+    Parameters
+    ----------
+    in_random_order : bool, default=False
+        Whether the source is such a source (`Source.in_random_order`).
     """
 
-    def __init__(self) -> None:
-        self.data = self.labels = self.order = self.read = 0
+    def __init__(self, in_random_order: bool = False) -> None:
+        self.data = self.labels = self.read = 0
+        self.order: int | None = None if in_random_order else 0
         self.weights: int | None = None  # None if rows have no weights
+
+    def __add__(self, other: RowHashes) -> RowHashes:
+        total = RowHashes(in_random_order=True)
+        total.data, total.labels = (self.data + other.data) % MODULUS, (self.labels + other.labels) % MODULUS
+        total.read = self.read + other.read
+        if self.order is not None or other.order is not None:
+            raise ValueError("hashes of an order can not be added")
+        found = [part for part in (self.weights, other.weights) if part is not None]
+        total.weights = sum(found) % MODULUS if found else None
+        return total
 
     def add(self, batch: Batch) -> None:
         """Add the rows of a minibatch."""
         places = _mixed(np.asarray(batch.rows).astype(np.uint64))
-        turns = np.arange(self.read, self.read + len(places), dtype=np.uint64)
-        self.order = (self.order + int(np.sum(_mixed(places + turns)))) % MODULUS
+        if self.order is not None:
+            turns = np.arange(self.read, self.read + len(places), dtype=np.uint64)
+            self.order = (self.order + int(np.sum(_mixed(places + turns)))) % MODULUS
         self.read += len(places)
         self.data = (self.data + int(np.sum(_mixed(row_fingerprints(batch.X) + places)))) % MODULUS
         different, which = np.unique(batch.y, return_inverse=True)
@@ -109,7 +130,7 @@ def identity(
         "data": {"rows": shape[0], "columns": shape[1], "hash": f"{hashes.data:016x}"},
         "labels": {"classes": len(classes), "hash": f"{hashes.labels:016x} {fingerprint(np.asarray(classes))}"},
         **({} if hashes.weights is None else {"weights": {"hash": f"{hashes.weights:016x}"}}),
-        "order of the rows": {"hash": f"{hashes.order:016x}"},
+        "order of the rows": "random" if hashes.order is None else {"hash": f"{hashes.order:016x}"},
         **{name: json.loads(json.dumps(described(part))) for name, part in parts.items()},
         "seed": int(seed),
         "inducing inputs": None if Z is None else {"hash": fingerprint(Z)},
@@ -185,30 +206,80 @@ def _is_short(value: Any) -> bool:
 # the file ---------------------------------------------------------------------------------------------------------------
 
 
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """An array of numbers that is not in memory; `parts()` yields blocks of its rows."""
+
+    shape: tuple[int, ...]
+    parts: Callable[[], Iterable[np.ndarray]]
+
+
 def write(path: Any, whose: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write identity and arrays to a file. If that fails, an existing file stays unchanged."""
-    content = {name: np.asarray(part) for name, part in arrays.items()}
-    if strange := [name for name, part in content.items() if part.dtype.hasobject]:
+    """Write identity and arrays, some of them as `Blocks`, to a file. If that fails, an existing file stays unchanged."""
+    content = {name: part if isinstance(part, Blocks) else np.asarray(part) for name, part in arrays.items()}
+    if strange := [name for name, part in content.items() if not isinstance(part, Blocks) and part.dtype.hasobject]:
         raise TypeError(f"a checkpoint holds numbers, but {', '.join(strange)} contains Python objects")
     with replacing(path) as stream:
-        np.savez(stream, format=FORMAT, identity=json.dumps(whose), **content)  # type: ignore[arg-type]
+        write_arrays(stream, {"format": np.asarray(FORMAT), "identity": np.asarray(json.dumps(whose)), **content})
 
 
-def read(path: Any, only_identity: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return identity and arrays. Raise a CheckpointError if the file is damaged or not a checkpoint."""
-    with open(path, "rb") as stream:  # a missing or unreadable file raises an OSError
-        try:
-            return _read(stream, only_identity)
-        except CheckpointError as error:
-            raise CheckpointError(f"{os.fspath(path)} {error}") from error
-        except DAMAGE as error:
-            told = " ".join(f"{type(error).__name__}: {error}".split())
-            raise CheckpointError(
-                f"{os.fspath(path)} is not a checkpoint of gpclass, or is damaged ({told}). Remove it, or use another path."
-            ) from error
+def write_arrays(stream: Any, arrays: dict[str, Any]) -> None:
+    """Write arrays and `Blocks` as `np.savez` does."""
+    archive = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True)
+    try:
+        for name, part in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                _write_array(member, part)
+        archive.close()
+    except BaseException:
+        archive.fp = None  # the file is discarded; closing an incomplete archive would raise another error
+        raise
 
 
-def _read(stream: Any, only_identity: bool) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _write_array(member: Any, part: np.ndarray | Blocks) -> None:
+    """Write an array in NumPy's `.npy` format."""
+    if isinstance(part, np.ndarray):
+        np.lib.format.write_array(member, part, allow_pickle=False)
+        return
+    header = {"descr": "<f8", "fortran_order": False, "shape": part.shape}
+    np.lib.format.write_array_header_1_0(member, header)
+    for block in part.parts():
+        member.write(np.ascontiguousarray(block, "<f8").tobytes())
+
+
+def read(path: Any, only_identity: bool = False, in_blocks: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return identity and arrays; with `in_blocks`, sites of rows as `Blocks`.
+
+    Raise a CheckpointError if the file is damaged or not a checkpoint.
+    """
+    with open(path, "rb") as stream, _damage(path):  # a missing or unreadable file raises an OSError
+        whose, found = _read(stream, only_identity, "sites_" if in_blocks else None)
+    shapes = {name: shape for name, shape in found.items() if isinstance(shape, tuple)}
+    return whose, found | {name: Blocks(shape, functools.partial(_blocks, path, name)) for name, shape in shapes.items()}
+
+
+@contextmanager
+def _damage(path: Any) -> Iterator[None]:
+    """Raise errors of reading as a CheckpointError that names the file."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{os.fspath(path)} {error}") from error
+    except DAMAGE as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CheckpointError(
+            f"{os.fspath(path)} is not a checkpoint of gpclass, or is damaged ({told}). Remove it, or use another path."
+        ) from error
+
+
+def _blocks(path: Any, name: str) -> Iterator[np.ndarray]:
+    """Yield blocks of the rows of an array in a checkpoint."""
+    with open(path, "rb") as stream, _damage(path), zipfile.ZipFile(stream) as archive:
+        yield from array_blocks(archive, f"{name}.npy", BLOCK)
+
+
+def _read(stream: Any, only_identity: bool, later: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return identity and arrays; of arrays whose names begin with `later`, only the shapes."""
     with zipfile.ZipFile(stream) as archive:
         check_sizes(archive, os.fstat(stream.fileno()).st_size, ratio=1, floor=0)
         if (version := int(_array(archive, "format.npy"))) != FORMAT:  # checked first, since other formats have other parts
@@ -219,7 +290,9 @@ def _read(stream: Any, only_identity: bool) -> tuple[dict[str, Any], dict[str, n
         if not isinstance(whose, dict):
             raise ValueError("its identity is not a JSON object")
         names = [] if only_identity else [name for name in archive.namelist() if name not in ("format.npy", "identity.npy")]
-        return whose, {name.removesuffix(".npy"): _array(archive, name) for name in names}
+        late = {name for name in names if later is not None and name.startswith(later)}
+        found = {name: array_shape(archive, name) if name in late else _array(archive, name) for name in names}
+        return whose, {name.removesuffix(".npy"): part for name, part in found.items()}
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:

@@ -181,17 +181,6 @@ class Shard:
         batch = Batch(*(_joined(some) for some in zip(*found, strict=True)))
         return batch if numbers is None else batch._replace(rows=numbers)
 
-    def drop(self, numbers: np.ndarray) -> None:
-        """Remove the rows with these sorted numbers. The rows that are left are numbered anew, in the same order."""
-        left = []
-        for part in self.parts:
-            i, j = np.searchsorted(numbers, [part.first, part.first + len(part)])
-            kept = np.ones(len(part), bool)
-            kept[numbers[i:j] - part.first] = False
-            left.append(replace(part if i == j else part.some(kept), first=part.first - int(i)))
-        self.parts = left
-        self._starts = np.cumsum([0, *(len(part) for part in left)])
-
 
 def _joined(parts: Sequence[Any]) -> Any:
     """Return the arrays of several partitions as one; None if they are None."""

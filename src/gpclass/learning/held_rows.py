@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.inducing.step import RowSites
 from ..engines.inducing.sweep import cavities
 from ..engines.observations import Observed, data_of
 from .calibration import LeftOut
@@ -27,19 +28,19 @@ def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
         (X, place), weight = run.held, run.held_weight
         log_p = model.log_class_probabilities(X)
     else:
-        X, labels, numbers, weight = next(iter(source.batches(min(MOST, source.n_rows), (run.seed, 2**32 - 3))))
+        some = next(iter(source.batches(min(MOST, source.n_rows), (run.seed, 2**32 - 3))))
+        (X, labels, _, weight), sites = run.rows_of(some)
         place = codes(labels, run.labels)
         y = model.likelihood.check_targets(model.likelihood.class_targets[place])
         targets = y if weight is None else Observed(y, weight)
-        log_p = model.likelihood.log_class_probabilities(*_without_own_sites(run, model, X, targets, numbers))
+        log_p = model.likelihood.log_class_probabilities(*_without_own_sites(run, model, X, targets, sites))
     return LeftOut(log_p, place, weight)
 
 
-def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: Any, numbers: np.ndarray):
+def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: Any, kept: RowSites):
     engine, likelihood, q = run.engine, model.likelihood, model.posterior
     K_fu, k_diag = InducingKernel(model.kernel, model.Z).cross(X)
     rows = q.prior.rows(K_fu, k_diag + engine.noise(likelihood))
-    kept = {name: part[numbers] for name, part in run.sites.items()}
     sites = kept or engine.row_sites(len(y), likelihood)
     total = run.n_rows if run.weight is None else run.weight
     return cavities(engine, q, rows, data_of(engine, y, likelihood), likelihood, sites, total)

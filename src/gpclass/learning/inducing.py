@@ -84,15 +84,38 @@ class InducingKernel:
 
     def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:
         """Return the derivatives in the parameters of the kernel and in Z."""
-        per_class = len(self.kernel.class_kernels) > 1
-        theta, dZ = self.kernel.pullback_diag(X, G.diag if per_class else G.diag.sum(0)), np.zeros_like(self.Z)
-        parts = []
+        rows, moved = self.pullback_rows(X, K.K_fu, G.fu, G.diag)
+        gram, moved_too = self.pullback_gram(K.K_uu, G.uu)
+        return rows + gram, moved + moved_too
+
+    def pullback_rows(
+        self, X: np.ndarray, K_fu: np.ndarray, fu: np.ndarray, diag: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives that come from K_fu and k_diag, given those in these; `K_fu` are the covariances."""
+        theta = self.kernel.pullback_diag(X, diag if self._per_class else diag.sum(0))
+        parts, dZ = [], np.zeros_like(self.Z)
         for g, (kernel, Z) in enumerate(self._groups()):
-            of_cross, moved = kernel.pullback(X, Z, G.fu[g], inputs=True, value=K.K_fu[g])
-            of_gram, moved_too = kernel.pullback(Z, G.uu[g], inputs=True, value=K.K_uu[g])
-            parts.append(of_cross + of_gram)
-            dZ[g % len(dZ)] += moved + moved_too
-        return theta + (np.concatenate(parts) if per_class else sum(parts)), dZ
+            part, moved = kernel.pullback(X, Z, fu[g], inputs=True, value=K_fu[g])
+            parts.append(part)
+            dZ[g % len(dZ)] += moved
+        return theta + self._joined(parts), dZ
+
+    def pullback_gram(self, K_uu: np.ndarray, uu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives that come from K_uu, given those in it; `K_uu` are the covariances."""
+        parts, dZ = [], np.zeros_like(self.Z)
+        for g, (kernel, Z) in enumerate(self._groups()):
+            part, moved = kernel.pullback(Z, uu[g], inputs=True, value=K_uu[g])
+            parts.append(part)
+            dZ[g % len(dZ)] += moved
+        return self._joined(parts), dZ
+
+    @property
+    def _per_class(self) -> bool:
+        return len(self.kernel.class_kernels) > 1
+
+    def _joined(self, parts: list[np.ndarray]) -> np.ndarray:
+        """Return the derivatives of all groups: one after the other, or their sum if they share the parameters."""
+        return np.concatenate(parts) if self._per_class else sum(parts[1:], start=parts[0])
 
 
 # the result ---------------------------------------------------------------------------------------------------------------

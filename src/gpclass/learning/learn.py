@@ -30,6 +30,7 @@ from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
 from .scan import scanned
+from .site_store import SiteStore
 from .streams import Arrays, Source, look
 from .trainer import Trainer, train_inducing
 
@@ -372,7 +373,7 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)
     trainer.state = fit.minibatch_state
     if trainer.sites:
-        trainer.sites = {name: part.copy() for name, part in fit.row_sites.items()}
+        trainer.store = SiteStore({name: part.copy() for name, part in fit.row_sites.items()})
     return trainer
 
 

@@ -24,21 +24,21 @@ def content(run: Any) -> dict[str, Any]:
     }
 
 
-def restored(run: Any, found: dict[str, np.ndarray]) -> dict[str, Any]:
+def restored(run: Any, found: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of a run from the content of a checkpoint; of the history, rows of numbers.
 
     Raises a ValueError if shapes differ from those of this run.
     """
     now = {name: part for name, part in content(run).items() if not name.startswith(("history", "best_"))}
     for name, part in now.items():
-        if found[name].shape != np.shape(part):
-            raise ValueError(f"{name} has the shape {found[name].shape} instead of {np.shape(part)}")
-    new = {name: found[name] if isinstance(part, np.ndarray) else type(part)(found[name]) for name, part in now.items()}
+        if found[name].shape != (shape := getattr(part, "shape", ())):
+            raise ValueError(f"{name} has the shape {found[name].shape} instead of {shape}")
+    new = {name: found[name] if hasattr(part, "shape") else type(part)(found[name]) for name, part in now.items()}
     best = _group(found, "best")
     return {
         **{name: new[name] for name in PROGRESS},
         "state": replace(run.state, **_group(new, "state")),
-        "sites": _group(new, "sites"),
+        "store": run.store.restore(_group(new, "sites")),
         "adam": replace(run.adam, **_group(new, "adam")),
         "history": found["history"].tolist(),
         "best": {**best, "score": float(best["score"]), "epoch": int(best["epoch"])} if best else None,

@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..engines.inducing.step import RowSites, State, repaired, take_step
+from ..engines.inducing.step import RowSites, State, repaired
 from ..engines.inducing.training import Training
-from ..engines.observations import Observed
-from ..gaussian.low_rank import LowRankGradient, LowRankPrior
+from ..gaussian.low_rank import LowRankPrior
 from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
 from .inducing import InducingKernel, InducingModel, start_inputs, threads
+from .minibatch import Step, finished
 from .priors import log_prior
 from .saving import Saver, content, restored
-from .streams import Order, Source, codes, finite, look, take_out, warn_if_uneven
+from .site_store import SiteStore
+from .streams import Batch, Order, Source, Summary, codes, finite, look, take_out, warn_if_uneven
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
 LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
@@ -102,8 +103,8 @@ class Trainer:
         One prior per entry of `theta`. An empty list means flat priors.
     state : State
         State of the posterior.
-    sites : dict of str to ndarray
-        Sites of each row, changed in place. Empty for engines that keep no sites.
+    store : SiteStore
+        Sites of the rows.
     adam : Adam
         State of the optimiser.
     seed : int
@@ -132,8 +133,8 @@ class Trainer:
         Weights of the held-out rows; None means one each.
     identity : dict
         Fingerprints of the data and settings of the run, see `checkpoint`.
-    before : tuple or None
-        The rows of the current step and their sites before it, for undoing it.
+    before : object or None
+        What undoing the current step needs.
     """
 
     engine: Any
@@ -145,7 +146,7 @@ class Trainer:
     unit: np.ndarray
     priors: list
     state: State
-    sites: RowSites
+    store: Any
     adam: Adam
     seed: int
     n_rows: int
@@ -160,7 +161,7 @@ class Trainer:
     held: tuple[np.ndarray, np.ndarray] | None = None
     held_weight: np.ndarray | None = None
     identity: dict[str, Any] = field(default_factory=dict)
-    before: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
+    before: Any = None
 
     @staticmethod
     def begin(
@@ -180,9 +181,9 @@ class Trainer:
         """
         if not getattr(engine, "minibatches", False):
             raise TypeError(f"{type(engine).__name__} takes all rows at once: use `maximise_low_rank`")
+        engine.check_likelihood(likelihood)
         training = engine if training is None else training
-        hashes = RowHashes()
-        summary = look(source, (random_state, 2**32 - 1), watch=hashes.add)
+        summary, hashes = _examined(source, (random_state, 2**32 - 1))
         warn_if_uneven(source, summary)
         labels = summary.labels if labels is None else np.asarray(labels)
         codes(summary.labels, labels)  # raises on unknown labels
@@ -206,9 +207,8 @@ class Trainer:
         trainer = Trainer(
             engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
             summary.units.spread, priors,
-            State.empty(C, Z.shape[1]), engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {},
-            Adam(np.zeros(size), np.zeros(size)),
-            random_state, source.n_rows, summary.weight, identity=whose,
+            State.empty(C, Z.shape[1]), _store(source, engine, likelihood, labels),
+            Adam(np.zeros(size), np.zeros(size)), random_state, source.n_rows, summary.weight, identity=whose,
         )  # fmt: skip
         if held is not None:
             trainer.held, trainer.held_weight = (held.X, codes(held.y, labels)), held.weight
@@ -238,29 +238,15 @@ class Trainer:
 
     # one minibatch --------------------------------------------------------------------------------------------------
 
-    def step(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        rows: np.ndarray,
-        weight: np.ndarray | None = None,
-        rate: float | None = None,
-        place: int | None = None,
-    ) -> float:
+    def step(self, batch: Batch, rate: float | None = None, place: int | None = None) -> float:
         """Update the sites of these rows and the hyperparameters; return the estimate of the evidence. [VC] (5.22)
 
         If an error is raised or Ctrl-C is pressed, the run is unchanged.
 
         Parameters
         ----------
-        X : ndarray of shape (b, D)
-            Inputs of the minibatch. If it has fewer rows than `batch_size`, as at the end of a pass, the step is shorter.
-        y : ndarray of shape (b,)
-            Labels.
-        rows : ndarray of shape (b,)
-            Row numbers.
-        weight : ndarray of shape (b,), optional
-            Weights. The default is one each.
+        batch : Batch
+            A minibatch of the source. If it has fewer rows than `batch_size`, as at the end of a pass, the step is shorter.
         rate : float, optional
             Learning rate. The default is that of the schedule.
         place : int, optional
@@ -271,14 +257,12 @@ class Trainer:
         float
         """
         self._undo()
-        began = time.perf_counter()
-        targets = self.likelihood.class_targets[codes(np.asarray(y), self.labels)]
-        targets = targets if weight is None else Observed(targets, weight)
-        self.before = rows, {name: part[rows] for name, part in self.sites.items()}
+        began, rows = time.perf_counter(), len(batch.rows)
+        self.before = self.store.mark(batch)
         try:
-            value, new = self._stepped(X, targets, rows, rate)
+            value, new = self._stepped(batch, rate)
             if place is not None:
-                new |= {"place": place, "taken": self.taken + len(y), "total": self.total + len(y) * value}
+                new |= {"place": place, "taken": self.taken + rows, "total": self.total + rows * value}
                 new |= {"seconds": self.seconds + time.perf_counter() - began}
             vars(self).update(new, before=None)  # one operation: an interrupt cannot leave half of a step
         except BaseException:
@@ -286,16 +270,10 @@ class Trainer:
             raise
         return value
 
-    def _stepped(self, X, y, rows, rate) -> tuple[float, dict[str, Any]]:
-        """Return the estimate of the evidence and the changed attributes. The sites of the rows are changed in place."""
-        kernel, likelihood = self._at(self.theta)
-        bound = InducingKernel(kernel, self.Z)
-        K = bound.matrices(X)
-        own = {name: part[rows] for name, part in self.sites.items()}
-        done, part = take_step(self.engine, self.state, K, y, own, self.n_rows, likelihood, self._size, self.weight)
-        gradient, inputs = bound.pullback(X, K, LowRankGradient(done.uu, part.fu, part.diag))
-        for name, new in part.sites.items():
-            self.sites[name][rows] = new
+    def _stepped(self, batch, rate) -> tuple[float, dict[str, Any]]:
+        """Return the estimate of the evidence and the changed attributes. The store changes the sites of the rows."""
+        step = self._step(len(batch.rows))
+        done, gradient, inputs = finished(step, self.store.sums(step, batch, self.labels))
         gradient = np.concatenate([gradient, done.theta])
         value = done.log_evidence
         if self.priors:
@@ -306,15 +284,32 @@ class Trainer:
         if done.state.steps <= self.training.warm_up:
             return value, {"state": done.state}
         rate = self._scheduled() if rate is None else rate
-        return value, self._climbed(done.state, gradient, inputs, rate, len(y) / self._size)
+        return value, self._climbed(done.state, gradient, inputs, rate, len(batch.rows) / self._size)
+
+    def _step(self, rows: int) -> Step:
+        """Return what a step on some rows needs besides them."""
+        kernel, likelihood = self._at(self.theta)
+        return Step(self.engine, kernel, likelihood, self.Z, self.state, self.n_rows, rows, self._size, self.weight)
 
     def _undo(self) -> None:
         """Restore the sites of an incomplete step. After an interrupt here, the next call restores them again."""
         if self.before is not None:
-            rows, parts = self.before
-            for name, part in parts.items():
-                self.sites[name][rows] = part
+            self.store.undo(self.before)
             self.before = None
+
+    @property
+    def sites(self) -> RowSites:
+        """The sites of all rows, by their numbers; empty for engines that keep none."""
+        return self.store.content(self._step(0))
+
+    def leave(self) -> None:
+        """Release what the run keeps in other processes. Afterwards it can only be extended by more rows."""
+        self.store.close()
+        self.store = self.store.left(self.n_rows)
+
+    def rows_of(self, batch: Batch) -> tuple[Batch, RowSites]:
+        """Return the rows of a minibatch, wherever they are, and their sites."""
+        return self.store.rows(self._step(0), batch)
 
     @property
     def _size(self) -> int:
@@ -333,15 +328,11 @@ class Trainer:
         """Increase the number of rows to `n_rows`. The new rows have empty sites, and in total this weight."""
         if n_rows < self.n_rows or self.place:
             raise ValueError(f"rows can be added only between two passes; there are {self.n_rows} rows, n_rows is {n_rows}")
-        added = {
-            name: np.concatenate([part, np.zeros((n_rows - self.n_rows, *part.shape[1:]))])
-            for name, part in self.sites.items()
-        }
         self.state = replace(self.state, seen=max(n_rows, self.state.seen) if self.state.seen else 0)
         if weight is not None or self.weight is not None:
             now = self.n_rows if self.weight is None else self.weight
             self.weight = now + (n_rows - self.n_rows if weight is None else weight)
-        self.sites, self.n_rows = added, n_rows
+        self.store, self.n_rows = self.store.grown(n_rows), n_rows
 
     def extend(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Train on additional rows, once, in minibatches. The earlier rows are not needed.
@@ -370,7 +361,7 @@ class Trainer:
             before = self.state
             rate = LATER * self.training.learning_rate
             own = None if weight is None else np.asarray(weight, float)[at]
-            total += len(at) * self.step(finite(X[at]), np.asarray(y)[at], first + at, own, rate)
+            total += len(at) * self.step(Batch(finite(X[at]), np.asarray(y)[at], first + at, own), rate)
             if self.engine.keeps_rows:  # the new rows are not a pass: they add to the earlier rows and replace none
                 now = self.state
                 P, h = before.P + now.fresh_P, before.h + now.fresh_h
@@ -441,7 +432,7 @@ class Trainer:
             for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
                 if number < self.place:
                     continue
-                self.step(batch.X, batch.y, batch.rows, batch.weight, place=number + 1)
+                self.step(batch, place=number + 1)
                 saver.save()
                 bar.update()
                 if verbose:
@@ -449,10 +440,11 @@ class Trainer:
         self._end_pass()
 
     def _shown(self, until, count):
-        """Return the text of the progress bar: the evidence and the remaining time."""
+        """Return the text of the progress bar: the evidence, the pace and the remaining time."""
         done = self.epoch * count + self.place
         left = self.seconds / max(1, done) * (until * count - done)
-        return f"log evidence {self.total / self.taken:.1f}, {left / 60:.1f} min left"
+        pace = (self.epoch * self.n_rows + self.taken) / max(self.seconds, 1e-9)
+        return f"log evidence {self.total / self.taken:.1f}, {pace:,.0f} rows/s, {left / 60:.1f} min left"
 
     def _end_pass(self):
         score, best = np.nan, self.best
@@ -520,7 +512,7 @@ class Trainer:
         CheckpointError
             If another run wrote the file, or the file is damaged.
         """
-        whose, found = checkpoints.read(path)
+        whose, found = checkpoints.read(path, in_blocks=self.store.elsewhere)
         checkpoints.check_same(path, whose, self.identity)
         try:
             new = restored(self, found)
@@ -529,6 +521,21 @@ class Trainer:
         except (KeyError, ValueError, TypeError) as error:
             raise CheckpointError(f"{path} is damaged ({error}). Remove it, or use another path.") from error
         return self
+
+
+def _examined(source, seed) -> tuple[Summary, RowHashes]:
+    """Return a summary of the rows, and their hashes."""
+    if hasattr(source, "examined"):  # rows in other processes
+        return source.examined(seed)
+    hashes = RowHashes(getattr(source, "in_random_order", False))
+    return look(source, seed, watch=hashes.add), hashes
+
+
+def _store(source, engine, likelihood, labels) -> Any:
+    """Return the store for the sites of a new run."""
+    if hasattr(source, "store"):  # rows in other processes
+        return source.store(engine, likelihood, labels)
+    return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
 
 
 def _hold_out(source, training, seed):

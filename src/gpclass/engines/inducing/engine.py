@@ -17,6 +17,7 @@ import numpy as np
 from ...gaussian.low_rank import LowRankPosterior, LowRankPrior, Marginals
 from .. import Engine
 from ..iterate import Status
+from ..observations import data_of
 from .step import Broadcast, RowSites, State, Sums
 from .sweep import InducingFit, sweep_to_convergence
 
@@ -138,6 +139,23 @@ class LowRankEngine(Engine):
     def moved_sites(self, broadcast: Broadcast, message: Message, sites: RowSites) -> RowSites:
         """New sites of rows that keep their own sites between minibatches."""
         return {}
+
+    def n_factors(self, n_total: float, likelihood) -> float:
+        """Number of factors that rows of this total weight have, at least one."""
+        return max(n_total, 1)
+
+    def sites_anew(self, broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: Any) -> RowSites:
+        """Sites of rows whose own sites were lost, from the posterior that still contains them.
+
+        The cavity of a factor is the posterior without an average factor, as in stochastic EP. `K_fu` and `k_diag` are as in
+        `contribution`.
+        """
+        q, likelihood, n_total = broadcast.posterior, broadcast.likelihood, broadcast.copies
+        left = 1 - 1 / self.n_factors(n_total, likelihood)
+        at = LowRankPosterior(q.prior, left * q.S, left * q.pull).marginals(q.prior.rows(K_fu, k_diag))
+        data = data_of(self, y, likelihood)
+        none = self.row_sites(len(data.y), likelihood)
+        return self.rule(likelihood, n_total, loose=True)(at, data.y, none).sites
 
     def takes_out(self, broadcast: Broadcast) -> bool:
         """Whether the step needs the sum of the rows' previous sites (`Sums.old_P`, `Sums.old_h`)."""

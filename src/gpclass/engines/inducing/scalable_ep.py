@@ -81,6 +81,9 @@ class ScalableEP(LowRankEngine, Training):
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (sites["tau"], sites["nu"]) if "tau" in sites else pairwise_totals(sites, split_targets(y)[0])
 
+    def n_factors(self, n_total: float, likelihood) -> float:
+        return max(n_total * (likelihood.n_latents - 1 if self.pairwise(likelihood) else 1), 1)
+
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -49,8 +49,7 @@ class StochasticEP(LowRankEngine, Training):
         return self._untied.evidence_is_comparable(likelihood)
 
     def n_factors(self, n_total: float, likelihood) -> float:
-        """Number of factors, at least one; `n_total` is the weight of all rows."""
-        return max(n_total * (likelihood.n_latents - 1 if self._untied.pairwise(likelihood) else 1), 1)
+        return self._untied.n_factors(n_total, likelihood)
 
     def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
         return TiedRule(self._untied.rule(likelihood, n_total, loose), self._untied.row_sites(1, likelihood))

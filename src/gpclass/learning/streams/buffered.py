@@ -46,6 +46,11 @@ class Stream:
         while pool.held:
             yield pool.draw(min(size, pool.held), draws)
 
+    @property
+    def in_random_order(self) -> bool:
+        """Whether minibatches are parts of a random order of all rows, as those of arrays."""
+        return self.n_rows <= self.buffer
+
     def whole(self) -> Arrays:
         """Return all rows in the order of the source."""
         found = joined(list(self.pieces(np.random.default_rng(0))))

@@ -14,7 +14,8 @@ from scipy.special import rel_entr
 
 from ...numerics.columns import Units, column_units
 from .buffered import rows_at_once
-from .source import Batch, Source
+from .order import Order
+from .source import Batch, Source, joined
 
 SAMPLE = 10_000  # rows in the sample from which starting points are computed
 HARM = 0.005  # nats per row that an uneven order of labels may cost without a warning
@@ -31,7 +32,7 @@ class Summary:
 
     labels: np.ndarray  # (C,) sorted
     counts: np.ndarray  # (C,) number of rows of each
-    X: np.ndarray  # (s, D) uniform sample of the rows
+    X: np.ndarray  # (s, D) uniform sample of the rows, in the order of their numbers
     y: np.ndarray  # (s,) their labels
     unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
     weight: float | None = None  # sum of the weights of all rows; None if there are no weights
@@ -60,26 +61,33 @@ def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Calla
     -------
     Summary
     """
-    rng = np.random.default_rng(list(seed))
-    keys, kept_X, kept_y = np.empty(0), np.empty((0, source.n_columns)), None
+    if hasattr(source, "look"):  # rows in other processes
+        return source.look(seed, sample)
+    chosen = sampled_rows(source.n_rows, seed, sample)
+    kept: list[Batch] = []
     windows: list[dict[Any, int]] = []
     total: float | None = None
     for batch in source.batches(rows_at_once(source), seed):
-        X, y, _, weight = batch
         if watch is not None:
             watch(batch)
-        if weight is not None:
-            total = (total or 0.0) + float(np.sum(weight))
-        windows.append(dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True)))
-        # the rows with the smallest of n random keys are a uniform sample for any order of the rows
-        draw = np.concatenate([keys, rng.random(len(y))])
-        best = np.argsort(draw, kind="stable")[:sample]
-        kept_X = np.concatenate([kept_X, X])[best]
-        kept_y = (y if kept_y is None else np.concatenate([kept_y, y]))[best]
-        keys = draw[best]
+        if batch.weight is not None:
+            total = (total or 0.0) + float(np.sum(batch.weight))
+        windows.append(label_counts(batch.y))
+        kept.append(batch.some(np.isin(batch.rows, chosen, assume_unique=True)))
+    X, y, *_ = (some := joined(kept)).some(np.argsort(some.rows))
     names = sorted({label for window in windows for label in window})
     counts = np.array([[window.get(name, 0) for name in names] for window in windows])
-    return Summary(np.array(names), counts.sum(0), kept_X, np.asarray(kept_y), unevenness(counts), total)
+    return Summary(np.array(names), counts.sum(0), X, np.asarray(y), unevenness(counts), total)
+
+
+def sampled_rows(n_rows: int, seed: Sequence[int], sample: int = SAMPLE) -> np.ndarray:
+    """Return the numbers of a uniform sample of the rows, sorted. It does not depend on where the rows are."""
+    return np.sort(Order.of(n_rows, seed).part(0, min(sample, n_rows)))
+
+
+def label_counts(y: np.ndarray) -> dict[Any, int]:
+    """Return the number of rows of each label."""
+    return dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
 
 
 def unevenness(counts: np.ndarray) -> float:

@@ -35,14 +35,32 @@ class Order:
             numbers[beyond] = self._permuted(numbers[beyond])
         return numbers.astype(np.int64)
 
+    def positions(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the positions of some numbers in the order: the inverse of `part`."""
+        found = self._restored(np.asarray(numbers).astype(np.uint64))
+        while np.any(beyond := found >= self.n):
+            found[beyond] = self._restored(found[beyond])
+        return found.astype(np.int64)
+
     def _permuted(self, numbers):
         half, mask = np.uint64(self.bits), np.uint64((1 << self.bits) - 1)
         left, right = numbers >> half, numbers & mask
         for key in self.keys:
-            mixed = (right + key) * MIX  # arithmetic modulo 2^64
-            mixed = (mixed ^ (mixed >> np.uint64(29))) * MIX
-            left, right = right, left ^ ((mixed >> np.uint64(32)) & mask)
+            left, right = right, left ^ (_hash(right, key) & mask)
         return (left << half) | right
+
+    def _restored(self, numbers):
+        half, mask = np.uint64(self.bits), np.uint64((1 << self.bits) - 1)
+        left, right = numbers >> half, numbers & mask
+        for key in self.keys[::-1]:
+            left, right = right ^ (_hash(left, key) & mask), left
+        return (left << half) | right
+
+
+def _hash(half: np.ndarray, key: np.uint64) -> np.ndarray:
+    mixed = (half + key) * MIX  # arithmetic modulo 2^64
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * MIX
+    return mixed >> np.uint64(32)
 
 
 def spread_order(count: int, held: int, rng: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,7 +32,12 @@ def joined(batches: Sequence[Batch]) -> Batch:
 
 
 class Source(Protocol):
-    """Interface of a source of rows for a training loop."""
+    """Interface of a source of rows for a training loop.
+
+    If `in_random_order` is true, minibatches are parts of an `Order` of all rows. A source whose rows are in other processes
+    (`learning.crew_rows`) has methods `look`, `examined`, `without` and `store` of its own, and `batches` that stand for
+    rows; `processes` is the number of processes that compute at the same time.
+    """
 
     @property
     def n_rows(self) -> int:
@@ -66,6 +71,8 @@ class Arrays:
     y: Any
     chosen: np.ndarray | None = None
     weight: np.ndarray | None = None
+
+    in_random_order: ClassVar = True
 
     def __post_init__(self):
         if isinstance(self.y, Observed) or self.weight is not None:

@@ -60,6 +60,8 @@ def take_out(source: Source, rows: np.ndarray, seed: Sequence[int]) -> tuple[Sou
     batch : Batch
         The rows, in the order of their numbers.
     """
+    if hasattr(source, "without"):  # rows in other processes
+        return source.without(rows)
     if isinstance(source, Stream) and source.n_rows <= source.buffer:
         source = source.whole()
     if isinstance(source, Arrays):

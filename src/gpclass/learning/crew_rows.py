@@ -1,0 +1,393 @@
+"""Training on minibatches of rows that are divided among processes.
+
+`CrewRows` is a source whose minibatches are parts of a random order of all rows, wherever these are: the order of arrays in
+one process. So a run depends on the rows and the size of the minibatches, not on the partitions. `CrewStore` computes the
+sums of a step over the shards; each shard keeps the sites of its rows.
+
+A shard does not know whether a step ended well everywhere. It keeps the new sites of a step apart until the next call:
+`State.steps` then tells whether the step counts. Sites that were lost with their process are made anew from the posterior.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..engines.inducing.step import RowSites
+from .checkpoint import Blocks, RowHashes
+from .crew import Crew, RowsLost, Shard
+from .minibatch import Step, StepSums, row_sums
+from .site_store import SiteStore, targets_of
+from .streams import Batch, Order, Summary
+from .streams.labels import SAMPLE, sampled_rows
+from .streams.source import joined
+
+BLOCK = 1 << 16  # rows whose sites are sent at a time
+MOST_LOSSES = 10  # losses in a row, without a completed call, after which a run gives up
+
+
+class LostRowsWarning(UserWarning):
+    """A process with some of the rows has ended; training goes on without its results."""
+
+
+@dataclass(frozen=True)
+class CrewBatch:
+    """A minibatch: the rows at the positions start … stop-1 of a random order of n rows.
+
+    These are all rows except `out`, whose sorted numbers are given; the others are numbered from 0 in the same order.
+    """
+
+    n: int
+    seed: tuple[int, ...]
+    start: int
+    stop: int
+    out: np.ndarray
+
+    @property
+    def rows(self) -> range:
+        """The positions; its length is the number of rows."""
+        return range(self.start, self.stop)
+
+
+def persistent(crew: Crew, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
+    """Return `crew.sum(function, *arguments)`, computed again if rows were lost. A warning tells of losses."""
+    for _ in range(MOST_LOSSES):
+        try:
+            return crew.sum(function, *arguments, meanwhile=meanwhile)
+        except RowsLost as lost:
+            warnings.warn(f"{lost}. Training goes on.", LostRowsWarning, stacklevel=2)
+    raise RuntimeError(f"rows were lost {MOST_LOSSES} times in a row; are the workers killed for lack of memory?")
+
+
+@dataclass(frozen=True)
+class CrewRows:
+    """The rows of a crew as a source for training.
+
+    Parameters
+    ----------
+    crew : Crew
+        The crew.
+    out : ndarray of int, optional
+        Sorted numbers of rows to leave out. The others are numbered from 0 in the same order.
+    """
+
+    crew: Crew
+    out: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    in_random_order: ClassVar = True
+
+    @property
+    def n_rows(self) -> int:
+        return self.crew.n_rows - len(self.out)
+
+    @property
+    def n_columns(self) -> int:
+        return self.crew.n_columns
+
+    @property
+    def processes(self) -> int:
+        return self.crew.processes
+
+    def batches(self, size: int, seed: Sequence[int]) -> Iterator[CrewBatch]:
+        n = self.n_rows
+        yield from (CrewBatch(n, tuple(seed), i, min(i + size, n), self.out) for i in range(0, n, size))
+
+    def look(self, seed: Sequence[int], sample: int = SAMPLE) -> Summary:
+        """Return labels, counts and a sample of the rows; see `streams.look`."""
+        return persistent(self.crew, found_in, self.n_rows, tuple(seed), sample, False).summary()
+
+    def examined(self, seed: Sequence[int]) -> tuple[Summary, RowHashes]:
+        """Return a summary and the hashes of all rows."""
+        found = persistent(self.crew, found_in, self.n_rows, tuple(seed), SAMPLE, True)
+        return found.summary(), found.hashes
+
+    def without(self, rows: np.ndarray) -> tuple[CrewRows, Batch]:
+        """Return the rows without some, and these, in the order of their numbers."""
+        if len(self.out):
+            raise ValueError("rows were already left out")
+        return CrewRows(self.crew, rows), _in_order(persistent(self.crew, rows_in, rows))
+
+    def store(self, engine: Any, likelihood: Any, labels: np.ndarray) -> CrewStore:
+        """Return the store for the sites of a new run."""
+        none = engine.row_sites(0, likelihood) if engine.keeps_rows else {}
+        return CrewStore(self.crew, labels, self.out, uuid.uuid4().hex, none)
+
+
+@dataclass(frozen=True)
+class CrewStore:
+    """Sites of rows in the shards of a crew; see `SiteStore`."""
+
+    crew: Crew
+    labels: np.ndarray
+    out: np.ndarray  # rows that are left out
+    run: str  # key of this run's sites in the shards
+    none: RowSites  # sites of no rows; empty for engines that keep no sites
+
+    elsewhere: ClassVar = True
+
+    def mark(self, batch: CrewBatch) -> None:
+        """Nothing is needed to undo a step: the next call tells the shards whether it counts."""
+
+    def undo(self, before: None) -> None:
+        pass
+
+    def sums(self, step: Step, batch: CrewBatch, labels: np.ndarray) -> StepSums:
+        """Return the sums of a step over the rows of a minibatch; the shards keep their new sites."""
+
+        def meanwhile() -> None:
+            _ = step.broadcast.posterior  # needed by `finished`
+
+        return persistent(self.crew, part_of_step, self.run, step.sent(), batch, labels, meanwhile=meanwhile)
+
+    def rows(self, step: Step, batch: CrewBatch) -> tuple[Batch, RowSites]:
+        """Return the rows of a minibatch, and their sites."""
+        found = persistent(self.crew, with_sites, self.run, step.sent(), batch, self.labels)
+        some = joined([part for part, _ in found])
+        order = np.argsort(some.rows)
+        return some.some(order), {name: np.concatenate([sites[name] for _, sites in found])[order] for name in self.none}
+
+    def grown(self, n_rows: int) -> LaterRows:
+        raise ValueError("rows can be added only after training; call `left` first")
+
+    def left(self, n_rows: int) -> LaterRows:
+        """Return a store in this process for rows that are added after these `n_rows`. These are not needed then."""
+        return LaterRows(dict(self.none), n_rows)
+
+    def content(self, step: Step) -> dict[str, Any]:
+        """Return the sites of all rows, for a checkpoint, as blocks that are fetched one by one."""
+        sent = step.sent()
+
+        def blocks(name: str) -> Iterator[np.ndarray]:
+            for i in range(0, step.n_total, BLOCK):
+                j = min(i + BLOCK, step.n_total)
+                found = persistent(self.crew, sites_between, self.run, sent, self.labels, self.out, name, i, j)
+                block = np.empty((j - i, *self.none[name].shape[1:]))
+                for numbers, part in found:
+                    block[numbers - i] = part
+                yield block
+
+        return {name: Blocks((step.n_total, *part.shape[1:]), partial(blocks, name)) for name, part in self.none.items()}
+
+    def restore(self, found: dict[str, Any]) -> CrewStore:
+        """Return a store with the sites of a checkpoint, which are sent block by block."""
+        for name, given in found.items():
+            first = 0
+            for part in given.parts():
+                persistent(self.crew, put_sites, self.run, self.out, name, first, part)
+                first += len(part)
+        return self
+
+    def close(self) -> None:
+        """Remove the sites from the shards."""
+        persistent(self.crew, forget, self.run)
+
+
+@dataclass
+class LaterRows(SiteStore):
+    """Sites of rows from the number `first` on, in this process; the rows before have been trained on elsewhere."""
+
+    first: int = 0
+
+    def of(self, rows: np.ndarray) -> RowSites:
+        return super().of(rows - self.first)
+
+    def put(self, rows: np.ndarray, new: RowSites) -> None:
+        super().put(rows - self.first, new)
+
+    def grown(self, n_rows: int) -> LaterRows:
+        return LaterRows(super().grown(n_rows - self.first).sites, self.first)
+
+
+# functions of a shard ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one pass over the rows of a shard finds."""
+
+    counts: Counter
+    weight: float | None
+    sample: list[Batch]
+    hashes: RowHashes
+
+    def __add__(self, other: Found) -> Found:
+        weights = [part for part in (self.weight, other.weight) if part is not None]
+        both = self.counts + other.counts, sum(weights) if weights else None
+        return Found(*both, [*self.sample, *other.sample], self.hashes + other.hashes)
+
+    def summary(self) -> Summary:
+        names = sorted(self.counts)
+        X, y, *_ = _in_order(self.sample)
+        counts = np.array([self.counts[name] for name in names])
+        return Summary(np.array(names), counts, X, y, 0.0, self.weight)
+
+
+def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hashed: bool) -> Found:
+    """Return labels, weights, the rows of a sample and hashes of all rows of a shard."""
+    counts: Counter = Counter()
+    weight, hashes = None, RowHashes(in_random_order=True)
+    for part in shard.parts:
+        found, number = np.unique(part.place, return_counts=True)
+        counts.update(dict(zip(part.labels[found].tolist(), number.tolist(), strict=True)))
+        if part.weight is not None:
+            weight = (weight or 0.0) + float(np.sum(part.weight))
+        if hashed:
+            for i in range(0, len(part), BLOCK):
+                some = part.some(slice(i, i + BLOCK))
+                numbers = np.arange(part.first + i, part.first + i + len(some))
+                hashes.add(Batch(np.asarray(some.X, float), some.labels[some.place], numbers, some.weight))
+    return Found(counts, weight, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
+
+
+def rows_in(shard: Shard, numbers: np.ndarray) -> list[Batch]:
+    """Return those of some rows, given by their sorted numbers, that are in the shard."""
+    own = shard.numbers()
+    places = np.searchsorted(own, numbers)
+    places = places[(places < len(own)) & (own[np.minimum(places, len(own) - 1)] == numbers)] if len(own) else places[:0]
+    return [shard.take(places)] if len(places) else []
+
+
+def part_of_step(shard: Shard, run: str, step: Step, batch: CrewBatch, labels: np.ndarray) -> StepSums:
+    """Return the sums of a step over those rows of a minibatch that are in the shard, and keep their new sites."""
+    rows = _rows_of(shard, batch)
+    sites = _sites_of(shard, run, step, labels, batch) if step.engine.keeps_rows else {}
+    if not len(rows):
+        return StepSums.none(step)
+    some = shard.take(rows)
+    own = {name: part[rows] for name, part in sites.items()}
+    total, new = row_sums(step, some.X, targets_of(some, step.likelihood, labels), own)
+    if sites:
+        shard.memory[run].new = step.state.steps, rows, new
+    return total
+
+
+@dataclass
+class _Kept:
+    """Sites of the rows of a shard."""
+
+    sites: RowSites
+    new: tuple[int, np.ndarray, RowSites] | None = None  # of the last step: `State.steps` before it, rows and sites
+
+
+def _sites_of(shard: Shard, run: str, step: Step, labels: np.ndarray, batch: CrewBatch | None = None) -> RowSites:
+    """Return the sites of all rows of the shard, including those of the last step if it counts."""
+    kept = shard.memory.setdefault(run, _Kept({}))
+    if kept.new is not None:
+        steps, rows, new = kept.new
+        if steps < step.state.steps:  # otherwise the step ended with an error elsewhere, and is done again
+            for name, part in new.items():
+                kept.sites[name][rows] = part
+        kept.new = None
+    if not kept.sites:
+        kept.sites = _first_sites(shard, step, labels, batch)
+    return kept.sites
+
+
+def _first_sites(shard: Shard, step: Step, labels: np.ndarray, batch: CrewBatch | None) -> RowSites:
+    """Return the sites with which a shard begins: none, or those of the posterior if rows had sites that were lost."""
+    sites = step.engine.row_sites(shard.n_rows, step.likelihood)
+    if not step.state.seen:
+        return sites
+    had = np.arange(shard.n_rows)
+    if step.state.seen < step.n_total and batch is not None:  # in the first pass, rows ahead have none yet
+        had = _rows_of(shard, replace(batch, start=0, stop=batch.start))
+    width = max(1, step.size)
+    for i in range(0, len(had), width):
+        some = shard.take(rows := had[i : i + width])
+        K = step.matrices(some.X)
+        new = step.engine.sites_anew(step.broadcast, K.K_fu, K.k_diag, targets_of(some, step.likelihood, labels))
+        for name, part in new.items():
+            sites[name][rows] = part
+    return sites
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The rows of a shard in a random order of all rows."""
+
+    which: tuple[Any, ...]
+    positions: np.ndarray  # sorted
+    rows: np.ndarray  # the rows at these positions
+
+
+def _order(shard: Shard, batch: CrewBatch) -> _Order:
+    """Return the order of a pass; a shard keeps the last one."""
+    which = batch.n, batch.seed, len(batch.out)
+    kept = shard.memory.get("order")
+    if kept is None or kept.which != which:
+        rows, numbers = _numbered(shard, batch.out)
+        positions = Order.of(batch.n, batch.seed).positions(numbers).astype(_small(batch.n))
+        by_position = np.argsort(positions)
+        kept = _Order(which, positions[by_position], rows[by_position].astype(_small(shard.n_rows)))
+        shard.memory["order"] = kept
+    return kept
+
+
+def _small(n: int) -> Any:
+    """Return a type for the numbers below n."""
+    return np.uint32 if n <= 2**32 else np.int64
+
+
+def _numbered(shard: Shard, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of a shard that are not left out, and their numbers among all such rows."""
+    numbers = shard.numbers()
+    places = np.searchsorted(out, numbers)
+    gone = np.isin(numbers, out, assume_unique=True)
+    return np.flatnonzero(~gone), (numbers - places)[~gone]
+
+
+def _rows_of(shard: Shard, batch: CrewBatch) -> np.ndarray:
+    """Return the rows of a minibatch that are in the shard, in the order of their numbers."""
+    order = _order(shard, batch)
+    i, j = np.searchsorted(order.positions, [batch.start, batch.stop])
+    return np.sort(order.rows[i:j])
+
+
+def with_sites(
+    shard: Shard, run: str, step: Step, batch: CrewBatch, labels: np.ndarray
+) -> list[tuple[Batch, RowSites]]:
+    """Return the rows of a minibatch that are in the shard, and their sites."""
+    rows = _rows_of(shard, batch)
+    if not len(rows):
+        return []
+    sites = _sites_of(shard, run, step, labels) if step.engine.keeps_rows else {}
+    return [(shard.take(rows), {name: part[rows] for name, part in sites.items()})]
+
+
+def sites_between(
+    shard: Shard, run: str, step: Step, labels: np.ndarray, out: np.ndarray, name: str, start: int, stop: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return numbers and sites of the rows of the shard with numbers start … stop-1."""
+    rows, numbers = _numbered(shard, out)
+    i, j = np.searchsorted(numbers, [start, stop])
+    return [(numbers[i:j], _sites_of(shard, run, step, labels)[name][rows[i:j]])] if i < j else []
+
+
+def put_sites(shard: Shard, run: str, out: np.ndarray, name: str, start: int, given: np.ndarray) -> int:
+    """Set the sites of the rows with numbers start, start + 1, … as far as they are in the shard."""
+    kept = shard.memory.setdefault(run, _Kept({}))
+    kept.new = None
+    if name not in kept.sites:
+        kept.sites[name] = np.zeros((shard.n_rows, *given.shape[1:]))
+    rows, numbers = _numbered(shard, out)
+    i, j = np.searchsorted(numbers, [start, start + len(given)])
+    kept.sites[name][rows[i:j]] = given[numbers[i:j] - start]
+    return 0
+
+
+def forget(shard: Shard, run: str) -> int:
+    """Remove the sites of a run."""
+    shard.memory.pop(run, None)
+    return 0
+
+
+def _in_order(parts: list[Batch]) -> Batch:
+    whole = joined(parts)
+    return whole.some(np.argsort(whole.rows))

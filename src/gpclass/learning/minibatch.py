@@ -1,0 +1,141 @@
+"""A step of training on a minibatch, as two pure functions.
+
+    row_sums(step, X, y, sites)   what some rows add to the sums of the step, and their new sites
+    finished(step, sums)          the next state and the gradient, from the sums over all rows of the minibatch
+
+`step` is the same for all rows, and neither it nor the sums grow with the number of rows, so the rows of a minibatch may
+lie in several processes. These functions know the kernel and the inducing inputs; `engines.inducing.step` does the same for
+given covariances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..engines.fit import check_weights
+from ..engines.inducing.step import Broadcast, MinibatchStep, RowSites, State, Sums, apply, contribution
+from ..engines.observations import Observed, data_of
+from ..gaussian.low_rank import LowRankMatrices
+from ..kernels import Kernel
+from .inducing import InducingKernel
+
+
+@dataclass(frozen=True)
+class Step:
+    """What all processes need for a step.
+
+    Attributes
+    ----------
+    engine : Engine
+        The engine.
+    kernel : Kernel
+        The current kernel.
+    likelihood : Likelihood
+        The current likelihood.
+    Z : ndarray of shape (1 or n_classes, M, D)
+        The current inducing inputs.
+    state : State
+        The posterior before the step.
+    n_total : int
+        Number of rows of the whole data set.
+    rows : int
+        Number of rows of this minibatch.
+    size : int
+        Number of rows of a full minibatch.
+    weight : float or None
+        Weight of the whole data set; None means one for each row.
+    """
+
+    engine: Any
+    kernel: Kernel
+    likelihood: Any
+    Z: np.ndarray
+    state: State
+    n_total: int
+    rows: int
+    size: int
+    weight: float | None = None
+
+    @cached_property
+    def bound(self) -> InducingKernel:
+        """The kernel with the inducing inputs."""
+        return InducingKernel(self.kernel, self.Z)
+
+    @cached_property
+    def K_uu(self) -> np.ndarray:
+        return self.bound.gram()
+
+    @cached_property
+    def broadcast(self) -> Broadcast:
+        """The same step in terms of covariances."""
+        return Broadcast(
+            self.engine, self.likelihood, self.K_uu, self.state, self.n_total, self.rows, self.size, self.weight
+        )
+
+    def matrices(self, X: np.ndarray) -> LowRankMatrices:
+        """Return the checked covariances of some rows."""
+        K_fu, k_diag = self.bound.cross(X)
+        return LowRankMatrices(self.K_uu, K_fu, k_diag).checked(len(X), self.likelihood.n_latents)
+
+    def sent(self) -> Step:
+        """Return the step without what only `finished` needs, for other processes."""
+        none = np.zeros(0)
+        return replace(self, state=replace(self.state, fresh_P=none, fresh_h=none))
+
+
+@dataclass(frozen=True)
+class StepSums:
+    """Sums over some rows of a minibatch."""
+
+    sums: Sums
+    kernel: np.ndarray  # (p,) derivative of the evidence in the kernel's parameters, through the covariances of the rows
+    inputs: np.ndarray  # (1 or C, M, D) and in the inducing inputs
+
+    def __add__(self, other: StepSums) -> StepSums:
+        return StepSums(self.sums + other.sums, self.kernel + other.kernel, self.inputs + other.inputs)
+
+    @staticmethod
+    def none(step: Step) -> StepSums:
+        """Return the sums over no rows."""
+        P, h = np.zeros_like(step.state.P), np.zeros_like(step.state.h)
+        sums = Sums(0, 0.0, np.zeros(len(step.likelihood.theta)), np.zeros_like(step.K_uu), P, h, P, h)
+        return StepSums(sums, np.zeros(len(step.kernel.theta)), np.zeros_like(step.Z))
+
+
+def row_sums(step: Step, X: np.ndarray, y: Any, sites: RowSites) -> tuple[StepSums, RowSites]:
+    """Return what some rows add to a step, and their new sites. [VC] (5.22)
+
+    Parameters
+    ----------
+    step : Step
+        The step.
+    X : ndarray of shape (m, D)
+        Inputs of the rows.
+    y : ndarray of shape (m,) or Observed
+        Their targets.
+    sites : dict of str to ndarray
+        Their sites; empty for engines that keep none.
+
+    Returns
+    -------
+    sums : StepSums
+    sites : dict of str to ndarray
+    """
+    y = data_of(step.engine, y, step.likelihood).given
+    if isinstance(y, Observed):
+        check_weights(step.engine, y, step.likelihood)
+    K = step.matrices(X)
+    part = contribution(step.broadcast, K.K_fu, K.k_diag, y, sites)
+    theta, dZ = step.bound.pullback_rows(X, K.K_fu, part.fu, part.diag)
+    return StepSums(part.sums, theta, dZ), part.sites
+
+
+def finished(step: Step, total: StepSums) -> tuple[MinibatchStep, np.ndarray, np.ndarray]:
+    """Return the result of a step, and the gradients in the parameters of the kernel and in the inducing inputs."""
+    done = apply(step.broadcast, total.sums)
+    theta, dZ = step.bound.pullback_gram(step.K_uu, done.uu)
+    return done, total.kernel + theta, total.inputs + dZ
