@@ -86,6 +86,10 @@ class Partition:
     def __len__(self) -> int:
         return len(self.X)
 
+    def at(self, first: int) -> Partition:
+        """Return the partition with another number of its first row."""
+        return replace(self, first=first)
+
     def some(self, rows: Any) -> Partition:
         """Return some of the rows; `first` is unchanged."""
         weight = None if self.weight is None else self.weight[rows]
@@ -213,6 +217,9 @@ class Crew(Protocol):
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """Return function(shard, *arguments) for each shard, in no particular order."""
 
+    def change(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Replace each partition by function(partition, *arguments), which must have the same rows."""
+
     def close(self) -> None:
         """Release the rows."""
 
@@ -243,8 +250,17 @@ class LocalCrew:
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         return [function(shard, *arguments) for shard in self.shards]
 
+    def change(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.shards = [Shard([function(part, *arguments) for part in shard.parts]) for shard in self.shards]
+
     def close(self) -> None:
         self.shards = []
+
+
+def weighted_by_class(partition: Partition, labels: np.ndarray, factors: np.ndarray) -> Partition:
+    """Return a partition whose weights are multiplied by the factor of each row's label."""
+    own = factors[codes(partition.labels, labels)][partition.place]
+    return replace(partition, weight=own if partition.weight is None else partition.weight * own)
 
 
 def divided(X: Any, y: Any, sizes: Sequence[int], owners: Sequence[int] | None = None, weight: Any = None) -> LocalCrew:

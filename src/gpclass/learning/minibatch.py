@@ -101,8 +101,8 @@ class StepSums:
     @staticmethod
     def none(step: Step) -> StepSums:
         """Return the sums over no rows."""
-        P, h = np.zeros_like(step.state.P), np.zeros_like(step.state.h)
-        sums = Sums(0, 0.0, np.zeros(len(step.likelihood.theta)), np.zeros_like(step.K_uu), P, h, P, h)
+        P, h, zero = np.zeros_like(step.state.P), np.zeros_like(step.state.h), np.zeros(())
+        sums = Sums(0, 0.0, np.zeros(len(step.likelihood.theta)), np.zeros_like(step.K_uu), P, h, zero, zero)
         return StepSums(sums, np.zeros(len(step.kernel.theta)), np.zeros_like(step.Z))
 
 

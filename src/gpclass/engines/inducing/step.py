@@ -118,7 +118,7 @@ class Sums:
     inner: np.ndarray  # (1 or C, M, M) contribution to the derivative in K_uu; see `GradientSum`
     P: np.ndarray  # (C, M, M) precisions of the new sites, in terms of u
     h: np.ndarray  # (C, M) precisions times means
-    old_P: np.ndarray  # of the replaced sites if the engine subtracts them, else zero
+    old_P: np.ndarray  # of the replaced sites if the engine subtracts them, else the number zero
     old_h: np.ndarray
 
     def __add__(self, other: Sums) -> Sums:
@@ -162,7 +162,7 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
     W = prior.weights(rows)
     new = engine.moved_sites(broadcast, each, sites)
     P, h = site_sums(W, *(_totals(engine, new, data) if new else (message.tau, message.nu)))
-    old = np.zeros_like(P), np.zeros_like(h)
+    old = np.zeros(()), np.zeros(())
     if engine.takes_out(broadcast):
         old = site_sums(W, *_totals(engine, sites, data))
     value, theta = float(np.sum(message.value)), message.theta.sum(1)
