@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,14 +32,43 @@ def fitted_encoder(X: Any, missing: str) -> Any:
     -------
     TableEncoder or None
     """
+    check_missing(missing)
+    framed = is_frame(X)
+    if not framed and (missing == "error" or not _is_numeric(X)):
+        return None
+    from ..tables import Part, alone  # they need pandas
+
+    frame = as_frame(X)
+    encoder = encoder_for(alone(Part(frame)), missing)
+    return None if encoder is None else encoder.fit(frame)
+
+
+def encoder_for(total: Callable[..., Any], missing: str) -> Any:
+    """Return a `TableEncoder`, not fitted, for a table that is divided into parts, or None if it needs no encoding.
+
+    Parameters
+    ----------
+    total : callable
+        As in `TableEncoder.fit_parts`. The frames of the parts come from `as_frame`.
+    missing : {"error", "indicator", "median"}
+        The parameter of the estimator.
+
+    Returns
+    -------
+    TableEncoder or None
+    """
+    from ..tables import TableEncoder, scanned
+
+    check_missing(missing)
+    if missing == "error" and not total(scanned).needs_encoding:
+        return None
+    return TableEncoder(impute=None if missing == "error" else missing)
+
+
+def check_missing(missing: str) -> None:
+    """Raise a ValueError if the parameter of an estimator is not known."""
     if missing not in MISSING:
         raise ValueError(f"missing must be one of {', '.join(map(repr, MISSING))}, but is {missing!r}")
-    frame = is_frame(X)
-    if not ((frame and _needs_encoding(X)) or (missing != "error" and (frame or _is_numeric(X)))):
-        return None
-    from ..tables import TableEncoder  # it needs pandas
-
-    return TableEncoder(impute=None if missing == "error" else missing).fit(as_frame(X))
 
 
 def as_frame(X: Any) -> Any:
@@ -47,15 +77,8 @@ def as_frame(X: Any) -> Any:
 
     if is_frame(X):
         return X.infer_objects()
-    X = check_array(X, dtype=float, ensure_all_finite="allow-nan")
+    X = check_array(X, dtype=float, ensure_all_finite="allow-nan", ensure_min_samples=0)
     return pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])])
-
-
-def _needs_encoding(frame: Any) -> bool:
-    from pandas.api import types
-
-    kinds = frame.infer_objects().dtypes
-    return not all(types.is_numeric_dtype(kind) for kind in kinds) or bool(frame.isna().to_numpy().any())
 
 
 def _is_numeric(X: Any) -> bool:

@@ -18,14 +18,19 @@ from .encoder import TableEncoder, row_names, with_ids
 from .guards import guarded, unguarded
 from .labels import checked_labels, labels_as_trained, split_target
 from .reading import EXACT, check_table_path, csv_text, read_table, write_table
+from .summaries import Part, Scan, alone, check_columns, scanned
 from .words import TableError
 
 __all__ = [
     "EXACT",
     "Column",
+    "Part",
+    "Scan",
     "TableEncoder",
     "TableError",
     "UnseenLevelWarning",
+    "alone",
+    "check_columns",
     "check_table_path",
     "checked_labels",
     "csv_text",
@@ -33,6 +38,7 @@ __all__ = [
     "labels_as_trained",
     "read_table",
     "row_names",
+    "scanned",
     "split_target",
     "unguarded",
     "with_ids",

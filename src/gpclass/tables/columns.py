@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,51 +47,50 @@ class Column:
         return max(1, len(self.levels)) + self.indicator
 
 
-def learned(values: pd.Series, indicators: bool = False) -> Column:
-    """Return the description of a training column; with `indicators`, an indicator is added if it has empty cells."""
-    return replace(_learned(values), indicator=indicators and bool(values.isna().any()))
-
-
-def _learned(values: pd.Series) -> Column:
-    name = str(values.name)
-    present = values.dropna()
+def kind_of(values: pd.Series) -> str:
+    """Return the kind of a column: "number", "boolean", "category" or "date"."""
     if types.is_datetime64_any_dtype(values.dtype) or types.is_timedelta64_dtype(values.dtype):
-        raise TableError(_dates(name, present.iloc[0]))
+        return "date"
     if types.is_bool_dtype(values.dtype) or (
-        types.is_object_dtype(values.dtype) and all(isinstance(v, (bool, np.bool_)) for v in present)
+        types.is_object_dtype(values.dtype) and all(isinstance(v, (bool, np.bool_)) for v in values.dropna())
     ):
-        median = float(np.mean([bool(v) for v in present]) >= 0.5)
-        return Column(name, "boolean", fill=median, median=median)
+        return "boolean"
     if types.is_numeric_dtype(values.dtype) and not types.is_complex_dtype(values.dtype):
-        median = float(np.median(as_numbers(present, name)))
-        return Column(name, "number", fill=median, median=median)
-    texts = _texts(present, name)
-    _refuse_what_is_no_category(texts, name, present.index)
-    levels, counts = np.unique(texts, return_counts=True)
-    return Column(name, "category", tuple(levels.tolist()), fill=str(levels[np.argmax(counts)]))
+        return "number"
+    return "category"
 
 
-def _refuse_what_is_no_category(texts: list[str], name: str, rows: pd.Index) -> None:
-    if np.mean([bool(DATE.fullmatch(text)) for text in texts]) > 0.9:
-        raise TableError(_dates(name, texts[0]))
-    if np.mean([bool(DECIMAL_COMMA.fullmatch(text)) for text in texts]) > 0.5:
+def refuse_what_is_no_category(levels: Mapping[str, tuple[int, str]], name: str) -> None:
+    """Raise a TableError if the texts of a column are dates, numbers or names.
+
+    `levels` has the number of rows of each text, and its first row, in the order of these rows.
+    """
+    texts = list(levels)
+    counts = np.array([count for count, _ in levels.values()])
+    n = int(counts.sum())
+
+    def share(which: Iterable[bool]) -> float:
+        return float(np.dot(counts, np.fromiter(which, bool, len(texts))) / n)
+
+    if share(bool(DATE.fullmatch(text)) for text in texts) > 0.9:
+        raise TableError(dates(name, texts[0]))
+    if share(bool(DECIMAL_COMMA.fullmatch(text)) for text in texts) > 0.5:
         raise TableError(f"column {name!r} has numbers with decimal commas, such as {texts[0]!r}; write them with points")
-    numbers = np.array([is_number(text) for text in texts])
-    if 0.5 < np.mean(numbers) < 1:
-        odd = int(np.argmin(numbers))
+    if 0.5 < share(is_number(text) for text in texts) < 1:
+        odd = next(text for text in texts if not is_number(text))
         raise TableError(
-            f"column {name!r} is mostly numbers, but row {rows[odd]} has {cut(texts[odd])}; if that means a missing "
+            f"column {name!r} is mostly numbers, but row {levels[odd][1]} has {cut(odd)}; if that means a missing "
             "value, leave the cell empty"
         )
-    distinct = len(set(texts))
-    if distinct > MANY_LEVELS and distinct > len(texts) / 2:
+    if len(texts) > MANY_LEVELS and len(texts) > n / 2:
         raise TableError(
-            f"column {name!r} has {distinct} different texts in {len(texts)} rows, such as {cut(texts[0])}: these are "
+            f"column {name!r} has {len(texts)} different texts in {n} rows, such as {cut(texts[0])}: these are "
             f"names, not categories. Leave the column out (--drop {name}), or use it as row names (--id {name})"
         )
 
 
-def _dates(name: str, first: Any) -> str:
+def dates(name: str, first: Any) -> str:
+    """Return the message about a column of dates."""
     return (
         f"column {name!r} contains dates or times, such as {str(first)!r}; convert them to meaningful numbers "
         f"(days since a start, month, hour) or leave the column out (--drop {name})"
@@ -100,7 +100,7 @@ def _dates(name: str, first: Any) -> str:
 def as_numbers(values: pd.Series, name: str) -> np.ndarray:
     """Return the numbers in a column without empty cells."""
     if types.is_datetime64_any_dtype(values.dtype):
-        raise TableError(_dates(name, values.iloc[0]))
+        raise TableError(dates(name, values.iloc[0]))
     if types.is_complex_dtype(values.dtype):
         raise TableError(f"column {name!r} contains complex numbers")
     try:
@@ -131,7 +131,7 @@ def as_booleans(values: pd.Series, name: str) -> np.ndarray:
     return np.array(numbers, dtype=float)
 
 
-def _texts(values: pd.Series, name: str) -> list[str]:
+def as_texts(values: pd.Series, name: str) -> list[str]:
     """Return levels as text; whole numbers have no decimal point."""
     texts = []
     for row, value in zip(values.index, values.tolist(), strict=True):
@@ -148,7 +148,7 @@ def one_hot(values: pd.Series, column: Column) -> np.ndarray:
     """Return one column of 0 and 1 for each level (n, levels)."""
     empty = values.isna().to_numpy()
     texts = np.full(len(values), column.fill or "", dtype=object)
-    texts[~empty] = _texts(values[~empty], column.name)
+    texts[~empty] = as_texts(values[~empty], column.name)
     encoded = np.array(texts[:, None] == np.array(column.levels, dtype=object), dtype=float)
     strange = encoded.sum(axis=1) == 0
     if strange.any():

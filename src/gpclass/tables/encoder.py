@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import Column, UnseenLevelWarning, as_booleans, as_numbers, learned, one_hot
+from .columns import Column, UnseenLevelWarning, as_booleans, as_numbers, one_hot
+from .summaries import Part, Scan, Total, alone, learned_columns, scanned
 from .words import TableError, and_more, listed, meant
 
 
@@ -52,23 +54,48 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn names, kinds, levels and medians of the columns of a data frame X; y is ignored."""
+        frame = self._inputs(_frame(X))
+        self.fit_parts(alone(Part(frame)))
+        self.row_names_ = row_names(frame)
+        return self
+
+    def fit_parts(self, total: Total) -> TableEncoder:
+        """Learn names, kinds, levels and medians of the columns of a table that is divided into parts.
+
+        The result is the same as that of `fit` for the whole table, except that `row_names_` is not set.
+
+        Parameters
+        ----------
+        total : callable
+            `total(function, *arguments)` returns the sum of function(part, *arguments) over all parts, in their order. A
+            part is a `gpclass.tables.Part`: a data frame without target and id, and a name for messages.
+
+        Returns
+        -------
+        TableEncoder
+            The fitted encoder itself.
+        """
         if self.impute not in (None, "median", "indicator"):
             raise ValueError(f"impute must be None, 'median' or 'indicator'; got {self.impute!r}")
-        frame = self._inputs(_frame(X))
-        if not len(frame):
+        scan: Scan = total(scanned)
+        _refuse_twice(scan.names)
+        if not scan.n_rows:
             raise TableError("the table has no rows")
-        self.row_names_ = row_names(frame)
-        self._refuse_empty(frame, list(frame.columns))
-        self.columns_ = tuple(learned(frame[name], self.impute == "indicator") for name in frame.columns)
-        self.feature_names_in_ = np.array(list(frame.columns), dtype=object)
+        if np.any(whole := scan.empty == scan.n_rows):
+            raise TableError(f"column {scan.names[int(np.argmax(whole))]!r} is empty in every row; leave it out")
+        if self.impute is None and scan.first_empty is not None:
+            raise _empty_cell(scan.first_empty[0], scan.names[scan.first_empty[1]], scan.empty, scan.names)
+        self.columns_ = learned_columns(total, scan, self.impute == "indicator")
+        self.feature_names_in_ = np.array(scan.names, dtype=object)
         self.n_features_in_ = len(self.columns_)
+        self.__dict__.pop("row_names_", None)  # of an earlier fit
         return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the encoded rows (n, D) of a data frame X."""
         check_is_fitted(self)
         frame = self._in_order(self._named(_frame(X)))
-        self._refuse_empty(frame, [c.name for c in self.columns_])
+        self.refuse_empty(frame)
         return np.concatenate([self._encoded(frame[c.name], c) for c in self.columns_], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -111,18 +138,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         return frame[wanted]
 
-    def _refuse_empty(self, frame: pd.DataFrame, names: list[str]) -> None:
-        empty = frame[names].isna().to_numpy()
-        if names and empty.all(axis=0).any() and not hasattr(self, "columns_"):
-            raise TableError(f"column {names[int(np.argmax(empty.all(axis=0)))]!r} is empty in every row; leave it out")
+    def refuse_empty(self, frame: pd.DataFrame) -> None:
+        """Raise a TableError if cells are empty and `impute` is None."""
+        empty = frame.isna().to_numpy()
         if self.impute is None and empty.any():
             row, column = (int(i[0]) for i in np.nonzero(empty))
-            columns = [name for name, some in zip(names, empty.any(axis=0), strict=True) if some]
-            raise TableError(
-                f"row {frame.index[row]}, column {names[column]!r} is empty or NA{and_more(empty)}"
-                f"{f' in columns {listed(columns)}' if len(columns) > 1 else ''}; fill the cells, remove the rows, or use "
-                "medians instead (--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator'))"
-            )
+            names = [str(name) for name in frame.columns]
+            raise _empty_cell(str(frame.index[row]), names[column], empty.sum(axis=0), names)
 
     def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
         empty = values.isna().to_numpy()
@@ -160,10 +182,24 @@ def _frame(X: Any) -> pd.DataFrame:
     if not isinstance(X, pd.DataFrame):
         raise TypeError(f"X must be a pandas DataFrame with the columns of the training data; got {type(X).__name__}")
     names = [str(name) for name in X.columns]
+    _refuse_twice(names)
+    return X.set_axis(names, axis=1)
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise TableError(f"there is more than one column called {listed(twice)}")
-    return X.set_axis(names, axis=1)
+
+
+def _empty_cell(row: str, column: str, counts: np.ndarray, names: Sequence[str]) -> TableError:
+    """Return the error about an empty cell, given the number of empty cells of each column."""
+    some = [name for name, count in zip(names, counts, strict=True) if count]
+    return TableError(
+        f"row {row}, column {column!r} is empty or NA{and_more(counts)}"
+        f"{f' in columns {listed(some)}' if len(some) > 1 else ''}; fill the cells, remove the rows, or use "
+        "medians instead (--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator'))"
+    )
 
 
 def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
