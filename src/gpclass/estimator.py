@@ -30,6 +30,8 @@ from .choose import (
     targets_of,
 )
 from .decisions import Decisions
+from .distributed.collections import Parts, is_collection, parts_of
+from .distributed.gathering import loaded
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
 from .engines.observations import Observed
@@ -62,6 +64,7 @@ from .learning import (
     warn_if_too_large,
     warn_if_unfinished,
 )
+from .learning.crew import weighted_by_class
 from .learning.rows import class_factors, is_soft, merged, observations, row_weights, soft_labels
 from .learning.streams import (
     ClassWeighted,
@@ -338,7 +341,9 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         GPClassifier
             The fitted estimator itself.
         """
-        if y is None and is_stream(X):
+        if is_collection(X) or is_collection(y) or is_collection(sample_weight):
+            learned = self._fit_collection(parts_of(X, y, sample_weight))
+        elif y is None and is_stream(X):
             if sample_weight is not None:
                 raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
             learned = self._fit_stream(as_source(X))
@@ -346,6 +351,26 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             learned = self._fit_arrays(X, y, sample_weight)
         warn_if_unfinished(learned)
         return self
+
+    def _fit_collection(self, parts: Parts) -> Learned:
+        """Fit to the partitions of a Dask collection. If that fails, the estimator is as before."""
+        before = dict(vars(self))
+        try:
+            with loaded(parts, self.missing, self.verbose) as rows:
+                for name in ("encoder_", "feature_names_in_", "covariances_"):
+                    self.__dict__.pop(name, None)
+                learned = self._fit_stream(rows.source, rows.order)
+                if learned.trainer is not None:
+                    learned.trainer.leave()
+        except BaseException:
+            self.__dict__ = before
+            raise
+        self.n_samples_seen_ = rows.source.n_rows
+        if rows.encoder is not None:
+            self.encoder_, self.n_features_in_ = rows.encoder, rows.encoder.n_features_in_
+        if rows.columns is not None:
+            self.feature_names_in_ = rows.columns
+        return learned
 
     def _fit_arrays(self, X, y, sample_weight=None, classes=None) -> Learned:
         self._check_settings()
@@ -404,32 +429,37 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         if self.hyper != "mode" and engine.design != "all rows":
             raise ValueError(f"hyper='integrate' needs an engine that uses all rows, like EP, not {type(engine).__name__}")
 
-    def _fit_stream(self, source: Source) -> Learned:
+    def _fit_stream(self, source: Source, order: list[Any] | None = None) -> Learned:
+        """Fit to a source of rows. `order` are the labels of an ordered categorical."""
         self._check_settings()
         rng = self._generator()
-        read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
-        summary = look(read, (int(rng.spawn(1)[0].integers(2**31)), 0))
-        self.row_fingerprints_ = read.prints
+        seed = int(rng.spawn(1)[0].integers(2**31)), 0
+        crew = getattr(source, "crew", None)
+        if crew is None:
+            read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
+            summary = look(read, seed)
+            self.row_fingerprints_ = read.prints
+        else:  # rows in other processes are not recognised later
+            summary = look(source, seed)
+            self.__dict__.pop("row_fingerprints_", None)
         check_classification_targets(summary.labels)
-        self._set_classes(summary.labels, self.categories)
+        self._set_classes(summary.labels, order if self.categories is None else self.categories)
         weight, place = None, codes(summary.y, self.classes_)
         if self.class_weight is not None:
             counts = summary.counts[codes(self.classes_, summary.labels)]
             factors = class_factors(counts, self.class_weight, self.classes_)
             if np.any(factors == 0):
                 raise ValueError("class_weight must be positive for streams: leave the rows of a class out of the stream")
-            source, weight = ClassWeighted(source, self.classes_, factors), factors[place]
+            if crew is None:
+                source = ClassWeighted(source, self.classes_, factors)
+            else:
+                crew.change(weighted_by_class, self.classes_, factors)
+            weight = factors[place]
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
         engine = self._engine(LARGE + source.n_rows)
-        if not engine.minibatches:
-            raise TypeError(
-                f"X is a stream of rows, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
-                "'scalable-ep', 'stochastic-ep', 'svgp'"
-            )
-        if _is_auto(self.kernel):
-            raise ValueError("X is a stream of rows, but kernel='auto' needs arrays: pass a kernel")
+        self._check_stream(engine, crew is not None)
         if self.hyper != "mode":
             self._check_averaging(engine)
         kernel, distance = start_kernel(self.kernel, summary.X, rng)
@@ -437,6 +467,18 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         self.row_map_ = None
         objective = self._objective(sample, engine, kernel, rng)
         return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
+
+    def _check_stream(self, engine: Engine, divided: bool) -> None:
+        """Raise an error if the engine or the kernel needs all rows in this process; `divided` if others have them."""
+        what = "a Dask collection" if divided else "a stream of rows"
+        able = [*("'scalable-ep'", "'stochastic-ep'", "'svgp'"), *(("'gfitc'", "'ivm'") if divided else ())]
+        if not (engine.minibatches or (divided and engine.design in ("inducing inputs", "active rows"))):
+            raise TypeError(
+                f"X is {what}, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
+                f"{', '.join(able)}"
+            )
+        if _is_auto(self.kernel):
+            raise ValueError(f"X is {what}, but kernel='auto' needs arrays: pass a kernel")
 
     @available_if(_takes_more)
     def partial_fit(self, X, y, classes=None, sample_weight=None) -> GPClassifier:

@@ -13,7 +13,7 @@ file has all shards in this process. `gpclass.distributed` has a crew on a Dask 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol
@@ -201,9 +201,17 @@ class Crew(Protocol):
     must be addable, and should not grow with the number of rows.
     """
 
-    n_rows: int
-    n_columns: int
-    processes: int  # number of processes that compute at the same time
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of input columns."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that compute at the same time."""
 
     def sum(self, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
         """Return the sum of function(shard, *arguments) over all shards. `meanwhile` is called while they compute.
@@ -229,10 +237,10 @@ class LocalCrew:
     """Shards in this process."""
 
     shards: list[Shard]
-    processes: int = field(init=False)
 
-    def __post_init__(self):
-        self.processes = len(self.shards)
+    @property
+    def processes(self) -> int:
+        return len(self.shards)
 
     @property
     def n_rows(self) -> int:

@@ -95,7 +95,8 @@ class CrewRows:
     def processes(self) -> int:
         return self.crew.processes
 
-    def batches(self, size: int, seed: Sequence[int]) -> Iterator[CrewBatch]:
+    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Any]:
+        """Yield minibatches, as `CrewBatch`."""
         n = self.n_rows
         yield from (CrewBatch(n, tuple(seed), i, min(i + size, n), self.out) for i in range(0, n, size))
 

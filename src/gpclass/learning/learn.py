@@ -264,6 +264,7 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
         return _all_at_once(objective, starts, max_iter, verbose, source, seed)
     if stream is None and _settles(objective, bool(starts)):
         return _all_at_once(objective, starts, max_iter, verbose, source, seed)
+    engine = _for_all_processes(engine, source)
     if not starts:
         engine = replace(engine, **HELD)
     runs = []
@@ -276,6 +277,12 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
     best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
     slopes = best.adam.m[: objective.n_hyper] if starts else None
     return replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
+
+
+def _for_all_processes(engine, source):
+    """Return the engine with minibatches of `batch_size` rows for each process that computes."""
+    size, processes = engine.batch_size, getattr(source, "processes", 1)
+    return engine if size is None or processes == 1 else replace(engine, batch_size=size * processes)
 
 
 def _promising(objective, start, max_iter, seed):

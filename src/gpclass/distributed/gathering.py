@@ -1,0 +1,115 @@
+"""The rows of a user's collection, loaded into the workers of a cluster or into this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..learning.crew import Crew, LocalCrew, Shard
+from ..learning.crew_rows import CrewRows
+from .collections import Compute, Parts, described, fitted_encoder_of, load
+from .dask_crew import DaskCrew
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The rows of a collection, ready for training.
+
+    Attributes
+    ----------
+    source : CrewRows
+        The rows.
+    encoder : TableEncoder or None
+        The encoder of the columns, if they need one.
+    columns : ndarray of str or None
+        Names of the columns, if X is a data frame.
+    order : list or None
+        The labels in their order, if y is an ordered categorical.
+    """
+
+    source: CrewRows
+    encoder: Any
+    columns: np.ndarray | None
+    order: list[Any] | None
+
+
+def current_client() -> Any:
+    """Return the Dask client of this process, or None."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
+
+
+@contextmanager
+def loaded(parts: Parts, missing: str = "error", verbose: int = 0) -> Iterator[Loaded]:
+    """Load the rows of a collection; the workers release them at the end of the context.
+
+    With a Dask client, the rows stay on its workers, in memory. Without one, they are loaded into this process, as Dask
+    itself computes collections then.
+
+    Parameters
+    ----------
+    parts : Parts
+        The partitions.
+    missing : {"error", "indicator", "median"}, default="error"
+        What to do with missing values; see `GPClassifier`.
+    verbose : int, default=0
+        1 shows the address of the cluster's dashboard on stderr.
+    """
+    client = current_client()
+    compute = _computed if client is None else partial(_computed_on, client)
+    parts = described(parts, compute)
+    encoder = fitted_encoder_of(parts, missing, compute)
+    loader = partial(load, encoder=encoder, columns=parts.columns)
+    crew: Crew = _here(parts, loader, compute) if client is None else _there(client, parts, loader, verbose)
+    columns = None if parts.columns is None else np.array(parts.columns, dtype=object)
+    try:
+        yield Loaded(CrewRows(crew), encoder, columns, parts.order)
+    finally:
+        crew.close()
+
+
+def _there(client: Any, parts: Parts, loader: Any, verbose: int) -> DaskCrew:
+    crew = DaskCrew.of(client, parts.pieces, parts.names, loader)
+    if verbose:
+        workers = f"{crew.processes} worker{'s' if crew.processes > 1 else ''}"
+        print(f"{crew.n_rows} rows on {workers}; dashboard: {client.dashboard_link}", file=sys.stderr)
+    return crew
+
+
+def _here(parts: Parts, loader: Any, compute: Compute) -> LocalCrew:
+    from dask.delayed import delayed
+
+    load_one = delayed(loader, pure=False, traverse=False)
+    found = compute([load_one(piece, name) for piece, name in zip(parts.pieces, parts.names, strict=True)])
+    starts = np.cumsum([0, *map(len, found)])
+    filled = [part.at(int(first)) for part, first in zip(found, starts, strict=False) if len(part)]
+    if not filled:
+        raise ValueError("the collection has no rows")
+    for part in filled:
+        if part.X.shape[1] != filled[0].X.shape[1]:
+            raise ValueError(
+                f"X has {part.X.shape[1]} columns in {part.name}, but {filled[0].X.shape[1]} in {filled[0].name}"
+            )
+    return LocalCrew([Shard(filled)])
+
+
+def _computed(tasks: list[Any]) -> list[Any]:
+    import dask
+
+    return list(dask.compute(*tasks))
+
+
+def _computed_on(client: Any, tasks: list[Any]) -> list[Any]:
+    return client.gather(client.compute(tasks))
