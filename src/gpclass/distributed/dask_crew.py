@@ -20,7 +20,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from .._version import __version__
-from ..learning.crew import Partition, RowsLost, Shard
+from ..learning.crew import CrewLost, Partition, RowsLost, Shard
 
 FANOUT = 4  # actors to which one call is passed on
 BALANCED = 1.2  # rows of a worker, relative to the mean, beyond which its partitions are moved or cut
@@ -29,7 +29,7 @@ REPLACED = 5.0  # seconds to wait for another worker in place of a lost one
 SOME_WORKER = 60.0  # seconds to wait for a worker if there is none
 
 
-class ClusterError(RuntimeError):
+class ClusterError(CrewLost):
     """The cluster cannot be used: it is lost, has no workers, or has another version of gpclass."""
 
 
@@ -176,6 +176,8 @@ class DaskCrew:
             if meanwhile is not None:
                 meanwhile()
             return reduce(add, [called.result() for called in calls])
+        except CrewLost:
+            raise
         except (OSError, RuntimeError) as error:  # what Dask raises for a lost worker; functions may raise the same
             self._recover(error)
             raise
@@ -257,6 +259,7 @@ class DaskCrew:
     def _loaded(self, which: Iterable[int]) -> dict[int, Any]:
         """Return futures of partitions. Raises the error of a partition that cannot be loaded."""
         from dask.delayed import delayed
+
         from distributed import wait
 
         self.loads += 1

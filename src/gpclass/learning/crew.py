@@ -32,6 +32,10 @@ class RowsLost(RuntimeError):
     """
 
 
+class CrewLost(RuntimeError):
+    """The processes with the rows cannot be reached, or cannot be used."""
+
+
 @dataclass(frozen=True)
 class Partition:
     """Consecutive rows of a data set.

@@ -73,6 +73,15 @@ class Saver:
             self.last = time.monotonic()
             self.cost = self.last - began
 
+    def told(self) -> str:
+        """Return what has been saved of a run that cannot go on, in words."""
+        if self.path is None:
+            return "The run was not saved: with checkpoint=… it could be continued"
+        if self.written is None:
+            return "The run had not been saved yet"
+        ago = time.monotonic() - self.last
+        return f"The run was saved {ago:.0f} s ago in {self.path}: the same fit continues from there, on any cluster"
+
     def _guard(self) -> None:
         if self.path is None or checkpoints.stamp(self.path) in (None, self.written):
             return

@@ -24,6 +24,7 @@ from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
+from .crew import CrewLost
 from .inducing import InducingKernel, InducingModel, start_inputs, threads
 from .minibatch import Step, finished
 from .priors import log_prior
@@ -419,8 +420,12 @@ class Trainer:
             with threads(self._size, self.Z, self.likelihood.n_latents):
                 while self.epoch < until and not self._stopped():
                     self._pass(source, until, saver, verbose)
-        finally:
+        except CrewLost as error:  # the sites of the rows cannot be fetched either
+            raise CrewLost(f"{error}. {saver.told()}") from error
+        except BaseException:
             saver.save(force=True)
+            raise
+        saver.save(force=True)
         return self
 
     def _pass(self, source, until, saver, verbose):
