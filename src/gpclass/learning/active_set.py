@@ -21,7 +21,7 @@ step. There are local maxima: a few starts help more than a long search.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -35,9 +35,11 @@ from ..kernels import Kernel
 from ..likelihoods import Gaussian
 from ..sparse import ActiveFit, log_evidence
 from .columns import covariances, gathered, gradients
+from .learned import Learned, best_search, learned_from
 from .objective import Evaluation, Objective
 from .optimise import FAILURES, Search, Step, updated_curvature
 from .priors import Normal, log_prior
+from .rivals import whole_searches
 
 REACH = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
 PATIENCE = 4  # consecutive major steps without a gain after which a search stops
@@ -113,8 +115,15 @@ class ActiveRows(Protocol):
         """
 
 
+    def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inputs (u, D) of the active rows of a fit, and the numbers (u,) of these rows."""
+
+
 class OwnRows:
     """The rows of the objective."""
+
+    def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
+        return objective.X[fit.rows], fit.rows
 
     def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
         return fit_active(objective, theta)
@@ -149,6 +158,30 @@ def own_evidence(
 
 
 OWN_ROWS = OwnRows()
+
+
+def learn_active_set(
+    objective: Objective, starts: Sequence[np.ndarray], verbose: int = 0, rows: ActiveRows = OWN_ROWS
+) -> Learned:
+    """Return the result of searches from each of `starts`. An empty list keeps the hyperparameters fixed."""
+    if not starts:
+        fit, kernel, likelihood = rows.fit(objective, objective.theta)
+        inputs, numbers = rows.inputs(objective, fit)
+        return Learned(fit, kernel, likelihood, inputs, [], 1, numbers)
+
+    def active(some, start, hold=False, like=None, needed=None):
+        return maximise_active(_held(some) if hold else some, start, verbose, needed, rows)
+
+    search = best_search(whole_searches(objective, starts, active))
+    fit, theta = search.best.fit, search.best.theta
+    learned = learned_from(search, fit, *rows.inputs(objective, fit))
+    slopes = held_sum(objective, theta, fit, lambda at: rows.evidence(objective, theta, fit, at, counted=False))[1]
+    return replace(learned, slopes=slopes)
+
+
+def _held(objective):
+    """Return the objective with an engine that selects rows once and keeps the hyperparameters fixed."""
+    return replace(objective, engine=replace(objective.engine, major=0))
 
 
 def maximise_active(

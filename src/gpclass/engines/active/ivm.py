@@ -29,10 +29,10 @@ from .selection import (
     SCORES,
     Selection,
     concave_sites,
+    log_masses,
     of_targets,
     repeat,
     row_targets,
-    scoring_blocks,
     select,
     tilted,
 )
@@ -292,8 +292,7 @@ def finished(engine, covariances, at, given, likelihood, status: Status, selecti
     numbers = MEMORY if engine.memory is None else min(MEMORY, int(engine.memory * 2**17 / (8 * len(covariances))))
     for seen in walk(q, covariances, prior_var, np.setdiff1d(np.arange(len(y)), known), numbers):
         mean[seen.rows], var[seen.rows] = seen.mean, seen.var
-    masses = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
-    value = sum(float(np.sum(part)) for part in masses) + q.log_partition
+    value = log_masses(likelihood, y, mean, var) + q.log_partition
     marginals = mean.copy(), var.copy()
     for c, part in enumerate(q.parts):
         cavity_mean, cavity_var = part.cavity()

@@ -118,6 +118,12 @@ def scoring_blocks(n: int) -> Iterator[slice]:
     return blocks(n, SCORING_WIDTH, CACHE)
 
 
+def log_masses(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> float:
+    """The sum of log Z of rows, given their cavities (m, C)."""
+    masses = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
+    return sum(float(np.sum(part)) for part in masses)
+
+
 def concave_sites(mean, var, slope, curvature) -> Sites:
     """Return the sites that give N(mean, var) the tilted moments. B.1; only the mean if the curvature is positive: (7)"""
     return matched_sites(mean, var, slope, np.minimum(curvature, 0.0))
