@@ -109,15 +109,15 @@ def test_any_partitions_give_the_same_active_set(case):
 def test_any_partitions_give_the_same_hyperparameters(case):
     """A search passes differences on, so they are larger than those of one fit; the steps are the same ones."""
     kernel, likelihood, engine, labels, weight = CASES[case]
-    problem = objective(kernel, likelihood, replace(engine, active=12, major=2, minor=2), labels, weight, True)
+    shorter = replace(engine, active=12 if weight is None else 6, major=2 if weight is None else 1, minor=2)
+    problem = objective(kernel, likelihood, shorter, labels, weight, True)
     start = problem.theta + 0.3
     expected = learn(problem, [start], 0, scan=False)
-    for name in ("one", "uneven"):
-        found = on_crew(problem, labels, name, [start], weight)
-        assert_allclose(found.theta, expected.theta, atol=1e-6)
-        assert [step[:2] for step in found.history] == [step[:2] for step in expected.history]
-        assert_same(found, expected, 1e-6)
-        assert_allclose(found.slopes, expected.slopes, atol=1e-4)
+    found = on_crew(problem, labels, "uneven", [start], weight)
+    assert_allclose(found.theta, expected.theta, atol=1e-6)
+    assert [step[:2] for step in found.history] == [step[:2] for step in expected.history]
+    assert_same(found, expected, 1e-6)
+    assert_allclose(found.slopes, expected.slopes, atol=1e-4)
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "exact"])
@@ -137,8 +137,9 @@ class Sending(LocalCrew):
 
 
 def test_everything_can_be_sent_to_other_processes():
-    kernel, likelihood, engine, labels, weight = CASES["weights"]
-    problem = objective(kernel, likelihood, replace(engine, active=5, major=1, minor=1), labels, weight)
+    kernel, likelihood, engine, labels, _ = CASES["weights"]
+    weight = np.round(WEIGHT) + 1
+    problem = objective(kernel, likelihood, replace(engine, active=3, major=1, minor=1), labels, weight)
     expected = on_crew(problem, labels, "uneven", [problem.theta], weight)
     found = on_crew(problem, labels, "uneven", [problem.theta], weight, lambda *given: Sending(divided(*given).shards))
     assert_array_equal(found.theta, expected.theta)
