@@ -433,6 +433,8 @@ def first_rows(value: np.ndarray) -> np.ndarray:
     if best == np.inf:
         return np.zeros(0, int)
     ties = np.flatnonzero(value.ravel() <= best + TIE * abs(best))
+    if len(ties) == 1:
+        return ties // value.shape[1]
     lowest = np.minimum.accumulate(value.ravel()[ties])
     return np.unique(ties[np.append(True, lowest[1:] < lowest[:-1])] // value.shape[1])
 
