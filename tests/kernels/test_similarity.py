@@ -40,7 +40,7 @@ def test_selected_rows(cls, columns):
     before = cls(H[:0], H, by_rows=True)
     expected = slow(cls, H[rows], H if columns is None else H[columns])
     for _ in range(2):  # selecting changes nothing
-        assert_allclose(whole(before.select(rows, columns)), expected, atol=1e-14)
+        assert_allclose(whole(before.select(H[rows], columns)), expected, atol=1e-14)
 
 
 def test_near_rows_far_from_the_origin():
@@ -50,8 +50,9 @@ def test_near_rows_far_from_the_origin():
     similarity = Distance(points, points, by_rows=True)
     assert similarity.far
     assert_allclose(whole(similarity)[:6, :6], slow(Distance, far, far), rtol=1e-15)
-    chosen = similarity.select(np.array([1, 4]), None)
+    chosen = similarity.select(points[[1, 4]], None)
     assert_allclose(whole(chosen)[:, :6], slow(Distance, far[[1, 4]], far), rtol=1e-15)
+    assert Distance(F, F, by_rows=True).select(far, None).far  # also if only the other rows are far
 
 
 @pytest.mark.parametrize("shift", [0.0, FAR_SHIFT], ids=["near", "far"])

@@ -12,6 +12,7 @@ so there is no division by Π^½. L and β are not stored, since one factorisati
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,14 @@ SMALLEST = 1e-14  # smallest variance, relative to the prior variance; rounding 
 
 
 class Stubs:
-    """Marginals of the candidates while sites are added one by one. `rows` holds the indices of the candidates."""
+    """Marginals of the candidates while sites are added one by one. `rows` holds the numbers of the candidates.
 
-    def __init__(self, covariance: Columns, piece: int = PIECE):
+    A row with a site need not be a candidate: its covariances with the candidates and its own stub, the row M_i, are enough.
+    """
+
+    def __init__(self, covariance: Columns, piece: int = PIECE, rows: np.ndarray | None = None):
         self.covariance, self.piece = covariance, piece
-        self.rows = np.arange(len(covariance))
+        self.rows = np.arange(len(covariance)) if rows is None else rows
         self.prior_var = np.array(covariance.diag, dtype=float)
         self._least = SMALLEST * self.prior_var
         self.mean, self.var = np.zeros(len(self.rows)), self.prior_var.copy()
@@ -41,10 +45,32 @@ class Stubs:
 
     def include(self, i: int, slope: float, curvature: float) -> None:
         """Add the site of candidate i, given slope and curvature of log Z_i in its mean. C.1"""
-        A = np.ascontiguousarray(self.covariance.columns(np.array([i]))[:, 0])
+        self.add(self.column(i), self.stub_of(i), slope, curvature, i)
+
+    def column(self, i: int) -> np.ndarray:
+        """(m,) covariances of the candidates with candidate i, a new array."""
+        return np.ascontiguousarray(self.covariance.columns(np.array([i]))[:, 0])
+
+    def stub_of(self, rows: Any) -> np.ndarray:
+        """M_i of candidate i (count,), or (k, count) of several."""
+        parts = [piece[:used, rows].T for piece, used in self._filled()]
+        return np.concatenate(parts, axis=-1) if parts else np.zeros((*np.shape(rows), 0))
+
+    def add(self, A: np.ndarray, own: np.ndarray, slope: float, curvature: float, i: int | None) -> None:
+        """Add the site of any row, given the slope and curvature of log Z in its mean. C.1
+
+        A (m,) are its covariances with the candidates, and will be overwritten. `own` is its stub, and i its place among the
+        candidates, None if it is not one of them.
+        """
+        if not len(A):
+            self.count += 1
+            return
+        first = 0
         for piece, used in self._filled():
-            dgemv(-1.0, piece[:used].T, piece[:used, i], 1.0, A, overwrite_y=1)
-        A[i] = self.var[i]  # equal up to rounding
+            dgemv(-1.0, piece[:used].T, own[first : first + used], 1.0, A, overwrite_y=1)
+            first += used
+        if i is not None:
+            A[i] = self.var[i]  # equal up to rounding
         stub = self._stub(A)
         self.mean += np.multiply(A, slope, out=stub)  # `stub` serves as scratch memory here
         np.multiply(A, np.sqrt(-curvature), out=stub)
@@ -140,6 +166,12 @@ class ActivePosterior:
         place[rows] = np.arange(len(rows))
         return cls([MatrixColumns(k, place) for k in np.broadcast_to(K, (n_latents, len(rows), len(rows)))], at)
 
+    def renumbered(self) -> ActivePosterior:
+        """The same posterior with its `rows` numbered 0 … u-1."""
+        made = copy(self)
+        made.at, made.rows, made.active = self.at.renumbered(self.rows), np.arange(len(self.rows)), self.places
+        return made
+
     @property
     def n_latents(self) -> int:
         return len(self.parts)
@@ -217,12 +249,8 @@ class EvidenceGradient:
     """
 
     def __init__(self, part: Any, slope: np.ndarray, growth: np.ndarray):
-        self._part = part
-        self._tau = part.sites.tau
-        self._silent = not np.any(self._tau)
-        self._in_mean, self._in_var = np.zeros(len(self._tau)), np.zeros(len(self._tau))  # of Σ g by V_I· and its squares
+        self._begin(part)
         if isinstance(part, Bare):
-            self.gram = np.zeros((0, 0))
             return
         self.gram = part.gradient()
         if np.any(slope) or np.any(growth):
@@ -231,6 +259,20 @@ class EvidenceGradient:
             V = part.K @ U
             self._in_mean += V @ slope
             self._in_var += V**2 @ growth
+
+    def _begin(self, part: Any) -> None:
+        self._part = part
+        self._tau = part.sites.tau
+        self._silent = not np.any(self._tau)
+        self._in_mean, self._in_var = np.zeros(len(self._tau)), np.zeros(len(self._tau))  # of Σ g by V_I· and its squares
+        self.gram = np.zeros((len(self._tau), len(self._tau)))
+
+    @classmethod
+    def of_others(cls, part: Any) -> EvidenceGradient:
+        """The derivative of Σ g_i over rows without sites alone: without log_partition and the active rows."""
+        made = cls.__new__(cls)
+        made._begin(part)
+        return made
 
     @property
     def in_nu(self) -> np.ndarray:

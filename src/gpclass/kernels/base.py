@@ -35,7 +35,7 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
                                  spreads; default: X itself, False
     settings(), with_settings()  constructor arguments by name, for grid searches; default: none
     for_columns(n_columns)       the kernel with one lengthscale per column where `ard=True` asks for it; default: itself
-    _row_evaluator(X)            columns of k(X) on demand; the default calls `_matrix`
+    _evaluator(X)                covariances of other inputs with the rows of X on demand; the default calls `_matrix`
     _takes                       what rows it takes: "numbers" (the default), "any" if values do not depend on them,
                                  "covariances" (`Precomputed`), "objects" (`FunctionKernel`)
     standardizable               whether columns may be centred and scaled; default: True
@@ -56,8 +56,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array: TypeAlias = NDArray[np.float64]
-# Maps row indices (k,) and row indices (m,), or None for all rows, to the covariances (k, m) between them.
-RowEvaluator: TypeAlias = "Callable[[NDArray[np.intp], NDArray[np.intp] | None], Array]"
+# Maps inputs (k, D) and the indices (m,) of given rows, or None for all of them, to the covariances (k, m) between them.
+Evaluator: TypeAlias = "Callable[[Array, NDArray[np.intp] | None], Array]"
 
 
 class Part(NamedTuple):
@@ -236,8 +236,8 @@ class Kernel(ABC):
         """Return theta where values are as small as the bounds allow, or None if fixed parameters determine them."""
         return None
 
-    def _row_evaluator(self, X: Array) -> RowEvaluator:
-        """Return a function that computes covariances between rows of X, given by their indices."""
+    def _evaluator(self, X: Array) -> Evaluator:
+        """Return a function that computes covariances of other inputs with rows of X, given by their indices."""
         raise TypeError(f"{type(self).__name__} has no single matrix k(X), so its columns cannot be computed.")
 
     # -- arithmetic ----------------------------------------------------------------------------------------------------
@@ -313,8 +313,8 @@ class MatrixKernel(Kernel):
         dtheta, dX = self._pullback_diagonal(rows, checked_shape(g, (len(rows),), "g"))
         return (dtheta, dX) if inputs else dtheta
 
-    def _row_evaluator(self, X: Array) -> RowEvaluator:
-        return lambda indices, rows: self._matrix(X[indices], X if rows is None else X[rows])
+    def _evaluator(self, X: Array) -> Evaluator:
+        return lambda Z, rows: self._matrix(Z, X if rows is None else X[rows])
 
     @abstractmethod
     def _matrix(self, X: Array, Z: Array | None) -> Array:

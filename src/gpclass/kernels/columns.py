@@ -30,7 +30,7 @@ class KernelColumns:
         self.kernel = kernel
         self.X, _ = checked_inputs(X, None, kernel.takes)
         self.diag = kernel.diag(self.X)
-        self._evaluate = kernel._row_evaluator(self.X)
+        self._evaluate = kernel._evaluator(self.X)
 
     def __len__(self) -> int:
         return len(self.X)
@@ -38,7 +38,7 @@ class KernelColumns:
     def columns(self, indices: NDArray[np.intp], rows: NDArray[np.intp] | None = None) -> Array:
         """Return the covariances of all rows, (n, k), or of some rows, (m, k), with the rows `indices`."""
         indices = np.asarray(indices)
-        K = self._evaluate(indices, rows)
+        K = self._evaluate(self.X[indices], rows)
         # A row with itself has White noise, and a distance of exactly zero: both are in `diag`.
         if rows is None:
             K[np.arange(len(indices)), indices] = self.diag[indices]
@@ -46,6 +46,10 @@ class KernelColumns:
             place, same = np.nonzero(indices[:, None] == np.asarray(rows))
             K[place, same] = self.diag[indices[place]]
         return K.T
+
+    def with_inputs(self, Z: Array) -> Array:
+        """Return the covariances (n, k) of all rows with other inputs, a C-ordered array."""
+        return np.ascontiguousarray(self._evaluate(Z, None).T)
 
     def take(self, rows: NDArray[np.intp]) -> KernelColumns:
         """Return the covariances among some of the rows."""

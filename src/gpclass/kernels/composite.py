@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .base import Array, Kernel, MatrixKernel, Part, RowEvaluator, with_member_settings
+from .base import Array, Evaluator, Kernel, MatrixKernel, Part, with_member_settings
 from .leaf import split_theta
 
 
@@ -137,9 +137,9 @@ class Composite(MatrixKernel):
             raise ValueError(f"{self!r} overflows at inputs of {np.abs(X).max(initial=0):.3g}. Rescale the inputs.")
         return diagonal
 
-    def _row_evaluator(self, X: Array) -> RowEvaluator:
-        evaluators = [k._row_evaluator(X) for k in self.members]
-        return lambda indices, rows: reduce(self._combine, (evaluate(indices, rows) for evaluate in evaluators))
+    def _evaluator(self, X: Array) -> Evaluator:
+        evaluators = [k._evaluator(X) for k in self.members]
+        return lambda Z, rows: reduce(self._combine, (evaluate(Z, rows) for evaluate in evaluators))
 
     def __hash__(self) -> int:
         return hash((type(self), self.members))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array, RowEvaluator
+from .base import Array, Evaluator
 from .lengthscales import WithLengthscale
 from .similarity import Similarity, WeightSums
 from .tiles import TileBuffer, is_narrow, lower_tiles, summed_product, tiles
@@ -89,11 +89,16 @@ class Pairwise(WithLengthscale):
             np.multiply(s, variance, out=K[I, J])
         return K
 
-    def _row_evaluator(self, X: Array) -> RowEvaluator:
+    def _evaluator(self, X: Array) -> Evaluator:
         """Compute the features once; a column then costs a matrix-vector product and n evaluations of h."""
-        F = self._safe_features(self._centred(X, None)[0])
+        centre = self._centre(X)
+        F = self._safe_features(_shifted(X, centre))
         similarity = self._similarity(np.empty((0, F.shape[1])), F, by_rows=True)
-        return lambda indices, rows: self._rectangular(similarity.select(indices, rows))
+
+        def evaluate(Z, rows):
+            return self._rectangular(similarity.select(self._safe_features(_shifted(Z, centre)), rows))
+
+        return evaluate
 
     def _diagonal(self, X: Array) -> Array:
         X, _ = self._centred(X, None)
@@ -182,14 +187,15 @@ class Pairwise(WithLengthscale):
 
         The rows of Z do not enter the mean, so that the covariances of a test point do not depend on other test points.
         """
+        centre = self._centre(X)
+        return _shifted(X, centre), None if Z is None else _shifted(Z, centre)
+
+    def _centre(self, X: Array) -> Array | None:
+        """Return the mean of X, or None if not only differences matter."""
         if not self._similarity.shift_invariant:
-            return X, Z
+            return None
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = X.sum(axis=0) / max(1, len(X))
-            centred = X - mean, None if Z is None else Z - mean
-        if not all(np.isfinite(part).all() for part in centred if part is not None):
-            raise ValueError("inputs are so large that their mean or their differences overflow. Rescale the inputs.")
-        return centred
+            return X.sum(axis=0) / max(1, len(X))
 
     def _safe_features(self, X: Array) -> Array:
         """Return the features, or raise ValueError if k(x, x) is not finite. If it is, all of k is finite."""
@@ -200,6 +206,17 @@ class Pairwise(WithLengthscale):
             largest = np.abs(X).max(initial=0)
             raise ValueError(f"{self!r} overflows at inputs of {largest:.3g}. Rescale them or raise the lengthscale.")
         return F
+
+
+def _shifted(X: Array, centre: Array | None) -> Array:
+    """Return X minus the centre, if there is one."""
+    if centre is None:
+        return X
+    with np.errstate(over="ignore", invalid="ignore"):
+        shifted = X - centre
+    if not np.isfinite(shifted).all():
+        raise ValueError("inputs are so large that their mean or their differences overflow. Rescale the inputs.")
+    return shifted
 
 
 def _make_symmetric(s: Array, diagonal: Array) -> None:

@@ -58,13 +58,13 @@ class Similarity(ABC):
         """The right factor, (k, m)."""
         return np.ascontiguousarray(self._points(self.H).T)
 
-    def select(self: Self, rows: NDArray[np.intp], columns: NDArray[np.intp] | None) -> Self:
-        """Return the similarities of some of the rows of H, by index, with some or all (None) rows of H."""
-        points, q = self.right.T, self.H.shape[1]
+    def select(self: Self, F: Array, columns: NDArray[np.intp] | None) -> Self:
+        """Return the similarities of other features F with some rows of H, by index, or with all (None)."""
+        q = self.H.shape[1]
         chosen = object.__new__(type(self))
-        chosen.far = self.far
-        chosen.left = self._left(points[rows])
-        chosen.right = self.right if columns is None else points[columns].T
+        chosen.far = self.far or (self.shift_invariant and _largest_norm(F) > FAR_NORM)
+        chosen.left = self._left(self._points(F))
+        chosen.right = self.right if columns is None else self.right.T[columns].T
         chosen.F, chosen.H = chosen.left[:, :q], chosen.right[:q].T
         return chosen
 

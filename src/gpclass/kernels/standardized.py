@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel, MatrixKernel, Part, RowEvaluator
+from .base import Array, Evaluator, Kernel, MatrixKernel, Part
 
 
 class Standardized(MatrixKernel):
@@ -93,8 +93,9 @@ class Standardized(MatrixKernel):
         dtheta, dX = self.kernel._pullback_diagonal(self._scaled(X), g)
         return dtheta, dX / self.spread
 
-    def _row_evaluator(self, X: Array) -> RowEvaluator:
-        return self.kernel._row_evaluator(self._scaled(X))
+    def _evaluator(self, X: Array) -> Evaluator:
+        evaluate = self.kernel._evaluator(self._scaled(X))
+        return lambda Z, rows: evaluate(self._scaled(Z), rows)
 
     # -- parameters ----------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,13 @@ step. There are local maxima: a few starts help more than a long search.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..engines.active.criterion import Held
 from ..engines.active.selection import repeat
 from ..engines.observations import concatenated, rows_of
 from ..gaussian import ActivePosterior, ActiveSites, Sites
@@ -33,9 +35,11 @@ from ..kernels import Kernel
 from ..likelihoods import Gaussian
 from ..sparse import ActiveFit, log_evidence
 from .columns import covariances, gathered, gradients
+from .learned import Learned, best_search, learned_from
 from .objective import Evaluation, Objective
 from .optimise import FAILURES, Search, Step, updated_curvature
 from .priors import Normal, log_prior
+from .rivals import whole_searches
 
 REACH = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
 PATIENCE = 4  # consecutive major steps without a gain after which a search stops
@@ -90,8 +94,102 @@ def update_active(
     return fit, rows[fit.rows]
 
 
+class ActiveRows(Protocol):
+    """The rows of a search: those of the objective, or rows that are divided among processes (`crew_active`)."""
+
+    def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
+        """Return the fit with an active set selected at θ, and kernel and likelihood at θ."""
+
+    def repeat(self, objective: Objective, theta: np.ndarray, fit: ActiveFit) -> ActiveFit:
+        """Return the fit with the sites of its active rows recomputed at θ, in the same order."""
+
+    def counted(self, objective: Objective, fit: ActiveFit) -> tuple[int, int]:
+        """Return the number of rows that minor steps use after this fit, and of all rows."""
+
+    def evidence(
+        self, objective: Objective, theta: np.ndarray, fit: ActiveFit, at: ActiveSites, counted: bool
+    ) -> tuple[Held, np.ndarray]:
+        """Return the evidence at θ with fixed sites, and its gradient in the kernel's parameters.
+
+        If `counted`, minor steps use it: only over the rows that they use.
+        """
+
+
+    def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inputs (u, D) of the active rows of a fit, and the numbers (u,) of these rows."""
+
+
+class OwnRows:
+    """The rows of the objective."""
+
+    def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
+        return objective.X[fit.rows], fit.rows
+
+    def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
+        return fit_active(objective, theta)
+
+    def repeat(self, objective: Objective, theta: np.ndarray, fit: ActiveFit) -> ActiveFit:
+        kernel, likelihood = objective.at(theta)
+        columns = covariances(kernel, objective.X, likelihood.n_latents)
+        sites = repeat(objective.engine, columns, fit.at, objective.y, likelihood)
+        return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
+
+    def counted(self, objective: Objective, fit: ActiveFit) -> tuple[int, int]:
+        n, rows = len(objective.y), self._candidates(objective, fit)
+        return n if rows is None else len(rows) + len(fit.rows), n
+
+    def evidence(self, objective, theta, fit, at, counted):
+        return own_evidence(objective, theta, at, self._candidates(objective, fit) if counted else None)
+
+    def _candidates(self, objective, fit):
+        few = fit.candidates is not None and len(fit.candidates) < len(objective.y) - len(fit.rows)
+        return fit.candidates if few else None
+
+
+def own_evidence(
+    objective: Objective, theta: np.ndarray, at: ActiveSites, rows: np.ndarray | None = None
+) -> tuple[Held, np.ndarray]:
+    """Return the evidence of the objective's rows, or some of them, with fixed sites, and its gradient in the kernel."""
+    kernel, likelihood = objective.at(theta)
+    C = likelihood.n_latents
+    sinks = gradients(kernel, objective.X, C)
+    held = log_evidence(covariances(kernel, objective.X, C), at, objective.y, likelihood, rows, sinks)
+    return held, gathered(sinks)
+
+
+OWN_ROWS = OwnRows()
+
+
+def learn_active_set(
+    objective: Objective, starts: Sequence[np.ndarray], verbose: int = 0, rows: ActiveRows = OWN_ROWS
+) -> Learned:
+    """Return the result of searches from each of `starts`. An empty list keeps the hyperparameters fixed."""
+    if not starts:
+        fit, kernel, likelihood = rows.fit(objective, objective.theta)
+        inputs, numbers = rows.inputs(objective, fit)
+        return Learned(fit, kernel, likelihood, inputs, [], 1, numbers)
+
+    def active(some, start, hold=False, like=None, needed=None):
+        return maximise_active(_held(some) if hold else some, start, verbose, needed, rows)
+
+    search = best_search(whole_searches(objective, starts, active))
+    fit, theta = search.best.fit, search.best.theta
+    learned = learned_from(search, fit, *rows.inputs(objective, fit))
+    slopes = held_sum(objective, theta, fit, lambda at: rows.evidence(objective, theta, fit, at, counted=False))[1]
+    return replace(learned, slopes=slopes)
+
+
+def _held(objective):
+    """Return the objective with an engine that selects rows once and keeps the hyperparameters fixed."""
+    return replace(objective, engine=replace(objective.engine, major=0))
+
+
 def maximise_active(
-    objective: Objective, start: np.ndarray | None = None, verbose: int = 0, needed: float | None = None
+    objective: Objective,
+    start: np.ndarray | None = None,
+    verbose: int = 0,
+    needed: float | None = None,
+    rows: ActiveRows = OWN_ROWS,
 ) -> Search:
     """Optimise θ by major and minor steps.
 
@@ -105,6 +203,8 @@ def maximise_active(
         1 shows a line per major step on stderr.
     needed : float, optional
         Stop when the recent rate of gain, extrapolated, would not exceed this value.
+    rows : ActiveRows, optional
+        The rows. The default is those of the objective.
 
     Returns
     -------
@@ -115,9 +215,9 @@ def maximise_active(
     search.message = f"the limit of {major} rounds of minor steps was reached"
     origin, reached = None, []
     for number in range(major + 1):
-        evaluation, gain = _major_step(objective, theta, number, search)
+        evaluation, gain = _major_step(objective, rows, theta, number, search)
         if origin is not None and gain > 0:
-            evaluation = _stretch(objective, origin, evaluation, number, search)
+            evaluation = _stretch(objective, rows, origin, evaluation, number, search)
         idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
         if verbose:
             sys.stderr.write(f"major step {number:2d}  objective {evaluation.value:.3f}\n")
@@ -130,7 +230,7 @@ def maximise_active(
             search.message = f"{PATIENCE} major steps in a row gained almost nothing"
             break
         if number < major:
-            theta, origin = _climb(objective, evaluation, number, search), evaluation.theta
+            theta, origin = _climb(objective, rows, evaluation, number, search), evaluation.theta
             if np.array_equal(theta, origin):
                 search.message = "no step increases the objective"
                 break
@@ -145,10 +245,12 @@ def _stays_below(needed: float, reached: list[float], major: int) -> bool:
     return reached[-1] + pace * (major + 1 - len(reached)) < needed
 
 
-def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Search) -> tuple[Evaluation, float]:
+def _major_step(
+    objective: Objective, rows: ActiveRows, theta: np.ndarray, number: int, search: Search
+) -> tuple[Evaluation, float]:
     """Select an active set at θ; return the evaluation and the gain over the best. On failure return the best evaluation."""
     try:
-        fit, kernel, likelihood = fit_active(objective, theta)
+        fit, kernel, likelihood = rows.fit(objective, theta)
     except FAILURES as error:
         if search.best is None:
             raise
@@ -165,12 +267,14 @@ def _major_step(objective: Objective, theta: np.ndarray, number: int, search: Se
     return evaluation, gain
 
 
-def _stretch(objective: Objective, origin: np.ndarray, best: Evaluation, number: int, search: Search) -> Evaluation:
+def _stretch(
+    objective: Objective, rows: ActiveRows, origin: np.ndarray, best: Evaluation, number: int, search: Search
+) -> Evaluation:
     """Continue in the direction of minor steps that gave a gain, doubling the step as long as the evidence increases."""
     move = best.theta - origin
     for _ in range(STRETCHES):
         theta = np.clip(best.theta + move, *objective.bounds.T)
-        further, gain = _major_step(objective, theta, number, search)
+        further, gain = _major_step(objective, rows, theta, number, search)
         if not gain > 0:
             break
         best, move = further, 2 * move
@@ -185,25 +289,21 @@ class _Hill:
     """The objective with a fixed active set, over the rows that were candidates until the end of the selection."""
 
     objective: Objective
+    rows: ActiveRows
     fit: ActiveFit  # with the current sites
     exact: bool  # whether the sites are recomputed at each evaluation
 
-    @property
-    def rows(self) -> np.ndarray | None:
-        return self.fit.candidates if len(self.fit.candidates) < len(self.objective.y) - len(self.fit.rows) else None
-
     def settle(self, theta: np.ndarray) -> None:
         """Recompute the sites at θ."""
-        kernel, likelihood = self.objective.at(theta)
-        columns = covariances(kernel, self.objective.X, likelihood.n_latents)
-        sites = repeat(self.objective.engine, columns, self.fit.at, self.objective.y, likelihood)
-        posterior = ActivePosterior(columns, sites)
-        self.fit = replace(self.fit, posterior=posterior, likelihood=likelihood)
+        self.fit = self.rows.repeat(self.objective, theta, self.fit)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         if self.exact:
             self.settle(theta)
-        return held_objective(self.objective, theta, self.fit, self.rows)
+        def evidence(at):
+            return self.rows.evidence(self.objective, theta, self.fit, at, counted=True)
+
+        return held_sum(self.objective, theta, self.fit, evidence)
 
 
 def held_objective(
@@ -231,16 +331,25 @@ def held_objective(
     gradient : ndarray of shape (p,)
         Its gradient.
     """
-    kernel, likelihood = objective.at(theta)
-    C = likelihood.n_latents
-    sinks = gradients(kernel, objective.X, C)
+    return held_sum(objective, theta, fit, lambda at: own_evidence(objective, theta, at, rows), carry)
+
+
+def held_sum(
+    objective: Objective,
+    theta: np.ndarray,
+    fit: ActiveFit,
+    evidence: Callable[[ActiveSites], tuple[Held, np.ndarray]],
+    carry: bool = True,
+) -> tuple[float, np.ndarray]:
+    """Return `held_objective` from a function that computes the evidence for given sites and its gradient in the kernel."""
+    _, likelihood = objective.at(theta)
     at, moves = carried(fit.at, fit.likelihood, likelihood) if carry else (fit.at, [])
-    held = log_evidence(covariances(kernel, objective.X, C), at, objective.y, likelihood, rows, sinks)
+    held, in_kernel = evidence(at)
     in_theta = held.in_theta.copy()
     for k, move in moves:
         in_theta[k] += held.in_sites.tau @ move.tau + held.in_sites.nu @ move.nu
     prior, prior_gradient = log_prior(theta, objective.priors)
-    gradient = np.concatenate([gathered(sinks), in_theta]) + prior_gradient
+    gradient = np.concatenate([in_kernel, in_theta]) + prior_gradient
     if not (np.isfinite(held.value + prior) and np.all(np.isfinite(gradient))):
         raise FloatingPointError("the evidence of the active set is not finite")
     return held.value + prior, gradient
@@ -259,11 +368,11 @@ def carried(at: ActiveSites, old: Any, new: Any) -> tuple[ActiveSites, list[tupl
     return at.with_sites(Sites(tau, nu)), [(0, Sites(-tau, -nu))]
 
 
-def _climb(objective: Objective, major: Evaluation, number: int, search: Search) -> np.ndarray:
+def _climb(objective: Objective, rows: ActiveRows, major: Evaluation, number: int, search: Search) -> np.ndarray:
     """Take minor steps: quasi-Newton steps from a major step, with its active set."""
     engine = objective.engine
     assert isinstance(major.fit, ActiveFit), "the engine is an IVM"
-    hill = _Hill(objective, major.fit, engine.strategy == "exact")
+    hill = _Hill(objective, rows, major.fit, engine.strategy == "exact")
     low, high = (np.clip(major.theta + side * REACH, *objective.bounds.T) for side in (-1, 1))
     theta, H = major.theta, None
     value, gradient = hill(theta)
@@ -280,7 +389,8 @@ def _climb(objective: Objective, major: Evaluation, number: int, search: Search)
         new, value, new_gradient = found
         H = updated_curvature(H, new - theta, gradient - new_gradient)
         theta, gradient = new, new_gradient
-        over = "" if hill.rows is None else f"over {len(hill.rows) + len(hill.fit.rows)} of {len(objective.y)} rows"
+        used, n = rows.counted(objective, hill.fit)
+        over = "" if used == n else f"over {used} of {n} rows"
         search.history.append(Step(number, iteration, theta.copy(), value, np.nan, 0, over))
     return theta
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,16 +18,16 @@ import numpy as np
 from ..kernels import Precomputed
 from ..numerics import NotPositiveDefinite
 from ..sparse import InducingFit
-from .active_set import fit_active, held_objective, maximise_active
+from .active_set import learn_active_set
 from .augment import fit_augmented
-from .calibration import LeftOut
 from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
 from .inducing_mnl import maximise_inducing
+from .learned import Learned, best_search, learned_from
 from .members import left_out
 from .objective import Objective
-from .optimise import Search, maximise
+from .optimise import maximise
 from .rivals import rivals_of, whole_searches
 from .scan import scanned
 from .site_store import SiteStore
@@ -40,61 +40,6 @@ LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum
 SHARE = 3  # rows of this sample per inducing point, at least
 ROUNDING = 1e-10  # share of the largest eigenvalue of a matrix below which a negative one is rounding
 HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
-
-
-@dataclass(frozen=True)
-class Learned:
-    """The result of learning.
-
-    Attributes
-    ----------
-    posterior : Fit or Draws
-        The posterior.
-    kernel : Kernel
-        The learned kernel.
-    likelihood : Likelihood
-        The learned likelihood.
-    inputs : ndarray of shape (n_inputs, D) or (n_classes, n_inputs, D)
-        The inputs whose covariances with test points a prediction needs.
-    history : list of Step or list of Pass
-        The evaluations of the optimiser, or the passes over the minibatches.
-    n_iter : int
-        Number of iterations of the optimiser.
-    rows : ndarray of shape (n_inputs,) or None
-        Row numbers of `inputs`, if they are training rows.
-    trainer : Trainer or None
-        The minibatch run, which can be continued.
-    rows_left_out : callable or None
-        Function that computes `left_out`, if `posterior` has no training rows.
-    problem : str
-        Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
-    slopes : ndarray of shape (p,) or None
-        Gradient of the objective in the hyperparameters; None if they were not learned.
-    doubts : tuple of str
-        Further texts for warnings, see `doubts`.
-    """
-
-    posterior: Any
-    kernel: Any
-    likelihood: Any
-    inputs: np.ndarray
-    history: list[Any]
-    n_iter: int
-    rows: np.ndarray | None = None
-    trainer: Trainer | None = None
-    rows_left_out: Callable[[], LeftOut | None] | None = None
-    problem: str = ""
-    slopes: np.ndarray | None = None
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def theta(self) -> np.ndarray:
-        """The hyperparameters of kernel and likelihood."""
-        return np.concatenate([self.kernel.theta, self.likelihood.theta])
-
-    def left_out(self) -> LeftOut | None:
-        """Return class probabilities of training rows, each predicted without itself; None if the engine has none."""
-        return left_out(self.posterior) if self.rows_left_out is None else self.rows_left_out()
 
 
 def learn(
@@ -206,28 +151,12 @@ def _full(objective, starts, max_iter, verbose, n_jobs):
         return Learned(found.fit, found.kernel, found.likelihood, objective.X, [], 1)
     fewer, rivals = objective.of_fewer_rows(), rivals_of(objective)
     search = maximise(objective, starts, max_iter, verbose, fewer, rivals, n_jobs=n_jobs)
-    return _learned(search, objective.finish(search.best), objective.X)
+    return learned_from(search, objective.finish(search.best), objective.X)
 
 
 def _active(objective, starts, verbose):
-    if not starts:
-        fit, kernel, likelihood = fit_active(objective, objective.theta)
-        learned = Learned(fit, kernel, likelihood, objective.X[fit.rows], [], 1, fit.rows)
-    else:
-
-        def active(some, start, hold=False, like=None, needed=None):
-            return maximise_active(_held(some) if hold else some, start, verbose, needed)
-
-        search = _best(whole_searches(objective, starts, active))
-        fit = search.best.fit
-        learned = _learned(search, fit, objective.X[fit.rows], fit.rows)
-        learned = replace(learned, slopes=held_objective(objective, learned.theta, fit)[1])
+    learned = learn_active_set(objective, starts, verbose)
     return learned if objective.engine.augment is None else _augmented(objective, learned)
-
-
-def _held(objective):
-    """Return the objective with an engine that selects rows once and keeps the hyperparameters fixed."""
-    return replace(objective, engine=replace(objective.engine, major=0))
 
 
 def _augmented(objective, learned):
@@ -246,10 +175,10 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
             at = None if like is None else like.at
             return maximise_inducing(some, start, 0 if hold else max_iter, verbose, at, needed)
 
-        search = _best(whole_searches(objective, starts, inducing))
+        search = best_search(whole_searches(objective, starts, inducing))
     at = search.at
     assert at is not None, "a search ends with inducing variables"
-    return _learned(search, search.fit, at.Z, None if at.chosen is None else at.chosen.rows)
+    return learned_from(search, search.fit, at.Z, None if at.chosen is None else at.chosen.rows)
 
 
 # inducing points ------------------------------------------------------------------------------------------------------
@@ -387,18 +316,3 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
 def _shared(Z):
     """Return inducing inputs as (M, D) if all classes share them, else as (C, M, D)."""
     return Z[0] if len(Z) == 1 else Z
-
-
-def _best(searches: list[Any]) -> Any:
-    """Return the best search, with the histories of all searches."""
-    best = max(searches, key=lambda search: search.best.value)
-    best.history = [step for search in searches for step in search.history]
-    best.n_iter = sum(search.n_iter for search in searches)
-    return best
-
-
-def _learned(search: Search, fit, inputs, rows=None) -> Learned:
-    assert search.best is not None, "a search without an evaluation raises an error"
-    best, n_iter = search.best, max(1, search.n_iter)
-    learned = Learned(fit, best.kernel, best.likelihood, inputs, search.history, n_iter, rows)
-    return replace(learned, problem=search.problem, slopes=best.gradient)

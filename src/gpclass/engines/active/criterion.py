@@ -74,32 +74,57 @@ def log_evidence(
     y = row_targets(y)
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)
-    total, slopes, in_sites = q.log_partition, np.zeros(len(likelihood.theta)), Sites.zeros(len(at))
-    gradients: list[EvidenceGradient] = []
-    for seen in walk(q, covariances, prior_var, rows):
-        value, slope, curvature = tilted(likelihood, y[seen.rows], seen.mean, seen.var)
-        total += float(np.sum(value))
-        if sinks is None:
-            continue
-        slopes += theta_slopes(likelihood, y[seen.rows], seen)
-        if not gradients:  # the first rows are those with sites
-            gradients = [_at_sites(q, c, slope[:, c], curvature[:, c], in_sites) for c in range(q.n_latents)]
+    total = HeldSum(q, likelihood, sinks is not None)
+    for number, seen in enumerate(walk(q, covariances, prior_var, rows)):  # the first rows are those with sites
+        total.add(seen, y[seen.rows], sinks, with_sites=number == 0)
+    return total.result(sinks)
+
+
+class HeldSum:
+    """The sum of `log_evidence` over rows, which are added some at a time. Sums of different rows can be added.
+
+    The rows with sites, as returned by the function `with_sites`, must be in one of the sums, and be the first there.
+    """
+
+    def __init__(self, q: ActivePosterior, likelihood, derivatives: bool):
+        self._q, self._likelihood, self._derivatives = q, likelihood, derivatives
+        self._total, self._slopes, self._in_sites = 0.0, np.zeros(len(likelihood.theta)), Sites.zeros(len(q.at))
+        self._gradients = [EvidenceGradient.of_others(part) for part in q.parts] if derivatives else []
+
+    def add(self, seen: Seen, y: np.ndarray, sinks: Sequence[Sink] | None, with_sites: bool = False) -> None:
+        """Add some rows with targets y. The derivatives in their covariances go to `sinks`."""
+        q = self._q
+        value, slope, curvature = tilted(self._likelihood, y, seen.mean, seen.var)
+        if with_sites:
+            self._total += q.log_partition
+        self._total += float(np.sum(value))
+        if with_sites:
+            for part in q.parts:
+                mean, var = part.cavity()
+                self._total -= float(np.sum(log_partition_1d(mean, var, part.sites)))
+        if not self._derivatives:
+            return
+        assert sinks is not None, "derivatives need sinks"
+        self._slopes += theta_slopes(self._likelihood, y, seen)
+        if with_sites:
+            moments = [(slope[:, c], curvature[:, c]) for c in range(q.n_latents)]
+            self._gradients = [_at_sites(q, c, *moments[c], self._in_sites) for c in range(q.n_latents)]
         for c, (bare, part) in enumerate(seen.blocks):
             if not len(part.mean):
                 continue
             d1, d2 = slope[bare, c], curvature[bare, c]
-            G, g = gradients[c].add(part, d1, 0.5 * (d1**2 + d2))
+            G, g = self._gradients[c].add(part, d1, 0.5 * (d1**2 + d2))
             sinks[c].cross(q.active[c], seen.rows[bare], G, part.K)
             sinks[c].diag(seen.rows[bare], g)
-    for part in q.parts:
-        mean, var = part.cavity()
-        total -= float(np.sum(log_partition_1d(mean, var, part.sites)))
-    for c, gradient in enumerate(gradients):
-        sinks[c].gram(q.active[c], gradient.gram)  # type: ignore[index]
-        mine = at.latents == c
-        in_sites.tau[mine] += gradient.in_tau
-        in_sites.nu[mine] += gradient.in_nu
-    return Held(total, slopes, in_sites)
+
+    def result(self, sinks: Sequence[Sink] | None) -> Held:
+        """The sum. The derivatives in the covariances among active rows go to `sinks`."""
+        for c, gradient in enumerate(self._gradients):
+            sinks[c].gram(self._q.active[c], gradient.gram)  # type: ignore[index]
+            mine = self._q.at.latents == c
+            self._in_sites.tau[mine] += gradient.in_tau
+            self._in_sites.nu[mine] += gradient.in_nu
+        return Held(self._total, self._slopes, self._in_sites)
 
 
 def theta_slopes(likelihood, y: np.ndarray, seen: Seen) -> np.ndarray:
@@ -120,6 +145,13 @@ def walk(
     """Yield the rows with sites, then those of `rows` (default all) without, block by block."""
     yield with_sites(q, covariances, prior_var)
     rest = np.setdiff1d(np.arange(len(prior_var)) if rows is None else rows, q.rows)
+    yield from without_sites(q, covariances, prior_var, rest, numbers)
+
+
+def without_sites(
+    q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray, rest: np.ndarray, numbers: int = MEMORY
+) -> Iterator[Seen]:
+    """Yield the rows `rest`, which have no sites, block by block."""
     for part in blocks(len(rest), max(1, *(len(active) for active in q.active)), numbers, least=16):
         some = rest[part]
         parts = [block(q.parts[c], k, q.active[c], some, prior_var[some, c]) for c, k in enumerate(covariances)]

@@ -23,16 +23,16 @@ from ..contract import require
 from ..fit import Fit, NotAvailable, check_matrix, check_settings, check_weights, independent, squeezed
 from ..full.ep import EP, moment_rule
 from ..iterate import Status, iterate, warn_if_unfinished
-from ..observations import Observed, data_of, weights_of
+from ..observations import Observed, data_of, rows_of, weights_of
 from .criterion import walk, with_sites
 from .selection import (
     SCORES,
     Selection,
     concave_sites,
+    log_masses,
     of_targets,
     repeat,
     row_targets,
-    scoring_blocks,
     select,
     tilted,
 )
@@ -107,16 +107,7 @@ class IVM(Engine):
         else:
             chosen = select(self, covariances, y, likelihood, np.random.default_rng(self.random_state))
             at = chosen.at
-        if not len(at):
-            raise ValueError(
-                "no row is informative: under the prior no site precision times variance exceeds "
-                f"threshold={self.threshold:g}. Is the kernel's variance close to zero?"
-            )
-        status = Status(True, 1, 0.0)
-        if self.sweeps:
-            at, status = settled(self, covariances, at, y, likelihood)
-            if status.change > RESTLESS and not status.converged:
-                warn_if_unfinished(self, replace(status, advice=ADVICE))
+        at, status = after_sweeps(self, covariances, at, y, likelihood)
         return finished(self, covariances, at, given, likelihood, status, chosen)
 
     def update(self, K, y, likelihood, earlier: ActiveFit) -> ActiveFit:
@@ -141,10 +132,12 @@ class IVM(Engine):
 
     def restore(self, K, y, likelihood, state) -> ActiveFit:
         """Restore from K (u, u), or (C, u, u), of the rows that predictions need."""
-        pairs = {name: (state[f"{name}_mean"], state[f"{name}_var"]) for name in ("cavities", "marginals")}
         q = ActivePosterior.restored(K, len(y), likelihood.n_latents, state)
-        more = {**pairs, "scores": state["scores"], "candidates": state["candidates"]}
-        return ActiveFit.restored(self, q, y, likelihood, state, **more)
+        fields = {"scores": state["scores"], "cavities": None, "marginals": None, "candidates": None}
+        if "candidates" in state:
+            pairs = {name: (state[f"{name}_mean"], state[f"{name}_var"]) for name in ("cavities", "marginals")}
+            fields |= {**pairs, "candidates": state["candidates"]}
+        return ActiveFit.restored(self, q, y, likelihood, state, **fields)
 
     def evidence_gradient(self, fit: ActiveFit) -> np.ndarray:
         raise NotAvailable(
@@ -154,19 +147,40 @@ class IVM(Engine):
 
 @dataclass(frozen=True)
 class ActiveFit(Fit):
-    """A posterior with sites on an active set. `predict` needs covariances with `rows` only."""
+    """A posterior with sites on an active set. `predict` needs covariances with `rows` only.
 
-    cavities: tuple[np.ndarray, np.ndarray]  # (n, C) means and variances of all rows, each without its own site
-    marginals: tuple[np.ndarray, np.ndarray]  # (n, C) means and variances of all rows
+    A fit without rows (`without_rows`) has the active rows only, numbered from 0 in the order of inclusion: `y` are their
+    targets, and `rows` their numbers 0 … u-1.
+    """
+
+    cavities: tuple[np.ndarray, np.ndarray] | None  # (n, C) means and variances of all rows, each without its own site
+    marginals: tuple[np.ndarray, np.ndarray] | None  # (n, C) means and variances of all rows
     scores: np.ndarray  # (d,) score of each inclusion when it was made; empty if the active set was given
-    candidates: np.ndarray  # rows that remained candidates until the end; all, unless memory was limited
+    candidates: np.ndarray | None  # rows that remained candidates until the end; all, unless memory was limited
 
     posterior: ActivePosterior
 
     def state(self) -> dict[str, Any]:
+        state = {**super().state(), "scores": self.scores}
+        if self.cavities is None or self.marginals is None:
+            return state
         pairs = {"cavities": self.cavities, "marginals": self.marginals}
         parts = {f"{name}_{what}": x for name, pair in pairs.items() for what, x in zip(("mean", "var"), pair, strict=True)}
-        return {**super().state(), **parts, "scores": self.scores, "candidates": self.candidates}
+        return {**state, **parts, "candidates": self.candidates}
+
+    def without_rows(self) -> ActiveFit:
+        """A fit for predictions and updates only, whose size does not depend on the number of rows."""
+        q = self.posterior.renumbered()
+        y = rows_of(self.y, self.rows)
+        return replace(self, posterior=q, y=y, cavities=None, marginals=None, candidates=None)
+
+    def _of_all_rows(self, pair: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
+        if pair is None:
+            raise NotAvailable(
+                "this fit of IVM keeps its active rows only, not all training rows. For probabilities of left-out rows, use "
+                "scikit-learn's cross_val_predict(..., method='predict_proba')"
+            )
+        return pair
 
     @property
     def several(self) -> bool:
@@ -195,17 +209,17 @@ class ActiveFit(Fit):
     @property
     def mean(self) -> np.ndarray:
         """(n,) or (n, C) marginal means at all training rows."""
-        return squeezed(self.marginals[0])
+        return squeezed(self._of_all_rows(self.marginals)[0])
 
     @property
     def var(self) -> np.ndarray:
         """(n,) or (n, C) marginal variances at all training rows."""
-        return squeezed(self.marginals[1])
+        return squeezed(self._of_all_rows(self.marginals)[1])
 
     @property
     def cov(self) -> np.ndarray:
         """(n, C, C) marginal covariances at all training rows, diagonal."""
-        return independent(self.marginals[1])
+        return independent(self._of_all_rows(self.marginals)[1])
 
     @property
     def alpha(self) -> Any:
@@ -232,7 +246,8 @@ class ActiveFit(Fit):
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Moments of all rows given the other active rows; the active set is fixed."""
-        return squeezed(self.cavities[0]), squeezed(self.cavities[1])
+        mean, var = self._of_all_rows(self.cavities)
+        return squeezed(mean), squeezed(var)
 
 
 def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], Any]:
@@ -253,9 +268,14 @@ def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], Any]:
     for covariance in covariances:
         if len(covariance) != len(y) or not len(y):
             raise ValueError(f"the covariance has {len(covariance)} rows but y has {len(y)} labels")
-        if not np.all(np.isfinite(covariance.diag)) or np.any(covariance.diag < 0):
-            raise ValueError("the covariance has variances that are negative or not finite")
+        check_variances(covariance)
     return covariances, y
+
+
+def check_variances(covariance: Columns) -> None:
+    """Raise an error if variances are not those of a covariance."""
+    if not np.all(np.isfinite(covariance.diag)) or np.any(covariance.diag < 0):
+        raise ValueError("the covariance has variances that are negative or not finite")
 
 
 def finished(engine, covariances, at, given, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
@@ -272,8 +292,7 @@ def finished(engine, covariances, at, given, likelihood, status: Status, selecti
     numbers = MEMORY if engine.memory is None else min(MEMORY, int(engine.memory * 2**17 / (8 * len(covariances))))
     for seen in walk(q, covariances, prior_var, np.setdiff1d(np.arange(len(y)), known), numbers):
         mean[seen.rows], var[seen.rows] = seen.mean, seen.var
-    masses = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
-    value = sum(float(np.sum(part)) for part in masses) + q.log_partition
+    value = log_masses(likelihood, y, mean, var) + q.log_partition
     marginals = mean.copy(), var.copy()
     for c, part in enumerate(q.parts):
         cavity_mean, cavity_var = part.cavity()
@@ -294,6 +313,21 @@ def _earlier(start, n: int, n_latents: int) -> ActiveSites:
 
 
 # sweeps after the selection -------------------------------------------------------------------------------------------
+
+
+def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
+    """Sites after the sweeps that the engine asks for; raises an error if there are no sites."""
+    if not len(at):
+        raise ValueError(
+            "no row is informative: under the prior no site precision times variance exceeds "
+            f"threshold={engine.threshold:g}. Is the kernel's variance close to zero?"
+        )
+    if not engine.sweeps:
+        return at, Status(True, 1, 0.0)
+    at, status = settled(engine, covariances, at, y, likelihood)
+    if status.change > RESTLESS and not status.converged:
+        warn_if_unfinished(engine, replace(status, advice=ADVICE), stacklevel=4)
+    return at, status
 
 
 def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:

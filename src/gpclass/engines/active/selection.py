@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -118,6 +118,12 @@ def scoring_blocks(n: int) -> Iterator[slice]:
     return blocks(n, SCORING_WIDTH, CACHE)
 
 
+def log_masses(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> float:
+    """The sum of log Z of rows, given their cavities (m, C)."""
+    masses = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
+    return sum(float(np.sum(part)) for part in masses)
+
+
 def concave_sites(mean, var, slope, curvature) -> Sites:
     """Return the sites that give N(mean, var) the tilted moments. B.1; only the mean if the curvature is positive: (7)"""
     return matched_sites(mean, var, slope, np.minimum(curvature, 0.0))
@@ -139,25 +145,135 @@ def score(kind: str, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray, 
     return value
 
 
-class Candidates:
-    """All rows that can still be included, with the marginals of C latent functions."""
+@dataclass(frozen=True)
+class Offers:
+    """Candidates that can be the next inclusion, in the order of their numbers."""
 
-    def __init__(self, settings, covariances: Sequence[Columns], y: np.ndarray, likelihood):
+    numbers: np.ndarray  # (k,)
+    value: np.ndarray  # (k, C) scores; infinite if the inclusion is not possible
+    open: np.ndarray  # (k, C) whether the pair of row and latent function can still be included
+    mean: np.ndarray  # (k, C) marginals
+    var: np.ndarray  # (k, C)
+    y: np.ndarray  # (k,) targets
+    stubs: list[np.ndarray]  # for each latent function (k, d_c)
+
+    def some(self, which: np.ndarray) -> Offers:
+        numbers, value, open_, mean, var, y = (x[which] for x in self._arrays())
+        return Offers(numbers, value, open_, mean, var, y, [stub[which] for stub in self.stubs])
+
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.numbers, self.value, self.open, self.mean, self.var, self.y
+
+    @staticmethod
+    def joined(parts: Sequence[Offers]) -> Offers:
+        """The offers of several sets of candidates, in the order of their numbers."""
+        filled = [part for part in parts if len(part.numbers)] or list(parts[:1])
+        if len(filled) == 1:
+            return filled[0]
+        numbers, value, open_, mean, var, y = map(np.concatenate, zip(*(part._arrays() for part in filled), strict=True))
+        stubs = [np.concatenate(some) for some in zip(*(part.stubs for part in filled), strict=True)]
+        return Offers(numbers, value, open_, mean, var, y, stubs).some(np.argsort(numbers))
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """A new site, and what the marginals of candidates need to take it into account."""
+
+    number: int  # of the row
+    latent: int
+    tau: float
+    nu: float
+    slope: float  # of log Z in the mean of the row
+    curvature: float
+    stub: np.ndarray  # (d_c,) row of M
+    score: float = np.nan
+
+    @property
+    def site(self) -> tuple[int, int, float, float]:
+        """Row, latent function, τ and ν."""
+        return self.number, self.latent, self.tau, self.nu
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The next inclusion, if there is one, and the rows that were scored exactly to find it."""
+
+    new: Inclusion | None
+    numbers: np.ndarray  # (k,) rows scored exactly; none if all scores are exact
+    value: np.ndarray  # (k, C) their scores
+
+
+def choose(settings, likelihood, offers: Offers, rough: bool) -> Choice:
+    """Choose the best of some offers. After rough screening the best few are scored exactly."""
+    if rough:
+        offers = offers.some(lowest_rows(offers.value.min(1), FINAL))
+    nothing = Choice(None, offers.numbers[:0], offers.value[:0])
+    if not len(offers.numbers):
+        return nothing
+    value, moments = offers.value, None
+    if rough:
+        moments = exact_moments(likelihood, offers.y, offers.mean, offers.var)
+        value = score(settings.score, offers.var, *moments, settings.threshold)
+        value[~offers.open] = np.inf
+    best, k, c = best_of(value)
+    exact = (offers.numbers, value) if rough else (nothing.numbers, nothing.value)
+    if best == np.inf:
+        return Choice(None, *exact)
+    return Choice(matched(likelihood, offers, k, c, moments, best), *exact)
+
+
+def matched(likelihood, offers: Offers, k: int, c: int, moments: Any = None, best: float = np.nan) -> Inclusion:
+    """The inclusion of offer k for latent function c, with a site matched to its current marginals."""
+    if moments is None:
+        one = slice(k, k + 1)
+        moments = exact_moments(likelihood, offers.y[one], offers.mean[one], offers.var[one])
+        slopes, curvatures = (part[0] for part in moments)
+    else:
+        slopes, curvatures = (part[k] for part in moments)
+    slope, curvature = slopes[c], min(curvatures[c], 0.0)
+    site = concave_sites(offers.mean[k, c], offers.var[k, c], slope, curvature)
+    row = int(offers.numbers[k])
+    return Inclusion(row, c, float(site.tau), float(site.nu), slope, curvature, offers.stubs[c][k], best)
+
+
+class Candidates:
+    """Rows that can still be included, with the marginals of C latent functions.
+
+    `numbers`, ascending, are those of the rows, by default 0 … n-1. The rows of a selection may be divided among several
+    such objects: then each gives its `offers`, one of all is chosen, and each adds it (`add`).
+    """
+
+    def __init__(
+        self,
+        settings,
+        covariances: Sequence[Columns],
+        y: np.ndarray,
+        likelihood,
+        rng: np.random.Generator | None = None,
+        numbers: np.ndarray | None = None,
+    ):
         piece = PIECE if settings.memory is not None or len(covariances) > 1 else LARGE_PIECE
-        self.stubs = [Stubs(covariance, piece) for covariance in covariances]
-        self.settings, self.y, self.likelihood = settings, y, likelihood
+        self.stubs = [Stubs(covariance, piece, numbers) for covariance in covariances]
+        self.settings, self.y, self.likelihood, self.rng = settings, y, likelihood, rng
         shape = len(y), len(self.stubs)
-        self.drift = settings.drift if len(self.stubs) > 1 else 0.0
+        self.drift = drift_of(settings, len(self.stubs))
         self.taken = np.zeros(shape, bool)
         self.value = np.full(shape, np.inf)  # scores, also of pairs already included
         self.scored = np.zeros(shape), np.full(shape, -1.0)  # marginals at the time of scoring; used with `drift`
         self._places: np.ndarray | None = None  # positions of included pairs in the flat scores
         self.inclusions: list[tuple[int, int, float, float]] = []  # row, latent function, τ, ν
-        self._exact: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # moments of rows scored exactly since the last inclusion
 
     @property
     def rows(self) -> np.ndarray:
         return self.stubs[0].rows
+
+    def places(self, numbers: np.ndarray) -> Any:
+        """Which of some rows are here, and their places among the candidates."""
+        if not len(self.rows) or not len(numbers):
+            return np.zeros((2, 0), int)
+        place = np.minimum(np.searchsorted(self.rows, numbers), len(self.rows) - 1)
+        here = np.flatnonzero(self.rows[place] == numbers)
+        return here, place[here]
 
     def marginals(self, some=slice(None)) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances (m, C) of candidates."""
@@ -188,79 +304,118 @@ class Candidates:
         if closed.any():
             self.value[:, closed] = np.inf
 
-    def best(self, closed: np.ndarray) -> tuple[float, int, int]:
-        """Score, row and latent function of the best inclusion. After rough screening the best few are scored exactly."""
+    def shrink(self, closed: np.ndarray, size: int) -> None:
+        """Drop candidates if there are more than `size`: keep the best and a random part of the others."""
+        if size < len(self.y):
+            self.mask(closed)
+            assert self.rng is not None, "candidates are dropped at random"
+            self.keep(shrink(self.value.min(1), np.any(~self.taken, axis=1), size, self.settings.keep, self.rng))
+
+    def offers(self, closed: np.ndarray) -> Offers:
+        """The rows among which the next inclusion is, whatever other candidates there are elsewhere."""
         self.mask(closed)
-        if not self.drift:
-            return best_of(self.value)
-        lowest = self.value.min(1)
-        first = np.argpartition(lowest, FINAL)[:FINAL] if len(lowest) > FINAL else np.arange(len(lowest))
-        first = np.sort(first[np.isfinite(lowest[first])])
-        if not len(first):
-            return np.inf, -1, -1
-        mean, var = self.marginals(first)
-        slope, curvature = exact_moments(self.likelihood, self.y[first], mean, var)
-        self._exact = {int(i): (slope[k].copy(), curvature[k].copy()) for k, i in enumerate(first)}
-        self.value[first] = score(self.settings.score, var, slope, curvature, self.settings.threshold)
-        self.mask(closed)
-        best, i, c = best_of(self.value[first])
-        return best, int(first[i]) if i >= 0 else -1, c
+        return self.offer(lowest_rows(self.value.min(1), FINAL) if self.drift else first_rows(self.value), closed)
+
+    def offer(self, which: np.ndarray, closed: np.ndarray) -> Offers:
+        """Some candidates, by their places."""
+        open_ = ~(self.taken[which] | closed)
+        stubs = [s.stub_of(which) for s in self.stubs]
+        return Offers(self.rows[which], self.value[which], open_, *self.marginals(which), self.y[which], stubs)
+
+    def best(self, closed: np.ndarray, size: int | None = None) -> Inclusion | None:
+        """The best inclusion of all candidates, after dropping all but `size`; None if none is informative."""
+        self.refresh()
+        self.shrink(closed, len(self.y) if size is None else size)
+        choice = choose(self.settings, self.likelihood, self.offers(closed), bool(self.drift))
+        self.note(choice)
+        return choice.new
+
+    def note(self, choice: Choice) -> None:
+        """Keep the exact scores of a choice."""
+        here, places = self.places(choice.numbers)
+        self.value[places] = choice.value[here]
 
     def include(self, i: int, c: int) -> None:
         """Add the site of candidate i for latent function c, matched to its current marginals."""
-        mean, var = self.marginals(slice(i, i + 1))
-        if i in self._exact:
-            slopes, curvatures = self._exact[i]
-        else:
-            slopes, curvatures = (part[0] for part in exact_moments(self.likelihood, self.y[i : i + 1], mean, var))
-        slope, curvature = slopes[c], min(curvatures[c], 0.0)
-        site = concave_sites(mean[0, c], var[0, c], slope, curvature)
-        self.inclusions.append((int(self.rows[i]), c, float(site.tau), float(site.nu)))
-        self.stubs[c].include(i, slope, curvature)
-        self._take(i, c)
+        offer = self.offer(np.array([i]), np.zeros(len(self.stubs), bool))
+        self.add(matched(self.likelihood, offer, 0, c))
 
-    def _take(self, i: int, c: int) -> None:
-        self.taken[i, c], self._places, self._exact = True, None, {}
+    def add(self, new: Inclusion, column: np.ndarray | None = None) -> None:
+        """Add the site of a row. It need not be a candidate here if its covariances (m,) with the candidates are given."""
+        places = self.places(np.array([new.number]))[1].tolist()
+        i = places[0] if places else None
+        stubs = self.stubs[new.latent]
+        if column is None:
+            assert i is not None, "a row that is not a candidate needs its covariances"
+            column = stubs.column(i)
+        stubs.add(column, new.stub, new.slope, new.curvature, i)
+        self.inclusions.append(new.site)
+        if i is not None:
+            self.taken[i, new.latent], self._places = True, None
 
     def restore(self, at: ActiveSites) -> None:
         """Add given sites."""
         for i, c, tau, nu in zip(at.rows, at.latents, at.sites.tau, at.sites.nu, strict=True):
-            mean, var = self.stubs[c].mean[i], self.stubs[c].var[i]
-            self.stubs[c].include(int(i), (nu - tau * mean) / (1 + tau * var), -tau / (1 + tau * var))
-            self.inclusions.append((int(self.rows[i]), int(c), tau, nu))
-            self._take(int(i), int(c))
+            stubs = self.stubs[c]
+            mean, var, own = stubs.mean[i], stubs.var[i], stubs.stub_of(int(i))
+            slope, curvature = (nu - tau * mean) / (1 + tau * var), -tau / (1 + tau * var)
+            self.add(Inclusion(int(self.rows[i]), int(c), tau, nu, slope, curvature, own))
 
     def keep(self, which: np.ndarray) -> None:
         for s in self.stubs:
             s.keep(which)
         self.y, self.taken, self.value = self.y[which], self.taken[which], self.value[which]
         self.scored = self.scored[0][which], self.scored[1][which]
-        self._places, self._exact = None, {}
+        self._places = None
 
     def sites(self) -> ActiveSites:
-        rows, latents, tau, nu = np.array(self.inclusions, float).reshape(-1, 4).T
-        return ActiveSites(rows.astype(int), latents.astype(int), Sites(tau.copy(), nu.copy()))
+        return sites_of(self.inclusions)
+
+
+def drift_of(settings, n_latents: int) -> float:
+    """`settings.drift` with several latent functions. With one all scores are exact."""
+    return settings.drift if n_latents > 1 else 0.0
+
+
+def sites_of(inclusions: Sequence[tuple[int, int, float, float]]) -> ActiveSites:
+    """Sites from rows, latent functions, τ and ν."""
+    rows, latents, tau, nu = np.array(inclusions, float).reshape(-1, 4).T
+    return ActiveSites(rows.astype(int), latents.astype(int), Sites(tau.copy(), nu.copy()))
+
+
+class Pool(Protocol):
+    """Candidates in one or several places, for `grow`."""
+
+    def best(self, closed: np.ndarray, size: int) -> Inclusion | None:
+        """The best inclusion, after dropping all candidates but `size`; None if none is informative."""
+
+    def add(self, new: Inclusion) -> None:
+        """Add its site."""
+
+
+def grow(settings, pool: Pool, n: int, n_latents: int) -> np.ndarray:
+    """Make `settings.active` inclusions, or fewer if no other of the n rows is informative; return their scores."""
+    total, most = sizes(settings.active, n_latents)
+    room = Room(settings.memory, settings.block, n, n_latents)
+    scores: list[float] = []
+    counts = np.zeros(n_latents, int)
+    for count in range(total):
+        size = room.candidates(count, total) if count % settings.block == 0 else n
+        new = pool.best(counts >= most, size)
+        if new is None:
+            break
+        pool.add(new)
+        scores.append(new.score)
+        counts[new.latent] += 1
+    return np.array(scores)
 
 
 def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, rng: np.random.Generator) -> Selection:
     """Grow an active set by `settings.active` inclusions, or fewer if no other row is informative."""
-    pool = Candidates(settings, covariances, y, likelihood)
-    total, most = sizes(settings.active, len(covariances))
-    room = Room(settings.memory, settings.block, len(y), len(covariances))
-    scores = []
-    for count in range(total):
-        pool.refresh()
-        closed = np.array([s.count >= most[c] for c, s in enumerate(pool.stubs)])
-        if count % settings.block == 0 and (size := room.candidates(count, total)) < len(pool.y):
-            pool.mask(closed)
-            pool.keep(shrink(pool.value.min(1), np.any(~pool.taken, axis=1), size, settings.keep, rng))
-        best, i, c = pool.best(closed)
-        if best == np.inf:
-            break
-        scores.append(best)
-        pool.include(i, c)
+    pool = Candidates(settings, covariances, y, likelihood, rng)
+    scores = grow(settings, pool, len(y), len(covariances))
     mean, var = pool.marginals()
-    return Selection(pool.sites(), pool.rows, mean, var, np.array(scores))
+    return Selection(pool.sites(), pool.rows, mean, var, scores)
 
 
 def best_of(value: np.ndarray) -> tuple[float, int, int]:
@@ -270,6 +425,31 @@ def best_of(value: np.ndarray) -> tuple[float, int, int]:
         return np.inf, -1, -1
     i, c = np.unravel_index(np.flatnonzero(value.ravel() <= best + TIE * abs(best))[0], value.shape)
     return float(value[i, c]), int(i), int(c)
+
+
+def first_rows(value: np.ndarray) -> np.ndarray:
+    """Rows among which `best_of` finds its result, whatever rows are added: the first ones with ever smaller ties."""
+    best = value.min(initial=np.inf)
+    if best == np.inf:
+        return np.zeros(0, int)
+    ties = np.flatnonzero(value.ravel() <= best + TIE * abs(best))
+    if len(ties) == 1:
+        return ties // value.shape[1]
+    lowest = np.minimum.accumulate(value.ravel()[ties])
+    return np.unique(ties[np.append(True, lowest[1:] < lowest[:-1])] // value.shape[1])
+
+
+def lowest_rows(values: np.ndarray, count: int) -> np.ndarray:
+    """Places of the `count` smallest finite values, in ascending order; the first ones of ties."""
+    finite = np.flatnonzero(np.isfinite(values))
+    if len(finite) <= count:
+        return finite
+    left = values[finite]
+    last = np.partition(left, count - 1)[count - 1]
+    slack = TIE * abs(last)
+    below = finite[left < last - slack]
+    ties = finite[np.abs(left - last) <= slack]
+    return np.sort(np.concatenate([below, ties[: count - len(below)]]))
 
 
 def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: Any, likelihood) -> ActiveSites:

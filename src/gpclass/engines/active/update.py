@@ -23,11 +23,10 @@ def updated(settings, covariances: Sequence[Columns], y, likelihood, at: ActiveS
     total, most = sizes(settings.active, len(covariances))
     closed = np.zeros(len(covariances), bool)
     for _ in range(min((len(y) - n_old) * len(covariances), total)):
-        pool.refresh()
-        best, i, c = pool.best(closed)
-        if best == np.inf:
+        new = pool.best(closed)
+        if new is None:
             break
-        pool.include(i, c)
+        pool.add(new)
     return pruned(covariances, pool.sites(), total, most)
 
 
