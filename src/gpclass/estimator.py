@@ -444,7 +444,10 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             summary = look(source, seed)
             self.__dict__.pop("row_fingerprints_", None)
         check_classification_targets(summary.labels)
-        self._set_classes(summary.labels, order if self.categories is None else self.categories)
+        order = order if self.categories is None else self.categories
+        if crew is not None and order is not None and (strange := sorted(set(summary.labels.tolist()) - set(order))):
+            raise ValueError(f"labels are not among the categories {list(order)[:10]}: {source.places_of(strange)}")
+        self._set_classes(summary.labels, order)
         weight, place = None, codes(summary.y, self.classes_)
         if self.class_weight is not None:
             counts = summary.counts[codes(self.classes_, summary.labels)]

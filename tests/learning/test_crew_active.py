@@ -19,8 +19,8 @@ from gpclass.engines.fit import NotAvailable, restored
 from gpclass.engines.observations import Observed
 from gpclass.kernels import RBF, PerClass, White
 from gpclass.learning import Normal, Objective, learn
-from gpclass.learning.crew import LocalCrew, RowsLost, Shard, divided
-from gpclass.learning.crew_active import CrewRows, learn_active, offered, others
+from gpclass.learning.crew import LocalCrew, LostRowsWarning, RowsLost, Shard, divided
+from gpclass.learning.crew_active import DividedRows, learn_active, offered, others
 from gpclass.learning.members import left_out
 from gpclass.likelihoods import Logit, MultinomialProbit, Ordinal, Probit, Softmax
 from gpclass.sparse import IVM
@@ -166,7 +166,7 @@ def test_limited_memory_in_one_shard_is_that_of_one_process():
 def test_shards_keep_their_share_of_candidates():
     problem = objective(KERNEL, Probit(), IVM(**MEMORY))
     crew = divided(X, TWO, *PARTITIONS["uneven"])
-    rows = CrewRows(crew, np.unique(TWO))
+    rows = DividedRows(crew, np.unique(TWO))
     fit = rows.fit(sample(problem), problem.theta)[0]
     whole = learn(problem, [], 0).posterior
     assert len(whole.candidates) <= fit.n_candidates <= len(whole.candidates) + 3  # rounded up in each shard
@@ -211,7 +211,7 @@ class Losing(LocalCrew):
                 if self.calls % 2:  # the others have executed it
                     super().each(function, *arguments)
                 self.shards[0] = Shard(self.shards[0].parts)
-                raise RowsLost("A process has ended.")
+                raise RowsLost("a process has ended")
         return super().each(function, *arguments)
 
 
@@ -229,7 +229,7 @@ def test_a_selection_goes_on_after_rows_were_lost(case):
     kernel, likelihood, engine, labels, weight = CASES[case]
     problem = objective(kernel, likelihood, engine, labels, weight)
     expected = learn(problem, [], 0)
-    with pytest.warns(RuntimeWarning, match="process has ended. The computation on these rows is repeated"):
+    with pytest.warns(LostRowsWarning, match="process has ended. The computation goes on"):
         found = on_crew(problem, labels, "uneven", crew=losing(offered, (7, 8, 15)))
     assert_same(found, expected)
 
@@ -238,7 +238,7 @@ def test_a_search_goes_on_after_rows_were_lost():
     for engine in (IVM(active=12, major=1, minor=2), IVM(**MEMORY, major=1, minor=2)):
         problem = objective(KERNEL, Probit(), engine, priors=True)
         expected = on_crew(problem, TWO, "uneven", [problem.theta])
-        with pytest.warns(RuntimeWarning, match="process has ended"):
+        with pytest.warns(LostRowsWarning, match="process has ended"):
             found = on_crew(problem, TWO, "uneven", [problem.theta], crew=losing(others, (2,)))
         # with limited memory, a new shard takes other candidates into account
         assert_allclose(found.theta, expected.theta, atol=1e-6 if engine.memory is None else 0.5)

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass.kernels import RBF
 from gpclass.learning import Arrays, Trainer, train_inducing
-from gpclass.learning.crew import LocalCrew, RowsLost, Shard, divided
-from gpclass.learning.crew_rows import CrewRows, LostRowsWarning, part_of_step
+from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost, Shard, divided
+from gpclass.learning.crew_rows import CrewRows, part_of_step
 from gpclass.learning.held_rows import left_out_of_run
 from gpclass.likelihoods import MultinomialProbit, RobustMax
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
@@ -138,7 +138,7 @@ def losses(run):
 @pytest.mark.parametrize("at", [[1], [4], [9, 16]], ids=str)
 def test_training_goes_on_when_rows_are_lost(engine, at):
     crew = divided(X, Y, [80, 80, 80], [0, 1, 2])
-    with pytest.warns(LostRowsWarning, match=r"worker 7 has ended. Training goes on"):
+    with pytest.warns(LostRowsWarning, match=r"worker 7 has ended. The computation goes on"):
         run = train(CrewRows(Unreliable(crew, at)), engine)
     whole = train(Arrays(X, Y), engine)
     if not engine.keeps_rows:
@@ -162,7 +162,7 @@ def test_a_crew_that_always_loses_rows_is_given_up():
     crew = divided(X, Y, [120, 120], [0, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LostRowsWarning)
-        with pytest.raises(RuntimeError, match="lost 10 times in a row"):
+        with pytest.raises(CrewLost, match="lost 10 times in a row"):
             train(CrewRows(Unreliable(crew, range(3, 100))), ENGINES[2])
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, reduce
@@ -269,7 +270,10 @@ class DaskCrew:
             load(self.pieces[k], self.names[k], dask_key_name=f"gpclass-load-{self.token}-{self.loads}-{k}") for k in which
         ]
         futures = self.client.compute(tasks)
-        wait(futures)
+        try:
+            wait(futures)
+        except CancelledError as error:
+            raise ClusterError(f"loading was cancelled: {' '.join(str(error).split())}") from error
         for k, future in zip(which, futures, strict=True):
             if future.status == "error":
                 raise future.exception()

@@ -12,11 +12,12 @@ file has all shards in this process. `gpclass.distributed` has a crew on a Dask 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,12 +25,20 @@ from ..numerics import blocks
 from .streams import Batch, codes
 from .streams.source import as_float, refuse_missing
 
+MOST_LOSSES = 10  # losses in a row, without a completed call, after which a computation gives up
+
+Result = TypeVar("Result")
+
 
 class RowsLost(RuntimeError):
     """A process with some of the rows has ended. The rows have been loaded again, without what was kept with them.
 
     The results of the call that raised it are unknown: some shards may have executed it.
     """
+
+
+class LostRowsWarning(UserWarning):
+    """A process with some of the rows has ended; the computation goes on."""
 
 
 class CrewLost(RuntimeError):
@@ -234,6 +243,24 @@ class Crew(Protocol):
 
     def close(self) -> None:
         """Release the rows."""
+
+
+def resumed(call: Callable[[bool], Result]) -> Result:
+    """Return the result of a call to a crew, which is repeated if rows are lost. A warning tells of losses.
+
+    `call` is told whether rows have been lost before.
+    """
+    for losses in range(MOST_LOSSES):
+        try:
+            return call(losses > 0)
+        except RowsLost as lost:
+            warnings.warn(f"{lost}. The computation goes on.", LostRowsWarning, stacklevel=3)
+    raise CrewLost(f"rows were lost {MOST_LOSSES} times in a row; are the workers killed for lack of memory?")
+
+
+def persistent(crew: Crew, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
+    """Return `crew.sum(function, *arguments)`, computed again if rows were lost."""
+    return resumed(lambda lost: crew.sum(function, *arguments, meanwhile=meanwhile))
 
 
 @dataclass

@@ -16,10 +16,9 @@ If a process ends and its rows are loaded again, the new shard repeats the inclu
 from __future__ import annotations
 
 import uuid
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -47,17 +46,14 @@ from ..sparse import ActiveFit, log_evidence
 from .active_set import learn_active_set, own_evidence
 from .calibration import LeftOut
 from .columns import covariances, gathered, gradients
-from .crew import Crew, Piece, RowsLost, Shard
+from .crew import Crew, Piece, Shard, resumed
 from .held_rows import MOST
 from .learned import Learned
 from .objective import Objective
 from .streams import Order
 
 SELECTION, CANDIDATES = "active set", "candidates of active sets"  # keys of `Shard.memory`
-LOSSES = 10  # losses of rows during one call after which it fails
 SAMPLE = 2**32 - 3  # of the seed of the rows for calibration
-
-Result = TypeVar("Result")
 
 
 def learn_active(
@@ -90,7 +86,7 @@ def learn_active(
             "IVM's `augment` needs all rows in one process, but they are divided among several: pass arrays, or use "
             "augment=None and add transformed rows to the data"
         )
-    rows = CrewRows(crew, labels)
+    rows = DividedRows(crew, labels)
     learned = learn_active_set(objective, starts, verbose, rows)
     fit = learned.posterior
     rows.forget()
@@ -367,16 +363,6 @@ def forget(shard: Shard) -> None:
 # the process that decides ---------------------------------------------------------------------------------------------
 
 
-def resumed(call: Callable[[bool], Result]) -> Result:
-    """Return the result of a call to a crew, which is repeated if rows are lost. `call` is told whether rows were lost."""
-    for losses in range(LOSSES):
-        try:
-            return call(losses > 0)
-        except RowsLost as lost:
-            warnings.warn(f"{lost} The computation on these rows is repeated.", RuntimeWarning, stacklevel=3)
-    return call(True)
-
-
 class CrewPool:
     """The candidates of all shards, for `grow`."""
 
@@ -432,7 +418,7 @@ class CrewFit(ActiveFit):
         return ActiveFit(**{field.name: getattr(self, field.name) for field in fields(ActiveFit)})
 
 
-class CrewRows:
+class DividedRows:
     """The rows of a crew, for `active_set`."""
 
     def __init__(self, crew: Crew, labels: np.ndarray):

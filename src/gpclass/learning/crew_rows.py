@@ -11,9 +11,8 @@ A shard does not know whether a step ended well everywhere. It keeps the new sit
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -22,19 +21,15 @@ import numpy as np
 
 from ..engines.inducing.step import RowSites
 from .checkpoint import Blocks, RowHashes
-from .crew import Crew, RowsLost, Shard
+from .crew import Crew, Shard, persistent
 from .minibatch import Step, StepSums, row_sums
 from .site_store import SiteStore, targets_of
 from .streams import Batch, Order, Summary
 from .streams.labels import SAMPLE, sampled_rows
+from .streams.pairs import KINDS
 from .streams.source import joined
 
 BLOCK = 1 << 16  # rows whose sites are sent at a time
-MOST_LOSSES = 10  # losses in a row, without a completed call, after which a run gives up
-
-
-class LostRowsWarning(UserWarning):
-    """A process with some of the rows has ended; training goes on without its results."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +49,6 @@ class CrewBatch:
     def rows(self) -> range:
         """The positions; its length is the number of rows."""
         return range(self.start, self.stop)
-
-
-def persistent(crew: Crew, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
-    """Return `crew.sum(function, *arguments)`, computed again if rows were lost. A warning tells of losses."""
-    for _ in range(MOST_LOSSES):
-        try:
-            return crew.sum(function, *arguments, meanwhile=meanwhile)
-        except RowsLost as lost:
-            warnings.warn(f"{lost}. Training goes on.", LostRowsWarning, stacklevel=2)
-    raise RuntimeError(f"rows were lost {MOST_LOSSES} times in a row; are the workers killed for lack of memory?")
 
 
 @dataclass(frozen=True)
@@ -108,6 +93,11 @@ class CrewRows:
         """Return a summary and the hashes of all rows."""
         found = persistent(self.crew, found_in, self.n_rows, tuple(seed), SAMPLE, True)
         return found.summary(), found.hashes
+
+    def places_of(self, labels: Sequence[Any]) -> str:
+        """Return where rows with some labels are: the partition and the row in it of the first one of each."""
+        found = sorted(persistent(self.crew, label_places, list(labels)))
+        return "; ".join(f"{label!r} in {name}, row {row + 1}" for _, row, name, label in found[:5])
 
     def without(self, rows: np.ndarray) -> tuple[CrewRows, Batch]:
         """Return the rows without some, and these, in the order of their numbers."""
@@ -214,16 +204,20 @@ class Found:
     """What one pass over the rows of a shard finds."""
 
     counts: Counter
+    kinds: dict[str, str]  # kind of label: a partition that has it
     weight: float | None
     sample: list[Batch]
     hashes: RowHashes
 
     def __add__(self, other: Found) -> Found:
         weights = [part for part in (self.weight, other.weight) if part is not None]
-        both = self.counts + other.counts, sum(weights) if weights else None
-        return Found(*both, [*self.sample, *other.sample], self.hashes + other.hashes)
+        labels = self.counts + other.counts, self.kinds | other.kinds
+        return Found(*labels, sum(weights) if weights else None, [*self.sample, *other.sample], self.hashes + other.hashes)
 
     def summary(self) -> Summary:
+        if len(self.kinds) > 1:
+            found = ", but ".join(f"{kind} in {name}" for kind, name in sorted(self.kinds.items()))
+            raise ValueError(f"labels are {found}; use one type")
         names = sorted(self.counts)
         X, y, *_ = _in_order(self.sample)
         counts = np.array([self.counts[name] for name in names])
@@ -233,8 +227,11 @@ class Found:
 def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hashed: bool) -> Found:
     """Return labels, weights, the rows of a sample and hashes of all rows of a shard."""
     counts: Counter = Counter()
+    kinds: dict[str, str] = {}
     weight, hashes = None, RowHashes(in_random_order=True)
     for part in shard.parts:
+        if len(part):
+            kinds[KINDS.get(part.labels.dtype.kind, "objects")] = part.name
         found, number = np.unique(part.place, return_counts=True)
         counts.update(dict(zip(part.labels[found].tolist(), number.tolist(), strict=True)))
         if part.weight is not None:
@@ -244,7 +241,17 @@ def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hash
                 some = part.some(slice(i, i + BLOCK))
                 numbers = np.arange(part.first + i, part.first + i + len(some))
                 hashes.add(Batch(np.asarray(some.X, float), some.labels[some.place], numbers, some.weight))
-    return Found(counts, weight, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
+    return Found(counts, kinds, weight, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
+
+
+def label_places(shard: Shard, labels: list[Any]) -> list[tuple[int, int, str, Any]]:
+    """Return the first place of some labels in each partition: number of its first row, row in it, name, label."""
+    found = []
+    for part in shard.parts:
+        for code, label in enumerate(part.labels.tolist()):
+            if label in labels and np.any(rows := part.place == code):
+                found.append((part.first, int(np.argmax(rows)), part.name, label))
+    return found
 
 
 def rows_in(shard: Shard, numbers: np.ndarray) -> list[Batch]:

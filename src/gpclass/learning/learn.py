@@ -20,6 +20,7 @@ from ..numerics import NotPositiveDefinite
 from ..sparse import InducingFit
 from .active_set import learn_active_set
 from .augment import fit_augmented
+from .crew_active import learn_active
 from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
@@ -115,6 +116,8 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
 
 def _by_design(objective, starts, max_iter, verbose, stream, seed, n_jobs):
     design = objective.engine.design
+    if stream is not None and design == "active rows":
+        return learn_active(stream[0].crew, objective, stream[1], starts, verbose, seed)
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, verbose, stream, seed)
     if design == "active rows":
