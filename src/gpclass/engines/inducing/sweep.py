@@ -246,7 +246,7 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
     prior = LowRankPrior(matrices.K_uu, likelihood.n_latents, engine.jitter)
     rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
     sites = start_sites(engine, likelihood, len(data.y), start)
-    part = SweptRows(engine, prior, likelihood, rows, data, float(np.max(matrices.k_diag)), sites)
+    part = SweptRows(engine, prior, likelihood, rows, data, sites)
     q, status, log_evidence = settle(
         engine, prior, likelihood, data.copies, lambda method, *arguments: method(part, *arguments)
     )

@@ -61,8 +61,6 @@ class SweptRows:
         Features of the rows.
     data : Data
         Their targets.
-    largest : float
-        Largest prior variance of the rows.
     sites : RowSites, optional
         Initial sites. By default the engine's, which contain no information.
     memory : int
@@ -76,12 +74,11 @@ class SweptRows:
         likelihood: Any,
         rows: RowBlocks,
         data: Data,
-        largest: float = np.nan,
         sites: RowSites | None = None,
         memory: int = MIXED_SWEEPS,
     ):
         self.engine, self.prior, self.likelihood, self.rows, self.data = engine, prior, likelihood, rows, data
-        self.largest, self.memory = largest, memory
+        self.memory = memory
         sites = engine.row_sites(len(data.y), likelihood) if sites is None else sites
         self.point = _joined(sites)  # the sites as one vector
         self.sites = _split(self.point, sites)
@@ -165,7 +162,11 @@ class SweptRows:
         self.points, self.residuals, self.scale = [], [], np.ones(0)
 
     def extent(self) -> Extent:
-        return Extent(len(self.data.y), float(np.max(np.abs(self.tau), initial=0.0)), self.largest)
+        variance = 0.0
+        for _, rows in self.rows.blocks(self.prior.M):
+            known = np.einsum("cij,cij->ic", rows.phi, rows.phi)
+            variance = max(variance, float(np.max(known + rows.residual)) - self.engine.noise(self.likelihood))
+        return Extent(len(self.data.y), float(np.max(np.abs(self.tau), initial=0.0)), variance)
 
 
 def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
