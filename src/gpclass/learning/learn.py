@@ -21,6 +21,8 @@ from ..sparse import InducingFit
 from .active_set import fit_active, held_objective, maximise_active
 from .augment import fit_augmented
 from .calibration import LeftOut
+from .crew import Crew
+from .crew_sweeps import learn_settled
 from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
@@ -30,7 +32,7 @@ from .objective import Objective
 from .optimise import Search, maximise
 from .rivals import rivals_of, whole_searches
 from .scan import scanned
-from .streams import Arrays, Source, look
+from .streams import Arrays, Source, Summary, look
 from .trainer import Trainer, train_inducing
 
 SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
@@ -307,13 +309,19 @@ def _settles(objective, learning: bool) -> bool:
     engine, n = objective.engine, len(objective.X)
     if engine.checkpoint is not None or engine.resume == "must":
         if engine.search == "settled":
-            raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
+            _refuse_checkpoint(engine)
         return False
     if engine.search != "auto" and learning:
         return engine.search == "settled"
     numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
     few = n * objective.likelihood.n_latents <= FEW_ROWS
     return few and engine.settles if learning else numbers <= SETTLED
+
+
+def _refuse_checkpoint(engine) -> None:
+    """Raise an error if an engine whose sites converge at each evaluation is to keep a checkpoint."""
+    if engine.minibatches and (engine.checkpoint is not None or engine.resume == "must"):
+        raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
 
 
 def _numbered(engine, number):
@@ -359,6 +367,52 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
         slopes=found.gradient[: objective.n_hyper],
+    )
+
+
+def all_at_once_on(
+    crew: Crew,
+    objective: Objective,
+    labels: np.ndarray,
+    summary: Summary,
+    starts: Sequence[np.ndarray],
+    max_iter: int,
+    verbose: int = 0,
+    seed: int = 0,
+) -> Learned:
+    """Learn from the rows of a crew, with sites that converge at each evaluation.
+
+    Parameters
+    ----------
+    crew : Crew
+        The rows.
+    objective : Objective
+        The objective; its X and y are a sample of the rows.
+    labels : ndarray of shape (C,)
+        The class labels, in the order of `likelihood.class_targets`.
+    summary : Summary
+        A sample of the rows, from which inducing inputs are selected.
+    starts, max_iter, verbose, seed
+        As for `learn`.
+
+    Returns
+    -------
+    Learned
+        `trainer` is None. `left_out` are at most `held_rows.MOST` rows.
+    """
+    _refuse_checkpoint(objective.engine)
+    Z = start_inputs(summary, objective.engine, crew.n_rows, objective.likelihood.n_latents, np.random.default_rng(seed))
+    found = learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, verbose)
+    return Learned(
+        found.posterior,
+        found.kernel,
+        found.likelihood,
+        _shared(found.Z),
+        found.history,
+        found.n_iter,
+        rows_left_out=partial(found.left_out, seed),
+        problem=found.problem,
+        slopes=found.slopes,
     )
 
 
