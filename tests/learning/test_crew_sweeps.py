@@ -15,7 +15,7 @@ from gpclass.kernels import RBF, Linear, PerClass
 from gpclass.learning import crew_sweeps
 from gpclass.learning.calibration import LeftOut
 from gpclass.learning.crew import LocalCrew, RowsLost, Shard, divided
-from gpclass.learning.crew_sweeps import CrewInputs, CrewRows, RowsLostWarning, learn_settled, shelf_of
+from gpclass.learning.crew_sweeps import CrewInputs, CrewRows, RowsLostWarning, learn_settled, sites_on
 from gpclass.learning.inducing import InducingInputs, maximise_low_rank
 from gpclass.learning.learn import all_at_once_on, learn
 from gpclass.learning.members import left_out
@@ -195,14 +195,14 @@ def test_features_need_not_be_kept(monkeypatch):
     monkeypatch.setattr(crew_sweeps, "KEPT", 0)
     assert_same(*evaluated(one, many))
     shards = many.design.rows.crew.shards
-    assert all(shelf_of(shard).now.rows.kept is None for shard in shards if shard.n_rows)
+    assert all(sites_on(shard).now.rows.kept is None for shard in shards if shard.n_rows)
 
 
 def test_fewer_past_sweeps_lead_to_the_same_sites(monkeypatch):
     one, many = objectives(Probit(), ScalableEP(tol=1e-9), EVEN)
     monkeypatch.setattr(crew_sweeps, "HISTORY", 1 + 2 * 4 * N * 2 // 3)  # of the 9 sweeps that are usual, 4 fit into it
     assert_same(*evaluated(one, many))
-    assert {len(shelf_of(shard).now.points) for shard in many.design.rows.crew.shards} == {4}
+    assert {len(sites_on(shard).now.points) for shard in many.design.rows.crew.shards} == {4}
 
 
 def test_coordinates_in_several_blocks(monkeypatch):
@@ -255,8 +255,8 @@ def test_learning_takes_the_same_steps(engine, likelihood, parts, weight):
     assert [step.sweeps for step in found.history] == [step.sweeps for step in search.history]
     assert type(found.posterior) is InducingFit  # nothing of the crew is left in it
     # shards keep sites of the best fit and of the last one only
-    assert all(shelf_of(shard).now is None and len(shelf_of(shard).kept) <= 2 for shard in crew.shards)
-    assert all(found.fit.held.number in shelf_of(shard).kept for shard in crew.shards)
+    assert all(sites_on(shard).now is None and len(sites_on(shard).kept) <= 2 for shard in crew.shards)
+    assert all(found.fit.held.number in sites_on(shard).kept for shard in crew.shards)
 
 
 def test_terms_of_a_sum_compete_on_the_crew():
@@ -400,9 +400,9 @@ def test_memory_is_freed():
     del second
     fourth = many.fit(many.theta + 0.3, third).fit
     numbers = {first.held.number, third.held.number}
-    assert all(set(shelf_of(shard).kept) == numbers for shard in rows.crew.shards)
+    assert all(set(sites_on(shard).kept) == numbers for shard in rows.crew.shards)
     rows.rest()
-    assert all(set(shelf_of(shard).kept) == {*numbers, fourth.held.number} for shard in rows.crew.shards)
+    assert all(set(sites_on(shard).kept) == {*numbers, fourth.held.number} for shard in rows.crew.shards)
     rows.clear()
     assert not any(shard.memory for shard in rows.crew.shards)
     assert fourth.held.lost

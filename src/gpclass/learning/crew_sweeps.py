@@ -42,7 +42,7 @@ from .streams import Order, codes
 KEPT = 1 << 24  # numbers of a shard's features that are kept between sweeps: 128 MB
 HISTORY = 1 << 28  # numbers of past sweeps in a process, on average: 2 GB
 ATTEMPTS = 10  # fits that are begun again because processes have ended
-SHELF = "settled sites"  # key of `Shard.memory`
+KEY = "settled sites"  # key of `Shard.memory`
 
 
 class RowsLostWarning(UserWarning):
@@ -121,7 +121,7 @@ class ShardRows:
 
     def pieces(self, width: int) -> Iterator[tuple[Piece, np.ndarray, Rows]]:
         """Yield some rows, their K_fu (1 or C, m, M) and their features."""
-        for piece in self.shard.pieces(self.problem.labels, width):
+        for piece in self.shard.pieces(self.problem.labels, max(width, self.problem.kernel.Z.shape[-1])):
             K_fu, k_diag = self.problem.kernel.cross(piece.X)
             kept = None if self.kept is None else self.kept.some(piece.at)
             yield piece, K_fu, _features(self.problem, K_fu, k_diag) if kept is None else kept
@@ -153,7 +153,7 @@ class Begin:
     live: frozenset  # numbers of the fits whose sites are kept
 
 
-class Shelf:
+class ShardSites:
     """Sites of fits on a shard: those of the last fit, and of earlier ones that can still be a start."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class Shelf:
 
     def begin(self, shard: Shard, number: Any, begin: Begin) -> None:
         self.rest()
-        start = None if begin.start is None else self.sites(begin.start)
+        start = None if begin.start is None else self.of(begin.start)
         self.kept = {number: sites for number, sites in self.kept.items() if number in begin.live}
         problem = begin.problem
         parts = problem.engine, problem.prior, problem.likelihood, ShardRows(shard, problem), _data(shard, problem)
@@ -180,7 +180,7 @@ class Shelf:
             raise RowsLost("a shard has no sites of this fit")
         return self.now
 
-    def sites(self, number: Any) -> RowSites:
+    def of(self, number: Any) -> RowSites:
         if self.now is not None and self.number == number:
             return self.now.sites
         if number not in self.kept:
@@ -188,9 +188,9 @@ class Shelf:
         return self.kept[number]
 
 
-def shelf_of(shard: Shard) -> Shelf:
-    """Return the sites of settled fits that a shard keeps. `Shelf.sites(number)` are those of one fit."""
-    return shard.memory.setdefault(SHELF, Shelf())
+def sites_on(shard: Shard) -> ShardSites:
+    """Return the sites of settled fits that a shard keeps; `sites_on(shard).of(number)` are those of one fit."""
+    return shard.memory.setdefault(KEY, ShardSites())
 
 
 def _survey(shard: Shard) -> Survey:
@@ -202,19 +202,19 @@ def _survey(shard: Shard) -> Survey:
 
 def _call(shard: Shard, number: Any, begin: Begin | None, method: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of a method of the shard's `SweptRows`."""
-    shelf = shelf_of(shard)
+    here = sites_on(shard)
     if begin is not None:
-        shelf.begin(shard, number, begin)
-    return method(shelf.running(number), *arguments)
+        here.begin(shard, number, begin)
+    return method(here.running(number), *arguments)
 
 
 def _rest(shard: Shard) -> int:
-    shelf_of(shard).rest()
+    sites_on(shard).rest()
     return 0
 
 
 def _clear(shard: Shard) -> int:
-    shard.memory.pop(SHELF, None)
+    shard.memory.pop(KEY, None)
     return 0
 
 
@@ -233,8 +233,8 @@ class Slopes:
 
 def _slopes(shard: Shard, number: Any, problem: Problem, mu: np.ndarray, A_inv: np.ndarray) -> Slopes:
     """Return the derivatives of a fit's evidence by way of the covariances of a shard's rows."""
-    shelf, kernel = shelf_of(shard), problem.kernel
-    sites, now = shelf.sites(number), shelf.now if shelf.number == number else None
+    here, kernel = sites_on(shard), problem.kernel
+    sites, now = here.of(number), here.now if here.number == number else None
     rows: Any = ShardRows(shard, problem, keep=False) if now is None else now.rows
     data = _data(shard, problem) if now is None else now.data
     total, source = RowDerivatives(problem.prior, problem.likelihood), LowRankMoments(problem.prior, mu, A_inv)
@@ -257,7 +257,7 @@ def _left_out(shard: Shard, number: Any, problem: Problem, S: np.ndarray, pull: 
     place = codes(batch.y, problem.labels)
     weight = np.ones(len(rows)) if batch.weight is None else batch.weight
     features = _features(problem, *problem.kernel.cross(batch.X))
-    own = {name: part[rows] for name, part in shelf_of(shard).sites(number).items()}
+    own = {name: part[rows] for name, part in sites_on(shard).of(number).items()}
     q = LowRankPosterior(problem.prior, S, pull)
     given = problem.engine, q, features, problem.data(place, weight), likelihood, own, problem.n_total
     return [(batch.rows, likelihood.log_class_probabilities(*cavities(*given)), place, weight)]
@@ -505,7 +505,7 @@ class SettledModel:
     slopes : ndarray of shape (p,) or None
         Gradient of the objective in the hyperparameters; None if they were not learned.
     fit : CrewFit
-        The best fit of the search. The shards keep its sites as long as it exists: `shelf_of(shard).sites(fit.held.number)`.
+        The best fit of the search. The shards keep its sites as long as it exists: `sites_on(shard).of(fit.held.number)`.
     rows : CrewRows
         The rows.
     """
