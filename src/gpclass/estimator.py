@@ -429,7 +429,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         if self.hyper != "mode" and engine.design != "all rows":
             raise ValueError(f"hyper='integrate' needs an engine that uses all rows, like EP, not {type(engine).__name__}")
 
-    def _fit_stream(self, source: Source, order: list[Any] | None = None) -> Learned:
+    def _fit_stream(self, source: Any, order: list[Any] | None = None) -> Learned:
         """Fit to a source of rows. `order` are the labels of an ordered categorical."""
         self._check_settings()
         rng = self._generator()

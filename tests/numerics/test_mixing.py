@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpclass.numerics import anderson, within_reach
+from gpclass.numerics import NormalEquations, anderson, mixed_point, within_reach
 
 
 def run(residual, x, steps, depth, part=1.0, unit=1.0):
@@ -72,3 +72,17 @@ def test_within_reach():
     assert_allclose(within_reach(mixed, point, residual, 1.0, 0.01), [4.01, 0.41, 0.01, -0.2])
     assert_allclose(within_reach(mixed, point, residual, 1.0, 0.01, most=1.0), [2.01, 0.41, 0.01, -0.2])
     assert_allclose(within_reach(mixed, point, residual, np.array([1.0, 1.0, 0.1, 1.0]), 0.01)[2], 0.1)
+
+
+def test_parts_of_the_coordinates_in_several_places():
+    """Equations of parts add up, and each part can be mixed and limited on its own."""
+    rng = np.random.default_rng(0)
+    points, residuals, unit = rng.normal(size=(4, 30)), rng.normal(size=(4, 30)), rng.uniform(0.5, 2, 30)
+    whole = within_reach(anderson(points, residuals, 0.7, residuals * unit), points[-1], residuals[-1], unit, 0.01)
+    parts = [slice(0, 11), slice(11, 11), slice(11, 30)]
+    first, second, third = (NormalEquations.of_residuals((residuals * unit)[:, part]) for part in parts)
+    mix, largest = (first + second + third).weights(), np.max(unit * np.abs(residuals[-1]))
+    for part in parts:
+        mixed = mixed_point(points[:, part], residuals[:, part], 0.7, mix)
+        limited = within_reach(mixed, points[-1, part], residuals[-1, part], unit[part], 0.01, largest=largest)
+        assert_allclose(limited, whole[part], rtol=1e-12)

@@ -177,7 +177,7 @@ class DaskCrew:
             if meanwhile is not None:
                 meanwhile()
             return reduce(add, [called.result() for called in calls])
-        except CrewLost:
+        except (CrewLost, RowsLost):
             raise
         except (OSError, RuntimeError) as error:  # what Dask raises for a lost worker; functions may raise the same
             self._recover(error)

@@ -113,6 +113,11 @@ def rows_of(y: Any, rows: np.ndarray) -> Any:
     return Observed(y.y[rows], y.weight[rows]) if isinstance(y, Observed) else y[rows]
 
 
+def at_least_one(y: Any) -> Any:
+    """Return targets with weights raised to one: for a starting point that need not support powers of the likelihood."""
+    return Observed(y.y, np.maximum(y.weight, 1.0)) if isinstance(y, Observed) else y
+
+
 def concatenated(first: Any, second: Any) -> Any:
     """Return the targets of the rows of both, each with one observation."""
     if not isinstance(first, Observed) and not isinstance(second, Observed):
@@ -203,18 +208,19 @@ def powers_of(data: Data) -> np.ndarray | None:
     return split_targets(data.y)[1]
 
 
-def data_of(engine: Any, given: Any, likelihood: Any) -> Data:
+def data_of(engine: Any, given: Any, likelihood: Any, tempered: bool | None = None) -> Data:
     """Return checked targets in the form that an engine uses.
 
     Engines whose rules are linear in log p(y | f) multiply slopes and curvatures by the weight. Those that match moments
     (`Engine.tempers`) leave one copy out, and so need a weight of at least one: for a smaller weight w the copy is p^w.
+    `tempered` is whether such engines get targets with powers; by default, if a weight is below one.
     """
     if not isinstance(given, Observed):
         y = likelihood.check_targets(given)
         return Data(y, y, likelihood, Places(len(y)))
     y, weight, places = likelihood.check_targets(given.y), given.weight, given.places
     given = Observed(y, weight, given.place)
-    if not engine.tempers or np.all(weight >= 1):
+    if not engine.tempers or not (np.any(weight < 1) if tempered is None else tempered):
         return Data(given, y, likelihood, places, weight)
     powers = np.minimum(weight, 1.0)
     return Data(given, tempered_targets(y, powers), Tempered(likelihood), places, np.maximum(weight, 1.0))

@@ -17,7 +17,7 @@ functions that share a covariance form a group. Each operation on a group is one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
-from ..numerics import NotPositiveDefinite
+from ..numerics import NotPositiveDefinite, blocks
 
 ROUNDING = 1e-15  # smallest pivot, relative to the variance before elimination; smaller ones are rounding
 LEAST = 1e-12  # residual variance, relative to the prior variance, that is zero up to rounding
@@ -84,6 +84,11 @@ class Rows:
 
     def some(self, rows: slice) -> Rows:
         return Rows(self.phi[:, rows], self.residual[rows])
+
+    def blocks(self, width: int) -> Iterator[tuple[slice, Rows]]:
+        """Yield the rows block by block, with their range. `width` is the number of temporary numbers for each row."""
+        for some in blocks(len(self.residual), width, least=64):
+            yield some, self.some(some)
 
 
 class LowRankPrior:
@@ -145,15 +150,39 @@ def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.nda
     return P.reshape(C, M, M), h
 
 
-class LowRankPosterior:
+class LowRankMoments:
+    """q(v) = N(μ, A⁻¹), with means μ (C, M) and covariances A⁻¹ (C, M, M)."""
+
+    def __init__(self, prior: LowRankPrior, mu: np.ndarray, A_inv: np.ndarray):
+        self.prior, self.mu, self.A_inv = prior, mu, A_inv
+
+    def marginals(self, rows: Rows) -> Marginals:
+        M, m = self.prior.M, rows.phi.shape[1]
+        A_inv = self.A_inv.reshape(self.prior.n_groups, -1, M)
+        psi = stacked([times(phi, A.T).reshape(m, -1, M) for phi, A in zip(rows.phi, A_inv, strict=True)])
+        means = [times(phi, mu.T) for phi, mu in zip(rows.phi, self.prior.grouped(self.mu), strict=True)]
+        var = np.concatenate(np.einsum("gikj,gij->gik", psi, rows.phi), axis=1)
+        return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
+
+    def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means (C, M) and covariances (C, M, M) of u."""
+        return self.prior.carried(self.mu, self.A_inv)
+
+    def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances of f, (m, C) each."""
+        at = self.marginals(rows)
+        return at.mean, at.var + rows.residual
+
+
+class LowRankPosterior(LowRankMoments):
     """q(v) = N(μ, A⁻¹), A = I + S, with natural parameters S (C, M, M) and `pull` (C, M) of the sites."""
 
     def __init__(self, prior: LowRankPrior, S: np.ndarray, pull: np.ndarray):
-        self.prior, self.S, self.pull = prior, S, pull
         parts = [_inverse_plus_identity(part) for part in S]
-        self.A_inv = np.stack([inverse for inverse, _ in parts])  # (C, M, M)
+        A_inv = np.stack([inverse for inverse, _ in parts])
+        super().__init__(prior, np.einsum("cij,cj->ci", A_inv, pull), A_inv)
+        self.S, self.pull = S, pull
         self.log_det = np.array([log_det for _, log_det in parts])  # (C,) log|A|
-        self.mu = np.einsum("cij,cj->ci", self.A_inv, pull)  # (C, M)
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that `restored` needs except the prior."""
@@ -169,27 +198,10 @@ class LowRankPosterior:
         """log ∫ N(v | 0, I) exp(-½ vᵀSv + pullᵀv) dv, summed over latent functions."""
         return 0.5 * float(np.sum(self.pull * self.mu) - np.sum(self.log_det))
 
-    def marginals(self, rows: Rows) -> Marginals:
-        M, m = self.prior.M, rows.phi.shape[1]
-        A_inv = self.A_inv.reshape(self.prior.n_groups, -1, M)
-        psi = stacked([times(phi, A.T).reshape(m, -1, M) for phi, A in zip(rows.phi, A_inv, strict=True)])
-        means = [times(phi, mu.T) for phi, mu in zip(rows.phi, self.prior.grouped(self.mu), strict=True)]
-        var = np.concatenate(np.einsum("gikj,gij->gik", psi, rows.phi), axis=1)
-        return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
-
-    def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means (C, M) and covariances (C, M, M) of u."""
-        return self.prior.carried(self.mu, self.A_inv)
-
     def divergence(self) -> float:
         """KL(q(u) ‖ p(u)), summed over latent functions."""
         trace = np.einsum("cii->", self.A_inv)
         return 0.5 * float(trace + np.sum(self.mu**2) - self.mu.size + np.sum(self.log_det))
-
-    def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f, (m, C) each."""
-        at = self.marginals(rows)
-        return at.mean, at.var + rows.residual
 
 
 @dataclass(frozen=True)
@@ -304,6 +316,7 @@ __all__ = [
     "GradientSum",
     "LowRankGradient",
     "LowRankMatrices",
+    "LowRankMoments",
     "LowRankPosterior",
     "LowRankPrior",
     "Marginals",

@@ -10,6 +10,7 @@ active_set  optimisation with an active set that is reselected repeatedly: major
 augment     virtual informative vectors: transformed copies of active rows, such as shifted images
 columns     covariances of a kernel in the form that sparse engines need
 inducing    engines with inducing points: covariances, and L-BFGS-B with converged sites
+crew_sweeps  the same on rows that are divided among processes
 trainer     engines with inducing points: Adam on minibatches, together with the sites
 checkpoint  files from which a minibatch run continues, and the identity of the run
 inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search

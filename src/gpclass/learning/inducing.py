@@ -84,38 +84,37 @@ class InducingKernel:
 
     def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:
         """Return the derivatives in the parameters of the kernel and in Z."""
-        rows, moved = self.pullback_rows(X, K.K_fu, G.fu, G.diag)
-        gram, moved_too = self.pullback_gram(K.K_uu, G.uu)
-        return rows + gram, moved + moved_too
+        theta, dZ = self.pullback_rows(X, K.K_fu, G.fu, G.diag)
+        of_gram, moved = self.pullback_gram(K.K_uu, G.uu)
+        return theta + of_gram, dZ + moved
 
-    def pullback_rows(
-        self, X: np.ndarray, K_fu: np.ndarray, fu: np.ndarray, diag: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the derivatives that come from K_fu and k_diag, given those in these; `K_fu` are the covariances."""
+    def pullback_rows(self, X: np.ndarray, K_fu: np.ndarray, fu: np.ndarray, diag: np.ndarray):
+        """Return the derivatives in the parameters of the kernel and in Z, by way of the covariances of some rows.
+
+        They add up over rows. K_fu (G, m, M) are the covariances; `fu` (G, m, M) and `diag` (G, m) are the derivatives in
+        K_fu and k_diag.
+        """
         theta = self.kernel.pullback_diag(X, diag if self._per_class else diag.sum(0))
-        parts, dZ = [], np.zeros_like(self.Z)
-        for g, (kernel, Z) in enumerate(self._groups()):
-            part, moved = kernel.pullback(X, Z, fu[g], inputs=True, value=K_fu[g])
-            parts.append(part)
-            dZ[g % len(dZ)] += moved
-        return theta + self._joined(parts), dZ
+        parts = [k.pullback(X, Z, fu[g], inputs=True, value=K_fu[g]) for g, (k, Z) in enumerate(self._groups())]
+        of_cross, dZ = self._joined(parts)
+        return theta + of_cross, dZ
 
     def pullback_gram(self, K_uu: np.ndarray, uu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the derivatives that come from K_uu, given those in it; `K_uu` are the covariances."""
-        parts, dZ = [], np.zeros_like(self.Z)
-        for g, (kernel, Z) in enumerate(self._groups()):
-            part, moved = kernel.pullback(Z, uu[g], inputs=True, value=K_uu[g])
-            parts.append(part)
-            dZ[g % len(dZ)] += moved
-        return self._joined(parts), dZ
+        """Return the derivatives in the parameters of the kernel and in Z, by way of K_uu (G, M, M)."""
+        return self._joined([k.pullback(Z, uu[g], inputs=True, value=K_uu[g]) for g, (k, Z) in enumerate(self._groups())])
 
     @property
     def _per_class(self) -> bool:
+        """Whether each class has its own kernel parameters."""
         return len(self.kernel.class_kernels) > 1
 
-    def _joined(self, parts: list[np.ndarray]) -> np.ndarray:
-        """Return the derivatives of all groups: one after the other, or their sum if they share the parameters."""
-        return np.concatenate(parts) if self._per_class else sum(parts[1:], start=parts[0])
+    def _joined(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives in all parameters and in Z from those of the groups."""
+        dZ = np.zeros_like(self.Z)
+        for g, (_, moved) in enumerate(parts):
+            dZ[g % len(dZ)] += moved
+        thetas = [theta for theta, _ in parts]
+        return np.concatenate(thetas) if self._per_class else np.sum(thetas, axis=0), dZ
 
 
 # the result ---------------------------------------------------------------------------------------------------------------
@@ -198,15 +197,23 @@ class InducingInputs:
     def with_theta(self, theta: np.ndarray) -> InducingInputs:
         return replace(self, Z=theta.reshape(self.Z.shape) * self.unit) if self.move else self
 
-    def matrices(self, kernel: Kernel, X: np.ndarray) -> LowRankMatrices:
+    def matrices(self, kernel: Kernel, X: np.ndarray) -> Any:
         return InducingKernel(kernel, self.Z).matrices(X)
 
-    def fit(self, engine: Any, K: LowRankMatrices, y: np.ndarray, likelihood: Any, start: Any) -> InducingFit:
+    def rows_per_process(self, y: Any) -> int:
+        """Return the number of rows in the products of one process; y are the targets of the objective."""
+        return len(y)
+
+    def fit(self, engine: Any, K: Any, y: np.ndarray, likelihood: Any, start: Any) -> InducingFit:
         return engine.fit(K.K_uu, K.K_fu, K.k_diag, y, likelihood, start=start)
 
-    def pullback(self, kernel: Kernel, X: np.ndarray, K: LowRankMatrices, fit: Any) -> tuple[np.ndarray, np.ndarray]:
+    def pullback(self, kernel: Kernel, X: np.ndarray, K: Any, fit: Any) -> tuple[np.ndarray, np.ndarray]:
         theta, dZ = InducingKernel(kernel, self.Z).pullback(X, K, fit.evidence_gradient())
-        return theta, (dZ * self.unit).ravel() if self.move else np.zeros(0)
+        return theta, self.in_theta(dZ)
+
+    def in_theta(self, dZ: np.ndarray) -> np.ndarray:
+        """Return derivatives in Z as those in `theta`."""
+        return (dZ * self.unit).ravel() if self.move else np.zeros(0)
 
 
 def maximise_low_rank(
@@ -235,7 +242,7 @@ def maximise_low_rank(
     few, design = objective.n_hyper, objective.design
     assert isinstance(design, InducingInputs), "the design must be InducingInputs"
     thetas = [np.append(start, design.theta) for start in starts or [objective.theta[:few]]]
-    with threads(len(objective.y), design.Z, objective.likelihood.n_latents):
+    with threads(design.rows_per_process(objective.y), design.Z, objective.likelihood.n_latents):
         search = maximise(objective, thetas, max_iter, verbose, rivals=rivals_of(objective))
         best = search.best
         assert best is not None, "a search ends with an evaluation or an error"

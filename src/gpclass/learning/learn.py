@@ -20,7 +20,9 @@ from ..numerics import NotPositiveDefinite
 from ..sparse import InducingFit
 from .active_set import learn_active_set
 from .augment import fit_augmented
+from .crew import Crew
 from .crew_active import learn_active
+from .crew_sweeps import learn_settled
 from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
@@ -32,7 +34,7 @@ from .optimise import maximise
 from .rivals import rivals_of, whole_searches
 from .scan import scanned
 from .site_store import SiteStore
-from .streams import Arrays, Source, look
+from .streams import Arrays, Source, Summary, look
 from .trainer import Trainer, train_inducing
 
 SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
@@ -189,12 +191,13 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
 
 def _inducing(objective, starts, max_iter, verbose, stream, seed):
     source, labels = (Arrays(objective.X, objective.y), objective.likelihood.class_targets) if stream is None else stream
-    engine = objective.engine
-    if not engine.minibatches:
-        if stream is not None:
+    engine, crew = objective.engine, getattr(source, "crew", None)
+    if stream is not None and crew is None:
+        if not engine.minibatches:
             raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
-        return _all_at_once(objective, starts, max_iter, verbose, source, seed)
-    if stream is None and _settles(objective, bool(starts)):
+    elif not engine.minibatches or _settles(objective, source.n_rows, bool(starts)):
+        if crew is not None:
+            return all_at_once_on(crew, objective, labels, look(source, (seed, 0)), starts, max_iter, verbose, seed)
         return _all_at_once(objective, starts, max_iter, verbose, source, seed)
     engine = _for_all_processes(engine, source)
     if not starts:
@@ -242,18 +245,24 @@ def _low_rank(objective, source, seed, moving):
     return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.units.spread, moving))
 
 
-def _settles(objective, learning: bool) -> bool:
-    """Return whether the sites of all rows converge at each evaluation. Otherwise training uses minibatches."""
-    engine, n = objective.engine, len(objective.X)
+def _settles(objective, n: int, learning: bool) -> bool:
+    """Return whether the sites of all n rows converge at each evaluation. Otherwise training uses minibatches."""
+    engine = objective.engine
     if engine.checkpoint is not None or engine.resume == "must":
         if engine.search == "settled":
-            raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
+            _refuse_checkpoint(engine)
         return False
     if engine.search != "auto" and learning:
         return engine.search == "settled"
     numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
     few = n * objective.likelihood.n_latents <= FEW_ROWS
     return few and engine.settles if learning else numbers <= SETTLED
+
+
+def _refuse_checkpoint(engine) -> None:
+    """Raise an error if an engine whose sites converge at each evaluation is to keep a checkpoint."""
+    if engine.minibatches and (engine.checkpoint is not None or engine.resume == "must"):
+        raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
 
 
 def _numbered(engine, number):
@@ -299,6 +308,52 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
         slopes=found.gradient[: objective.n_hyper],
+    )
+
+
+def all_at_once_on(
+    crew: Crew,
+    objective: Objective,
+    labels: np.ndarray,
+    summary: Summary,
+    starts: Sequence[np.ndarray],
+    max_iter: int,
+    verbose: int = 0,
+    seed: int = 0,
+) -> Learned:
+    """Learn from the rows of a crew, with sites that converge at each evaluation.
+
+    Parameters
+    ----------
+    crew : Crew
+        The rows.
+    objective : Objective
+        The objective; its X and y are a sample of the rows.
+    labels : ndarray of shape (C,)
+        The class labels, in the order of `likelihood.class_targets`.
+    summary : Summary
+        A sample of the rows, from which inducing inputs are selected.
+    starts, max_iter, verbose, seed
+        As for `learn`.
+
+    Returns
+    -------
+    Learned
+        `trainer` is None. `left_out` are at most `held_rows.MOST` rows.
+    """
+    _refuse_checkpoint(objective.engine)
+    Z = start_inputs(summary, objective.engine, crew.n_rows, objective.likelihood.n_latents, np.random.default_rng(seed))
+    found = learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, verbose)
+    return Learned(
+        found.posterior,
+        found.kernel,
+        found.likelihood,
+        _shared(found.Z),
+        found.history,
+        found.n_iter,
+        rows_left_out=partial(found.left_out, seed),
+        problem=found.problem,
+        slopes=found.slopes,
     )
 
 

@@ -33,7 +33,7 @@ from .linalg import (
     scaled_plus_identity,
     symmetric_product,
 )
-from .mixing import anderson, within_reach
+from .mixing import NormalEquations, anderson, mixed_point, within_reach
 from .normal import (
     LOG_SQRT_2PI,
     LOGISTIC_SCALES2,
@@ -56,6 +56,7 @@ __all__ = [
     "LOG_SQRT_2PI",
     "MEMORY",
     "Factor",
+    "NormalEquations",
     "NotPositiveDefinite",
     "anderson",
     "blocks",
@@ -74,6 +75,7 @@ __all__ = [
     "log_ndtr",
     "log_ndtr_and_hazard",
     "mirror_lower",
+    "mixed_point",
     "nodes_about",
     "nodes_between",
     "normal_below",

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import lstsq
 
@@ -32,35 +34,70 @@ def anderson(
     ndarray
         The next point, of the shape of one point.
     """
-    plain = points[-1] + part * residuals[-1]
     if len(points) < 2:
-        return plain
+        return points[-1] + part * residuals[-1]
     measured = np.reshape(residuals if measured is None else measured, (len(points), -1))
-    mix = least_squares(np.diff(measured, axis=0), measured[-1])  # [WN] (2.2)
+    return mixed_point(points, residuals, part, NormalEquations.of_residuals(measured).weights())
+
+
+def mixed_point(points: np.ndarray, residuals: np.ndarray, part: float, mix: np.ndarray) -> np.ndarray:
+    """Return the next point for given weights `mix` (k - 1,) of the last changes of residuals. [WN] (2.2)"""
     moves = np.diff(points, axis=0) + part * np.diff(residuals, axis=0)
-    return plain - np.tensordot(mix, moves, axes=1)
+    return points[-1] + part * residuals[-1] - np.tensordot(mix, moves, axes=1)
 
 
-def least_squares(rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Return the weights (k,) of the rows (k, n) whose sum is nearest to `goal`.
+@dataclass(frozen=True)
+class NormalEquations:
+    """Least squares: the weights of some vectors whose sum is nearest to a goal.
 
-    Uses normal equations, since n may be millions. Rows are normalised first: near convergence each change of residuals is
-    smaller than the previous one by orders of magnitude, and the last ones matter.
+    It is made of inner products only, since the vectors may have millions of entries. The equations of parts of the entries
+    add up to those of all.
     """
-    sizes = np.sqrt(np.einsum("ki,ki->k", rows, rows))
-    scale = 1 / np.where(sizes > 0, sizes, 1.0)
-    gram = scale[:, None] * (rows @ rows.T) * scale
-    return scale * lstsq(gram, scale * (rows @ goal), cond=DEPENDENT)[0]
+
+    squares: np.ndarray  # (k,) of the vectors' lengths
+    gram: np.ndarray  # (k, k) inner products of the vectors
+    goal: np.ndarray  # (k,) inner products with the goal
+
+    @staticmethod
+    def of(rows: np.ndarray, goal: np.ndarray) -> NormalEquations:
+        """Return the equations for vectors (k, n) and a goal (n,)."""
+        return NormalEquations(np.einsum("ki,ki->k", rows, rows), rows @ rows.T, rows @ goal)
+
+    @staticmethod
+    def of_residuals(measured: np.ndarray) -> NormalEquations:
+        """Return the equations of Anderson mixing: the last of the residuals (k + 1, n) by changes of residuals."""
+        return NormalEquations.of(np.diff(measured, axis=0), measured[-1])
+
+    def __add__(self, other: NormalEquations) -> NormalEquations:
+        return NormalEquations(self.squares + other.squares, self.gram + other.gram, self.goal + other.goal)
+
+    def weights(self) -> np.ndarray:
+        """Return the weights (k,).
+
+        Vectors are normalised first: near convergence each change of residuals is smaller than the previous one by orders
+        of magnitude, and the last ones matter.
+        """
+        sizes = np.sqrt(self.squares)
+        scale = 1 / np.where(sizes > 0, sizes, 1.0)
+        return scale * lstsq(scale[:, None] * self.gram * scale, scale * self.goal, cond=DEPENDENT)[0]
 
 
 def within_reach(
-    mixed: np.ndarray, point: np.ndarray, residual: np.ndarray, unit: np.ndarray | float, slack: float, most: float = np.inf
+    mixed: np.ndarray,
+    point: np.ndarray,
+    residual: np.ndarray,
+    unit: np.ndarray | float,
+    slack: float,
+    most: float = np.inf,
+    largest: float | None = None,
 ) -> np.ndarray:
     """Return `mixed`, clipped to within a few steps of the iteration around `point`, because extrapolation is unreliable.
 
     A coordinate with step r may move by the smaller of 4 |r| and |r| + `most`, plus the fraction `slack` of the largest
-    step of any coordinate. `unit` makes the coordinates comparable.
+    step of any coordinate. `unit` makes the coordinates comparable. `largest` is the largest step, in these units; pass it
+    if the given coordinates are only some of all.
     """
     own = np.abs(residual)
-    reach = np.minimum(4 * own, own + most) + slack * np.max(unit * own, initial=0.0) / unit
+    largest = np.max(unit * own, initial=0.0) if largest is None else largest
+    reach = np.minimum(4 * own, own + most) + slack * largest / unit
     return np.clip(mixed, point - reach, point + reach)

@@ -9,15 +9,19 @@ need only the sum of all sites.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ...gaussian.low_rank import LowRankPosterior, LowRankPrior, Marginals
 from .. import Engine
 from ..iterate import Status
-from ..observations import data_of
+from ..observations import at_least_one, data_of
 from .step import Broadcast, RowSites, State, Sums
 from .sweep import InducingFit, sweep_to_convergence
 
@@ -82,6 +86,10 @@ class LowRankEngine(Engine):
 
         K_uu (M, M), K_fu (n, M) and k_diag (n,) are shared by all classes, or have a leading axis of classes.
         """
+        starter = self.starter(likelihood) if start is None else None
+        if starter is not None:
+            with without_warnings():
+                start = starter.fit(K_uu, K_fu, k_diag, at_least_one(y), likelihood)
         return sweep_to_convergence(self, K_uu, K_fu, k_diag, y, likelihood, start)
 
     def restore(self, K_uu, y, likelihood, state) -> InducingFit:
@@ -89,6 +97,13 @@ class LowRankEngine(Engine):
         q = LowRankPosterior.restored(LowRankPrior(K_uu, likelihood.n_latents, self.jitter), state)
         status = Status(**state["status"])
         return InducingFit(self, q, np.zeros(0), likelihood, status, float(state["log_evidence"]), int(state["n_rows"]))
+
+    def starter(self, likelihood) -> LowRankEngine | None:
+        """Return the engine whose sites are the start of a fit without an earlier one, or None if it starts without sites.
+
+        Its targets have weights of at least one (`at_least_one`), so that it need not support powers of the likelihood.
+        """
+        return None
 
     def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
         """Return the rule; `loose` if the rows' sites were computed under earlier hyperparameters."""
@@ -164,6 +179,14 @@ class LowRankEngine(Engine):
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
         """The state after a minibatch with these sums."""
         raise NotImplementedError
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Return a context without convergence warnings, for a fit that is only a starting point."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def sites_on_f(tau: np.ndarray, nu: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,14 +1,18 @@
-"""Sites of the next sweep over all rows: mixed with past sweeps, damped if sweeps fail."""
+"""Choice of the next sites of all rows: mixed with past sweeps, damped if sweeps fail.
+
+The sites may be those of rows in several processes. The choice depends only on sums and maxima over all rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...numerics import NotPositiveDefinite, anderson, within_reach
+from ...numerics import NormalEquations, NotPositiveDefinite
 from ..climb import LINEAR_REGIME
-from .step import RowSites
 
 MIXED_SWEEPS = 8  # number of past sweeps that are mixed
 WORSE = 1.5  # growth of a move that counts as a failure
@@ -16,79 +20,98 @@ LEAST_PART = 1e-3  # smallest fraction of a step
 IDLE = 12  # sweeps without a new smallest move that count as a failure
 PAUSE = 8  # plain steps after a failed mixed one
 
+ALL, LAST, PREVIOUS = "all", "last", "previous"  # sweeps that are kept: all, only the last one, only the one before
+
+
+@dataclass(frozen=True)
+class Swept:
+    """Result of a sweep over some rows. Results of different rows add up."""
+
+    value: float  # contributions of the current sites to the evidence
+    change: float  # largest move of a site, in units of its row's posterior; NaN if a result is not finite
+    largest: float = 0.0  # largest step of a coordinate of the sites, in `units`
+    equations: NormalEquations | None = None  # of mixing; None if the step will not be mixed
+
+    def __add__(self, other: Swept) -> Swept:
+        change = float(np.maximum(self.change, other.change))  # keeps NaN
+        both = None if self.equations is None or other.equations is None else self.equations + other.equations
+        return Swept(self.value + other.value, change, max(self.largest, other.largest), both)
+
+
+@dataclass(frozen=True)
+class Step:
+    """How the next sites of all rows are made of past sweeps."""
+
+    kept: str  # past sweeps that are kept; the step starts from the last of these
+    part: float  # fraction of the step
+    mix: np.ndarray | None = None  # weights of past sweeps; None is a plain step
+    largest: float = 0.0  # as in `Swept`, for mixed steps
+
 
 class Mixer:
-    """Chooses the sites of the next sweep: Anderson mixing; after failed steps plain steps, then damped ones."""
+    """Chooses steps: Anderson mixing; after failed steps plain ones, then damped ones.
 
-    def __init__(self, damping: float, ascends: bool):
-        self.most, self.part, self.ascends = damping, damping, ascends
-        self.points: list[np.ndarray] = []
-        self.residuals: list[np.ndarray] = []
+    Parameters
+    ----------
+    damping : float
+        Largest fraction of a step.
+    ascends : bool
+        Whether sweeps maximise the objective. Then a step that decreases it is undone.
+    memory : int
+        Number of past sweeps that are mixed.
+    """
+
+    def __init__(self, damping: float, ascends: bool, memory: int = MIXED_SWEEPS):
+        self.most, self.part, self.ascends, self.memory = damping, damping, ascends, memory
+        self.sweeps = 0  # number of sweeps that are kept
         self.last, self.objective = np.inf, -np.inf
         self.least, self.idle = np.inf, 0  # smallest move so far, and the number of sweeps since
         self.mixed, self.wait = False, 0  # whether the last step was mixed; number of plain steps left
 
-    def move(self, sites: RowSites, new: RowSites, change: float, units: np.ndarray, objective: float, data: Any):
-        x, goal = _joined(sites), _joined(new)
-        fell = self.ascends and objective < self.objective - 1e-9 * abs(self.objective)
-        if fell and self.points:  # retry from the start of the step
-            x, residual = self.points[-1], self.residuals[-1]
-            self._astray()
-            self.points, self.residuals = [x], [residual]
-        else:
-            self.idle = 0 if change < self.least else self.idle + 1
-            if (change > WORSE * self.last or self.idle >= IDLE) and not self.ascends:
-                self._astray()
-                self.idle, self.least = 0, change
-            elif self.idle == 0 or self.ascends:
-                self.part = min(self.most, 1.1 * self.part)
-            self.least = min(self.least, change)
-            self.last, self.objective = change, objective
-            self.points, self.residuals = [*self.points[-MIXED_SWEEPS:], x], [*self.residuals[-MIXED_SWEEPS:], goal - x]
-        return self._made(x, self.residuals[-1], self._target(units), sites, data)
+    @property
+    def may_mix(self) -> bool:
+        """Whether the step after the next sweep is mixed if its move is in the linear regime."""
+        return min(self.sweeps, self.memory) >= 2 and self.wait <= 1
 
-    def _astray(self):
-        """After a failure, stop mixing if the last step was mixed, else shorten the steps."""
-        self.points, self.residuals = [], []
-        if self.mixed:
-            self.wait = PAUSE
-        else:
-            self.part = max(0.5 * self.part, LEAST_PART)
-
-    def _made(self, x, residual, target, sites, data):
+    def move(self, swept: Swept, objective: float, take: Callable[[Step], Any]) -> Any:
+        """Return take(step) for the step after a sweep. It is shortened while `take` raises NotPositiveDefinite."""
+        step = self._after(swept, objective)
         part = self.part
         while True:
-            mixed = _split(target, sites)
             try:
-                return mixed, data.at(mixed)
+                return take(step)
             except NotPositiveDefinite:  # sites of negative precision: shorten the step
                 part *= 0.5
                 if part < LEAST_PART:
                     raise
-                target = x + part * residual
+                step = Step(ALL, part)
 
-    def _target(self, units):
-        x, residual = self.points[-1], self.residuals[-1]
+    def _after(self, swept: Swept, objective: float) -> Step:
+        change, kept = swept.change, ALL
+        if self.ascends and objective < self.objective - 1e-9 * abs(self.objective) and self.sweeps:
+            self._astray()
+            kept, self.sweeps = PREVIOUS, 1  # retry from the start of the step
+        else:
+            self.idle = 0 if change < self.least else self.idle + 1
+            if (change > WORSE * self.last or self.idle >= IDLE) and not self.ascends:
+                self._astray()
+                kept, self.idle, self.least = LAST, 0, change
+            elif self.idle == 0 or self.ascends:
+                self.part = min(self.most, 1.1 * self.part)
+            self.least = min(self.least, change)
+            self.last, self.objective = change, objective
+            self.sweeps = min(self.sweeps, self.memory) + 1
         self.wait = max(0, self.wait - 1)
-        self.mixed = len(self.points) >= 3 and self.last < LINEAR_REGIME and not self.wait
+        self.mixed = self.sweeps >= 3 and self.last < LINEAR_REGIME and not self.wait
         if not self.mixed:
-            return x + self.part * residual
-        residuals = np.stack(self.residuals)
-        mixed = anderson(np.stack(self.points), residuals, self.part, residuals * units)
-        return within_reach(mixed, x, residual, units, slack=1e-2)
+            return Step(kept, self.part)
+        assert swept.equations is not None, "sweeps in the linear regime return equations if `may_mix`"
+        return Step(kept, self.part, swept.equations.weights(), swept.largest)
 
-
-def units(sites: RowSites, var: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
-    """Scales that make moves of sites comparable: posterior variances for τ, standard deviations for ν, times weights."""
-    wide = np.maximum(np.mean(var, axis=1), 1e-300)
-    parts = (weight * (wide if name.endswith("tau") else np.sqrt(wide)) for name in sites)
-    return np.concatenate([np.repeat(part, sites[name].shape[1]) for name, part in zip(sites, parts, strict=True)])
-
-
-def _joined(sites: RowSites) -> np.ndarray:
-    return np.concatenate([part.ravel() for part in sites.values()])
-
-
-def _split(x: np.ndarray, like: RowSites) -> RowSites:
-    edges = np.cumsum([part.size for part in like.values()])[:-1]
-    return {name: part.reshape(like[name].shape) for name, part in zip(like, np.split(x, edges), strict=True)}
+    def _astray(self):
+        """After a failure, stop mixing if the last step was mixed, else shorten the steps."""
+        self.sweeps = 0
+        if self.mixed:
+            self.wait = PAUSE
+        else:
+            self.part = max(0.5 * self.part, LEAST_PART)

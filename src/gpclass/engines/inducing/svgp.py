@@ -15,22 +15,18 @@ computes the initial sites (a few sweeps, or the first pass of minibatches).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ...gaussian import newton_sites
 from ...gaussian.low_rank import LowRankPosterior, Marginals, times
 from ..fit import several, squeezed
-from ..observations import Observed
 from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import ScalableEP
 from .step import Broadcast, RowSites, State, Sums
 from .stochastic_ep import StochasticEP, averaged
-from .sweep import InducingFit
 from .training import Training
 
 # for likelihoods that are not log-concave
@@ -69,14 +65,10 @@ class SVGP(LowRankEngine, Training):
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
         return -q.divergence() - q.log_partition
 
-    def fit(self, K_uu, K_fu, k_diag, y, likelihood, start: Any = None) -> InducingFit:
-        if start is None and not likelihood.log_concave:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # only a starting point
-                start = ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST).fit(
-                    K_uu, K_fu, k_diag, at_least_one(y), likelihood
-                )
-        return super().fit(K_uu, K_fu, k_diag, y, likelihood, start)
+    def starter(self, likelihood) -> LowRankEngine | None:
+        if likelihood.log_concave:
+            return None
+        return ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST)
 
     def stage(self, state: State, n_total: int, likelihood) -> LowRankEngine:
         if likelihood.log_concave or (state.seen >= n_total and state.steps >= FIRST):
@@ -91,11 +83,6 @@ class SVGP(LowRankEngine, Training):
         whole = max(self.rate, size / (2 * n_total))  # averages about two passes, unless that takes too long
         first = sums.rows / (broadcast.state.seen + sums.rows)
         return averaged(broadcast, sums, max(rate_of(sums.rows, size, whole), first))
-
-
-def at_least_one(y: Any) -> Any:
-    """Return targets with weights raised to one: for a starting point that need not support powers of the likelihood."""
-    return Observed(y.y, np.maximum(y.weight, 1.0)) if isinstance(y, Observed) else y
 
 
 def rate_of(m: int, size: int, whole: float) -> float:

@@ -5,34 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...gaussian.full import EPS, NEGLIGIBLE, too_large
-from ...gaussian.low_rank import (
-    GradientSum,
-    LowRankGradient,
-    LowRankMatrices,
-    LowRankPosterior,
-    LowRankPrior,
-    Marginals,
-    Rows,
-    site_sums,
-)
-from ...gaussian.sites import cavity
-from ...numerics import blocks
+from ...gaussian.low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior, Rows
 from ..fit import Fit, NotAvailable, check_settings, check_weights, independent, squeezed
 from ..iterate import Status, require_finite, warn_if_unfinished
 from ..observations import Data, Observed, data_of
-from .mixer import Mixer, units
-from .step import RowSites, State, of_all_copies
+from .messages import Messages, RowDerivatives, cavities, messages
+from .mixer import MIXED_SWEEPS, Mixer
+from .step import RowSites, State
+from .swept_rows import Extent, SweptRows
 
 SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
-LEAST_LEFT = 1e-2  # smallest fraction of a marginal's precision that is left without the row's own sites
 
 
 @dataclass(frozen=True)
@@ -137,16 +127,14 @@ class InducingFit(Fit):
 
     @cached_property
     def _derivatives(self) -> tuple[LowRankGradient, np.ndarray]:
-        total, fu, diag = GradientSum(self.posterior.prior), np.zeros(self.rows.phi.shape), []
-        theta = np.zeros(len(self.likelihood.theta))
+        prior, fu, diag = self.posterior.prior, np.zeros(self.rows.phi.shape), []
+        total = RowDerivatives(prior, self.likelihood)
         source = self.engine.source(self.posterior, self.targets.copies, self.likelihood)
-        for some, at, data, each in self._messages(source):
-            message = each.times(data.weight)
-            fu[:, some], g = total.add(at, message.slope, message.spread, message.excess)
-            diag.append(g)
-            theta += message.theta.sum(1)
-        parts = total.uu(self.posterior), fu, np.concatenate(diag, axis=1)
-        return LowRankGradient(*(part[0] if self._kept.shared else part for part in parts)), theta
+        for some, of_cross, of_diag in total.add(self._messages(source)):
+            fu[:, some] = of_cross
+            diag.append(of_diag)
+        parts = GradientSum(prior, total.inner).uu(self.posterior), fu, np.concatenate(diag, axis=1)
+        return LowRankGradient(*(part[0] if self._kept.shared else part for part in parts)), total.theta
 
     @property
     def mean(self) -> np.ndarray:
@@ -182,137 +170,119 @@ class InducingFit(Fit):
             mean[some], var[some] = self.engine.latent_marginals(g, message, data.y, self.likelihood)
         return mean, var
 
-    def _messages(self, source: LowRankPosterior) -> Iterator[tuple[slice, Marginals, Data, Any]]:
+    def _messages(self, source: LowRankPosterior) -> Messages:
         data = self.targets
         return messages(self.engine, source, self.rows, data, self.likelihood, self.row_sites, data.copies)
 
 
-def messages(
-    engine: Any, source: LowRankPosterior, rows: Rows, data: Data, likelihood: Any, sites: RowSites, n_total: float
-) -> Iterator[tuple[slice, Marginals, Data, Any]]:
-    """Yield, block by block, the range of some rows, their marginals under `source`, their targets and the rule's result.
+# sweeps -----------------------------------------------------------------------------------------------------------------
 
-    The result is that for one copy of each row; `n_total` is the weight of all rows.
+Total = Callable[..., Any]  # (method, *arguments) -> sum of the results of a method of `SweptRows` over all processes
+
+
+class Settled(NamedTuple):
+    """The result of sweeps."""
+
+    posterior: LowRankPosterior
+    status: Status
+    log_evidence: float
+
+
+def settle(
+    engine: Any, prior: LowRankPrior, likelihood: Any, n_total: float, total: Total, memory: int = MIXED_SWEEPS
+) -> Settled:
+    """Update the sites of all rows together until they converge, with damping if needed.
+
+    Parameters
+    ----------
+    engine : LowRankEngine
+        The engine.
+    prior : LowRankPrior
+        Prior of the inducing variables.
+    likelihood : Likelihood
+        The likelihood.
+    n_total : float
+        Weight of all rows.
+    total : callable
+        Calls a method of `SweptRows` in all processes that have rows, and returns the sum of the results.
+    memory : int
+        Number of past sweeps that are mixed; `SweptRows` must have the same.
     """
-    rule = engine.rule(likelihood, n_total)
-    for some in blocks(len(data.y), source.S.shape[0] * source.prior.M, least=64):
-        at, part = source.marginals(rows.some(some)), data.some(some)
-        yield some, at, part, rule(at, part.y, {name: site[some] for name, site in sites.items()})
 
+    def posterior(method, *arguments) -> LowRankPosterior:
+        sums = total(method, *arguments)
+        return LowRankPosterior(prior, sums.S, sums.pull)
 
-def cavities(
-    engine: Any, q: LowRankPosterior, rows: Rows, data: Data, likelihood: Any, sites: RowSites, n_total: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances of f at training rows without one copy of their own sites, (m,) or (m, C) each.
-
-    A row of weight below one is left out entirely.
-    """
-    mean, var = np.empty((2, *rows.residual.shape))
-    source = engine.source(q, n_total, likelihood)
-    for some, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
-        g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1.0))
-        without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
-        mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
-    return squeezed(mean), squeezed(var)
-
-
-def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
-    """Checked matrices and targets, and whether the latent functions share the matrices."""
-    check_settings(engine)
-    engine.check_likelihood(likelihood)
-    data = data_of(engine, y, likelihood)
-    if isinstance(y, Observed):
-        check_weights(engine, y, likelihood)
-    M, n = np.shape(K_uu)[-1], len(data.y)
-    if n < M:
-        raise ValueError(f"{M} inducing points are more than the {n} data: use fewer")
-    shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
-    return LowRankMatrices(K_uu, K_fu, k_diag).checked(n, likelihood.n_latents), data, shared
-
-
-def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
-    """Update the sites of all rows together until they converge, with damping if needed."""
-    matrices, data, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
-    C = likelihood.n_latents
-    prior = LowRankPrior(matrices.K_uu, C, engine.jitter)
-    rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
-    sweeps = Sweeps(engine, prior, rows, data, likelihood)
-    sites = sweeps.start(start)
-    tau, nu, q = sweeps.at(sites)
-    mixer, status, value = Mixer(engine.damping, engine.ascends), Status(False, 0, np.inf), np.nan
+    q = posterior(SweptRows.sums)
+    mixer, status, value = Mixer(engine.damping, engine.ascends, memory), Status(False, 0, np.inf), np.nan
     for sweep in range(1, engine.max_iter + 1):
-        new, value, change, var = sweeps.sweep(q, sites, tau, nu)
-        require_finite(engine, change, matrices.k_diag)
+        source = engine.source(q, n_total, likelihood)
+        swept = total(SweptRows.sweep, source.mu, source.A_inv, n_total, mixer.may_mix)
+        value, change = swept.value + engine.constant(q, source, n_total, likelihood), swept.change
+        if not np.isfinite(change):
+            require_finite(engine, change, total(SweptRows.extent).variance)
         status = Status(change <= engine.tol, sweep, change)
         if status.converged or sweep == engine.max_iter:
             break
-        scale = units(sites, var, data.weight)
-        sites, (tau, nu, q) = mixer.move(sites, new, change, scale, q.log_partition + value, sweeps)
-    warn_if_unfinished(engine, replace(status, advice=advice(matrices.k_diag, tau)), stacklevel=4)
-    kept = RowData(rows, sites, tau, nu, shared)
-    return InducingFit(engine, q, data.given, likelihood, status, q.log_partition + value, len(data.y), kept)
+        q = mixer.move(swept, q.log_partition + value, lambda step: posterior(SweptRows.step, step))
+    if not status.converged:
+        status = replace(status, advice=advice(total(SweptRows.extent)))
+    return Settled(q, status, q.log_partition + value)
 
 
-def advice(k_diag: np.ndarray, tau: np.ndarray) -> str:
+def advice(extent: Extent) -> str:
     """Advice for a run that did not converge because of rounding; empty if rounding is not the cause.
 
     The relative error of the inducing variables is about eps × the condition of I + Σ τ w wᵀ, as for all latent values with
     B.
     """
-    largest = float(np.max(k_diag, initial=0.0))
-    strength = 1 + float(np.max(np.abs(tau), initial=1.0)) * largest  # sites of labels can have precision one
-    return "" if EPS * len(tau) * strength < NEGLIGIBLE else too_large(np.array([[largest]]))
+    strength = 1 + max(1.0, extent.tau) * extent.variance  # sites of labels can have precision one
+    return "" if EPS * extent.rows * strength < NEGLIGIBLE else too_large(np.array([[extent.variance]]))
 
 
-@dataclass(frozen=True)
-class Sweeps:
-    """Sweeps over all rows at fixed hyperparameters."""
-
-    engine: Any
-    prior: LowRankPrior
-    rows: Rows
-    data: Data
-    likelihood: Any
-
-    def start(self, start: Any) -> RowSites:
-        n, C = len(self.data.y), self.likelihood.n_latents
-        empty = self.engine.row_sites(n, self.likelihood)
-        if start is None:
-            return empty
-        if not isinstance(start, InducingFit) or start.tau.shape != (n, C) or start.row_sites.keys() != empty.keys():
-            raise TypeError(f"start must be an earlier fit of {type(self.engine).__name__} to as many rows and classes")
-        return start.row_sites
-
-    def at(self, sites: RowSites) -> tuple[np.ndarray, np.ndarray, LowRankPosterior]:
-        """Sites on g of all copies, and the posterior with these sites."""
-        tau, nu = (of_all_copies(x, self.data) for x in self.engine.totals(sites, self.data.y, self.rows.residual))
-        return tau, nu, self.posterior(tau, nu)
-
-    def posterior(self, tau: np.ndarray, nu: np.ndarray) -> LowRankPosterior:
-        C, M = self.likelihood.n_latents, self.prior.M
-        S, pull = np.zeros((C, M, M)), np.zeros((C, M))
-        for some in blocks(len(self.data.y), M, least=64):
-            more, pulled = site_sums(self.rows.phi[:, some], tau[some], nu[some])
-            S += more
-            pull += pulled
-        return LowRankPosterior(self.prior, S, pull)
-
-    def sweep(self, q: LowRankPosterior, sites: RowSites, tau: np.ndarray, nu: np.ndarray):
-        """New sites of all rows, contributions of the current sites to the evidence, and the resulting move of q."""
-        n_total = self.data.copies
-        source = self.engine.source(q, n_total, self.likelihood)
-        found, change, var = [], 0.0, np.empty(tau.shape)
-        for some, at, data, each in messages(self.engine, source, self.rows, self.data, self.likelihood, sites, n_total):
-            message = each.times(data.weight)
-            found.append(message)
-            var[some] = at.var
-            change = float(np.maximum(change, moved(at, message.tau - tau[some], message.nu - nu[some])))  # keeps NaN
-        new = {name: np.concatenate([m.sites[name] for m in found]) for name in sites}
-        value = float(sum(np.sum(m.value) for m in found)) + self.engine.constant(q, source, n_total, self.likelihood)
-        return new, value, change, var
+def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
+    """Fit with converged sites of rows in this process."""
+    matrices, data, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
+    prior = LowRankPrior(matrices.K_uu, likelihood.n_latents, engine.jitter)
+    rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
+    sites = start_sites(engine, likelihood, len(data.y), start)
+    part = SweptRows(engine, prior, likelihood, rows, data, sites)
+    q, status, log_evidence = settle(
+        engine, prior, likelihood, data.copies, lambda method, *arguments: method(part, *arguments)
+    )
+    warn_if_unfinished(engine, status, stacklevel=4)
+    kept = RowData(rows, part.sites, part.tau, part.nu, shared)
+    return InducingFit(engine, q, data.given, likelihood, replace(status, advice=""), log_evidence, len(data.y), kept)
 
 
-def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
-    """Largest move of a site, in units of its row's posterior."""
-    shift = np.abs(d_nu - d_tau * at.mean) * np.sqrt(at.var)
-    return float(np.maximum(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))
+def start_sites(engine: Any, likelihood: Any, n: int, start: Any) -> RowSites:
+    """Sites of an earlier fit, or the engine's initial sites if there is none."""
+    sites = engine.row_sites(n, likelihood)
+    if start is None:
+        return sites
+    if not isinstance(start, InducingFit) or not same_form(start.row_sites, sites):
+        raise TypeError(f"start must be an earlier fit of {type(engine).__name__} to as many rows and classes")
+    return start.row_sites
+
+
+def same_form(sites: RowSites, others: RowSites) -> bool:
+    """Return whether sites have the same names and shapes."""
+    return {name: part.shape for name, part in sites.items()} == {name: part.shape for name, part in others.items()}
+
+
+def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
+    """Checked matrices and targets, and whether the latent functions share the matrices."""
+    check(engine, likelihood, np.shape(K_uu)[-1], len(y), y)
+    data = data_of(engine, y, likelihood)
+    shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
+    return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(data.y), likelihood.n_latents), data, shared
+
+
+def check(engine: Any, likelihood: Any, M: int, n: int, y: Any) -> None:
+    """Check the settings of an engine, and whether it supports a likelihood, targets and the number of inducing points."""
+    check_settings(engine)
+    engine.check_likelihood(likelihood)
+    if isinstance(y, Observed):
+        check_weights(engine, y, likelihood)
+    if n < M:
+        raise ValueError(f"{M} inducing points are more than the {n} data: use fewer")
