@@ -30,6 +30,7 @@ from .choose import (
     targets_of,
 )
 from .decisions import Decisions
+from .distributed.predictions import on_collections
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
 from .engines.observations import Observed
@@ -667,6 +668,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
 
     # predicting ---------------------------------------------------------------------------------------------------
 
+    @on_collections
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of the latent function.
 
@@ -684,6 +686,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """
         return members.latent(self.members_, self._rows(X))
 
+    @on_collections
     def predict_log_proba(self, X) -> np.ndarray:
         """Return the log class probabilities. With one latent function they are accurate far into the tails.
 
@@ -702,6 +705,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     def _log_proba(self, X: np.ndarray) -> np.ndarray:
         return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, X))
 
+    @on_collections
     def predict_proba(self, X) -> np.ndarray:
         """Return the class probabilities.
 
@@ -717,6 +721,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """
         return np.exp(self.predict_log_proba(X))
 
+    @on_collections
     def predict_proba_std(self, X) -> np.ndarray:
         """Return the standard deviations of the class probabilities under the latent posterior.
 
@@ -734,6 +739,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """
         return members.class_probability_std(self.members_, self._rows(X), self.calibration_)
 
+    @on_collections
     def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of the class probabilities under the latent posterior (variational MNL engines only).
 
@@ -766,6 +772,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """Return X as a checked array."""
         return more_inputs(self, X)
 
+    @on_collections
     def predict(self, X) -> np.ndarray:
         """Return the most probable labels.
 
