@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gpclass import GPClassifier
 from gpclass.learning import files_of, table_files
 from gpclass.learning.streams import SortedStreamWarning, look, warn_if_uneven
+from gpclass.sparse import ScalableEP
 from gpclass.tables import TableError
 
 pytest.importorskip("pyarrow")
@@ -90,7 +91,8 @@ def test_files_with_one_label_each_are_mixed(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_fit_is_the_same_as_that_of_one_table(kind, tmp_path):
-    settings = {"inference": "svgp", "max_iter": 2, "random_state": 3}
+    engine = ScalableEP(n_inducing=8, batch_size=30, epochs=2)
+    settings = {"inference": engine, "random_state": 3}
     whole = GPClassifier(**settings).fit(table_files(write(FRAME, tmp_path / f"all.{kind}"), "late"))
     (tmp_path / "parts").mkdir()
     parts = GPClassifier(**settings).fit(table_files(folder(tmp_path / "parts", kind), "late"))
