@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .distributed.predictions import on_collections
 from .learning import members
 from .learning.starts import column_spread
 
@@ -24,6 +25,7 @@ class Decisions:
     covariances_: Any
     predict_log_proba: Any
 
+    @on_collections
     def decision_function(self, X) -> np.ndarray:
         """Return scores of the classes, for scikit-learn's metrics.
 
@@ -40,6 +42,7 @@ class Decisions:
         log_p = self.predict_log_proba(X)
         return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
 
+    @on_collections
     def decide(self, X, cost=None, abstain: float | None = None) -> np.ndarray:
         """Return the decisions with the smallest expected cost.
 

@@ -32,6 +32,7 @@ from .choose import (
 from .decisions import Decisions
 from .distributed.collections import Parts, is_collection, parts_of
 from .distributed.gathering import loaded
+from .distributed.predictions import on_collections
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
 from .engines.observations import Observed
@@ -69,7 +70,6 @@ from .learning.rows import class_factors, is_soft, merged, observations, row_wei
 from .learning.streams import (
     ClassWeighted,
     Fingerprinted,
-    Source,
     check_ordered,
     codes,
     declared_order,
@@ -712,6 +712,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
 
     # predicting ---------------------------------------------------------------------------------------------------
 
+    @on_collections
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of the latent function.
 
@@ -729,6 +730,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """
         return members.latent(self.members_, self._rows(X))
 
+    @on_collections
     def predict_log_proba(self, X) -> np.ndarray:
         """Return the log class probabilities. With one latent function they are accurate far into the tails.
 
@@ -747,6 +749,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     def _log_proba(self, X: np.ndarray) -> np.ndarray:
         return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, X))
 
+    @on_collections
     def predict_proba(self, X) -> np.ndarray:
         """Return the class probabilities.
 
@@ -762,6 +765,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """
         return np.exp(self.predict_log_proba(X))
 
+    @on_collections
     def predict_proba_std(self, X) -> np.ndarray:
         """Return the standard deviations of the class probabilities under the latent posterior.
 
@@ -779,6 +783,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """
         return members.class_probability_std(self.members_, self._rows(X), self.calibration_)
 
+    @on_collections
     def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return bounds of the class probabilities under the latent posterior (variational MNL engines only).
 
@@ -811,6 +816,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """Return X as a checked array."""
         return more_inputs(self, X)
 
+    @on_collections
     def predict(self, X) -> np.ndarray:
         """Return the most probable labels.
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .distributed.predictions import on_collections
 from .engines import Engine
 from .engines.observations import Observed, weights_of
 from .inference import EP
@@ -271,6 +272,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         count = float(np.sum(weights_of(self.posterior_.y)))
         self.log_evidence_ = self.posterior_.log_evidence - count * np.log(self.target_scale_)
 
+    @on_collections
     def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of the function without noise.
 
@@ -292,6 +294,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
         return self.target_mean_ + self.target_scale_ * mean, self.target_scale_**2 * var
 
+    @on_collections
     def predict(self, X, return_std: bool = False) -> Any:
         """Return the predicted targets.
 

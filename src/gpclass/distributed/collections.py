@@ -132,6 +132,12 @@ def parts_of(X: Any, y: Any = None, sample_weight: Any = None) -> Parts:
     return Parts(pieces, _numbered(len(pieces)), columns, framed, X._meta if framed else None, _declared_order(y))
 
 
+def vector_parts(y: Any) -> Parts:
+    """Return the partitions of a Dask array (n,) or series. Each piece gives its part of y alone."""
+    pieces = np.ravel(y.to_delayed()).tolist()
+    return Parts(pieces, _numbered(len(pieces)), None, False)
+
+
 def _delayed_pairs(items: list[Any]) -> Parts:
     from dask.delayed import delayed
 
@@ -280,6 +286,20 @@ def _shape(raw: Any, name: str) -> tuple[bool, Any]:
     return False, np.shape(X)[1]
 
 
+def summed(parts: Parts, compute: Compute | None, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the sum of function(raw, name, *arguments) over all partitions, in their order.
+
+    `compute` is as in `described`; None computes with the scheduler or client that Dask uses by default.
+    """
+    return reduce(add, (compute or _by_default)(_tasks(parts, function, *arguments)))
+
+
+def _by_default(tasks: list[Any]) -> list[Any]:
+    import dask
+
+    return list(dask.compute(*tasks))
+
+
 def _tasks(parts: Parts, function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """Return function(raw, name, *arguments) for each partition, as delayed objects."""
     from dask.base import tokenize
@@ -393,7 +413,7 @@ def fitted_encoder_of(parts: Parts, missing: str, compute: Compute) -> Any:
 
     def total(function: Callable[..., Any], *arguments: Any) -> Any:
         if (function, arguments) not in known:
-            known[function, arguments] = reduce(add, compute(_tasks(parts, _on_part, function, arguments)))
+            known[function, arguments] = summed(parts, compute, _on_part, function, arguments)
         return known[function, arguments]
 
     encoder = encoder_for(total, missing)

@@ -52,9 +52,11 @@ from .trainer import Pass, Trainer, train_inducing
 from .validate import validated
 
 if TYPE_CHECKING:
-    from .files import csv_file, parquet_file
+    from .files import csv_file, files_of, parquet_file, table_files
 else:  # imported when first used, since they need pandas
-    __getattr__, __dir__ = lazy_names(__name__, {"csv_file": "files", "parquet_file": "files"})
+    __getattr__, __dir__ = lazy_names(
+        __name__, dict.fromkeys(("csv_file", "files_of", "parquet_file", "table_files"), "files")
+    )
 
 __all__ = [
     "Arrays",
@@ -94,6 +96,7 @@ __all__ = [
     "check_search",
     "column_spread",
     "csv_file",
+    "files_of",
     "fit_active",
     "fit_augmented",
     "held_objective",
@@ -114,6 +117,7 @@ __all__ = [
     "resolve_priors",
     "stacked",
     "start_inputs",
+    "table_files",
     "train_inducing",
     "trained",
     "typical_distance",

@@ -17,7 +17,7 @@ from .columns import Column, UnseenLevelWarning
 from .encoder import TableEncoder, row_names, with_ids
 from .guards import guarded, unguarded
 from .labels import checked_labels, labels_as_trained, split_target
-from .reading import EXACT, check_table_path, csv_text, read_table, write_table
+from .reading import EXACT, check_table_path, csv_columns, csv_text, read_table, write_table
 from .summaries import Part, Scan, alone, check_columns, scanned
 from .words import TableError
 
@@ -33,6 +33,7 @@ __all__ = [
     "check_columns",
     "check_table_path",
     "checked_labels",
+    "csv_columns",
     "csv_text",
     "guarded",
     "labels_as_trained",

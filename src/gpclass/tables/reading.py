@@ -10,6 +10,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,23 @@ def read_table(path: str | os.PathLike[str], text: Iterable[str] = (), target: s
     if not len(frame):
         raise TableError(f"{path} has a header but no rows")
     return frame
+
+
+def csv_columns(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the columns of a text file, as `read_table` does; only its first lines are read."""
+    path = Path(path)
+    kind = _kind(path)
+    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix.lower() == ".gz" else open(
+        path, encoding="utf-8-sig", newline=""
+    ) as stream:
+        first = next((line for line in stream if line.strip()), "")
+        if not first:
+            raise TableError(f"{path} is empty")
+        separator = max(SEPARATORS[kind], key=first.count)
+        cells = next(csv.reader(chain([first], stream), delimiter=separator, skipinitialspace=True))
+    names = unguarded([name.strip() for name in cells])
+    _check_names(names, path)
+    return [name for name in names if name]  # row numbers have no name
 
 
 def write_table(frame: pd.DataFrame, path: str | os.PathLike[str]) -> None:

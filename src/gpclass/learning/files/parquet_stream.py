@@ -49,6 +49,13 @@ def parquet_file(path: str | os.PathLike[str], target: str | int, chunk: int = B
     TableError
         If the file cannot be read, or a column has an unsuitable type.
     """
+    return shared_parquet_file(path, target, chunk, buffer)
+
+
+def shared_parquet_file(
+    path: Any, target: str | int, chunk: int = BATCH, buffer: int = BUFFER, sharing: int = 1
+) -> ParquetFile:
+    """Return the source of `parquet_file`. `sharing` such files are read at the same time and share the memory for pages."""
     check_sizes(chunk=chunk, buffer=buffer)
     stamp = stamp_of(path)
     with _opened(path) as file:
@@ -62,7 +69,7 @@ def parquet_file(path: str | os.PathLike[str], target: str | int, chunk: int = B
         for j, field in enumerate(file.schema_arrow):
             _refuse_type(field, j == place, path)
     sizes = metadata.num_rows, len(names) - 1, chunk, buffer
-    return ParquetFile(path, tuple(names), place, *sizes, *_lanes(metadata, chunk), stamp)
+    return ParquetFile(path, tuple(names), place, *sizes, *_lanes(metadata, chunk, sharing), stamp)
 
 
 def _opened(path: Any) -> Any:
@@ -101,14 +108,14 @@ class Lane(NamedTuple):
         return self.last - self.first
 
 
-def _lanes(metadata: Any, chunk: int) -> tuple[int, list[Lane]]:
+def _lanes(metadata: Any, chunk: int, sharing: int) -> tuple[int, list[Lane]]:
     """Return the number of lanes to read at once, and all lanes.
 
     A lane is a row group, or a part of one if all lanes can still be read at once.
     """
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
     held = min(max(group.total_byte_size for group in groups), PAGES * metadata.num_columns)
-    count = int(np.clip(HELD // max(1, held), 1, LANES))
+    count = int(np.clip(HELD // max(1, held * sharing), 1, -(-LANES // sharing)))
     lanes, start = [], 0
     for g, group in enumerate(groups):
         share = -(-group.num_rows // max(1, count // len(groups)))
