@@ -233,7 +233,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         Row numbers of `inputs_` in the training data, if the engine has selected rows.
     row_fingerprints_ : ndarray of shape (n,)
         A 64-bit hash of each training row, in the order of the rows. Reports use it to recognise training rows. Model files
-        contain it (eight bytes per row).
+        contain it (eight bytes per row). Not set by fits to Dask collections.
     row_map_ : RowMap or None
         The observations of each training row (`gpclass.learning.RowMap`), if they differ: if there are weights, soft labels
         or equal rows.
@@ -537,7 +537,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         return self._came(X)
 
     def _came(self, X):
-        self.row_fingerprints_ = np.concatenate([self.row_fingerprints_, single_precision_fingerprints(X)])
+        if hasattr(self, "row_fingerprints_"):  # not after a fit to rows in other processes
+            self.row_fingerprints_ = np.concatenate([self.row_fingerprints_, single_precision_fingerprints(X)])
         return self
 
     def _update_active(self, X, place, weight):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
@@ -63,6 +63,10 @@ class ShardActor:
         with self._threads():
             own = function(self.shard, *arguments)
         return reduce(add, (called.result() for called in waiting), own)
+
+    def clear(self) -> None:
+        """Release the rows."""
+        self.shard = Shard([])
 
     def change(self, function: Callable[..., Any], arguments: tuple) -> int:
         """Replace each partition by function(partition, *arguments)."""
@@ -194,6 +198,9 @@ class DaskCrew:
 
     def close(self) -> None:
         """Release the rows on the workers."""
+        for holder in self.holders:
+            with suppress(Exception):  # a worker that is lost has no rows
+                holder.actor.clear()  # at once: Dask may keep the actor itself for a while
         self.holders = []
 
     # losses -------------------------------------------------------------------------------------------------------------
