@@ -267,7 +267,6 @@ class DaskCrew:
     def _loaded(self, which: Iterable[int]) -> dict[int, Any]:
         """Return futures of partitions. Raises the error of a partition that cannot be loaded."""
         from dask.delayed import delayed
-
         from distributed import wait
 
         self.loads += 1
