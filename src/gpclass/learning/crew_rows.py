@@ -22,7 +22,7 @@ import numpy as np
 from ..engines.inducing.step import RowSites
 from .checkpoint import Blocks, RowHashes
 from .crew import Crew, Shard, persistent
-from .minibatch import Step, StepSums, row_sums
+from .minibatch import SentStep, SentSums, Step, StepSums, row_sums
 from .site_store import SiteStore, targets_of
 from .streams import Batch, Order, Summary
 from .streams.labels import SAMPLE, sampled_rows
@@ -135,7 +135,7 @@ class CrewStore:
         def meanwhile() -> None:
             _ = step.broadcast.posterior  # needed by `finished`
 
-        return persistent(self.crew, part_of_step, self.run, step.sent(), batch, labels, meanwhile=meanwhile)
+        return persistent(self.crew, part_of_step, self.run, step.sent(), batch, labels, meanwhile=meanwhile).whole()
 
     def rows(self, step: Step, batch: CrewBatch) -> tuple[Batch, RowSites]:
         """Return the rows of a minibatch, and their sites."""
@@ -262,18 +262,18 @@ def rows_in(shard: Shard, numbers: np.ndarray) -> list[Batch]:
     return [shard.take(places)] if len(places) else []
 
 
-def part_of_step(shard: Shard, run: str, step: Step, batch: CrewBatch, labels: np.ndarray) -> StepSums:
+def part_of_step(shard: Shard, run: str, sent: SentStep, batch: CrewBatch, labels: np.ndarray) -> SentSums:
     """Return the sums of a step over those rows of a minibatch that are in the shard, and keep their new sites."""
-    rows = _rows_of(shard, batch)
+    step, rows = sent.step, _rows_of(shard, batch)
     sites = _sites_of(shard, run, step, labels, batch) if step.engine.keeps_rows else {}
     if not len(rows):
-        return StepSums.none(step)
+        return SentSums.of(StepSums.none(step))
     some = shard.take(rows)
     own = {name: part[rows] for name, part in sites.items()}
     total, new = row_sums(step, some.X, targets_of(some, step.likelihood, labels), own)
     if sites:
         shard.memory[run].new = step.state.steps, rows, new
-    return total
+    return SentSums.of(total)
 
 
 @dataclass
@@ -359,10 +359,10 @@ def _rows_of(shard: Shard, batch: CrewBatch) -> np.ndarray:
 
 
 def with_sites(
-    shard: Shard, run: str, step: Step, batch: CrewBatch, labels: np.ndarray
+    shard: Shard, run: str, sent: SentStep, batch: CrewBatch, labels: np.ndarray
 ) -> list[tuple[Batch, RowSites]]:
     """Return the rows of a minibatch that are in the shard, and their sites."""
-    rows = _rows_of(shard, batch)
+    step, rows = sent.step, _rows_of(shard, batch)
     if not len(rows):
         return []
     sites = _sites_of(shard, run, step, labels) if step.engine.keeps_rows else {}
@@ -370,12 +370,12 @@ def with_sites(
 
 
 def sites_between(
-    shard: Shard, run: str, step: Step, labels: np.ndarray, out: np.ndarray, name: str, start: int, stop: int
+    shard: Shard, run: str, sent: SentStep, labels: np.ndarray, out: np.ndarray, name: str, start: int, stop: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return numbers and sites of the rows of the shard with numbers start … stop-1."""
     rows, numbers = _numbered(shard, out)
     i, j = np.searchsorted(numbers, [start, stop])
-    return [(numbers[i:j], _sites_of(shard, run, step, labels)[name][rows[i:j]])] if i < j else []
+    return [(numbers[i:j], _sites_of(shard, run, sent.step, labels)[name][rows[i:j]])] if i < j else []
 
 
 def put_sites(shard: Shard, run: str, out: np.ndarray, name: str, start: int, given: np.ndarray) -> int:

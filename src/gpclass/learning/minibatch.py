@@ -11,7 +11,7 @@ given covariances.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,10 +81,26 @@ class Step:
         K_fu, k_diag = self.bound.cross(X)
         return LowRankMatrices(self.K_uu, K_fu, k_diag).checked(len(X), self.likelihood.n_latents)
 
-    def sent(self) -> Step:
-        """Return the step without what only `finished` needs, for other processes."""
+    def sent(self) -> SentStep:
+        """Return the step for other processes."""
         none = np.zeros(0)
-        return replace(self, state=replace(self.state, fresh_P=none, fresh_h=none))
+        state = replace(self.state, P=none, fresh_P=none, fresh_h=none)
+        return SentStep(replace(self, state=state), packed(self.state.P))
+
+
+@dataclass(frozen=True)
+class SentStep:
+    """A step without what only `finished` needs, half as large."""
+
+    rest: Step  # without P
+    P: np.ndarray  # (C, M (M + 1)/2) packed
+
+    @cached_property
+    def step(self) -> Step:
+        return replace(self.rest, state=replace(self.rest.state, P=unpacked(self.P)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"rest": self.rest, "P": self.P}
 
 
 @dataclass(frozen=True)
@@ -104,6 +120,55 @@ class StepSums:
         P, h, zero = np.zeros_like(step.state.P), np.zeros_like(step.state.h), np.zeros(())
         sums = Sums(0, 0.0, np.zeros(len(step.likelihood.theta)), np.zeros_like(step.K_uu), P, h, zero, zero)
         return StepSums(sums, np.zeros(len(step.kernel.theta)), np.zeros_like(step.Z))
+
+
+@dataclass(frozen=True)
+class SentSums:
+    """Sums of a step from other processes, half as large."""
+
+    rest: StepSums  # without the matrices
+    matrices: list[np.ndarray]  # inner, P and, unless it is zero, old_P; packed
+
+    @staticmethod
+    def of(total: StepSums) -> SentSums:
+        sums, none = total.sums, np.zeros(0)
+        old = [] if sums.old_P.ndim == 0 else [sums.old_P]
+        rest = replace(sums, inner=none, P=none, old_P=np.zeros(()) if not old else none)
+        # only the symmetric part of `inner` counts, see `GradientSum`
+        symmetric = 0.5 * (sums.inner + np.swapaxes(sums.inner, 1, 2))
+        return SentSums(replace(total, sums=rest), [packed(part) for part in (symmetric, sums.P, *old)])
+
+    def __add__(self, other: SentSums) -> SentSums:
+        first, second = sorted((self.matrices, other.matrices), key=len)  # sums over no rows have no old_P
+        both = [a + b for a, b in zip(first, second, strict=False)] + second[len(first) :]
+        return SentSums(self.rest + other.rest, both)
+
+    def whole(self) -> StepSums:
+        """Return the sums."""
+        inner, P, *old = (unpacked(part) for part in self.matrices)
+        sums = replace(self.rest.sums, inner=inner, P=P, old_P=old[0] if old else np.zeros(()))
+        return replace(self.rest, sums=sums)
+
+
+@lru_cache(maxsize=8)
+def _places(M: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of the lower triangle in a matrix of M² numbers, and the place of each entry in the triangle."""
+    i, j = np.tril_indices(M)
+    back = np.empty((M, M), np.intp)
+    back[i, j] = back[j, i] = np.arange(len(i))
+    return i * M + j, back.ravel()
+
+
+def packed(P: np.ndarray) -> np.ndarray:
+    """Return the lower triangles (…, M (M + 1)/2) of symmetric matrices (…, M, M)."""
+    M = P.shape[-1]
+    return P.reshape(*P.shape[:-2], M * M)[..., _places(M)[0]]
+
+
+def unpacked(lower: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrices with these lower triangles."""
+    M = int(np.sqrt(2 * lower.shape[-1]))
+    return lower[..., _places(M)[1]].reshape(*lower.shape[:-1], M, M)
 
 
 def row_sums(step: Step, X: np.ndarray, y: Any, sites: RowSites) -> tuple[StepSums, RowSites]:
