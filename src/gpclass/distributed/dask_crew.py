@@ -9,20 +9,24 @@ When a worker is lost, its partitions are loaded again, from the user's collecti
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .._version import __version__
-from ..learning.crew import CrewLost, Partition, RowsLost, Shard
+from ..learning.crew import CrewLost, Partition, RowsLost, Shard, resumed
+from ..numerics import blocks
+from ..numerics.fingerprint import fingerprint
 
 KEPT_FREE = 1 << 26  # bytes of freed memory that a worker keeps
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of glibc's settings, from malloc.h
@@ -30,11 +34,63 @@ FANOUT = 4  # actors to which one call is passed on
 BALANCED = 1.2  # rows of a worker, relative to the mean, beyond which its partitions are moved or cut
 NOTICED = 15.0  # seconds in which the scheduler must notice that a worker is lost
 REPLACED = 5.0  # seconds to wait for another worker in place of a lost one
+WATCHED = 2.0  # seconds between two looks at the state of a call
 SOME_WORKER = 60.0  # seconds to wait for a worker if there is none
+LOST = ("error", "lost", "cancelled")  # states of the future of an actor that does not exist any more
 
 
 class ClusterError(CrewLost):
     """The cluster cannot be used: it is lost, has no workers, or has another version of gpclass."""
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise Dask's own errors of computing partitions as a ClusterError with the probable cause."""
+    from distributed import KilledWorker
+
+    try:
+        yield
+    except CancelledError as error:
+        raise ClusterError(f"loading was cancelled: {' '.join(str(error).split())}") from error
+    except KilledWorker as error:
+        raise ClusterError(
+            f"several workers ended, one after the other, while they computed {error.task}. Was there too little memory? "
+            "Use smaller partitions, or workers with more memory"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Numbers that differ, almost certainly, if partitions have different rows or the same in another order."""
+
+    rows: int
+    columns: int
+    labels: str  # hash of the labels
+    sums: np.ndarray  # (D + 1,) of the columns and of the weights, each row multiplied by a number of its own
+    scale: np.ndarray  # (D + 1,) the same sums of absolute values
+    tol: float  # relative: other processors may round differently
+
+    @staticmethod
+    def of(partition: Partition) -> Outline:
+        X, weight = partition.X, partition.weight
+        own = np.random.default_rng(0).uniform(0.5, 1.5, len(X))
+        sums, scale = np.zeros((2, X.shape[1] + 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for some in blocks(len(X), X.shape[1] + 1):
+                last = np.ones(len(X[some])) if weight is None else weight[some]
+                values = np.column_stack([X[some], last])
+                sums += own[some] @ values
+                scale += own[some] @ np.abs(values)
+        labels = fingerprint(partition.labels, partition.place)
+        return Outline(len(X), X.shape[1], labels, sums, scale, float(np.sqrt(np.finfo(X.dtype).eps)))
+
+    def agrees(self, other: Outline) -> bool:
+        """Return whether two partitions have the same rows."""
+        if (self.rows, self.columns, self.labels) != (other.rows, other.columns, other.labels):
+            return False
+        with np.errstate(invalid="ignore"):
+            far = np.abs(self.sums - other.sums) > self.tol * self.scale
+        return not np.any(far)
 
 
 @dataclass(frozen=True)
@@ -54,10 +110,9 @@ class ShardActor:
     """A shard on a worker."""
 
     def __init__(self, loaded: list[Partition], parts: list[Part], changes: list[tuple[Callable[..., Any], tuple]]):
-        cut = [_cut(partition, part) for partition, part in zip(loaded, parts, strict=True)]
-        for function, arguments in changes:
-            cut = [function(partition, *arguments) for partition in cut]
-        self.shard = Shard(cut)
+        self.shard = Shard([_cut(partition, part) for partition, part in zip(loaded, parts, strict=True)])
+        self._changed = 0  # number of changes that were made
+        self.change(changes)
         self._threads = _threads()
         _keep_freed_memory()
 
@@ -72,10 +127,11 @@ class ShardActor:
         """Release the rows."""
         self.shard = Shard([])
 
-    def change(self, function: Callable[..., Any], arguments: tuple) -> int:
-        """Replace each partition by function(partition, *arguments)."""
-        self.shard = Shard([function(partition, *arguments) for partition in self.shard.parts])
-        return self.shard.n_rows
+    def change(self, changes: list[tuple[Callable[..., Any], tuple]]) -> None:
+        """Replace each partition by function(partition, *arguments), for the changes that were not made before."""
+        for function, arguments in changes[self._changed :]:
+            self.shard = Shard([function(partition, *arguments) for partition in self.shard.parts])
+            self._changed += 1
 
 
 def _cut(partition: Partition, part: Part) -> Partition:
@@ -143,6 +199,7 @@ class DaskCrew:
     n_columns: int = 0
     holders: list[Holder] = field(default_factory=list)
     changes: list[tuple[Callable[..., Any], tuple]] = field(default_factory=list)
+    outlines: list[Outline] = field(default_factory=list)
     loads: int = 0  # how often partitions were loaded; part of the tasks' names
     token: str = field(default_factory=lambda: f"{time.time_ns():x}")
 
@@ -172,14 +229,14 @@ class DaskCrew:
         crew._wait_for_workers(1)
         crew._check_versions()
         loaded = crew._loaded(range(len(pieces)))
-        sizes = crew._sizes(loaded)
-        crew.n_rows = sum(rows for rows, _ in sizes)
+        crew.outlines = outlines = crew._outlines(loaded)
+        crew.n_rows = sum(found.rows for found in outlines)
         if not crew.n_rows:
             raise ValueError("the collection has no rows")
-        crew.n_columns = crew._columns(sizes)
+        crew.n_columns = crew._columns()
         at = client.who_has(list(loaded.values()))
         where = {k: (at.get(future.key) or (None,))[0] for k, future in loaded.items()}
-        plan = divided_evenly([rows for rows, _ in sizes], where, list(client.nthreads()))
+        plan = divided_evenly([found.rows for found in outlines], where, list(client.nthreads()))
         crew.holders = [crew._held(worker, parts, loaded) for worker, parts in plan.items()]
         return crew
 
@@ -190,18 +247,12 @@ class DaskCrew:
     # calls --------------------------------------------------------------------------------------------------------------
 
     def sum(self, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
-        roots = _tree([holder.actor for holder in self.holders])
-        calls: list[Any] = []
-        try:
-            calls = [actor.call(function, arguments, below) for actor, below in roots]
-            if meanwhile is not None:
-                meanwhile()
-            return reduce(add, [called.result() for called in calls])
-        except (CrewLost, RowsLost):
-            raise
-        except (OSError, RuntimeError) as error:  # what Dask raises for a lost worker; functions may raise the same
-            self._recover(error)
-            raise
+        roots = _tree(self._by_worker())
+
+        def ask() -> list[Any]:
+            return [actor.call(function, arguments, below) for actor, below in roots]
+
+        return reduce(add, self._answers(ask, meanwhile))
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         return self.sum(partial(_alone, function), *arguments)
@@ -209,8 +260,8 @@ class DaskCrew:
     def change(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Replace each partition by function(partition, *arguments), and also those that are loaded again later."""
         self.changes.append((function, arguments))
-        for holder in self.holders:
-            holder.actor.change(function, arguments).result()
+        # actors that made the change before a loss do not make it again
+        resumed(lambda lost: self._answers(lambda: [holder.actor.change(self.changes) for holder in self.holders]))
 
     def close(self) -> None:
         """Release the rows on the workers."""
@@ -219,57 +270,105 @@ class DaskCrew:
                 holder.actor.clear()  # at once: Dask may keep the actor itself for a while
         self.holders = []
 
+    def _answers(self, ask: Callable[[], list[Any]], meanwhile: Callable[[], Any] | None = None) -> list[Any]:
+        """Return the results of calls to actors, which `ask` makes. Raises RowsLost if a worker is lost."""
+        try:
+            calls = ask()
+            if meanwhile is not None:
+                meanwhile()
+            return [self._answer(called) for called in calls]
+        except (CrewLost, RowsLost):
+            raise
+        except (OSError, RuntimeError) as error:  # what Dask raises for a lost worker; functions may raise the same
+            self._recover(error)
+            raise
+
+    def _answer(self, called: Any) -> Any:
+        """Return the result of a call. Dask may try to reach a lost worker for long, so its state is looked at meanwhile."""
+        while True:
+            try:
+                return called.result(timeout=WATCHED)
+            except (TimeoutError, asyncio.TimeoutError):
+                if called.done():
+                    return called.result()  # the function raised this error, or ended just now
+                if self._known_lost():
+                    raise OSError("a worker is lost") from None
+
+    def _by_worker(self) -> list[list[Any]]:
+        """Return the actors of each worker."""
+        found: dict[str, list[Any]] = {}
+        for holder in self.holders:
+            found.setdefault(holder.worker, []).append(holder.actor)
+        return list(found.values())
+
     # losses -------------------------------------------------------------------------------------------------------------
 
     def _recover(self, error: BaseException) -> None:
-        """Load the partitions of lost workers again and raise RowsLost; return if no worker is lost."""
+        """Load the partitions of lost workers again and raise RowsLost; return if no worker is lost.
+
+        If this is interrupted, nothing has changed: the next call finds that the workers are lost.
+        """
         lost = self._lost()
         if not lost:
             return
-        self.holders = [holder for holder in self.holders if holder not in lost]
-        parts = [part for holder in lost for part in holder.parts]
-        self._wait_for_workers(len({holder.worker for holder in [*self.holders, *lost]}))
-        self._check_versions()
-        loaded = self._loaded({part.piece for part in parts})
-        sizes = {k: rows for k, (rows, _) in zip(loaded, self._sizes(loaded), strict=True)}
-        for part in parts:
-            if part.stop > sizes[part.piece]:
-                raise ClusterError(
-                    f"{self.names[part.piece]} had at least {part.stop} rows, but has {sizes[part.piece]} when it is "
-                    "computed again; partitions must be the same each time"
-                ) from error
-        for worker, some in self._placed(parts).items():
-            self.holders.append(self._held(worker, some, loaded))
         gone = ", ".join(sorted({holder.worker for holder in lost}))
-        rows = sum(map(len, parts))
+        before = set(self._workers())
+        try:
+            self.holders = self._replaced(lost)
+        except CrewLost:
+            raise
+        except Exception as again:
+            if before <= set(self._workers()):
+                raise
+            raise RowsLost(f"worker {gone} was lost, and another one while its rows were loaded again") from again
+        rows = sum(holder.n_rows for holder in lost)
         raise RowsLost(f"worker {gone} was lost; its {rows} rows were loaded again on others") from error
 
+    def _replaced(self, lost: list[Holder]) -> list[Holder]:
+        """Return all holders, with new ones for the rows of those that are lost."""
+        kept = [holder for holder in self.holders if holder not in lost]
+        parts = [part for holder in lost for part in holder.parts]
+        self._wait_for_workers(len({holder.worker for holder in self.holders}))
+        self._check_versions()
+        loaded = self._loaded({part.piece for part in parts})
+        for k, now in zip(loaded, self._outlines(loaded), strict=True):
+            if not self.outlines[k].agrees(now):
+                raise ClusterError(
+                    f"{self.names[k]} has other rows when it is computed again, which was necessary because a worker was "
+                    "lost. Partitions must be the same each time: use fixed seeds, and files that do not change"
+                )
+        return [*kept, *(self._held(worker, some, loaded) for worker, some in self._placed(parts, kept).items())]
+
+    def _known_lost(self) -> list[Holder]:
+        """Return the holders of which this process knows that they are lost."""
+        return [holder for holder in self.holders if holder.future.status in LOST]
+
     def _lost(self) -> list[Holder]:
-        """Return the holders whose workers are gone, as soon as the scheduler knows of one."""
-        end = time.monotonic() + NOTICED
+        """Return the holders whose workers are gone, as soon as the scheduler knows of one; none if all answer."""
+        end, asked = time.monotonic() + NOTICED, None
         while time.monotonic() < end:
             alive = self._workers()
-            lost = [h for h in self.holders if h.worker not in alive or h.future.status in ("error", "lost", "cancelled")]
+            lost = [holder for holder in self.holders if holder.worker not in alive or holder.future.status in LOST]
             if lost:
                 return lost
-            if not self._doubtful():
-                return []
+            asked = asked or self._asked()
+            if asked is not None and all(called.done() for called in asked):
+                if not _failed(asked):
+                    return []
+                asked = None
             time.sleep(0.1)
         return []
 
-    def _doubtful(self) -> bool:
-        """Return whether some actor does not answer."""
-        try:
-            for called in [holder.actor.call(_rows_of, (), []) for holder in self.holders]:
-                called.result()
-        except (OSError, RuntimeError):
-            return True
-        return False
+    def _asked(self) -> list[Any] | None:
+        """Return a small call to each actor, to see whether it answers; None if Dask knows of one that it is lost."""
+        with suppress(OSError, RuntimeError):
+            return [holder.actor.call(_rows_of, (), []) for holder in self.holders]
+        return None
 
-    def _placed(self, parts: Iterable[Part]) -> dict[str, list[Part]]:
-        """Return the workers for some parts: the largest first, each to the worker with the fewest rows."""
+    def _placed(self, parts: Iterable[Part], kept: Iterable[Holder] = ()) -> dict[str, list[Part]]:
+        """Return the workers for some parts: the largest first, each to the worker with the fewest rows, also of `kept`."""
         rows = dict.fromkeys(self._workers(), 0)
-        for holder in self.holders:
+        for holder in kept:
             rows[holder.worker] = rows.get(holder.worker, 0) + holder.n_rows
         plan: dict[str, list[Part]] = {}
         for part in sorted(parts, key=len, reverse=True):
@@ -292,13 +391,12 @@ class DaskCrew:
             load(self.pieces[k], self.names[k], dask_key_name=f"gpclass-load-{self.token}-{self.loads}-{k}") for k in which
         ]
         futures = self.client.compute(tasks)
-        try:
+        with plain_errors():
             wait(futures)
-        except CancelledError as error:
-            raise ClusterError(f"loading was cancelled: {' '.join(str(error).split())}") from error
         for k, future in zip(which, futures, strict=True):
             if future.status == "error":
-                raise future.exception()
+                with plain_errors():
+                    raise future.exception()
             if future.status != "finished":
                 raise ClusterError(
                     f"{self.names[k]} cannot be computed (its task is {future.status}): was it on a worker that is lost? "
@@ -306,17 +404,18 @@ class DaskCrew:
                 )
         return dict(zip(which, futures, strict=True))
 
-    def _sizes(self, loaded: dict[int, Any]) -> list[tuple[int, int]]:
-        """Return rows and columns of the partitions."""
+    def _outlines(self, loaded: dict[int, Any]) -> list[Outline]:
+        """Return sizes and sums of the partitions."""
         keys = [f"gpclass-count-{self.token}-{self.loads}-{k}" for k in loaded]
         futures = [
-            self.client.submit(_shape, future, key=key) for key, future in zip(keys, loaded.values(), strict=True)
+            self.client.submit(Outline.of, future, key=key) for key, future in zip(keys, loaded.values(), strict=True)
         ]
-        return self.client.gather(futures)
+        with plain_errors():
+            return self.client.gather(futures)
 
-    def _columns(self, sizes: list[tuple[int, int]]) -> int:
+    def _columns(self) -> int:
         """Return the number of columns, which all partitions must have; empty ones may have none."""
-        filled = [(columns, name) for (rows, columns), name in zip(sizes, self.names, strict=True) if rows]
+        filled = [(found.columns, name) for found, name in zip(self.outlines, self.names, strict=True) if found.rows]
         for columns, name in filled:
             if columns != filled[0][0]:
                 raise ValueError(f"X has {columns} columns in {name}, but {filled[0][0]} in {filled[0][1]}")
@@ -333,8 +432,11 @@ class DaskCrew:
             )  # fmt: skip
             while not future.done() and worker in self._workers():
                 time.sleep(0.01)
-            if worker in self._workers():
+            if future.status == "finished":
                 return Holder(worker, parts, future, future.result())
+            if future.status == "error" and worker in self._workers():
+                with plain_errors():
+                    raise future.exception()
             future.cancel()
             self._wait_for_workers(1)
             worker = next(iter(self._placed(parts)))
@@ -368,7 +470,7 @@ class DaskCrew:
                 return None
             return gpclass.__version__
 
-        for worker, version in self.client.run(found).items():
+        for worker, version in self.client.run(found, on_error="ignore").items():  # a worker that ends now has none
             if version != __version__:
                 has = "has no gpclass" if version is None else f"has gpclass {version}"
                 raise ClusterError(
@@ -419,10 +521,25 @@ def divided_evenly(rows: Sequence[int], where: dict[int, str | None], workers: S
     return {worker: parts for worker, parts in plan.items() if load[worker]}
 
 
-def _tree(actors: Sequence[Any]) -> list[tuple[Any, list]]:
-    """Return actors as a tree: up to `FANOUT` pairs of an actor and the tree below it."""
-    roots, rest = actors[:FANOUT], actors[FANOUT:]
-    return [(actor, _tree(rest[i :: len(roots)])) for i, actor in enumerate(roots)]
+def _tree(workers: Sequence[Sequence[Any]]) -> list[tuple[Any, list]]:
+    """Return the actors of each worker as a tree: up to `FANOUT` pairs of an actor and the tree below it.
+
+    A worker executes one call at a time. So it is one node of the tree, and further actors of the same worker are directly
+    below the first: otherwise two workers could wait for each other.
+    """
+    roots, rest = workers[:FANOUT], workers[FANOUT:]
+    below = [_tree(rest[i :: len(roots)]) for i in range(len(roots))]
+    return [(first, [*tree, *((more, []) for more in others)]) for (first, *others), tree in zip(roots, below, strict=True)]
+
+
+def _failed(calls: Iterable[Any]) -> bool:
+    """Return whether one of some completed calls raised an error."""
+    for called in calls:
+        try:
+            called.result()
+        except (OSError, RuntimeError):
+            return True
+    return False
 
 
 def _alone(function: Callable[..., Any], shard: Shard, *arguments: Any) -> list[Any]:
@@ -431,7 +548,3 @@ def _alone(function: Callable[..., Any], shard: Shard, *arguments: Any) -> list[
 
 def _rows_of(shard: Shard) -> int:
     return shard.n_rows
-
-
-def _shape(partition: Partition) -> tuple[int, int]:
-    return len(partition), partition.X.shape[1]
