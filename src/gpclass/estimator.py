@@ -582,7 +582,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     def _calibrate(self, left_out: Callable[[], LeftOut | None]) -> None:
         """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of `loo` with draws: the calibration has two parameters only
+            # of `loo` with draws: the calibration has two parameters only
+            warnings.filterwarnings("ignore", "leave-one-out probabilities of", UserWarning)
             rows = None if self.calibrate is None else left_out()
         self.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
 

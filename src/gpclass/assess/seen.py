@@ -90,7 +90,10 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
 def _known(last):
     prints = getattr(last, "row_fingerprints_", None)
     if prints is None:
-        raise ValueError("an older version stored this model without fingerprints of its training rows; fit it again")
+        raise ValueError(
+            "this model has no fingerprints of its training rows: it was fitted to a Dask collection, or stored by an older "
+            "version; fit it again, to arrays"
+        )
     return prints
 
 

@@ -10,7 +10,7 @@ Dask is imported when it is needed. A collection cannot exist unless it has been
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -47,6 +47,8 @@ class Parts:
         A frame without rows with the declared types of the columns, if there are any.
     order : list or None
         The labels in their order, if y is an ordered categorical.
+    named : bool
+        Whether all names of the columns are texts.
     """
 
     pieces: list[Any]
@@ -55,6 +57,7 @@ class Parts:
     framed: bool | None
     meta: Any = None
     order: list[Any] | None = None
+    named: bool = True
 
 
 # what users pass ----------------------------------------------------------------------------------------------------------
@@ -128,8 +131,12 @@ def parts_of(X: Any, y: Any = None, sample_weight: Any = None) -> Parts:
     framed = is_dask_frame(X)
     X = X if framed or X.numblocks[1] == 1 else X.rechunk({1: -1})
     pieces = _zipped(X, labels, weight)
-    columns = [str(name) for name in X.columns] if framed else None
-    return Parts(pieces, _numbered(len(pieces)), columns, framed, X._meta if framed else None, _declared_order(y))
+    names = list(X.columns) if framed else []
+    columns = [str(name) for name in names] if framed else None
+    if columns is not None:
+        _check_columns(columns, "X", columns, "X")
+    meta = X._meta if framed else None
+    return Parts(pieces, _numbered(len(pieces)), columns, framed, meta, _declared_order(y), _are_texts(names))
 
 
 def vector_parts(y: Any) -> Parts:
@@ -221,6 +228,10 @@ def _raw(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
     return X, y, weight
 
 
+def _are_texts(names: Iterable[Any]) -> bool:
+    return all(isinstance(name, str) for name in names)
+
+
 def _declared_order(y: Any) -> list[Any] | None:
     dtype: Any = getattr(y, "dtype", None)
     if not getattr(dtype, "ordered", False):
@@ -238,7 +249,7 @@ def _declared_order(y: Any) -> list[Any] | None:
 
 
 def described(parts: Parts, compute: Compute) -> Parts:
-    """Return the parts with `framed` and `columns`. Computes the pieces once if these are not known.
+    """Return the parts with what is known of `framed`, `columns` and labels. Computes the pieces once if that is necessary.
 
     Parameters
     ----------
@@ -254,13 +265,13 @@ def described(parts: Parts, compute: Compute) -> Parts:
     Raises
     ------
     ValueError
-        If partitions have different columns, or some are data frames and others are arrays.
+        If partitions have different columns or orders of labels, or some are data frames and others are arrays.
     """
     if parts.framed is not None:
         return parts
     shapes = compute(_tasks(parts, _shape))
-    framed, columns = shapes[0]
-    for name, (own, others) in zip(parts.names, shapes, strict=True):
+    framed, columns, order, _ = shapes[0]
+    for name, (own, others, own_order, _) in zip(parts.names, shapes, strict=True):
         if own != framed:
             one, other = ("a data frame", "an array") if own else ("an array", "a data frame")
             raise TypeError(f"{name} is {one}, but {parts.names[0]} is {other}; all must be the same")
@@ -268,7 +279,12 @@ def described(parts: Parts, compute: Compute) -> Parts:
             _check_columns(others, name, columns, parts.names[0])
         elif others != columns:
             raise ValueError(f"X has {others} columns in {name}, but {columns} in {parts.names[0]}")
-    return replace(parts, framed=framed, columns=columns if framed else None)
+        if own_order != order:
+            raise ValueError(
+                f"the ordered categories of y are {own_order} in {name}, but {order} in {parts.names[0]}; use one order"
+            )
+    named = all(texts for *_, texts in shapes)
+    return replace(parts, framed=framed, columns=columns if framed else None, order=order, named=named)
 
 
 def _check_columns(names: Any, name: str, others: Any, other: str) -> None:
@@ -277,13 +293,14 @@ def _check_columns(names: Any, name: str, others: Any, other: str) -> None:
     check_columns(names, name, others, other)
 
 
-def _shape(raw: Any, name: str) -> tuple[bool, Any]:
-    X = raw[0]
+def _shape(raw: Any, name: str) -> tuple[bool, Any, list[Any] | None, bool]:
+    """Return whether X is a frame, its columns or their number, the order of the labels, and whether columns have names."""
+    X, order = raw[0], _declared_order(raw[1])
     if is_frame(X):
-        return True, [str(column) for column in X.columns]
+        return True, [str(column) for column in X.columns], order, _are_texts(X.columns)
     if np.ndim(X) != 2:
         raise ValueError(f"{name}: X must have the shape (m, D), but is {np.shape(X)}")
-    return False, np.shape(X)[1]
+    return False, np.shape(X)[1], order, True
 
 
 def summed(parts: Parts, compute: Compute | None, function: Callable[..., Any], *arguments: Any) -> Any:

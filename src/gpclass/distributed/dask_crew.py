@@ -136,7 +136,7 @@ class ShardActor:
 
 def _cut(partition: Partition, part: Part) -> Partition:
     whole = part.start == 0 and part.stop == len(partition)
-    return (partition if whole else partition.some(slice(part.start, part.stop))).at(part.first)
+    return (partition if whole else partition.some(slice(part.start, part.stop))).at(part.first, part.start)
 
 
 def _threads() -> Callable[[], AbstractContextManager]:
@@ -247,10 +247,10 @@ class DaskCrew:
     # calls --------------------------------------------------------------------------------------------------------------
 
     def sum(self, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
-        roots = _tree(self._by_worker())
+        roots, sent = _tree(self._by_worker()), _packed(function, arguments)
 
         def ask() -> list[Any]:
-            return [actor.call(function, arguments, below) for actor, below in roots]
+            return [actor.call(_unpacked, (sent,), below) for actor, below in roots]
 
         return reduce(add, self._answers(ask, meanwhile))
 
@@ -540,6 +540,32 @@ def _failed(calls: Iterable[Any]) -> bool:
         except (OSError, RuntimeError):
             return True
     return False
+
+
+def _packed(function: Callable[..., Any], arguments: tuple) -> bytes:
+    """Return what is sent to the workers, once for all of them. Actors of Dask do not report what cannot be sent."""
+    from distributed.protocol.pickle import dumps
+
+    try:
+        return dumps((function, arguments))
+    except Exception as error:  # objects of users raise errors of any kind
+        raise TypeError(
+            f"the kernel, the likelihood or the engine cannot be sent to the workers: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _unpacked(shard: Shard, sent: bytes) -> Any:
+    """Return the result of a function that was sent by `_packed`."""
+    from distributed.protocol.pickle import loads
+
+    try:
+        function, arguments = loads(sent)
+    except Exception as error:
+        raise TypeError(
+            f"a worker cannot read the kernel, the likelihood or the engine ({type(error).__name__}: {error}): modules that "
+            "define them must be installed on all workers"
+        ) from error
+    return function(shard, *arguments)
 
 
 def _alone(function: Callable[..., Any], shard: Shard, *arguments: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 from ..learning.crew import Crew, LocalCrew, Shard
 from ..learning.crew_rows import CrewRows
 from .collections import Compute, Parts, described, fitted_encoder_of, load
-from .dask_crew import DaskCrew
+from .dask_crew import DaskCrew, plain_errors
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Loaded:
     encoder : TableEncoder or None
         The encoder of the columns, if they need one.
     columns : ndarray of str or None
-        Names of the columns, if X is a data frame.
+        Names of the columns, if X is a data frame whose columns have texts as names.
     order : list or None
         The labels in their order, if y is an ordered categorical.
     """
@@ -40,23 +40,35 @@ class Loaded:
 
 
 def current_client() -> Any:
-    """Return the Dask client of this process, or None."""
+    """Return the Dask client of this process, or None.
+
+    A task of a worker has none: a fit in it that waited for other tasks of the same worker would wait for ever.
+    """
     if "distributed" not in sys.modules:
         return None
-    from distributed import default_client
+    from distributed import default_client, get_worker
 
+    with suppress(ValueError):
+        get_worker()
+        return None
     try:
-        return default_client()
+        client = default_client()
     except ValueError:
         return None
+    if client.asynchronous:
+        raise TypeError(
+            "the Dask client is asynchronous, but fit waits for results: use a client without asynchronous=True, in another "
+            "thread if an event loop must go on"
+        )
+    return client
 
 
 @contextmanager
 def loaded(parts: Parts, missing: str = "error", verbose: int = 0) -> Iterator[Loaded]:
     """Load the rows of a collection; the workers release them at the end of the context.
 
-    With a Dask client, the rows stay on its workers, in memory. Without one, they are loaded into this process, as Dask
-    itself computes collections then.
+    With a Dask client, the rows stay on its workers, in memory. Without one, and in a task of a worker, they are loaded into
+    this process, as Dask itself computes collections then.
 
     Parameters
     ----------
@@ -73,7 +85,7 @@ def loaded(parts: Parts, missing: str = "error", verbose: int = 0) -> Iterator[L
     encoder = fitted_encoder_of(parts, missing, compute)
     loader = partial(load, encoder=encoder, columns=parts.columns)
     crew: Crew = _here(parts, loader, compute) if client is None else _there(client, parts, loader, verbose)
-    columns = None if parts.columns is None else np.array(parts.columns, dtype=object)
+    columns = None if parts.columns is None or not parts.named else np.array(parts.columns, dtype=object)
     try:
         yield Loaded(CrewRows(crew), encoder, columns, parts.order)
     finally:
@@ -112,4 +124,5 @@ def _computed(tasks: list[Any]) -> list[Any]:
 
 
 def _computed_on(client: Any, tasks: list[Any]) -> list[Any]:
-    return client.gather(client.compute(tasks))
+    with plain_errors():
+        return client.gather(client.compute(tasks))

@@ -63,6 +63,8 @@ class Partition:
         Name for messages, such as the name of a file.
     first : int
         Number of the first row in the data set.
+    start : int
+        Number of the first row in what has the name, if these are some of its rows.
     """
 
     X: np.ndarray
@@ -71,6 +73,7 @@ class Partition:
     weight: np.ndarray | None = None
     name: str = "partition 0"
     first: int = 0
+    start: int = 0
 
     @staticmethod
     def of(X: Any, y: Any, weight: Any = None, name: str = "partition 0", first: int = 0) -> Partition:
@@ -99,9 +102,9 @@ class Partition:
     def __len__(self) -> int:
         return len(self.X)
 
-    def at(self, first: int) -> Partition:
-        """Return the partition with another number of its first row."""
-        return replace(self, first=first)
+    def at(self, first: int, start: int = 0) -> Partition:
+        """Return the partition with other numbers of its first row."""
+        return replace(self, first=first, start=start)
 
     def some(self, rows: Any) -> Partition:
         """Return some of the rows; `first` is unchanged."""
@@ -120,6 +123,8 @@ def _labelled(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if len(kinds) > 1:
             raise ValueError(f"labels are of different types: {', '.join(sorted(kind.__name__ for kind in kinds))}")
         y = np.array(y.tolist())
+    if y.dtype.kind not in "biufUSO":
+        raise ValueError(f"labels are of type {y.dtype}; use numbers, texts or booleans")
     labels, place = np.unique(y, return_inverse=True)
     return labels, place.ravel()
 

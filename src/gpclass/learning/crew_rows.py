@@ -250,7 +250,7 @@ def label_places(shard: Shard, labels: list[Any]) -> list[tuple[int, int, str, A
     for part in shard.parts:
         for code, label in enumerate(part.labels.tolist()):
             if label in labels and np.any(rows := part.place == code):
-                found.append((part.first, int(np.argmax(rows)), part.name, label))
+                found.append((part.first, part.start + int(np.argmax(rows)), part.name, label))
     return found
 
 

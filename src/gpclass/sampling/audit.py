@@ -226,15 +226,21 @@ def audit(
     )
 
 
+def _rows_of(model):
+    """Return the number of training rows. Fits to Dask collections have no fingerprints, and fits to streams no number."""
+    prints = getattr(model, "row_fingerprints_", None)
+    return model.n_samples_seen_ if prints is None else len(prints)
+
+
 def _subject(posterior):
     """Return fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
-        n, engine = len(posterior.row_fingerprints_), posterior.inference_
+        engine = posterior.inference_
         if engine.design != "all rows":
             raise TypeError(
                 "audit needs a posterior of the latent values of all rows, but that of "
-                f"{type(engine).__name__} has {inputs.shape[-2]} inputs for {n} training rows"
+                f"{type(engine).__name__} has {inputs.shape[-2]} inputs for {_rows_of(posterior)} training rows"
             )
     else:
         fit, kernel, inputs = posterior, None, None

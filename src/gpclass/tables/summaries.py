@@ -142,10 +142,12 @@ def scanned(part: Part) -> Scan:
 
 
 def check_columns(names: Sequence[str], name: str, others: Sequence[str], other: str) -> None:
-    """Raise a TableError if two parts of a table, or files, do not have the same columns.
+    """Raise a TableError if two parts of a table, or files, do not have the same columns, or two of the same name.
 
     `names` are the columns of the part called `name`, and `others` those of the part called `other`.
     """
+    for twice in [column for i, column in enumerate(names) if column in names[:i]]:
+        raise TableError(f"{name} has two columns {twice!r}; names of columns must be different")
     for missing in [column for column in others if column not in set(names)]:
         raise TableError(f"{name} has no column {missing!r}, but {other} has; all parts of a table need the same columns")
     for more in [column for column in names if column not in set(others)]:

@@ -116,6 +116,8 @@ def finite(X: Any, rows: np.ndarray | None = None) -> np.ndarray:
 
 def as_float(X: Any, rows: np.ndarray) -> np.ndarray:
     """Return X in double precision, or raise a ValueError if entries are not numbers."""
+    if np.iscomplexobj(X):
+        raise ValueError("X has complex numbers, but must have real ones: use their real and imaginary parts as columns")
     try:
         return np.asarray(X, float)
     except (TypeError, ValueError) as error:
