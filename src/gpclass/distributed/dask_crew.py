@@ -36,6 +36,10 @@ NOTICED = 15.0  # seconds in which the scheduler must notice that a worker is lo
 REPLACED = 5.0  # seconds to wait for another worker in place of a lost one
 WATCHED = 2.0  # seconds between two looks at the state of a call
 SOME_WORKER = 60.0  # seconds to wait for a worker if there is none
+AGAIN = (
+    "Was it on a worker that is lost? Collections that are read from files can be computed again; scattered data "
+    "and results that were cancelled cannot"
+)
 LOST = ("error", "lost", "cancelled")  # states of the future of an actor that does not exist any more
 
 
@@ -51,7 +55,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except CancelledError as error:
-        raise ClusterError(f"loading was cancelled: {' '.join(str(error).split())}") from error
+        raise ClusterError(f"partitions cannot be computed: {' '.join(str(error).split())}. {AGAIN}") from error
     except KilledWorker as error:
         raise ClusterError(
             f"several workers ended, one after the other, while they computed {error.task}. Was there too little memory? "
@@ -399,8 +403,7 @@ class DaskCrew:
                     raise future.exception()
             if future.status != "finished":
                 raise ClusterError(
-                    f"{self.names[k]} cannot be computed (its task is {future.status}): was it on a worker that is lost? "
-                    "Collections that were read from files can be computed again; scattered data cannot"
+                    f"{self.names[k]} cannot be computed (its task is {future.status}). {AGAIN}"
                 )
         return dict(zip(which, futures, strict=True))
 

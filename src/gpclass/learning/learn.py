@@ -18,6 +18,7 @@ import numpy as np
 from ..kernels import Precomputed
 from ..numerics import NotPositiveDefinite
 from ..sparse import InducingFit
+from . import checkpoint as checkpoints
 from .active_set import learn_active_set
 from .augment import fit_augmented
 from .crew import Crew
@@ -215,9 +216,22 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
 
 
 def _for_all_processes(engine, source):
-    """Return the engine with minibatches of `batch_size` rows for each process that computes."""
+    """Return the engine with minibatches of `batch_size` rows for each process that computes.
+
+    A run that goes on from a checkpoint keeps the minibatches with which it began, on any number of processes.
+    """
     size, processes = engine.batch_size, getattr(source, "processes", 1)
-    return engine if size is None or processes == 1 else replace(engine, batch_size=size * processes)
+    if size is None or not hasattr(source, "processes"):
+        return engine
+    begun = _begun_with(engine)
+    return replace(engine, batch_size=begun if begun and begun % size == 0 else size * processes)
+
+
+def _begun_with(engine) -> int | None:
+    """Return the size of the minibatches in the checkpoint from which a run goes on; None if there is none."""
+    if engine.checkpoint is None or engine.resume == "never" or not os.path.exists(engine.checkpoint):
+        return None
+    return checkpoints.read(engine.checkpoint, only_identity=True)[0].get("engine", {}).get("batch_size")
 
 
 def _promising(objective, start, max_iter, seed):
