@@ -450,8 +450,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         self._set_classes(summary.labels, order)
         weight, place = None, codes(summary.y, self.classes_)
         if self.class_weight is not None:
-            counts = summary.counts[codes(self.classes_, summary.labels)]
-            factors = class_factors(counts, self.class_weight, self.classes_)
+            totals = summary.totals[codes(self.classes_, summary.labels)]
+            factors = class_factors(totals, self.class_weight, self.classes_)
             if np.any(factors == 0):
                 raise ValueError("class_weight must be positive for streams: leave the rows of a class out of the stream")
             if crew is None:

@@ -18,6 +18,7 @@ from gpclass.distributed import dask_crew, gathering
 from gpclass.distributed.collections import load, parts_of
 from gpclass.distributed.dask_crew import DaskCrew, Outline, _tree
 from gpclass.kernels import RBF
+from gpclass.learning import Arrays
 from gpclass.learning.checkpoint import CheckpointError
 from gpclass.learning.crew import CrewLost, LostRowsWarning, Partition, RowsLost
 from gpclass.sparse import ScalableEP
@@ -136,6 +137,26 @@ def test_delayed_pairs_keep_the_order_of_a_categorical():
     other = dask.delayed((X[200:], names[200:].cat.reorder_categories([0, 1, 2])))
     with pytest.raises(ValueError, match=r"ordered categories of y are \[0, 1, 2\] in partition 1, but \[1, 0, 2\]"):
         classifier().fit([halves[0], other])
+
+
+def test_weights_are_given_for_all_partitions_or_none():
+    halves = [dask.delayed((X[:200], Y[:200], np.ones(200))), dask.delayed((X[200:], Y[200:]))]
+    with pytest.raises(ValueError, match="partition 0 has weights, but partition 1 has none; pass weights for all rows"):
+        classifier().fit(halves)
+    with pytest.raises(ValueError, match="partition 1 has weights, but partition 0 has none"):
+        classifier().fit(halves[::-1])
+
+
+def test_balanced_classes_have_the_same_weight_including_that_of_the_rows():
+    weight = np.where(Y == 1, 3.0, 1.0) + (np.arange(N) % 3)
+    by_class = np.bincount(Y, weight)
+    asked = {k: weight.sum() / (2 * by_class[k]) for k in (0, 1)}
+    data = (*arrays(), da.from_array(weight, 100))
+    balanced = classifier(class_weight="balanced").fit(*data).predict_proba(FRESH)
+    assert_array_equal(balanced, classifier(class_weight=asked).fit(*data).predict_proba(FRESH))
+    stream = Arrays(X, Y, weight=weight)
+    balanced = classifier(class_weight="balanced").fit(stream).predict_proba(FRESH)
+    assert_array_equal(balanced, classifier(class_weight=asked).fit(stream).predict_proba(FRESH))
 
 
 def test_a_place_in_a_partition_that_was_cut_is_that_in_the_whole(client):

@@ -265,13 +265,14 @@ def described(parts: Parts, compute: Compute) -> Parts:
     Raises
     ------
     ValueError
-        If partitions have different columns or orders of labels, or some are data frames and others are arrays.
+        If partitions have different columns or orders of labels, if only some have weights, or if some are data frames and
+        others are arrays.
     """
     if parts.framed is not None:
         return parts
     shapes = compute(_tasks(parts, _shape))
-    framed, columns, order, _ = shapes[0]
-    for name, (own, others, own_order, _) in zip(parts.names, shapes, strict=True):
+    framed, columns, order, weighted, _ = shapes[0]
+    for name, (own, others, own_order, own_weight, _) in zip(parts.names, shapes, strict=True):
         if own != framed:
             one, other = ("a data frame", "an array") if own else ("an array", "a data frame")
             raise TypeError(f"{name} is {one}, but {parts.names[0]} is {other}; all must be the same")
@@ -279,6 +280,9 @@ def described(parts: Parts, compute: Compute) -> Parts:
             _check_columns(others, name, columns, parts.names[0])
         elif others != columns:
             raise ValueError(f"X has {others} columns in {name}, but {columns} in {parts.names[0]}")
+        if own_weight != weighted:
+            one, other = (name, parts.names[0]) if own_weight else (parts.names[0], name)
+            raise ValueError(f"{one} has weights, but {other} has none; pass weights for all rows, or for none")
         if own_order != order:
             raise ValueError(
                 f"the ordered categories of y are {own_order} in {name}, but {order} in {parts.names[0]}; use one order"
@@ -293,14 +297,14 @@ def _check_columns(names: Any, name: str, others: Any, other: str) -> None:
     check_columns(names, name, others, other)
 
 
-def _shape(raw: Any, name: str) -> tuple[bool, Any, list[Any] | None, bool]:
-    """Return whether X is a frame, its columns or their number, the order of the labels, and whether columns have names."""
-    X, order = raw[0], _declared_order(raw[1])
+def _shape(raw: Any, name: str) -> tuple[bool, Any, list[Any] | None, bool, bool]:
+    """Return whether X is a frame, columns or their number, the order of labels, whether there are weights, and names."""
+    X, order, weighted = raw[0], _declared_order(raw[1]), raw[2] is not None
     if is_frame(X):
-        return True, [str(column) for column in X.columns], order, _are_texts(X.columns)
+        return True, [str(column) for column in X.columns], order, weighted, _are_texts(X.columns)
     if np.ndim(X) != 2:
         raise ValueError(f"{name}: X must have the shape (m, D), but is {np.shape(X)}")
-    return False, np.shape(X)[1], order, True
+    return False, np.shape(X)[1], order, weighted, True
 
 
 def summed(parts: Parts, compute: Compute | None, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -206,13 +206,15 @@ class Found:
     counts: Counter
     kinds: dict[str, str]  # kind of label: a partition that has it
     weight: float | None
+    weights: Counter  # sum of the weights of each label; empty if there are no weights
     sample: list[Batch]
     hashes: RowHashes
 
     def __add__(self, other: Found) -> Found:
-        weights = [part for part in (self.weight, other.weight) if part is not None]
+        found = [part for part in (self.weight, other.weight) if part is not None]
         labels = self.counts + other.counts, self.kinds | other.kinds
-        return Found(*labels, sum(weights) if weights else None, [*self.sample, *other.sample], self.hashes + other.hashes)
+        weights = sum(found) if found else None, self.weights + other.weights
+        return Found(*labels, *weights, [*self.sample, *other.sample], self.hashes + other.hashes)
 
     def summary(self) -> Summary:
         if len(self.kinds) > 1:
@@ -221,12 +223,14 @@ class Found:
         names = sorted(self.counts)
         X, y, *_ = _in_order(self.sample)
         counts = np.array([self.counts[name] for name in names])
-        return Summary(np.array(names), counts, X, y, 0.0, self.weight)
+        weights = None if self.weight is None else np.array([self.weights[name] for name in names])
+        return Summary(np.array(names), counts, X, y, 0.0, self.weight, weights)
 
 
 def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hashed: bool) -> Found:
     """Return labels, weights, the rows of a sample and hashes of all rows of a shard."""
     counts: Counter = Counter()
+    weights: Counter = Counter()
     kinds: dict[str, str] = {}
     weight, hashes = None, RowHashes(in_random_order=True)
     for part in shard.parts:
@@ -236,12 +240,14 @@ def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hash
         counts.update(dict(zip(part.labels[found].tolist(), number.tolist(), strict=True)))
         if part.weight is not None:
             weight = (weight or 0.0) + float(np.sum(part.weight))
+            by_label = np.bincount(part.place, part.weight, len(part.labels))[found]
+            weights.update(dict(zip(part.labels[found].tolist(), by_label.tolist(), strict=True)))
         if hashed:
             for i in range(0, len(part), BLOCK):
                 some = part.some(slice(i, i + BLOCK))
                 numbers = np.arange(part.first + i, part.first + i + len(some))
                 hashes.add(Batch(np.asarray(some.X, float), some.labels[some.place], numbers, some.weight))
-    return Found(counts, kinds, weight, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
+    return Found(counts, kinds, weight, weights, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
 
 
 def label_places(shard: Shard, labels: list[Any]) -> list[tuple[int, int, str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,12 @@ class Summary:
     y: np.ndarray  # (s,) their labels
     unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
     weight: float | None = None  # sum of the weights of all rows; None if there are no weights
+    weights: np.ndarray | None = None  # (C,) sum of the weights of each label; None if there are no weights
+
+    @property
+    def totals(self) -> np.ndarray:
+        """(C,) weight of each label: the number of its rows if these have no weights."""
+        return self.counts if self.weights is None else self.weights
 
     @cached_property
     def units(self) -> Units:
@@ -67,17 +74,20 @@ def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Calla
     kept: list[Batch] = []
     windows: list[dict[Any, int]] = []
     total: float | None = None
+    weights: Counter = Counter()
     for batch in source.batches(rows_at_once(source), seed):
         if watch is not None:
             watch(batch)
         if batch.weight is not None:
             total = (total or 0.0) + float(np.sum(batch.weight))
+            weights.update(label_counts(batch.y, batch.weight))
         windows.append(label_counts(batch.y))
         kept.append(batch.some(np.isin(batch.rows, chosen, assume_unique=True)))
     X, y, *_ = (some := joined(kept)).some(np.argsort(some.rows))
     names = sorted({label for window in windows for label in window})
     counts = np.array([[window.get(name, 0) for name in names] for window in windows])
-    return Summary(np.array(names), counts.sum(0), X, np.asarray(y), unevenness(counts), total)
+    by_label = None if total is None else np.array([weights[name] for name in names])
+    return Summary(np.array(names), counts.sum(0), X, np.asarray(y), unevenness(counts), total, by_label)
 
 
 def sampled_rows(n_rows: int, seed: Sequence[int], sample: int = SAMPLE) -> np.ndarray:
@@ -85,9 +95,10 @@ def sampled_rows(n_rows: int, seed: Sequence[int], sample: int = SAMPLE) -> np.n
     return np.sort(Order.of(n_rows, seed).part(0, min(sample, n_rows)))
 
 
-def label_counts(y: np.ndarray) -> dict[Any, int]:
-    """Return the number of rows of each label."""
-    return dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
+def label_counts(y: np.ndarray, weight: np.ndarray | None = None) -> dict[Any, Any]:
+    """Return the number of rows of each label, or the sum of their weights."""
+    names, which = np.unique(y, return_inverse=True)
+    return dict(zip(names.tolist(), np.bincount(which.ravel(), weight, len(names)).tolist(), strict=True))
 
 
 def unevenness(counts: np.ndarray) -> float:
