@@ -32,7 +32,7 @@ from .choose import (
 from .decisions import Decisions
 from .distributed.collections import Parts, is_collection, parts_of
 from .distributed.gathering import loaded
-from .distributed.predictions import on_collections
+from .distributed.predictions import accuracy, on_collections
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
 from .engines.observations import Observed
@@ -327,8 +327,12 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
 
             Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without copying them. With
             these engines X may also be a stream of inputs and labels, which may be larger than memory: a source
-            (`gpclass.learning.csv_file`, `parquet_file`, `Batches`), a list of pairs (X, y), or a function that returns a
-            new iterator over such pairs.
+            (`gpclass.learning.csv_file`, `parquet_file`, `table_files`, `Batches`), a list of pairs (X, y), or a function
+            that returns a new iterator over such pairs.
+
+            X may be a Dask array or data frame (y and weights then have the same partitions), or a list of delayed pairs.
+            With a Dask client the rows stay on its workers, which must hold them in memory together; `batch_size` is the
+            number of rows of a minibatch for each worker. Engines: those with minibatches, "gfitc" and "ivm".
         y : array-like of shape (n,) or (n, n_classes), optional
             Labels of any type. Or soft labels: one column for each class, with probabilities or numbers of votes; the
             names of the columns of a data frame are the classes, otherwise they are 0, 1, … None if X is a stream.
@@ -835,6 +839,24 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         return self.classes_[best]
 
     # evaluation ---------------------------------------------------------------------------------------------------
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Return the mean accuracy of the predictions. Dask collections are scored by partition.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+        y : array-like of shape (m,)
+            Labels.
+        sample_weight : array-like of shape (m,), optional
+            Weights.
+
+        Returns
+        -------
+        float
+        """
+        return accuracy(self, X, y, sample_weight) if is_collection(X) else super().score(X, y, sample_weight)
 
     def log_evidence(self, theta=None, eval_gradient: bool = False) -> Any:
         """Return the log evidence at the learned or at given hyperparameters.

@@ -196,3 +196,14 @@ def test_scores_refuse_what_has_no_classes_and_name_the_partition():
     found = scores(da.from_array(np.array([0, 0]), 1), da.from_array(certain, (1, 2)), classes=[0, 1])
     assert found["nlpd"] == np.inf
     assert found["information_score"] == -np.inf
+
+
+def test_accuracy_of_collections():
+    weight = np.random.default_rng(0).uniform(size=N)
+    model = MODELS["two classes"]
+    rows, labels, weights = (da.from_array(part, chunks=25) for part in (X, TWO, weight))
+    assert_allclose(model.score(rows.rechunk((25, 3)), labels), model.score(X, TWO), rtol=1e-12)
+    assert_allclose(model.score(rows.rechunk((25, 3)), labels, weights), model.score(X, TWO, weight), rtol=1e-12)
+    frame = dd.from_pandas(FRAME.assign(y=TWO, w=weight), npartitions=3)
+    model = fitted(TWO, FRAME)
+    assert_allclose(model.score(frame[list(FRAME)], frame["y"], frame["w"]), model.score(FRAME, TWO, weight), rtol=1e-12)

@@ -1,1 +1,17 @@
-"""Training and prediction on Dask clusters: `gpclass[dask]`."""
+"""Training and prediction on Dask clusters. It needs `pip install "gpclass[dask]"`.
+
+Estimators take Dask collections as they take arrays. How rows are divided among processes, and what is computed there, is in
+`gpclass.learning` (crew, crew_rows, crew_sweeps, crew_active); this package knows Dask.
+
+collections  Dask arrays, data frames and delayed pairs as partitions; the encoder of a table by sums over partitions
+file_parts   folders of Parquet and CSV files as partitions
+gathering    partitions loaded into the workers, or into this process
+dask_crew    the crew on a cluster: actors that hold rows, calls along a tree, lost workers
+predictions  methods of estimators on collections, by partition, lazily
+"""
+
+from .._lazy import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__, {"ClusterError": "dask_crew", "file_parts": "file_parts"})
+
+__all__ = ["ClusterError", "file_parts"]

@@ -181,3 +181,10 @@ def _labelled(results: tuple[Any, ...], place: int, names: list[Any] | None) -> 
 
     values = results[place]
     return pd.Series(values, results[0]) if names is None else pd.DataFrame(values, results[0], names)
+
+
+def accuracy(model: Any, X: Any, y: Any, weight: Any = None) -> float:
+    """Return the mean accuracy of a classifier's predictions for collections, by sums over partitions."""
+    right = (model.predict(X) == y).astype(float)
+    found = right.mean() if weight is None else (right * weight).sum() / weight.sum()
+    return float(found.compute())

@@ -19,6 +19,9 @@ calibration  temperature and noise floor of class probabilities, fitted to leave
 members     weighted averages over posteriors
 integrate   posteriors around the mode of the hyperparameters, weighted by evidence and prior
 stack       posteriors with different kernels, weighted by leave-one-out probabilities
+crew        rows divided among processes, and sums over all of them; crew_rows, crew_sweeps, crew_active: learning from such
+            rows by minibatches, with settled sites and with an active set
+minibatch   a step of training on a minibatch as two pure functions
 streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams
 memory      an error or a warning before a fit that needs more memory than is available
@@ -34,6 +37,7 @@ from .augment import Augmented, ImageShifts, fit_augmented
 from .calibration import Calibration, LeftOut
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
+from .crew import CrewLost, LostRowsWarning
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
 from .integrate import integrated
@@ -64,6 +68,7 @@ __all__ = [
     "Batches",
     "Calibration",
     "CheckpointError",
+    "CrewLost",
     "Custom",
     "Evaluation",
     "Flat",
@@ -78,6 +83,7 @@ __all__ = [
     "KernelGradient",
     "Learned",
     "LeftOut",
+    "LostRowsWarning",
     "Member",
     "Mixture",
     "Normal",
