@@ -230,8 +230,9 @@ def _subject(posterior):
     """Return fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
-        n, engine = len(posterior.row_fingerprints_), posterior.inference_
+        prints, engine = posterior.row_fingerprints_, posterior.inference_
         if engine.design != "all rows":
+            n = posterior.n_samples_seen_ if prints is None else len(prints)
             raise TypeError(
                 "audit needs a posterior of the latent values of all rows, but that of "
                 f"{type(engine).__name__} has {inputs.shape[-2]} inputs for {n} training rows"
