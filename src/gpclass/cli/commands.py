@@ -153,7 +153,7 @@ def fit(
         raise ValueError("--jobs is for tables that are read in one process: leave it out with --cluster and --workers")
     columns = training.Columns.of(target, drop, id)
     with _client(cluster, workers) as client, short_warnings(out):
-        data = data.absolute() if client is not None else data  # workers may run in another folder
+        data = data if cluster is None else data.absolute()  # its workers run in other folders
         rows = training.read_training(data, columns, engine, impute is not None, client)
         default = None
         if rows.y is not None:
@@ -338,8 +338,8 @@ def _predict_files(
         raise ValueError(
             f"predictions of several files, and those of a cluster, are written to a folder: name it with -o{named}"
         )
-    if cluster is not None or workers is not None:
-        data, output = data.absolute(), output.absolute()  # workers may run in another folder
+    if cluster is not None:
+        data, output = data.absolute(), output.absolute()  # its workers run in other folders
     jobs = folders.jobs_of(data, output, id, keep)
     check_table_path(Path(jobs[0].output))
     folders.check_folder(output, [model], jobs, force)
