@@ -37,9 +37,13 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
         raise ImportError('clusters need Dask: pip install "gpclass[dask]"') from error
     with ExitStack() as opened:
         if address is None:
-            # a dashboard's port may be in use; any free one will do
             local = LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.ERROR
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",  # the usual port may be in use
+                silence_logs=logging.ERROR,
+                preload=["gpclass.distributed.ignoring"],
             )
             yield opened.enter_context(Client(opened.enter_context(local)))
             return
