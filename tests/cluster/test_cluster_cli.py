@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import joblib
@@ -29,10 +30,10 @@ from gpclass.learning import table_files
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-SIZES = (30, 40, 25)
+SIZES = (20, 25, 15)
 QUICK = ("-e", "gfitc", "-k", "rbf")
 SAME = {"rtol": 1e-7}  # sums over other parts round differently, and searches of hyperparameters multiply that
-SMALL = {"gfitc": {"n_inducing": 10, "learn_inputs": False}, "svgp": {"n_inducing": 10, "epochs": 150}, "ivm": {"active": 15}}
+SMALL = {"gfitc": {"n_inducing": 10, "learn_inputs": False}, "svgp": {"n_inducing": 10, "epochs": 60}, "ivm": {"active": 15}}
 
 
 def small(name):
@@ -80,7 +81,7 @@ def written(folder, frame, kind="csv", sizes=SIZES):
     """Write the rows of a table to several files."""
     folder.mkdir()
     edges = np.cumsum([0, *sizes])
-    for k, (i, j) in enumerate(zip(edges, edges[1:], strict=False)):
+    for k, (i, j) in enumerate(pairwise(edges)):
         some = frame.iloc[i:j]
         if kind == "csv":
             some.to_csv(folder / f"{k}.csv", index=False)
@@ -95,9 +96,10 @@ def folder(tmp_path_factory, cluster, small_engines):
     folder = tmp_path_factory.mktemp("files")
     table().to_csv(folder / "whole.csv", index=False)
     written(folder / "parts", table())
-    common = ("-t", "y", "--id", "patient", *QUICK)
-    run("fit", folder / "whole.csv", *common, "-o", folder / "whole.gpclass")
-    told = run("fit", folder / "parts", *common, "-o", folder / "parts.gpclass", "--cluster", cluster, "--json").stdout
+    common = ("-t", "y", "--id", "patient")
+    run("fit", folder / "whole.csv", *common, "-e", "laplace", "-k", "rbf", "-o", folder / "whole.gpclass")
+    words = ("fit", folder / "parts", *common, *QUICK, "-o", folder / "parts.gpclass", "--cluster", cluster)
+    told = run(*words, "--json").stdout
     (folder / "told.json").write_text(told)
     return folder
 
@@ -146,8 +148,6 @@ def test_a_model_of_a_cluster_predicts_as_that_of_one_process(folder):
     assert found["columns"] == ["a", "colour", "b"]
     assert found["classes"] == table()["y"].value_counts().sort_index().to_dict()
     assert_allclose(found["log_evidence"], same.log_evidence_, **SAME)
-    # a table in one process has other inducing points
-    assert_allclose(found["log_evidence"], one[-1].log_evidence_, atol=3)
 
 
 def test_numbers_need_no_encoder_but_get_one(cluster, client, tmp_path):
@@ -165,19 +165,19 @@ def test_numbers_need_no_encoder_but_get_one(cluster, client, tmp_path):
 
 def test_options_of_tables_keep_working_on_a_cluster(cluster, tmp_path):
     frame = table()
-    frame.loc[[3, 50], "a"] = np.nan
-    frame["y"] = np.where(frame["b"] > 0.5, "high", np.where(frame["b"] > -0.5, "medium", "low"))
-    options = ("-t", "y", "--drop", "patient, colour", "--impute", "indicator", *QUICK, "--likelihood", "ordinal")
-    options += ("--categories", "low,medium,high", "--seed", "3")
+    frame.loc[[3, 30], "a"] = np.nan
+    options = ("-t", "y", "--drop", "patient, colour", "--impute", "indicator", *QUICK, "--likelihood", "logit")
+    options += ("--categories", "yes,no", "--seed", "3")
     found = told("fit", written(tmp_path / "parts", frame), *options, "-o", tmp_path / "m", "--cluster", cluster)
-    assert list(found["classes"]) == ["low", "medium", "high"]
+    assert list(found["classes"]) == ["yes", "no"]
+    assert found["likelihood"] == "Logit"
     assert found["columns"] == ["a", "b"]
     assert found["inputs"] == 3
-    settings = {"missing": "indicator", "categories": ["low", "medium", "high"], "random_state": 3}
-    same = GPClassifier("rbf", "ordinal", "gfitc", **settings)
+    settings = {"missing": "indicator", "categories": ["yes", "no"], "random_state": 3}
+    same = GPClassifier("rbf", "logit", "gfitc", **settings)
     same.fit(file_parts(tmp_path / "parts", "y", ["patient", "colour"]))
     p = gpclass.load(tmp_path / "m").predict_proba(frame)
-    assert_allclose(p, same.predict_proba(frame[["a", "b"]]), rtol=1e-5)  # the evidence is flat in the thresholds
+    assert_allclose(p, same.predict_proba(frame[["a", "b"]]), **SAME)
 
 
 def test_commands_say_what_a_model_of_a_cluster_does_not_know(folder, tmp_path):
@@ -204,7 +204,7 @@ def test_active_rows_of_a_cluster_are_not_taken_for_all_rows(cluster, folder, tm
     run("report", tmp_path / "m", folder / "whole.csv", "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "The model does not keep its training rows" in page
-    assert "training rows, 95 test rows" not in page
+    assert "training rows, 60 test rows" not in page
 
 
 def test_what_a_cluster_cannot_do_is_refused(folder, cluster, tmp_path, monkeypatch):
@@ -240,17 +240,17 @@ def test_files_of_a_folder_are_checked_as_one_table(tmp_path):
     frame = table().drop(columns=["patient", "colour"])
     words = ("-t", "y", "-e", "laplace", "-o", tmp_path / "m")
     gap = frame.astype({"a": object})
-    gap.iloc[35, 0] = None
+    gap.iloc[SIZES[0] + 5, 0] = None
     files = written(tmp_path / "gap", gap)
     assert f"row 6 of {files / '1.csv'}, column 'a' is empty" in refused("fit", files, *words)
     files = written(tmp_path / "columns", frame)
     frame.iloc[:5].rename(columns={"a": "c"}).to_csv(files / "3.csv", index=False)
     assert f"{files / '3.csv'} has no column 'a', but {files / '0.csv'} has" in refused("fit", files, *words)
-    codes = frame.assign(y=np.where(np.arange(len(frame)) < 50, "01", "2")).replace({"y": {"2": "1"}})
-    files = written(tmp_path / "codes", codes, sizes=(50, 45))
+    codes = frame.assign(y=np.where(np.arange(len(frame)) < 30, "01", "1"))
+    files = written(tmp_path / "codes", codes, sizes=(30, 30))
     assert "labels '01' and '1' of the target 'y' are the same number" in refused("fit", files, *words)
     assert "there are no files" in refused("fit", tmp_path / "*.parquet", *words)
-    mixed = written(tmp_path / "mixed", frame.assign(y=["1", "2"] * 15 + ["1", "b"] * 20 + ["2"] * 25))
+    mixed = written(tmp_path / "mixed", frame.assign(y=["1", "2"] * 10 + ["1", "b", "b", "1", "1"] * 5 + ["2"] * 15))
     run("fit", mixed, *words, "-k", "rbf")
     assert gpclass.load(tmp_path / "m")[-1].classes_.tolist() == ["1", "2", "b"]
 
@@ -298,7 +298,7 @@ def test_predictions_of_files_are_those_of_the_table(model, folder, cluster, tmp
 
 def test_large_row_groups_are_parts_of_their_own(folder, tmp_path, monkeypatch):
     monkeypatch.setattr("gpclass.distributed.file_parts.LARGE", 100)
-    table().to_parquet(tmp_path / "big.parquet", row_group_size=40, index=False)
+    table().to_parquet(tmp_path / "big.parquet", row_group_size=25, index=False)
     found = told("predict", folder / "whole.gpclass", tmp_path / "big.parquet", "-o", tmp_path / "out", "--keep")
     assert found["files"] == 3
     rows = rows_of(tmp_path / "out")
@@ -339,24 +339,15 @@ def test_a_file_that_cannot_be_predicted_is_named(folder, cluster, tmp_path):
 
 def test_comparisons_do_not_depend_on_the_number_of_jobs(folder, cluster):
     words = ("compare", folder / "parts", "-t", "y", "--drop", "patient,colour", "-k", "rbf", "--folds", 2)
-    found = [told(*words, "--engines", "laplace,ep", *more) for more in ((), ("--jobs", 2), ("--cluster", cluster))]
+    words += ("--likelihood", "probit")  # which nested-ep does not support
+    found = [told(*words, "--engines", "laplace,nested-ep", *more) for more in ((), ("--jobs", 2), ("--cluster", cluster))]
     for outcome in found:
-        assert [row["engine"] for row in outcome["engines"]] != []
-        for row in outcome["engines"]:
-            assert row.pop("seconds") > 0
-            assert row["kfold_nlpd"] is not None
+        best, failed = outcome["engines"]
+        assert best.pop("seconds") > 0
+        assert best["kfold_nlpd"] < np.log(2)
+        assert failed["note"].startswith("failed: ")
     assert found[1] == found[0]
     assert found[2] == found[0]
-
-
-def test_an_engine_that_fails_on_a_worker_is_listed(folder, cluster):
-    words = ("compare", folder / "parts", "-t", "y", "--drop", "patient,colour", "--folds", 2, "--likelihood", "heaviside")
-    found = [told(*words, "--engines", "ep,laplace", *more)["engines"] for more in ((), ("--cluster", cluster))]
-    for rows in found:
-        assert rows[0].pop("seconds") > 0
-        assert rows[1]["note"].startswith("failed: ")
-        del rows[1]["seconds"]
-    assert found[1] == found[0]
 
 
 def test_restarts_and_kernels_use_jobs(folder, tmp_path):
@@ -383,7 +374,8 @@ def test_dask_is_a_backend_of_joblib(settings, client):
 
 
 def test_a_checkpoint_needs_minibatches(folder, tmp_path):
-    words = ("fit", folder / "whole.csv", "-t", "y", "--drop", "patient", "-o", tmp_path / "m", "--checkpoint", tmp_path / "c")
+    words = ("fit", folder / "whole.csv", "-t", "y", "--drop", "patient", "-o", tmp_path / "m")
+    words += ("--checkpoint", tmp_path / "c")
     for more in ((), ("-e", "laplace")):
         assert "--engine with one of scalable-ep, stochastic-ep, svgp" in refused(*words, *more)
     assert not (tmp_path / "c").exists()
@@ -409,7 +401,7 @@ def test_after_ctrl_c_the_same_command_continues(folder, cluster, tmp_path):
     message = process.communicate(timeout=60)[1]
     assert process.returncode not in (0, 2), message
     assert f"the run is saved in {tmp_path / 'c'}, and the same command continues it" in message
-    assert "Traceback" not in message
+    assert "Traceback" not in message, message
     assert not (tmp_path / "m").exists()
     saved = np.load(tmp_path / "c")["epoch"]
     run(*words, "--cluster", cluster)

@@ -36,6 +36,7 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
     except ImportError as error:
         raise ImportError('clusters need Dask: pip install "gpclass[dask]"') from error
     with ExitStack() as opened:
+        opened.callback(logging.disable, logging.root.manager.disable)
         if address is None:
             local = LocalCluster(
                 n_workers=workers,
@@ -45,14 +46,24 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
                 silence_logs=logging.ERROR,
                 preload=["gpclass.distributed.ignoring"],
             )
-            yield opened.enter_context(Client(opened.enter_context(local)))
-            return
+            client = Client(opened.enter_context(local))
+        else:
+            client = _client_of(address)
         try:
-            client = Client(address, timeout=CONNECTING)
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise ClusterError(f"there is no Dask scheduler at {address} ({reason})") from error
-        yield opened.enter_context(client)
+            yield opened.enter_context(client)
+        except KeyboardInterrupt:
+            logging.disable()  # until all is closed: Dask logs what was under way as errors
+            raise
+
+
+def _client_of(address: str) -> Any:
+    from distributed import Client
+
+    try:
+        return Client(address, timeout=CONNECTING)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ClusterError(f"there is no Dask scheduler at {address} ({reason})") from error
 
 
 def results_of(client: Any, function: Callable[..., Any], items: Sequence[Any], *shared: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Preloaded by the worker processes that commands start: Ctrl-C ends the command, which still needs its workers for a moment.
+"""Preloaded by the worker processes that commands start: Ctrl-C ends the command, which needs its workers until then.
 
 A terminal sends Ctrl-C to all processes of a command. The command saves its run, whose state is partly on the workers, and
 then ends them.
