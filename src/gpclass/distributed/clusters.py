@@ -36,7 +36,10 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
     except ImportError as error:
         raise ImportError('clusters need Dask: pip install "gpclass[dask]"') from error
     with ExitStack() as opened:
-        opened.callback(logging.disable, logging.root.manager.disable)
+        # Dask does not expect Ctrl-C everywhere, and Tornado then logs errors of its callbacks
+        tornado = logging.getLogger("tornado.application")
+        opened.callback(tornado.setLevel, tornado.level)
+        tornado.setLevel(logging.CRITICAL)
         if address is None:
             local = LocalCluster(
                 n_workers=workers,
@@ -49,11 +52,7 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
             client = Client(opened.enter_context(local))
         else:
             client = _client_of(address)
-        try:
-            yield opened.enter_context(client)
-        except KeyboardInterrupt:
-            logging.disable()  # until all is closed: Dask logs what was under way as errors
-            raise
+        yield opened.enter_context(client)
 
 
 def _client_of(address: str) -> Any:
