@@ -456,7 +456,7 @@ def test_outputs_are_checked_before_the_work(folder, tmp_path, monkeypatch):
     def reached(*args, **kwargs):
         raise AssertionError("work has begun")
 
-    for name in ("cli.models.training_table", "cli.models.read_model", "datasets.load"):
+    for name in ("cli.training.read_training", "cli.models.read_model", "datasets.load"):
         monkeypatch.setattr(f"gpclass.{name}", reached)
     train, model = folder / "train.csv", folder / "iris.gpclass"
     commands = [("fit", train, "-t", "class"), ("predict", model, train), ("report", model, train), ("datasets", "iris")]

@@ -107,6 +107,8 @@ MAY_IMPORT = {
         "assess",
         "choose",
         "datasets",
+        "distributed",
+        "engines",
         "estimator",
         "expressions",
         "files",

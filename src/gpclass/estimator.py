@@ -231,9 +231,9 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         covariances (`gpclass.kernels.covariance_rows`), and `kernel_` is `Precomputed`.
     active_indices_ : ndarray of shape (n_inputs,)
         Row numbers of `inputs_` in the training data, if the engine has selected rows.
-    row_fingerprints_ : ndarray of shape (n,)
+    row_fingerprints_ : ndarray of shape (n,) or None
         A 64-bit hash of each training row, in the order of the rows. Reports use it to recognise training rows. Model files
-        contain it (eight bytes per row). Not set by fits to Dask collections.
+        contain it (eight bytes per row). None after a fit to a Dask collection: such models do not recognise training rows.
     row_map_ : RowMap or None
         The observations of each training row (`gpclass.learning.RowMap`), if they differ: if there are weights, soft labels
         or equal rows.
@@ -266,7 +266,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     inference_: Any
     inputs_: np.ndarray
     active_indices_: np.ndarray
-    row_fingerprints_: np.ndarray
+    row_fingerprints_: np.ndarray | None
     rows_: np.ndarray
     n_samples_seen_: int
     calibration_: Calibration = Calibration()  # model files may have none
@@ -446,7 +446,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             self.row_fingerprints_ = read.prints
         else:  # rows in other processes are not recognised later
             summary = look(source, seed)
-            self.__dict__.pop("row_fingerprints_", None)
+            self.row_fingerprints_ = None
         check_classification_targets(summary.labels)
         order = order if self.categories is None else self.categories
         if crew is not None and order is not None and (strange := sorted(set(summary.labels.tolist()) - set(order))):
@@ -541,7 +541,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         return self._came(X)
 
     def _came(self, X):
-        if hasattr(self, "row_fingerprints_"):  # not after a fit to rows in other processes
+        if self.row_fingerprints_ is not None:
             self.row_fingerprints_ = np.concatenate([self.row_fingerprints_, single_precision_fingerprints(X)])
         return self
 

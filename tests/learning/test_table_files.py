@@ -201,3 +201,20 @@ def test_errors_of_partitions_name_the_file(kind, tmp_path):
     write(FRAME.iloc[:5].assign(late=[None, "no", "no", "yes", "yes"]), path / f"part-5.{kind}")
     with pytest.raises(TableError, match=rf"part-5.{kind}: the target 'late' is empty in row 1"):
         loaded(file_parts(path, "late"))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_that_are_left_out_may_hold_anything(tmp_path, kind):
+    frame = pd.DataFrame({"id": ["p1", None, "p3"], "a": [1.0, 2.0, 3.0], "y": ["u", "v", "u"], "note": ["x", "y", "z"]})
+    frame.to_csv(tmp_path / "t.csv", index=False) if kind == "csv" else frame.to_parquet(tmp_path / "t.parquet", index=False)
+    found = table_files(tmp_path, "y", drop=["note", "id"])
+    (batch,) = found.batches(3, (0, 0))
+    assert found.n_columns == 1
+    assert_array_equal(batch.X[np.argsort(batch.rows), 0], frame["a"])
+    assert_array_equal(batch.y[np.argsort(batch.rows)], frame["y"])
+    with pytest.raises(TableError, match="has no column 'z'"):
+        table_files(tmp_path, "y", drop=["z"])
+    with pytest.raises(TableError, match="'y' is the column of labels .* cannot be dropped"):
+        table_files(tmp_path, "y", drop=["y"])
+    with pytest.raises(TableError, match="no input columns besides the labels"):
+        table_files(tmp_path, "y", drop=["a", "id", "note"])

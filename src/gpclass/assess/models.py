@@ -77,7 +77,8 @@ def training_labels(model: Any) -> np.ndarray | None:
     Rows of weight zero are left out; of soft labels it is the one with the largest weight.
     """
     last = classifier(model)
-    if last.inference_.design == "inducing inputs":
+    # a posterior on active rows of a Dask collection keeps the labels of these only
+    if last.inference_.design == "inducing inputs" or getattr(last, "row_fingerprints_", 0) is None:
         return None
     codes = np.searchsorted(last.likelihood_.class_targets, np.asarray(last.posterior_.y))
     rows = last.row_map_

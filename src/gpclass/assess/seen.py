@@ -3,7 +3,8 @@
 A model recognises its training rows by their fingerprints (`GPClassifier.row_fingerprints_`): a row is a training row if its
 inputs, as the classifier gets them, are equal to those of a training row in single precision. The prediction of such a row
 says little about new rows, so its leave-one-out probabilities are used where the model has them. These use all other
-training rows, and hyperparameters that were learned from all rows.
+training rows, and hyperparameters that were learned from all rows. A model that was fitted to a Dask collection has no
+fingerprints and recognises no rows.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class FairProbabilities:
     seen: np.ndarray  # (m,) whether the row is a training row
     fair: np.ndarray  # (m,) whether p was computed without the row
     copies: int  # number of seen rows that occur more than once in the training data; leave-one-out removes one copy only
+    recognises: bool = True  # whether the model recognises its training rows; if not, `seen` is always False
 
     @property
     def n_seen(self) -> int:
@@ -49,7 +51,10 @@ def trained_on(model: Any, X: Any) -> np.ndarray:
     ndarray of shape (m,)
         Booleans.
     """
-    return np.isin(_fingerprints(model, X), _known(classifier(model)))
+    known = _known(classifier(model))
+    if known is None:
+        raise ValueError("the model was fitted to a Dask collection and keeps no fingerprints of its training rows")
+    return np.isin(_fingerprints(model, X), known)
 
 
 def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
@@ -67,10 +72,12 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
     FairProbabilities
         The probabilities, and which of them were computed without the row.
     """
-    last, own = classifier(model), _fingerprints(model, X)
+    last, p = classifier(model), np.asarray(model.predict_proba(X))
     known = _known(last)
+    if known is None:
+        return FairProbabilities(p, p, np.full(len(p), False), np.full(len(p), True), 0, recognises=False)
+    own = _fingerprints(model, X)
     seen = np.isin(own, known)
-    p = np.asarray(model.predict_proba(X))
     if not seen.any():
         return FairProbabilities(p, p, seen, np.full(len(p), True), 0)
     values, counts = np.unique(known, return_counts=True)
@@ -88,13 +95,10 @@ def fair_probabilities(model: Any, X: Any, y: Any = None) -> FairProbabilities:
 
 
 def _known(last):
-    prints = getattr(last, "row_fingerprints_", None)
-    if prints is None:
-        raise ValueError(
-            "this model has no fingerprints of its training rows: it was fitted to a Dask collection, or stored by an older "
-            "version; fit it again, to arrays"
-        )
-    return prints
+    """Return the fingerprints of the training rows; None after a fit to a Dask collection."""
+    if not hasattr(last, "row_fingerprints_"):
+        raise ValueError("an older version stored this model without fingerprints of its training rows; fit it again")
+    return last.row_fingerprints_
 
 
 def _fingerprints(model, X):

@@ -4,7 +4,9 @@ commands the commands and their options
 names    names of engines and kernels, for help texts
 console  printing, errors and exit codes, progress bars
 outputs  checks of output files
-models   from a table to a fitted pipeline, and from a model to a table of predictions
+training from data files to a fitted pipeline, in this process or on a cluster
+models   model files, and tables of predictions
+folders  predictions of several files, in this process or on a cluster
 compare  comparison of engines by cross-validation
 demo     a demonstration on an included data set
 """

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import tempfile
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .._version import __version__
-from .console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
+from .console import EXIT_CODES, NoCluster, NoTraining, Output, command, facts, grid, number, short_warnings
 from .names import ENGINES, KERNELS, SAMPLERS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .models import Rows
+    from .models import Rows, Standing
 
 app = typer.Typer(
     name="gpclass",
@@ -42,6 +45,10 @@ class Impute(str, Enum):
 
 
 Data = Annotated[Path, typer.Argument(help="Table with a header: .csv, .tsv (also .gz) or .parquet.")]
+Tables = Annotated[
+    Path,
+    typer.Argument(help='Table with a header: .csv, .tsv (also .gz) or .parquet; or several in a folder or "a-*.csv".'),
+]
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by `gpclass fit`.")]
 TargetColumn = Annotated[str, typer.Option("--target", "-t", help="Name of the column of labels.")]
 OtherTarget = Annotated[
@@ -64,6 +71,13 @@ Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by comm
 Id = Annotated[
     str | None,
     typer.Option("--id", help="Column that identifies rows. It is not an input. It is shown with the line of the row."),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Use the workers of a Dask scheduler, such as tcp://scheduler:8786."),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Start N worker processes on this machine and use them (Dask).")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file of another kind.")]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of all random numbers.")]
@@ -92,7 +106,7 @@ def _options(
 @app.command(epilog=EXIT_CODES)
 @command
 def fit(
-    data: Data,
+    data: Tables,
     target: TargetColumn,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path("model.gpclass"),
     engine: Engine = "auto",
@@ -103,6 +117,14 @@ def fit(
     drop: Drop = "",
     id: Id = None,
     restarts: Annotated[int, typer.Option(min=0, help="Additional searches for hyperparameters from random starts.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=-1, metavar="N", help="Processes for restarts and kernels; -1 uses all processors.")
+    ] = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File for the state of training on minibatches. The same command continues from it.")
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
@@ -114,41 +136,90 @@ def fit(
     probabilities (--kernel auto), and larger ones with the default kernel of GPClassifier. Text columns become one input per
     level. The kernel measures each input in units of its spread. The model file can be
     loaded in Python too: gpclass.load(file).predict_proba(data_frame).
+
+    Several files must have the same columns and are one table. With --cluster or --workers, the workers read the files and
+    keep the rows: the engine is then one of scalable-ep (the default), stochastic-ep, svgp, gfitc and ivm. All workers must
+    see the files under the same names. Without them, files of more than ten million cells in all are read as a stream,
+    again and again, if all inputs are numbers.
     """
     from ..persist import save
-    from . import models
+    from . import models, training
     from .outputs import check_output
 
     out = Output(as_json, quiet)
-    check_output(output, "model", [data], force)
-    X, y = models.training_table(data, target, drop, id)
-    default = models.default_kernel(len(y), len(set(y.tolist())), engine.lower(), likelihood.lower())
-    with short_warnings(out):
+    engine, likelihood = engine.lower(), likelihood.lower()
+    check_output(output, "model", [data, checkpoint], force)
+    if jobs is not None and (cluster is not None or workers is not None):
+        raise ValueError("--jobs is for tables that are read in one process: leave it out with --cluster and --workers")
+    columns = training.Columns.of(target, drop, id)
+    with _client(cluster, workers) as client, short_warnings(out):
+        data = data if cluster is None else data.absolute()  # its workers run in other folders
+        rows = training.read_training(data, columns, engine, impute is not None, client)
+        default = None
+        if rows.y is not None:
+            default = models.default_kernel(rows.n_rows, len(rows.counts), engine, likelihood)
+        saving = None
+        if checkpoint is not None:
+            saving = training.engine_with_checkpoint(engine, rows, likelihood, checkpoint)
+            default = None  # a run on minibatches has one kernel
         pipeline = models.make_pipeline(
             target,
-            engine=engine.lower(),
-            likelihood=likelihood.lower(),
-            categories=models.ordered_labels(categories, y),
+            engine=engine if saving is None else saving,
+            likelihood=likelihood,
+            categories=training.ordered_labels(categories, list(rows.counts)),
             kernel=kernel if kernel is not None else default,
             impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
-            verbose=int(out.reports if engine.lower() in SAMPLERS else out.interactive),
+            verbose=int(out.reports if engine in SAMPLERS else out.interactive),
             id=id,
+            jobs=jobs,
         )
         began = time.perf_counter()
-        pipeline.fit(X, y)
+        with _goes_on(checkpoint, out):
+            pipeline = training.fitted(pipeline, rows)
         seconds = time.perf_counter() - began
-        classifier = pipeline.steps[-1][1].set_params(verbose=0)
+        classifier = pipeline.steps[-1][1].set_params(verbose=0, n_jobs=None)
         save(pipeline, output)
-        outcome = {**models.fit_figures(classifier, X, y), "seconds": seconds}
+        outcome = {**models.fit_figures(classifier, rows.names, rows.counts), "seconds": seconds}
+        if client is not None:
+            outcome["workers"] = len(client.nthreads())
     out.result({"model": str(output), **outcome}, facts(_fit_facts(outcome, models.described(outcome["kernel"]), output)))
+
+
+@contextmanager
+def _client(cluster: str | None, workers: int | None) -> Iterator[Any]:
+    """Yield a Dask client as --cluster and --workers say, or None; the client is closed at the end, also after errors."""
+    if cluster is None and workers is None:
+        yield None
+        return
+    if cluster is not None and workers is not None:
+        raise ValueError("--cluster uses the workers of a cluster, and --workers starts some on this machine: choose one")
+    from ..distributed.clusters import connected
+    from ..learning.crew import CrewLost
+
+    try:
+        with connected(cluster, workers) as client:
+            yield client
+    except CrewLost as error:
+        raise NoCluster(str(error)) from error
+
+
+@contextmanager
+def _goes_on(checkpoint: Path | None, out: Output) -> Iterator[None]:
+    """Say what Ctrl-C leaves of a run with a checkpoint."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            out.remark(f"interrupted; the run is saved in {checkpoint}, and the same command continues it")
+        raise
 
 
 def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:
     classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
     rows = [
-        ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs"),
+        ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs{_where(outcome)}"),
         ("classes", classes),
         ("engine", f"{outcome['engine']} with {outcome['likelihood']}"),
         ("kernel", kernel),
@@ -169,6 +240,11 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
 
 
+def _where(outcome: dict[str, Any]) -> str:
+    count = outcome.get("workers")
+    return "" if count is None else f" on {count} worker{'s' * (count > 1)}"
+
+
 def _calibration_in_words(found: dict[str, float]) -> str:
     gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
     if "temperature" not in found:
@@ -180,10 +256,15 @@ def _calibration_in_words(found: dict[str, float]) -> str:
 @command
 def predict(
     model: ModelFile,
-    data: Data,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write. By default stdout.")] = None,
+    data: Tables,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Table to write, or a folder (a name without extension). By default stdout."),
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Also write the columns of the input.")] = False,
     id: Id = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -196,49 +277,106 @@ def predict(
     (unknown). far: true if the row is far from all training rows, measured by the correlation under the kernel and
     compared with the distances between training rows; predictions there are unreliable. in_training: true if a training
     row has the same inputs. Predictions of such rows come from the model that has seen them; if the table has labels,
-    they are scored by leave-one-out.
+    they are scored by leave-one-out. It is empty if the model was fitted on a cluster: such models do not recognise
+    training rows.
+
+    Predictions of several files, and those by the workers of a cluster, are written to a folder: one file
+    part-00000.parquet for each input file, or for each row group of a large Parquet file, with one more column, file. One
+    part at a time is in memory. All workers must see the files and the folder under the same names.
     """
     from ..tables import csv_text, write_table
-    from . import models
+    from . import models, training
     from .outputs import check_output
 
     out = Output(as_json, quiet)
+    if training.several_files(data) or cluster or workers or (output is not None and not output.suffix):
+        _predict_files(model, data, output, keep, id, cluster, workers, force, out)
+        return
     if output is not None:
         check_output(output, "table", [model, data], force)
     fitted = models.read_model(model)
     rows = models.read_for(fitted, data, id)
     with short_warnings(out):
         target, y = _labels_if_any(fitted, rows.frame, out)
-        judged, figures = models.judged_rows(fitted, rows, y)
+        judged, standing = models.judged_rows(fitted, rows, y)
         table = models.predictions(fitted, rows, judged)
-    shown = _beside(rows, table) if keep else table
+    shown = models.beside(rows, table) if keep else table
     if output is not None:
         write_table(shown, output)
     found = table["prediction"].value_counts()
-    counts = {str(k): int(found[k]) for k in fitted.steps[-1][1].classes_.tolist() if k in found.index}
-    outcome = {"rows": len(table), "predicted": counts, "far": int(table["far"].sum()), **figures}
-    remark = models.seen_in_words(fitted, judged, scored=y is not None and output is not None, listed=True)
+    outcome = _predicted(fitted, {k: int(found[k]) for k in found.index}, int(table["far"].sum()), standing)
+    remark = models.seen_in_words(fitted, standing, scored=y is not None and output is not None, listed=True)
     if output is None and not as_json:
         print(csv_text(shown), end="")
         if remark:
-            out.remark(f"note: {remark}")
+            out.remark(f"note: {remark if standing.recognises else f'{models.IN_TRAINING} is {remark}'}")
         return
-    told = [("rows", str(len(table))), ("predicted", ", ".join(f"{k} {v}" for k, v in counts.items()))]
+    if output is None:
+        out.result({**outcome, "predictions": models.records(table)})
+    else:
+        told = facts(_predict_facts(outcome, remark, target, output))
+        out.result({"output": str(output), **outcome}, told)
+
+
+def _predict_files(
+    model: Path,
+    data: Path,
+    output: Path | None,
+    keep: bool,
+    id: str | None,
+    cluster: str | None,
+    workers: int | None,
+    force: bool,
+    out: Output,
+) -> None:
+    """Predict several files, or one on a cluster, and write a folder."""
+    from ..tables import check_table_path
+    from . import folders, models
+
+    if output is None or output.suffix:
+        named = "" if output is None else f", but {output} has the extension of a file"
+        raise ValueError(
+            f"predictions of several files, and those of a cluster, are written to a folder: name it with -o{named}"
+        )
+    if cluster is not None:
+        data, output = data.absolute(), output.absolute()  # its workers run in other folders
+    jobs = folders.jobs_of(data, output, id, keep)
+    check_table_path(Path(jobs[0].output))
+    folders.check_folder(output, [model], jobs, force)
+    fitted = models.read_model(model)
+    with _client(cluster, workers) as client, short_warnings(out), out.progress() as bar:
+        folders.prepare_folder(output)
+        task = bar.add_task("files", total=len(jobs))
+        done = folders.predict_files(fitted, jobs, client, lambda: bar.update(task, advance=1))
+        for text in done.warned:
+            warnings.warn(text, UserWarning, stacklevel=1)
+    if done.unscored:
+        out.remark(f"not scored: {done.unscored}")
+    outcome = {**_predicted(fitted, done.predicted, done.far, done.standing), "files": len(jobs)}
+    remark = models.seen_in_words(fitted, done.standing, scored=done.scored, listed=True)
+    told = facts(_predict_facts(outcome, remark, fitted.steps[0][1].target, output))
+    out.result({"output": str(output), **outcome}, told)
+
+
+def _predicted(fitted: Any, counts: dict[Any, int], far: int, standing: Standing) -> dict[str, Any]:
+    """Return what is told of predictions: numbers of rows and scores. `counts` are those of the predicted classes."""
+    predicted = {str(label): counts[label] for label in fitted.steps[-1][1].classes_.tolist() if label in counts}
+    return {"rows": standing.rows, "predicted": predicted, "far": far, **standing.figures(fitted)}
+
+
+def _predict_facts(outcome: dict[str, Any], remark: str, target: str, output: Path) -> list[tuple[str, str]]:
+    from .models import IN_TRAINING
+
+    told = [("rows", str(outcome["rows"]))]
+    if "files" in outcome:
+        told[0] = ("rows", f"{outcome['rows']} in {outcome['files']} file{'s' * (outcome['files'] > 1)}")
+    told.append(("predicted", ", ".join(f"{k} {v}" for k, v in outcome["predicted"].items())))
     told.append(("far", f"{outcome['far']} rows are far from all training rows"))
     if remark:
-        told.append((models.IN_TRAINING, remark))
+        told.append((IN_TRAINING, remark))
     if "error" in outcome:
         told.append(("labels", f"{target} is in the table: {_scores_in_words(outcome)}"))
-    if output is None:
-        out.result({**outcome, "predictions": table.to_dict(orient="records")})
-    else:
-        out.result({"output": str(output), **outcome}, facts([*told, ("output", str(output))]))
-
-
-def _beside(rows: Rows, table: Any) -> Any:
-    """Return a table with the columns of the input, followed by those of the predictions."""
-    known = rows.frame.columns
-    return rows.frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in known else c))
+    return [*told, ("output", str(output))]
 
 
 def _scores_in_words(outcome: dict[str, Any]) -> str:
@@ -261,7 +399,7 @@ def _labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarra
 @app.command(epilog=EXIT_CODES)
 @command
 def compare(
-    data: Data,
+    data: Tables,
     target: TargetColumn,
     engines: Engines = None,
     likelihood: Likelihood = "auto",
@@ -271,6 +409,12 @@ def compare(
     impute: ImputeOption = None,
     drop: Drop = "",
     id: Id = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=-1, metavar="N", help="Fits at the same time; -1 uses all processors. A cluster uses all workers."),
+    ] = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -281,16 +425,17 @@ def compare(
     is comparable between engines; samplers, label regression and engines with inducing points or active sets have a dash.
     """
     from . import compare as comparing
-    from . import models
+    from . import models, training
 
     out = Output(as_json, quiet)
-    X, y = models.training_table(data, target, drop, id)
-    names = comparing.chosen_engines(engines, len(y), len(set(y)), likelihood.lower())
-    with short_warnings(out):
+    X, y = training.training_table(data, training.Columns.of(target, drop, id))
+    labels = list(dict.fromkeys(y.tolist()))
+    names = comparing.chosen_engines(engines, len(y), len(labels), likelihood.lower())
+    with _client(cluster, workers) as client, short_warnings(out):
         pipeline = models.make_pipeline(
             target,
             likelihood=likelihood.lower(),
-            categories=models.ordered_labels(categories, y),
+            categories=training.ordered_labels(categories, labels),
             kernel=kernel,
             impute=impute.value if impute else None,
             seed=seed,
@@ -303,7 +448,8 @@ def compare(
             def done(engine: str) -> None:
                 bar.update(task, advance=1, description=engine)
 
-            rows = comparing.compare(pipeline, X, y, names, folds, seed, done)
+            with comparing.on_workers(client):
+                rows = comparing.compare(pipeline, X, y, names, folds, seed, done, None if client is not None else jobs or 1)
     outcome = {"rows": len(y), "folds": folds, "engines": [row.as_dict() for row in rows]}
     header = ("engine", "log evidence", "LOO NLPD", f"{folds}-fold NLPD", "error %", "ECE", "seconds")
     cells = [
@@ -385,8 +531,9 @@ def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str
     if rows is None:
         return {"compared_at": "training rows", **loo}, [("compared at", "the training rows"), *told]
     target, y = _labels_if_any(fitted, rows.frame, out)
-    judged, figures = models.judged_rows(fitted, rows, y)
-    known = models.seen_in_words(fitted, judged, scored=y is not None)
+    _, standing = models.judged_rows(fitted, rows, y)
+    figures = standing.figures(fitted)
+    known = models.seen_in_words(fitted, standing, scored=y is not None)
     told.insert(0, ("compared at", known or f"{len(rows.lines)} rows, none of which was used for training"))
     if "error" in figures:
         told.append(("labels", f"{target} is in the table: {_scores_in_words(figures)}"))
@@ -436,8 +583,10 @@ def report(
     train_rows = None if train is None else models.training_rows(fitted, train, id)
     with short_warnings(out):
         write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, title=title)
-        judged, figures = models.judged_rows(fitted, rows, y)
-    remark, size = models.seen_in_words(fitted, judged), output.stat().st_size
+        _, standing = models.judged_rows(fitted, rows, y)
+    figures = standing.figures(fitted)
+    remark, size = models.seen_in_words(fitted, standing), output.stat().st_size
+    remark = remark if standing.recognises else f"{models.IN_TRAINING}: {remark}"
     shown = [f"{output} ({size / 1024:.0f} kB)", *([remark] if remark else [])]
     out.result({"report": str(output), "rows": len(y), "bytes": size, **figures}, *shown)
 

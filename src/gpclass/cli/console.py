@@ -146,7 +146,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if os.environ.get("GPCLASS_DEBUG"):
                 raise
-            if isinstance(error, (ValueError, OSError, ImportError, MemoryError, NoTraining)):
+            if isinstance(error, (ValueError, OSError, ImportError, MemoryError, NoTraining, NoCluster)):
                 raise _exit(_message(error), BAD_INPUT) from error
             text = f"unexpected error: {type(error).__name__}: {_message(error)} (set GPCLASS_DEBUG=1 for the traceback)"
             raise _exit(text, UNEXPECTED) from error
@@ -156,6 +156,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 class NoTraining(Exception):
     """The model does not offer what a command needs."""
+
+
+class NoCluster(Exception):
+    """The cluster cannot be used."""
 
 
 def _exit(text: str, code: int) -> typer.Exit:

@@ -1,4 +1,4 @@
-"""From a table to a fitted pipeline, and from a model to a table of predictions."""
+"""Pipelines and model files, and from a model to a table of predictions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd, ranked_probability_score
-from ..assess.models import codes_of, training_labels
+from ..assess.metrics import Tally, tally
 from ..assess.models import leave_one_out as loo_probabilities
+from ..assess.models import training_labels
 from ..choose import n_latents_of
+from ..engines import Engine
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
 from ..persist import ModelFileError, load
-from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, split_target, with_ids
+from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, with_ids
 from .names import SAMPLERS
 
 AUTO_ROWS = 1500  # rows of two classes up to which several kernels are fitted by default; with more, rows of the same cost
@@ -33,33 +35,34 @@ class Rows:
     ids: pd.Series | None  # the id column, if there is one
 
 
-def training_table(path: Path, target: str, drop: str = "", id: str | None = None) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the inputs and labels in a file, without the columns in `drop` (names separated by commas).
+@dataclass(frozen=True)
+class Standing:
+    """How many rows of a table are training rows, and sums of the scores of its rows; those of several tables are added."""
 
-    The index holds the name of each row: its line in the file, header not counted, and its entry in the column `id`.
-    """
-    frame = read_table(path, text=[] if id is None else [id], target=target)
-    names = [name.strip() for name in drop.split(",") if name.strip()]
-    strangers = [name for name in names if name not in frame.columns]
-    if strangers:
-        raise TableError(f"there is no column {strangers[0]!r} to drop; there are {', '.join(map(repr, frame.columns))}")
-    if target in names:
-        raise TableError(f"{target!r} is the target and cannot be dropped")
-    if id is not None:
-        if id == target:
-            raise TableError(f"{target!r} is the target and cannot be the id column")
-        frame = with_ids(frame, id)
-    X, y = split_target(frame.drop(columns=[name for name in names if name != id]), target)
-    if len(np.unique(y)) < 2:
-        raise TableError(f"the target {target!r} has only one class, {str(y[0])!r}; at least two are needed")
-    return X, y
+    rows: int
+    recognises: bool  # whether the model recognises training rows
+    seen: int  # training rows
+    lost: int  # training rows that are not scored, for lack of leave-one-out probabilities
+    tally: Tally | None  # of the other rows; None without labels
 
+    def __add__(self, other: Standing) -> Standing:
+        if not (self.rows and other.rows):
+            return self if self.rows else other
+        both = self.tally is not None and other.tally is not None
+        total = self.tally + other.tally if both else None  # type: ignore[operator]
+        counts = self.rows + other.rows, self.recognises, self.seen + other.seen, self.lost + other.lost
+        return Standing(*counts, total)
 
-def ordered_labels(categories: str, y: np.ndarray) -> list[Any] | None:
-    """Return the labels of an option such as "low,medium,high" as they are in y, or None if it is empty."""
-    known = {str(label): label for label in np.unique(y).tolist()}
-    names = [name.strip() for name in categories.split(",") if name.strip()]
-    return [known.get(name, name) for name in names] or None
+    def figures(self, model: Pipeline) -> dict[str, Any]:
+        """Return the numbers of training rows and of scored rows, and the scores."""
+        shown: dict[str, Any] = {IN_TRAINING: self.seen if self.recognises else None}
+        if self.tally is None or self.rows == self.lost:
+            return shown
+        ordered = model.steps[-1][1].likelihood_.ordered
+        scores = self.tally.scores(ordered=ordered)
+        shown |= {"scored": self.rows - self.lost, "scored_by_leave_one_out": self.seen - self.lost}
+        shown |= {"error": scores["error_rate"], "nlpd": scores["nlpd"]}
+        return shown | ({"ranked_probability_score": scores["ranked_probability_score"]} if ordered else {})
 
 
 def default_kernel(n_rows: int, n_classes: int, engine: str, likelihood: str = "auto") -> str | None:
@@ -72,7 +75,7 @@ def default_kernel(n_rows: int, n_classes: int, engine: str, likelihood: str = "
 def make_pipeline(
     target: str,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     likelihood: str = "auto",
     categories: list[Any] | None = None,
     kernel: str | None = None,
@@ -81,6 +84,7 @@ def make_pipeline(
     seed: int = 0,
     verbose: int = 0,
     id: str | None = None,
+    jobs: int | None = None,
 ) -> Pipeline:
     """Return an unfitted pipeline of table encoder and classifier; the latter measures inputs in units of their spreads."""
     if kernel not in (None, "auto"):
@@ -91,6 +95,7 @@ def make_pipeline(
             )
     encoder = TableEncoder(impute=impute, target=target, id=id)
     settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed, "verbose": verbose}
+    settings["n_jobs"] = jobs
     classifier = GPClassifier(kernel, likelihood, engine, **settings)
     return Pipeline([("table", encoder), ("model", classifier)])
 
@@ -114,10 +119,21 @@ def read_for(model: Pipeline, path: Path, id: str | None = None, target: str | N
 
     `id` and `target` are names of columns. By default they are those of the training data, if the table has them.
     """
+    return rows_of(model, read_table(path, text=text_columns(model, id, target)), id)
+
+
+def text_columns(model: Pipeline, id: str | None = None, target: str | None = None) -> list[str]:
+    """Return the columns of a table to predict that are read as text."""
     encoder, classes = model.steps[0][1], model.steps[-1][1].classes_
     name = id if id is not None else encoder.id
     labels = [] if classes.dtype.kind in "biuf" else [target or encoder.target]  # keeps "01" and "1" apart
-    frame = read_table(path, text=[*encoder.text_columns, *labels, *([] if name is None else [name])])
+    return [*encoder.text_columns, *labels, *([] if name is None else [name])]
+
+
+def rows_of(model: Pipeline, frame: pd.DataFrame, id: str | None = None) -> Rows:
+    """Return a data frame, whose index has the lines of the rows, as a table to predict."""
+    encoder = model.steps[0][1]
+    name = id if id is not None else encoder.id
     lines = frame.index.to_numpy()
     if name is None or (id is None and name not in frame.columns):
         return Rows(frame, lines, None)
@@ -146,13 +162,14 @@ def training_rows(model: Pipeline, path: Path, id: str | None = None) -> tuple[p
 
 def predictions(model: Pipeline, rows: Rows, judged: FairProbabilities) -> pd.DataFrame:
     """Return a table with a row for each row: line, id, predicted class, class probabilities, latent variance, its ratio to
-    the prior variance, whether the row is far from the training rows, and whether it is a training row."""
+    the prior variance, whether the row is far from the training rows, and whether it is a training row, if that is known."""
     classifier, p = model.steps[-1][1], judged.predicted
     variance, prior = latent_variances(classifier, model[:-1].transform(rows.frame))
     columns: dict[str, Any] = {ROW: rows.lines, "prediction": classifier.classes_[p.argmax(axis=1)]}
     columns |= {f"p({label})": p[:, c] for c, label in enumerate(classifier.classes_)}
     columns |= {"latent_variance": variance, "variance_left": variance / prior}
-    columns |= {"far": far_rows(model, rows.frame), IN_TRAINING: judged.seen}
+    seen = judged.seen if judged.recognises else pd.array([None] * len(p), dtype="boolean")
+    columns |= {"far": far_rows(model, rows.frame), IN_TRAINING: seen}
     table = pd.DataFrame(columns)
     if rows.ids is not None:
         name = str(rows.ids.name)
@@ -160,25 +177,33 @@ def predictions(model: Pipeline, rows: Rows, judged: FairProbabilities) -> pd.Da
     return table
 
 
-def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[FairProbabilities, dict[str, Any]]:
-    """Return the probabilities of rows, and scores by labels y; training rows are scored by leave-one-out."""
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table of predictions as dicts; what is not known is None."""
+    return table.astype({IN_TRAINING: object}).where(table.notna(), None).to_dict(orient="records")
+
+
+def beside(rows: Rows, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the columns of the input, followed by those of the predictions."""
+    known = rows.frame.columns
+    return rows.frame.reset_index(drop=True).join(table.rename(columns=lambda c: f"{c} (predicted)" if c in known else c))
+
+
+def judged_rows(model: Pipeline, rows: Rows, y: np.ndarray | None) -> tuple[FairProbabilities, Standing]:
+    """Return the probabilities of rows, and sums of their scores by labels y; training rows are scored by leave-one-out."""
     judged, classes = fair_probabilities(model, rows.frame, y), model.steps[-1][1].classes_
-    figures: dict[str, Any] = {IN_TRAINING: judged.n_seen}
-    if y is not None and judged.fair.any():
-        some, p = y[judged.fair], judged.p[judged.fair]
-        by_loo = int(np.sum(judged.seen & judged.fair))
-        figures |= {"scored": len(some), "scored_by_leave_one_out": by_loo}
-        figures |= {"error": error_rate(some, p, classes), "nlpd": nlpd(some, p, classes)}
-        figures |= ranked(model.steps[-1][1], some, p)
-    return judged, figures
+    scored = None if y is None else tally(y[judged.fair], judged.p[judged.fair], classes)
+    return judged, Standing(len(judged.p), judged.recognises, judged.n_seen, int(np.sum(~judged.fair)), scored)
 
 
-def seen_in_words(model: Pipeline, judged: FairProbabilities, scored: bool = True, listed: bool = False) -> str:
+def seen_in_words(model: Pipeline, standing: Standing, scored: bool = True, listed: bool = False) -> str:
     """Return a sentence on how many rows are training rows; empty if there are none.
 
     With `scored` it says how these rows are scored, with `listed` what their listed predictions are.
     """
-    n, m = judged.n_seen, len(judged.seen)
+    n, m = standing.seen, standing.rows
+    if not standing.recognises:
+        text = "not known, because the model was fitted on a cluster"
+        return f"{text}; if rows were used for training, their scores are too good" if scored else text
     if not n:
         return ""
     text = f"{n} of {m} rows {'was' if n == 1 else 'were'} used for training"
@@ -187,10 +212,10 @@ def seen_in_words(model: Pipeline, judged: FairProbabilities, scored: bool = Tru
         text += f"; predictions of {it} come from the model that has seen {it}"
     if not scored:
         return text
-    if judged.fair.all():
+    lost = standing.lost
+    if not lost:
         return f"{text}; scores of {it} are leave-one-out"
     engine = type(model.steps[-1][1].inference_).__name__
-    lost = int(np.sum(~judged.fair))
     which = f"{lost} of them are" if lost < n else "it is" if n == 1 else "they are"
     return f"{text}; {which} not scored, because {engine} has no leave-one-out probabilities"
 
@@ -233,26 +258,23 @@ def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
     p, y = loo_probabilities(classifier), training_labels(classifier)
     if p is None or y is None:
         return {"loo_error": None, "loo_nlpd": None}
-    shown = {"loo_error": error_rate(y, p, classifier.classes_), "loo_nlpd": nlpd(y, p, classifier.classes_)}
-    return {**shown, **ranked(classifier, y, p, "loo_")}
+    classes = classifier.classes_
+    shown: dict[str, float | None] = {"loo_error": error_rate(y, p, classes), "loo_nlpd": nlpd(y, p, classes)}
+    if classifier.likelihood_.ordered:
+        shown["loo_ranked_probability_score"] = ranked_probability_score(y, p, classes)
+    return shown
 
 
-def ranked(classifier: GPClassifier, y: np.ndarray, p: np.ndarray, prefix: str = "") -> dict[str, float]:
-    """Return the ranked probability score under its name, if the classes are ordered."""
-    if not classifier.likelihood_.ordered:
-        return {}
-    return {f"{prefix}ranked_probability_score": ranked_probability_score(y, p, classifier.classes_)}
+def fit_figures(classifier: GPClassifier, columns: list[str], counts: dict[Any, int]) -> dict[str, Any]:
+    """Return a summary of a fit: data, model, log evidence and leave-one-out scores.
 
-
-def fit_figures(classifier: GPClassifier, X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
-    """Return a summary of a fit to a table X with labels y: data, model, log evidence and leave-one-out scores."""
-    labels = classifier.classes_.tolist()
-    counts = np.bincount(codes_of(y, classifier.classes_), minlength=len(labels))
+    `columns` are the inputs of the table, and `counts` the numbers of rows of each label.
+    """
     return {
-        "rows": len(y),
-        "columns": list(X.columns),
+        "rows": sum(counts.values()),
+        "columns": columns,
         "inputs": classifier.n_features_in_,
-        "classes": {str(label): int(count) for label, count in zip(labels, counts, strict=True)},
+        "classes": {str(label): counts[label] for label in classifier.classes_.tolist()},
         "engine": type(classifier.inference_).__name__,
         "likelihood": type(classifier.likelihood_).__name__,
         "kernel": str(classifier.kernel_),

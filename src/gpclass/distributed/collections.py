@@ -64,10 +64,10 @@ class Parts:
 
 
 def is_collection(X: Any) -> bool:
-    """Return whether X is a Dask array, data frame or series, or a list of delayed objects or futures."""
+    """Return whether X is a Dask array, data frame or series, a list of delayed objects or futures, or `Parts`."""
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(_is_task(x) for x in X)
-    return is_dask_array(X) or is_dask_frame(X) or is_dask_series(X)
+    return isinstance(X, Parts) or is_dask_array(X) or is_dask_frame(X) or is_dask_series(X)
 
 
 def is_dask_array(X: Any) -> bool:
@@ -99,9 +99,10 @@ def parts_of(X: Any, y: Any = None, sample_weight: Any = None) -> Parts:
 
     Parameters
     ----------
-    X : dask array of shape (n, D), dask DataFrame, or list of Delayed or Future
+    X : dask array of shape (n, D), dask DataFrame, list of Delayed or Future, or Parts
         Inputs. Column chunks of an array are joined. A list has one entry for each partition, which gives a pair (X, y) or a
-        triple (X, y, weight) of NumPy arrays or pandas objects.
+        triple (X, y, weight) of NumPy arrays or pandas objects. `Parts`, such as those of `file_parts`, are returned as they
+        are.
     y : dask array of shape (n,) or dask Series, optional
         Labels. An array with other chunks than X is rechunked; if chunk sizes are not known, and for data frames, there must
         be as many partitions as in X, with as many rows each. None if X is a list.
@@ -119,10 +120,12 @@ def parts_of(X: Any, y: Any = None, sample_weight: Any = None) -> Parts:
     ValueError
         If numbers of rows or partitions differ.
     """
-    if isinstance(X, (list, tuple)) and is_collection(X):
+    if isinstance(X, (list, tuple, Parts)) and is_collection(X):
         if y is not None or sample_weight is not None:
-            raise TypeError("a list of delayed pairs (X, y) contains labels and weights: y and sample_weight must be None")
-        return _delayed_pairs(list(X))
+            what = "the parts of files" if isinstance(X, Parts) else "a list of delayed pairs (X, y)"
+            has = "contain" if isinstance(X, Parts) else "contains"
+            raise TypeError(f"{what} {has} labels and weights: y and sample_weight must be None")
+        return X if isinstance(X, Parts) else _delayed_pairs(list(X))
     if y is None:
         raise TypeError(f"X is a {_kind(X)}, which needs labels y: a Dask array or series with the same partitions")
     _check_kinds(X, y, sample_weight)
@@ -186,6 +189,8 @@ def _check_kinds(X: Any, y: Any, weight: Any) -> None:
 
 
 def _kind(given: Any) -> str:
+    if isinstance(given, Parts):
+        return "set of parts of files"
     if is_dask_array(given):
         return "Dask array"
     if is_dask_frame(given):

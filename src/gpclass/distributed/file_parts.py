@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .collections import Parts
+import numpy as np
+
+from .collections import Parts, summed
 
 LARGE = 1 << 28  # bytes of a Parquet file, before compression, above which each row group is a partition
 INDEX = "__index_level_"  # names of columns in which pandas stores an index
+
+
+class FilePiece(NamedTuple):
+    """A table file, or a row group of one."""
+
+    path: str
+    group: tuple[int, int] | None  # number of the row group and of its first row in the file, from 0; None for all rows
+    parquet: bool
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.path if self.group is None else f"{self.path}, row group {self.group[0]}"
+
+
+def file_pieces(pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[FilePiece]:
+    """Return the pieces in which a folder or a pattern of files is read. Only headers are read; see `file_parts`."""
+    from ..learning.files.table_files import files_of, kind_of_file
+
+    pieces = []
+    for path in files_of(pattern):
+        parquet = kind_of_file(path) == "parquet"
+        groups = _parquet_header(path)[1] if parquet else [None]
+        pieces += [FilePiece(str(path), group, parquet) for group in groups]
+    return pieces
 
 
 def file_parts(
@@ -58,8 +87,9 @@ def file_parts(
         if meta is not None and not types[columns].dtypes.equals(meta.dtypes):
             meta = None  # types differ between files, and are found when they are read
         for group in groups:
-            pieces.append(_piece(path, group, columns, target, parquet))
-            names.append(str(path) if group is None else f"{path}, row group {group[0]}")
+            piece = FilePiece(str(path), group, parquet)
+            pieces.append(_task(piece, columns, target))
+            names.append(piece.name)
     return Parts(pieces, names, columns, True, meta)
 
 
@@ -107,33 +137,96 @@ def _opened(path: Any) -> Any:
         raise TableError(f"{path} cannot be read as a Parquet file: {' '.join(str(error).split())}") from error
 
 
-def _piece(path: Path, group: Any, columns: list[str], target: str, parquet: bool) -> Any:
+def _task(piece: FilePiece, columns: list[str], target: str) -> Any:
     from dask.base import tokenize
     from dask.delayed import delayed
 
-    status = os.stat(path)
-    given = (str(path), group, tuple(columns), target, parquet)
+    status = os.stat(piece.path)
+    given = (piece, tuple(columns), target)
     key = f"gpclass-read-{tokenize(given, status.st_size, status.st_mtime_ns)}"
     return delayed(read_rows, pure=True, traverse=False)(*given, dask_key_name=key)
 
 
-def read_rows(path: str, group: Any, columns: Sequence[str], target: str, parquet: bool) -> tuple[Any, Any, None]:
-    """Return the inputs and labels of a file, or of a row group. The index of the inputs has the numbers of rows from 1."""
-    import pandas as pd
+def read_rows(piece: FilePiece, columns: Sequence[str], target: str) -> tuple[Any, Any, None]:
+    """Return the inputs and labels of a piece. The index of the inputs has the numbers of rows in the file from 1."""
+    from ..tables import TableError, checked_labels
 
-    from ..tables import TableError, checked_labels, read_table
-
-    if parquet:
-        wanted = [*columns, target]
-        with _opened(path) as file:
-            rows = file.read(columns=wanted) if group is None else file.read_row_group(group[0], columns=wanted)
-        frame = rows.to_pandas(ignore_metadata=True)
-        first = 1 if group is None else group[1] + 1
-        frame = frame.set_axis(pd.RangeIndex(first, first + len(frame)), axis=0)
-    else:
-        frame = read_table(path, target=target)
+    frame = read_piece(piece, columns=[*columns, target], target=target)
     try:
         y = checked_labels(frame[target], target) if len(frame) else frame[target].to_numpy()
     except TableError as error:
-        raise TableError(f"{path}: {error}") from error
+        raise TableError(f"{piece.path}: {error}") from error
     return frame[list(columns)], y, None
+
+
+def read_piece(
+    piece: FilePiece, columns: Sequence[str] | None = None, text: Iterable[str] = (), target: str | None = None
+) -> Any:
+    """Return the rows of a piece as a data frame. Its index has the numbers of rows in the file from 1.
+
+    Parameters
+    ----------
+    piece : FilePiece
+        The piece.
+    columns : sequence of str, optional
+        Columns that are needed. Others are not read from a Parquet file. By default all.
+    text, target
+        As in `gpclass.tables.read_table`.
+
+    Returns
+    -------
+    DataFrame
+    """
+    import pandas as pd
+
+    from ..tables import read_table
+
+    if not piece.parquet:
+        return read_table(piece.path, text=text, target=target)
+    with _opened(piece.path) as file:
+        names = [name for name in file.schema_arrow.names if not name.startswith(INDEX)]
+        wanted = names if columns is None else list(columns)
+        rows = file.read(wanted) if piece.group is None else file.read_row_group(piece.group[0], wanted)
+    frame = rows.to_pandas(ignore_metadata=True)
+    first = 1 if piece.group is None else piece.group[1] + 1
+    return frame.set_axis(pd.RangeIndex(first, first + len(frame)), axis=0)
+
+
+# labels -------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Numbers of rows of each label; those of different parts are added."""
+
+    counts: Counter
+    kinds: dict[str, str]  # kind of label: a part that has it
+
+    def __add__(self, other: Labels) -> Labels:
+        return Labels(self.counts + other.counts, other.kinds | self.kinds)
+
+
+def label_counts(parts: Parts) -> dict[Any, int]:
+    """Return the number of rows of each label, in sorted order. The parts are computed once, by the current Dask client.
+
+    Raises
+    ------
+    TableError
+        If labels are text in some parts and numbers in others.
+    """
+    from ..tables import TableError
+
+    found: Labels = summed(parts, None, _labels_of)
+    if len(found.kinds) > 1:
+        kinds = ", but ".join(f"{kind} in {name}" for kind, name in sorted(found.kinds.items()))
+        raise TableError(f"labels are {kinds}; use one type")
+    return {label: found.counts[label] for label in sorted(found.counts)}
+
+
+def _labels_of(raw: Any, name: str) -> Labels:
+    from ..learning.streams.pairs import KINDS
+
+    y = np.asarray(raw[1])
+    labels, counts = np.unique(y, return_counts=True)
+    kinds = {KINDS.get(y.dtype.kind, "objects"): name} if len(y) else {}
+    return Labels(Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))), kinds)

@@ -1,9 +1,9 @@
 """Tables with columns of different types: reading files, and encoding rows as numbers.
 
-`read_table` reads CSV, TSV and Parquet files; `split_target` separates inputs and labels; `TableEncoder` is a scikit-learn
-transformer from data frames to arrays: numbers are unchanged, booleans become 0 and 1, text becomes one column per level.
-Nothing is guessed: unusable cells (dates, empty cells, text among numbers) raise an error that names the row, the column and
-the remedy.
+`read_table` reads CSV, TSV and Parquet files, and `read_tables` several of them as one; `split_target` separates inputs and
+labels; `TableEncoder` is a scikit-learn transformer from data frames to arrays: numbers are unchanged, booleans become 0 and
+1, text becomes one column per level. Nothing is guessed: unusable cells (dates, empty cells, text among numbers) raise an
+error that names the row, the column and the remedy.
 
 The name of a row is its entry in the index of the frame. `read_table` uses the line in the file, header not counted: the
 first row after the header is 1. `with_ids` adds the text of an id column: "7 (patient 12)". Other frames keep their index,
@@ -17,7 +17,7 @@ from .columns import Column, UnseenLevelWarning
 from .encoder import TableEncoder, row_names, with_ids
 from .guards import guarded, unguarded
 from .labels import checked_labels, labels_as_trained, split_target
-from .reading import EXACT, check_table_path, csv_columns, csv_text, read_table, write_table
+from .reading import EXACT, check_table_path, csv_columns, csv_text, read_table, read_tables, write_table
 from .summaries import Part, Scan, alone, check_columns, scanned
 from .words import TableError
 
@@ -38,6 +38,7 @@ __all__ = [
     "guarded",
     "labels_as_trained",
     "read_table",
+    "read_tables",
     "row_names",
     "scanned",
     "split_target",

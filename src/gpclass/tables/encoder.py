@@ -52,6 +52,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.target = target
         self.id = id
 
+    @staticmethod
+    def of_numbers(names: Sequence[str]) -> TableEncoder:
+        """Return a fitted encoder for columns of numbers, which it passes on as they are."""
+        encoder = TableEncoder()
+        encoder.columns_ = tuple(Column(name, "number") for name in names)
+        encoder.feature_names_in_ = np.array(names, dtype=object)
+        encoder.n_features_in_ = len(encoder.columns_)
+        return encoder
+
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn names, kinds, levels and medians of the columns of a data frame X; y is ignored."""
         frame = self._inputs(_frame(X))

@@ -20,6 +20,7 @@ from pandas.api import types
 
 from ..files import replacing
 from .guards import guarded_frame, text_cells, unguarded, with_texts
+from .summaries import check_columns
 from .words import TableError, cut, one_line
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".tab": "\t", ".txt": "\t,;"}  # candidates, the first is the default
@@ -67,6 +68,52 @@ def read_table(path: str | os.PathLike[str], text: Iterable[str] = (), target: s
     if not len(frame):
         raise TableError(f"{path} has a header but no rows")
     return frame
+
+
+def read_tables(
+    paths: Sequence[str | os.PathLike[str]], text: Iterable[str] = (), target: str | None = None
+) -> pd.DataFrame:
+    """Read several files with the same columns as one table.
+
+    Parameters
+    ----------
+    paths : sequence of str or path-like
+        The files, all text or all Parquet.
+    text, target
+        As in `read_table`. Labels of text files are read as one column: they are numbers only if they are in all files.
+
+    Returns
+    -------
+    DataFrame
+        Its index names each row by its line and its file: "7 of flights/2024.csv".
+
+    Raises
+    ------
+    TableError
+        If a file cannot be read, or its columns are not those of the first file.
+    """
+    labels = [] if target is None else [target]
+    frames: list[pd.DataFrame] = []
+    for path in paths:
+        frame = read_table(path, [*text, *labels])
+        if frames:
+            check_columns(list(frame.columns), str(path), list(frames[0].columns), str(paths[0]))
+            frame = frame[list(frames[0].columns)]
+        frames.append(frame.set_axis(pd.Index([f"{line} of {path}" for line in frame.index], dtype=object), axis=0))
+    whole = pd.concat(frames).infer_objects()
+    if target in whole.columns and _kind(Path(paths[0])) != ".parquet":
+        whole[target] = _typed(whole[target], Path(paths[0]).parent)
+    return whole
+
+
+def _typed(texts: pd.Series, path: Path) -> pd.Series:
+    """Return the cells of a column that was read as text with the type that `read_table` gives them."""
+    content = texts.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    settings: Any = {"skipinitialspace": True, "low_memory": False, **EXACT}
+    cells = pd.read_csv(io.StringIO(content, newline=""), **settings).iloc[:, 0]
+    if types.is_integer_dtype(cells.dtype):
+        _refuse_merged(cells.rename(texts.name), texts.reset_index(drop=True).str.strip(), path)
+    return cells.set_axis(texts.index)
 
 
 def csv_columns(path: str | os.PathLike[str]) -> list[str]:

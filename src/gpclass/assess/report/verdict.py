@@ -92,6 +92,9 @@ def rows_in_words(judged: FairProbabilities) -> str:
 def _known(last, judged, n_given):
     """Check whether test rows are training rows."""
     engine, n, m = type(last.inference_).__name__, judged.n_seen, len(judged.seen)
+    if not judged.recognises:
+        text = "The model was fitted to a Dask collection and does not recognise its training rows: if some of these rows"
+        return Remark("care", f"{text} were used for training, the figures below are too good.")
     if not judged.fair.all():
         text = f"All {n} rows were used for training, and {engine} has no leave-one-out probabilities"
         return Remark("poor", f"{text}: the figures below say nothing about new rows. Use rows that the model has not seen.")

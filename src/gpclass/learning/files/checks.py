@@ -29,6 +29,19 @@ def place_of(target: str | int, names: Sequence[str], named: bool, path: Any) ->
     return int(target) % len(names)
 
 
+def places_without(drop: Sequence[str], names: Sequence[str], place: int, path: Any) -> frozenset[int]:
+    """Return the indices of columns that are left out, or raise an error if there are none such; `place` is the label's."""
+    for name in drop:
+        if name not in names:
+            raise TableError(f"{path} has no column {name!r}; its columns are {', '.join(names)}")
+        if name == names[place]:
+            raise TableError(f"{name!r} is the column of labels of {path} and cannot be dropped")
+    found = frozenset(names.index(name) for name in drop)
+    if len(found) == len(names) - 1:
+        raise TableError(f"{path} has no input columns besides the labels {names[place]!r}")
+    return found
+
+
 def stamp_of(path: Any) -> tuple[int, int]:
     """Return size and modification time of a file, which change with its contents."""
     status = os.stat(path)

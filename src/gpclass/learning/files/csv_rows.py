@@ -100,10 +100,16 @@ class Layout:
     delimiter: str
     names: tuple[str, ...]  # of the columns
     place: int  # index of the column of labels
+    drop: frozenset[int] = frozenset()  # indices of columns that are left out
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of columns of numbers."""
+        return len(self.names) - 1 - len(self.drop)
 
     def parse(self, pieces: Sequence[Piece]) -> tuple[np.ndarray, np.ndarray]:
         """Return X, and the labels as text."""
-        width = len(self.names)
+        width, no_inputs = len(self.names), {self.place, *self.drop}
         # A first row of zeros fixes the number of cells and their type. Without it, pandas silently accepts longer rows and
         # columns of true and false.
         zeros = self.delimiter.join("0" * width).encode()
@@ -120,13 +126,13 @@ class Layout:
                     skipinitialspace=True,
                     keep_default_na=False,
                     na_values=list(MISSING),
-                    dtype={j: str if j == self.place else float for j in range(width)},
+                    dtype={j: str if j in no_inputs else float for j in range(width)},
                     low_memory=False,
                     **EXACT,
                 )
         except (ValueError, OverflowError, pd.errors.ParserWarning) as error:
             self._refuse(pieces, " ".join(str(error).split()))
-        X = frame.drop(columns=self.place).to_numpy(float)[1:]
+        X = frame.drop(columns=list(no_inputs)).to_numpy(float)[1:]
         labels = frame[self.place].iloc[1:]
         if len(X) != sum(piece.rows for piece in pieces):
             self._refuse(pieces, "its lines do not end with line feeds")
@@ -149,6 +155,8 @@ class Layout:
         if len(cells) != len(self.names):
             return f"there are {len(cells)} cells, but the first line has {len(self.names)}"
         for j, (name, cell) in enumerate(zip(self.names, cells, strict=True)):
+            if j in self.drop:
+                continue
             what = f"the label, column {name!r}," if j == self.place else f"column {name!r}"
             if cell in MISSING:
                 return f"{what} is empty or NA; fill the cell or leave the row out"

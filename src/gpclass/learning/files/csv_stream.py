@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...tables import TableError
 from ..streams import BUFFER, CHUNK, Batch, Stream, check_sizes, spread_order
-from .checks import place_of, stamp_of
+from .checks import place_of, places_without, stamp_of
 from .csv_rows import Layout, Piece, Record, cells_of, names_of, records_of
 
 PARTS = 16  # a read from the file fills this fraction of the buffer: 1 / PARTS
@@ -26,6 +26,7 @@ def csv_file(
     header: bool = True,
     delimiter: str = ",",
     buffer: int = BUFFER,
+    drop: Sequence[str] = (),
 ) -> CSVFile:
     """Open a CSV file of numbers and labels as a source of rows.
 
@@ -47,6 +48,8 @@ def csv_file(
         The character between cells.
     buffer : int, default=65536
         Number of rows in the buffer.
+    drop : sequence of str, optional
+        Columns that are not inputs. Their cells are not checked.
 
     Returns
     -------
@@ -68,7 +71,8 @@ def csv_file(
         if first is None:
             raise TableError(f"{path} is empty")
         cells = cells_of(first, path, delimiter)
-        layout = Layout(path, delimiter, names_of(cells, header, path), place_of(target, cells, header, path))
+        names, place = names_of(cells, header, path), place_of(target, cells, header, path)
+        layout = Layout(path, delimiter, names, place, places_without(drop, names, place, path))
         begin = offset + first.offset + (len(first.data) if header else 0)
         return _counted(layout, lines if header else chain([first], lines), begin, chunk, buffer, stamp)
 
@@ -86,7 +90,7 @@ def _counted(layout: Layout, records: Iterator[Record], begin: int, chunk: int, 
     if not n:
         raise TableError(f"{layout.path} has a header but no rows")
     kind = np.dtype(np.int64) if whole else np.dtype(f"U{width}")
-    return CSVFile(layout, n, len(layout.names) - 1, chunk, buffer, kind, np.array(offsets), np.array(lines), stamp)
+    return CSVFile(layout, n, layout.n_inputs, chunk, buffer, kind, np.array(offsets), np.array(lines), stamp)
 
 
 def _pieces(records: Iterator[Record], chunk: int) -> Iterator[Piece]:

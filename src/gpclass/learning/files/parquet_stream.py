@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, ClassVar, NamedTuple, NoReturn
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...tables import TableError
 from ..streams import BUFFER, Batch, Stream, check_sizes, spread_order
-from .checks import place_of, stamp_of
+from .checks import place_of, places_without, stamp_of
 
 BATCH = 1 << 9  # rows read from a Parquet file at a time
 LANES = 64  # maximum number of places from which a Parquet file is read at once
@@ -20,7 +20,9 @@ GOLDEN = (5**0.5 - 1) / 2
 PAGES, HELD = 1 << 21, 1 << 28  # bytes that pyarrow holds for one column at one place, and limit for all together
 
 
-def parquet_file(path: str | os.PathLike[str], target: str | int, chunk: int = BATCH, buffer: int = BUFFER) -> ParquetFile:
+def parquet_file(
+    path: str | os.PathLike[str], target: str | int, chunk: int = BATCH, buffer: int = BUFFER, drop: Sequence[str] = ()
+) -> ParquetFile:
     """Open a Parquet file of numbers and labels as a source of rows. It needs pyarrow.
 
     Training reads from several places of the file at once and mixes the rows in a buffer. In memory are the buffer and up to
@@ -37,6 +39,8 @@ def parquet_file(path: str | os.PathLike[str], target: str | int, chunk: int = B
         Number of consecutive rows that are read together.
     buffer : int, default=65536
         Number of rows in the buffer.
+    drop : sequence of str, optional
+        Columns that are not inputs. Their cells are not checked.
 
     Returns
     -------
@@ -49,11 +53,16 @@ def parquet_file(path: str | os.PathLike[str], target: str | int, chunk: int = B
     TableError
         If the file cannot be read, or a column has an unsuitable type.
     """
-    return shared_parquet_file(path, target, chunk, buffer)
+    return shared_parquet_file(path, target, chunk, buffer, drop)
 
 
 def shared_parquet_file(
-    path: Any, target: str | int, chunk: int = BATCH, buffer: int = BUFFER, sharing: int = 1
+    path: Any,
+    target: str | int,
+    chunk: int = BATCH,
+    buffer: int = BUFFER,
+    drop: Sequence[str] = (),
+    sharing: int = 1,
 ) -> ParquetFile:
     """Return the source of `parquet_file`. `sharing` such files are read at the same time and share the memory for pages."""
     check_sizes(chunk=chunk, buffer=buffer)
@@ -66,10 +75,13 @@ def shared_parquet_file(
         if twice:
             raise TableError(f"{path} has more than one column called {', '.join(map(repr, twice))}; names must be unique")
         place = place_of(target, names, True, path)
+        out = places_without(drop, names, place, path)
         for j, field in enumerate(file.schema_arrow):
-            _refuse_type(field, j == place, path)
+            if j not in out:
+                _refuse_type(field, j == place, path)
+        label, names = names[place], [name for j, name in enumerate(names) if j not in out]
     sizes = metadata.num_rows, len(names) - 1, chunk, buffer
-    return ParquetFile(path, tuple(names), place, *sizes, *_lanes(metadata, chunk, sharing), stamp)
+    return ParquetFile(path, tuple(names), names.index(label), *sizes, *_lanes(metadata, chunk, sharing), stamp)
 
 
 def _opened(path: Any) -> Any:

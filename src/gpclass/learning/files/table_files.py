@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
@@ -84,6 +84,7 @@ def table_files(
     header: bool = True,
     delimiter: str | None = None,
     buffer: int = BUFFER,
+    drop: Sequence[str] = (),
 ) -> TableFiles:
     """Open a folder or a pattern of CSV or Parquet files of numbers and labels as one source of rows.
 
@@ -104,6 +105,8 @@ def table_files(
         The character between cells of CSV files. The default is a comma, and a tab for .tsv and .tab files.
     buffer : int, default=65536
         Number of rows in the buffer.
+    drop : sequence of str, optional
+        Columns that are not inputs. Their cells are not checked.
 
     Returns
     -------
@@ -117,7 +120,7 @@ def table_files(
     """
     check_sizes(buffer=buffer)
     paths = files_of(pattern)
-    options: dict[str, Any] = {} if chunk is None else {"chunk": chunk}
+    options: dict[str, Any] = {"drop": tuple(drop), **({} if chunk is None else {"chunk": chunk})}
     sharing = min(AT_ONCE, len(paths))  # files that are read at once share the memory
     share = max(1, buffer // sharing)
     files: list[CSVFile | ParquetFile] = []
