@@ -264,19 +264,20 @@ def test_a_run_goes_on_from_its_checkpoint_on_another_number_of_processes(client
 
 
 def test_a_worker_is_one_node_of_the_tree_of_calls():
-    workers = [[f"{k}a", f"{k}b"] for k in range(11)]  # two actors on each worker
+    workers = [(f"{k}", [f"{k}a", f"{k}b"]) for k in range(11)]  # two actors on each worker
     nodes = []
 
     def walk(tree, above):
-        for actor, below in tree:
+        for worker, actor, below in tree:
             nodes.append(actor)
+            assert actor[:-1] == worker
             if actor.endswith("b"):
                 assert above == actor.replace("b", "a")
                 assert below == []
             walk(below, actor)
 
     walk(_tree(workers), None)
-    assert sorted(nodes) == sorted(actor for some in workers for actor in some)
+    assert sorted(nodes) == sorted(actor for _, some in workers for actor in some)
 
 
 def test_outlines_tell_other_rows_from_rounding():

@@ -136,35 +136,34 @@ def rows_alive():
 # losses -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [ScalableEP(**{**FEW, "epochs": 20}), IVM(active=100)], ids=lambda e: type(e).__name__)
-def test_a_worker_is_killed(client, engine):
-    """In the middle of a pass or a selection: the fit goes on and tells."""
+@pytest.mark.parametrize(
+    ("engine", "fanout"),
+    [(ScalableEP(**{**FEW, "epochs": 20}), 4), (SVGP(**{**FEW, "epochs": 20}), 1), (IVM(active=100), 4)],
+    ids=["minibatches", "a chain of calls", "active rows"],
+)
+def test_a_worker_is_killed(client, engine, fanout, monkeypatch):
+    """In the middle of a pass or a selection, below another worker or not: the fit goes on and tells."""
+    monkeypatch.setattr(dask_crew, "FANOUT", fanout)
     settings = {"optimizer": "lbfgs" if engine.minibatches else None, "random_state": 0}
     here = replace(engine, batch_size=200) if engine.minibatches else engine
     expected = GPClassifier(inference=here, **settings).fit(X, Y)
-    victim = next(iter(client.run(os.getpid).values()))
-    began = threading.Event()
-    killer = threading.Thread(target=lambda: (began.wait(30), time.sleep(0.3), os.kill(victim, signal.SIGKILL)))
+    pids = client.run(os.getpid)
+    crews: list = []
+
+    def kill():
+        while not crews:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(pids[crews[0].holders[-1].worker], signal.SIGKILL)  # the last of a chain
+
+    killer = threading.Thread(target=kill)
     killer.start()
+    held = dask_crew.DaskCrew.of
+    monkeypatch.setattr(dask_crew.DaskCrew, "of", staticmethod(lambda *given: (crews.append(held(*given)), crews[0])[1]))
     with pytest.warns(LostRowsWarning, match=r"worker tcp://\S+ was lost; its \d+ rows were loaded again"):
-        model = GPClassifier(inference=engine, **settings).fit(*announced(began))
+        model = GPClassifier(inference=engine, **settings).fit(*arrays())
     killer.join()
     assert abs(loss(model) - loss(expected)) < 0.002
-
-
-def announced(began):
-    """Return arrays; `began` is set when the workers have loaded them."""
-    x, y = arrays()
-    held = dask_crew.DaskCrew.of
-
-    def of(*given):
-        crew = held(*given)
-        began.set()
-        dask_crew.DaskCrew.of = staticmethod(held)
-        return crew
-
-    dask_crew.DaskCrew.of = staticmethod(of)
-    return x, y
 
 
 def test_the_scheduler_is_lost(tmp_path):

@@ -121,12 +121,12 @@ class ShardActor:
         self._threads = _threads()
         _keep_freed_memory()
 
-    def call(self, function: Callable[..., Any], arguments: tuple, below: list[tuple[Any, list]]) -> Any:
+    def call(self, function: Callable[..., Any], arguments: tuple, below: list[Node]) -> Any:
         """Return the sum of function(shard, *arguments) over this shard and those of the actors below."""
-        waiting = [actor.call(function, arguments, further) for actor, further in below]
+        waiting = [(worker, actor.call(function, arguments, further)) for worker, actor, further in below]
         with self._threads():
             own = function(self.shard, *arguments)
-        return reduce(add, (called.result() for called in waiting), own)
+        return reduce(add, (watched(called, partial(_is_gone, worker)) for worker, called in waiting), own)
 
     def clear(self) -> None:
         """Release the rows."""
@@ -265,7 +265,7 @@ class DaskCrew:
         roots, sent = _tree(self._by_worker()), _packed(function, arguments)
 
         def ask() -> list[Any]:
-            return [actor.call(_unpacked, (sent,), below) for actor, below in roots]
+            return [actor.call(_unpacked, (sent,), below) for _, actor, below in roots]
 
         return reduce(add, self._answers(ask, meanwhile))
 
@@ -294,30 +294,19 @@ class DaskCrew:
             calls = ask()
             if meanwhile is not None:
                 meanwhile()
-            return [self._answer(called) for called in calls]
+            return [watched(called, self._known_lost) for called in calls]
         except (CrewLost, RowsLost):
             raise
         except (OSError, RuntimeError) as error:  # what Dask raises for a lost worker; functions may raise the same
             self._recover(error)
             raise
 
-    def _answer(self, called: Any) -> Any:
-        """Return the result of a call. Dask may try to reach a lost worker for long, so its state is looked at meanwhile."""
-        while True:
-            try:
-                return called.result(timeout=WATCHED)
-            except (TimeoutError, asyncio.TimeoutError):
-                if called.done():
-                    return called.result()  # the function raised this error, or ended just now
-                if self._known_lost():
-                    raise OSError("a worker is lost") from None
-
-    def _by_worker(self) -> list[list[Any]]:
-        """Return the actors of each worker."""
+    def _by_worker(self) -> list[tuple[str, list[Any]]]:
+        """Return the workers and the actors on each."""
         found: dict[str, list[Any]] = {}
         for holder in self.holders:
             found.setdefault(holder.worker, []).append(holder.actor)
-        return list(found.values())
+        return list(found.items())
 
     # losses -------------------------------------------------------------------------------------------------------------
 
@@ -562,15 +551,43 @@ def divided_evenly(rows: Sequence[int], where: dict[int, str | None], workers: S
     return {worker: parts for worker, parts in plan.items() if load[worker]}
 
 
-def _tree(workers: Sequence[Sequence[Any]]) -> list[tuple[Any, list]]:
-    """Return the actors of each worker as a tree: up to `FANOUT` pairs of an actor and the tree below it.
+Node = tuple[str, Any, list]  # a worker, an actor on it, and the nodes below
+
+
+def _tree(workers: Sequence[tuple[str, Sequence[Any]]]) -> list[Node]:
+    """Return workers and their actors as a tree: up to `FANOUT` nodes, and the trees below them.
 
     A worker executes one call at a time. So it is one node of the tree, and further actors of the same worker are directly
     below the first: otherwise two workers could wait for each other.
     """
     roots, rest = workers[:FANOUT], workers[FANOUT:]
     below = [_tree(rest[i :: len(roots)]) for i in range(len(roots))]
-    return [(first, [*tree, *((more, []) for more in others)]) for (first, *others), tree in zip(roots, below, strict=True)]
+    return [
+        (worker, first, [*tree, *((worker, more, []) for more in others)])
+        for (worker, (first, *others)), tree in zip(roots, below, strict=True)
+    ]
+
+
+def watched(called: Any, lost: Callable[[], Any]) -> Any:
+    """Return the result of a call to an actor, or raise an OSError as soon as `lost` says that a worker is lost.
+
+    Dask may try for a long time, or forever, to reach a lost worker.
+    """
+    while True:
+        try:
+            return called.result(timeout=WATCHED)
+        except (TimeoutError, asyncio.TimeoutError):
+            if called.done():
+                return called.result()  # the function raised this error, or ended just now
+            if lost():
+                raise OSError("a worker is lost") from None
+
+
+def _is_gone(worker: str) -> bool:
+    """Return, on a worker, whether the scheduler does not know another worker."""
+    from distributed import get_client
+
+    return worker not in get_client().nthreads()
 
 
 def _failed(calls: Iterable[Any]) -> bool:
