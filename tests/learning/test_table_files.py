@@ -214,7 +214,7 @@ def test_columns_that_are_left_out_may_hold_anything(tmp_path, kind):
     assert_array_equal(batch.y[np.argsort(batch.rows)], frame["y"])
     with pytest.raises(TableError, match="has no column 'z'"):
         table_files(tmp_path, "y", drop=["z"])
-    with pytest.raises(TableError, match="'y' is the column of labels .* cannot be dropped"):
+    with pytest.raises(TableError, match=r"'y' is the column of labels .* cannot be dropped"):
         table_files(tmp_path, "y", drop=["y"])
     with pytest.raises(TableError, match="no input columns besides the labels"):
         table_files(tmp_path, "y", drop=["a", "id", "note"])
