@@ -46,7 +46,7 @@ def connected(address: str | None = None, workers: int | None = None) -> Iterato
                 threads_per_worker=1,
                 processes=True,
                 dashboard_address=":0",  # the usual port may be in use
-                silence_logs=logging.ERROR,
+                silence_logs=logging.CRITICAL,  # errors of tasks reach this process anyway
                 preload=["gpclass.distributed.ignoring"],
             )
             client = Client(opened.enter_context(local))
