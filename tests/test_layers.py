@@ -53,7 +53,7 @@ MAY_IMPORT = {
     "_lazy": set(),
     "_version": set(),
     "decisions": {"distributed", "learning"},
-    "distributed": {"learning", "numerics", "tables", "inputs", "_version"},
+    "distributed": {"_lazy", "learning", "numerics", "tables", "inputs", "_version"},
     "regressor": {
         "distributed",
         "numerics",

@@ -29,6 +29,7 @@ NAMES = {
 PARTS = (
     "assess",
     "datasets",
+    "distributed",
     "engines",
     "gaussian",
     "inference",

@@ -380,3 +380,21 @@ def test_medians_by_counting_are_exact(kind, n, few, monkeypatch):
     assert column.median == np.median(x)
     assert len(sizes) <= 3 + 7  # 64 bits, 12 in each pass, and rounding of the intervals
     assert total(scanned).n_rows == n
+
+
+def test_labels_of_text_files_are_numbers_only_if_written_so(tmp_path):
+    """ "01" in one file and "1" in another are not taken for the same class."""
+    from gpclass.distributed.file_parts import file_parts, label_counts
+
+    for name, labels in (("a.csv", ["1", "2"]), ("b.csv", ["01", "2"]), ("c.csv", ["True", "False"])):
+        (tmp_path / name).write_text("x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))
+
+    def found(name):
+        return dask.compute(file_parts(tmp_path / name, "y").pieces[0], scheduler="synchronous")[0][1]
+
+    assert found("a.csv").tolist() == [1, 2]
+    assert found("b.csv").tolist() == ["01", "2"]
+    assert found("c.csv").tolist() == [True, False]
+    (tmp_path / "c.csv").unlink()
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="labels are numbers in .*a.csv, but texts in"):
+        label_counts(file_parts(tmp_path, "y"))

@@ -151,12 +151,24 @@ def read_rows(piece: FilePiece, columns: Sequence[str], target: str) -> tuple[An
     """Return the inputs and labels of a piece. The index of the inputs has the numbers of rows in the file from 1."""
     from ..tables import TableError, checked_labels
 
-    frame = read_piece(piece, columns=[*columns, target], target=target)
+    frame = read_piece(piece, columns=[*columns, target], text=() if piece.parquet else [target])
     try:
         y = checked_labels(frame[target], target) if len(frame) else frame[target].to_numpy()
     except TableError as error:
         raise TableError(f"{piece.path}: {error}") from error
-    return frame[list(columns)], y, None
+    return frame[list(columns)], y if piece.parquet else _typed(y), None
+
+
+def _typed(y: np.ndarray) -> np.ndarray:
+    """Return labels of a text file as integers or booleans if all are written so, in the same way in all files.
+
+    "01" stays text: in another file, "1" could be another class.
+    """
+    from ..learning.files.csv_stream import all_integers
+
+    if set(np.unique(y).tolist()) <= {"True", "False"}:
+        return y == "True"
+    return y.astype(np.int64) if all_integers(y) else y
 
 
 def read_piece(

@@ -83,7 +83,7 @@ def _counted(layout: Layout, records: Iterator[Record], begin: int, chunk: int, 
     pieces = _pieces(records, chunk)
     while some := list(islice(pieces, _together(chunk, buffer))):
         y = layout.parse(some)[1]
-        n, width, whole = n + len(y), max(width, y.dtype.itemsize // 4), whole and _all_integers(y)
+        n, width, whole = n + len(y), max(width, y.dtype.itemsize // 4), whole and all_integers(y)
         for piece in some:
             lines.append(piece.line)
             offsets.append(offsets[-1] + len(piece.data))
@@ -112,7 +112,7 @@ def _together(chunk: int, buffer: int) -> int:
     return max(1, buffer // (PARTS * chunk))
 
 
-def _all_integers(labels: np.ndarray) -> bool:
+def all_integers(labels: np.ndarray) -> bool:
     """Return whether integers represent these texts exactly, which is not so for "01"."""
     try:
         return bool(np.all(labels.astype(np.int64).astype(str) == labels))
