@@ -452,7 +452,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         if crew is not None and order is not None and (strange := sorted(set(summary.labels.tolist()) - set(order))):
             raise ValueError(f"labels are not among the categories {list(order)[:10]}: {source.places_of(strange)}")
         self._set_classes(summary.labels, order)
-        weight, place = None, codes(summary.y, self.classes_)
+        weight, place = summary.row_weight, codes(summary.y, self.classes_)
         if self.class_weight is not None:
             totals = summary.totals[codes(self.classes_, summary.labels)]
             factors = class_factors(totals, self.class_weight, self.classes_)
@@ -462,7 +462,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
                 source = ClassWeighted(source, self.classes_, factors)
             else:
                 crew.change(weighted_by_class, self.classes_, factors)
-            weight = factors[place]
+            weight = factors[place] if weight is None else weight * factors[place]
         self.n_features_in_ = source.n_columns
         self.__dict__.pop("feature_names_in_", None)
         engine = self._engine(LARGE + source.n_rows)
@@ -512,6 +512,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         GPClassifier
             The estimator itself.
         """
+        if is_collection(X) or is_collection(y):
+            raise TypeError("partial_fit takes arrays: call fit with a Dask collection, and partial_fit with some of its rows")
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
             return self

@@ -396,5 +396,6 @@ def test_labels_of_text_files_are_numbers_only_if_written_so(tmp_path):
     assert found("b.csv").tolist() == ["01", "2"]
     assert found("c.csv").tolist() == [True, False]
     (tmp_path / "c.csv").unlink()
-    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="labels are numbers in .*a.csv, but texts in"):
+    mixed = r"labels are numbers in .*a.csv, but texts in"
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match=mixed):
         label_counts(file_parts(tmp_path, "y"))

@@ -221,10 +221,10 @@ class Found:
             found = ", but ".join(f"{kind} in {name}" for kind, name in sorted(self.kinds.items()))
             raise ValueError(f"labels are {found}; use one type")
         names = sorted(self.counts)
-        X, y, *_ = _in_order(self.sample)
+        X, y, _, row_weight = _in_order(self.sample)
         counts = np.array([self.counts[name] for name in names])
         weights = None if self.weight is None else np.array([self.weights[name] for name in names])
-        return Summary(np.array(names), counts, X, y, 0.0, self.weight, weights)
+        return Summary(np.array(names), counts, X, y, 0.0, self.weight, weights, row_weight=row_weight)
 
 
 def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hashed: bool) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ class Summary:
     counts: np.ndarray  # (C,) number of rows of each
     X: np.ndarray  # (s, D) uniform sample of the rows, in the order of their numbers
     y: np.ndarray  # (s,) their labels
+    row_weight: np.ndarray | None = field(kw_only=True, default=None)  # (s,) their weights; None means one each
     unevenness: float = 0.0  # of the labels along the pass, see `unevenness`
     weight: float | None = None  # sum of the weights of all rows; None if there are no weights
     weights: np.ndarray | None = None  # (C,) sum of the weights of each label; None if there are no weights
@@ -83,11 +84,12 @@ def look(source: Source, seed: Sequence[int], sample: int = SAMPLE, watch: Calla
             weights.update(label_counts(batch.y, batch.weight))
         windows.append(label_counts(batch.y))
         kept.append(batch.some(np.isin(batch.rows, chosen, assume_unique=True)))
-    X, y, *_ = (some := joined(kept)).some(np.argsort(some.rows))
+    X, y, _, row_weight = (some := joined(kept)).some(np.argsort(some.rows))
     names = sorted({label for window in windows for label in window})
     counts = np.array([[window.get(name, 0) for name in names] for window in windows])
     by_label = None if total is None else np.array([weights[name] for name in names])
-    return Summary(np.array(names), counts.sum(0), X, np.asarray(y), unevenness(counts), total, by_label)
+    found = np.array(names), counts.sum(0), X, np.asarray(y), unevenness(counts), total, by_label
+    return Summary(*found, row_weight=row_weight)
 
 
 def sampled_rows(n_rows: int, seed: Sequence[int], sample: int = SAMPLE) -> np.ndarray:
