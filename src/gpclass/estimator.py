@@ -513,7 +513,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             The estimator itself.
         """
         if is_collection(X) or is_collection(y):
-            raise TypeError("partial_fit takes arrays: call fit with a Dask collection, and partial_fit with some of its rows")
+            raise TypeError("partial_fit takes arrays: fit takes Dask collections, and partial_fit further rows as arrays")
         if not hasattr(self, "posterior_"):
             warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
             return self
