@@ -281,7 +281,7 @@ def curve(args):
         with run.threads():
             for epoch, batch in ((e, batch) for e in count() for batch in source.batches(200, (0, e))):
                 at = clock()
-                run.step(*batch, rate=args.rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / args.seconds))))
+                run.step(batch, rate=args.rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / args.seconds))))
                 spent, steps = spent + clock() - at, steps + 1
                 if spent >= marks[0]:
                     error, loss = scores(run.current(), Xs, ys)

@@ -54,7 +54,7 @@ def curve(engine, likelihood):
         for epoch in itertools.count():
             for batch in source.batches(job["batch"], (0, epoch)):
                 rate = training.learning_rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / job["marks"][-1])))
-                run.step(*batch, rate=rate)
+                run.step(batch, rate=rate)
                 spent += time.process_time() - began
                 if spent >= marks[0]:
                     yield marks.pop(0), probabilities(run.current())
