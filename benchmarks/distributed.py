@@ -47,6 +47,7 @@ M, COLUMNS = 200, ["month", "day", "departure", "arrival", "scheduled", "air_tim
 CLASSES = np.array(["early", "late", "on time"])
 CARRIERS = np.array(["AA", "B6", "DL", "EV", "UA", "WN"])
 CORES = os.cpu_count() or 1
+REPEATS = 5  # of one and two workers in turns; figures are medians
 
 
 # rows --------------------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class TimedCrew:
     """A crew that also measures how long its workers compute in a step."""
 
     def __init__(self, crew):
-        self.crew, self.times = crew, []
+        self.crew, self.times, self.calls = crew, [], []
 
     def __getattr__(self, name):
         return getattr(self.crew, name)
@@ -148,13 +149,18 @@ class TimedCrew:
     def sum(self, function, *arguments, meanwhile=None):
         if function is not part_of_step:
             return self.crew.sum(function, *arguments, meanwhile=meanwhile)
+        began = time.perf_counter()
         found = self.crew.sum(timed_part, *arguments, meanwhile=meanwhile)
+        self.calls.append(time.perf_counter() - began)
         self.times.append(found.seconds)
         return found.sums
 
 
-def step_times(workers: int, rows: int, engine, batch: int, steps: int = 40) -> tuple[float, float]:
-    """Return the median seconds of a step, and of what the slowest worker computes in it; `batch` rows for each worker."""
+def step_times(workers: int, rows: int, engine, batch: int, steps: int = 40) -> tuple[float, float, float]:
+    """Return median seconds of a step, of the call to the workers, and of what the slowest of them computes.
+
+    Minibatches have `batch` rows for each worker.
+    """
     with Cluster(workers, rows) as cluster:
         total = batch * workers
         crew = TimedCrew(cluster.crew)
@@ -165,27 +171,26 @@ def step_times(workers: int, rows: int, engine, batch: int, steps: int = 40) -> 
             began = time.perf_counter()
             run.step(batches[k % len(batches)])
             times.append(time.perf_counter() - began)
-        return float(np.median(times[5:])), float(np.median(crew.times[5:]))
+        return tuple(float(np.median(some[5:])) for some in (times, crew.calls, crew.times))
 
 
 def speed(rows: int = 1_000_000) -> list[str]:
     lines = [
         f"{rows:,} rows, batches of 2,000 rows a worker, three classes, M = {M}.",
         "",
-        "| engine | workers | step, ms | slowest worker, ms | share of the rest | rows a second | ratio |",
-        "|---|---|---|---|---|---|---|",
+        "| engine | workers | step, ms | slowest worker | communication | driver alone | rows a second | ratio |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for engine in (ScalableEP, SVGP):
+        found = [{workers: step_times(workers, rows, engine, 2000) for workers in (1, 2)} for _ in range(REPEATS)]
         first = None
         for workers in (1, 2):
-            step, compute = min((step_times(workers, rows, engine, 2000) for _ in range(3)), key=lambda found: found[0])
+            step, call, compute = np.median([times[workers] for times in found], axis=0)
             pace = 2000 * workers / step
             first = first or pace
-            rest = 100 * (1 - compute / step)
-            lines.append(
-                f"| {engine.__name__} | {workers} | {1e3 * step:.1f} | {1e3 * compute:.1f} | {rest:.0f} % | {pace:,.0f} | "
-                f"{pace / first:.2f} |"
-            )
+            shares = [100 * part / step for part in (compute, call - compute, step - call)]
+            told = " | ".join(f"{share:.0f} %" for share in shares)
+            lines.append(f"| {engine.__name__} | {workers} | {1e3 * step:.1f} | {told} | {pace:,.0f} | {pace / first:.2f} |")
     return lines
 
 

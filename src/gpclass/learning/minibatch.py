@@ -162,13 +162,14 @@ def _places(M: int) -> tuple[np.ndarray, np.ndarray]:
 def packed(P: np.ndarray) -> np.ndarray:
     """Return the lower triangles (…, M (M + 1)/2) of symmetric matrices (…, M, M)."""
     M = P.shape[-1]
-    return P.reshape(*P.shape[:-2], M * M)[..., _places(M)[0]]
+    # "clip" spares a check of the places
+    return np.take(P.reshape(*P.shape[:-2], M * M), _places(M)[0], axis=-1, mode="clip")
 
 
 def unpacked(lower: np.ndarray) -> np.ndarray:
     """Return the symmetric matrices with these lower triangles."""
     M = int(np.sqrt(2 * lower.shape[-1]))
-    return lower[..., _places(M)[1]].reshape(*lower.shape[:-1], M, M)
+    return np.take(lower, _places(M)[1], axis=-1, mode="clip").reshape(*lower.shape[:-1], M, M)
 
 
 def row_sums(step: Step, X: np.ndarray, y: Any, sites: RowSites) -> tuple[StepSums, RowSites]:
