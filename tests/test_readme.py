@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import gpclass
 from gpclass.cli import app
 from gpclass.likelihoods import Logit, Softmax
+from gpclass.sparse import ScalableEP
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 SLOW_COMMANDS = ("audit",)  # its own tests run it, on fewer rows
@@ -104,3 +105,27 @@ def test_samplers():
     head, _, rest = code("orthant_evidence").partition("importance_sampling(K, y, Softmax(3))")
     exec(head, names)
     exec("importance_sampling(K, codes, Softmax(3))" + rest, names | {"codes": y[::15]})
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_cluster(tmp_path, monkeypatch):
+    """On a cluster inside this process, with fewer passes than the default."""
+    pytest.importorskip("pyarrow")
+    pd, distributed = pytest.importorskip("pandas"), pytest.importorskip("dask.distributed")
+    monkeypatch.chdir(tmp_path)
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    for folder, some in (("flights", slice(200)), ("new_flights", slice(200, 300))):
+        Path(folder).mkdir()
+        table = pd.DataFrame(X[some], columns=["a", "b"])
+        (table.assign(late=y[some]) if folder == "flights" else table).to_parquet(f"{folder}/0.parquet")
+    text = code('Client("tcp').replace('Client("tcp://scheduler:8786")', "Client(processes=False, dashboard_address=None)")
+    names = {"GPClassifier": lambda inference: gpclass.GPClassifier(inference=ScalableEP(epochs=1), random_state=0)}
+    try:
+        exec(text + "\nfound = clf.predict_proba(dd.read_parquet('new_flights/')).compute()", names)
+    finally:
+        distributed.default_client().close()
+    assert found_probabilities(names["found"])
+
+
+def found_probabilities(table) -> bool:
+    return list(table.columns) == [0, 1] and np.allclose(table.sum(axis=1), 1.0)

@@ -28,7 +28,7 @@ from ..learning.crew import CrewLost, Partition, RowsLost, Shard, resumed
 from ..numerics import blocks
 from ..numerics.fingerprint import fingerprint
 
-KEPT_FREE = 1 << 26  # bytes of freed memory that a worker keeps
+KEPT_FREE = 1 << 25  # bytes of freed memory that a worker keeps, also of one array
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of glibc's settings, from malloc.h
 FANOUT = 4  # actors to which one call is passed on
 BALANCED = 1.2  # rows of a worker, relative to the mean, beyond which its partitions are moved or cut

@@ -336,11 +336,16 @@ def _order(shard: Shard, batch: CrewBatch) -> _Order:
     which = batch.n, batch.seed, len(batch.out)
     kept = shard.memory.get("order")
     if kept is None or kept.which != which:
-        rows, numbers = _numbered(shard, batch.out)
-        positions = Order.of(batch.n, batch.seed).positions(numbers).astype(_small(batch.n))
+        shard.memory.pop("order", None)
+        order = Order.of(batch.n, batch.seed)
+        found = []
+        for place, some in _numbers(shard):  # in blocks, which need less memory
+            own, numbers = _among_all(place, some, batch.out)
+            small = order.positions(numbers).astype(_small(batch.n)), own.astype(_small(shard.n_rows))
+            found.append(small)
+        positions, rows = (np.concatenate(part) for part in zip(*found, strict=True)) if found else (np.zeros(0, int),) * 2
         by_position = np.argsort(positions)
-        kept = _Order(which, positions[by_position], rows[by_position].astype(_small(shard.n_rows)))
-        shard.memory["order"] = kept
+        kept = shard.memory["order"] = _Order(which, positions[by_position], rows[by_position])
     return kept
 
 
@@ -351,10 +356,23 @@ def _small(n: int) -> Any:
 
 def _numbered(shard: Shard, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of a shard that are not left out, and their numbers among all such rows."""
-    numbers = shard.numbers()
-    places = np.searchsorted(out, numbers)
+    return _among_all(0, shard.numbers(), out)
+
+
+def _among_all(place: int, numbers: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of the rows from `place` on, with these numbers, that are not left out, and their new numbers."""
+    before = np.searchsorted(out, numbers)
     gone = np.isin(numbers, out, assume_unique=True)
-    return np.flatnonzero(~gone), (numbers - places)[~gone]
+    return place + np.flatnonzero(~gone), (numbers - before)[~gone]
+
+
+def _numbers(shard: Shard) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the numbers of the rows of a shard in blocks, with the place of the first."""
+    place = 0
+    for part in shard.parts:
+        for i in range(0, len(part), BLOCK):
+            yield place + i, np.arange(part.first + i, part.first + min(i + BLOCK, len(part)))
+        place += len(part)
 
 
 def _rows_of(shard: Shard, batch: CrewBatch) -> np.ndarray:
