@@ -280,9 +280,14 @@ class DaskCrew:
 
     def close(self) -> None:
         """Release the rows on the workers."""
+        # at once: Dask may keep the actors themselves for a while. A worker that is lost has no rows
+        calls = []
         for holder in self.holders:
-            with suppress(Exception):  # a worker that is lost has no rows
-                holder.actor.clear()  # at once: Dask may keep the actor itself for a while
+            with suppress(Exception):
+                calls.append(holder.actor.clear())
+        for called in calls:
+            with suppress(Exception):
+                called.result(timeout=WATCHED)
         self.holders = []
         if self.direct is not None:
             self.direct.close()
