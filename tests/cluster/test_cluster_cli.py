@@ -382,6 +382,7 @@ def test_a_checkpoint_needs_minibatches(folder, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a signal to all processes of a terminal")
+@pytest.mark.slow  # kills processes of processes; Dask's shutdown takes its time
 def test_after_ctrl_c_the_same_command_continues(folder, cluster, tmp_path):
     words = ["fit", folder / "parts", "-t", "y", "--drop", "patient,colour", "-e", "svgp", "-k", "rbf"]
     words = [str(word) for word in (*words, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c")]
