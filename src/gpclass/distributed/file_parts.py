@@ -53,7 +53,7 @@ def file_parts(
     Parameters
     ----------
     pattern : str, path-like, or iterable of them
-        A folder, a pattern such as "flights/*.parquet", or a list of files; see `gpclass.learning.files_of`.
+        A folder, a pattern such as `"flights/*.parquet"`, or a list of files; see `gpclass.learning.files_of`.
     target : str
         Column of labels.
     drop : sequence of str, optional

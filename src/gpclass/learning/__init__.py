@@ -19,8 +19,9 @@ calibration  temperature and noise floor of class probabilities, fitted to leave
 members     weighted averages over posteriors
 integrate   posteriors around the mode of the hyperparameters, weighted by evidence and prior
 stack       posteriors with different kernels, weighted by leave-one-out probabilities
-crew        rows divided among processes, and sums over all of them; crew_rows, crew_sweeps, crew_active: learning from such
-            rows by minibatches, with settled sites and with an active set
+crew        rows divided among processes, and sums over all of them
+crew_rows   minibatches of such rows
+crew_active  active sets of such rows
 minibatch   a step of training on a minibatch as two pure functions
 streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams

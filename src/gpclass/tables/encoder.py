@@ -76,7 +76,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         total : callable
-            `total(function, *arguments)` returns the sum of function(part, *arguments) over all parts, in their order. A
+            `total(function, *arguments)` returns the sum of `function(part, *arguments)` over all parts, in their order. A
             part is a `gpclass.tables.Part`: a data frame without target and id, and a name for messages.
 
         Returns

@@ -94,7 +94,7 @@ def table_files(
     Parameters
     ----------
     pattern : str, path-like, or iterable of them
-        A folder, a pattern such as "flights/*.parquet", or a list of files; see `files_of`.
+        A folder, a pattern such as `"flights/*.parquet"`, or a list of files; see `files_of`.
     target : str or int
         Name or index of the column of labels.
     chunk : int, optional
