@@ -423,6 +423,7 @@ def test_no_output_replaces_an_input(folder, tmp_path):
     assert (table.read_bytes(), model.read_bytes()) == before
 
 
+@pytest.mark.slow
 def test_files_that_are_something_else_are_replaced_when_forced(folder, tmp_path):
     other = tmp_path / "notes.csv"
     commands = {
@@ -492,7 +493,13 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     assert set(told["classes"]) == set(labels)
 
 
-@pytest.mark.parametrize(("first", "second", "third"), [("01", "1", "x"), ("TRUE", "FALSE", "unknown"), ("1.0", "2.0", "-")])
+@pytest.mark.parametrize(
+    ("first", "second", "third"),
+    [
+        ("01", "1", "x"),
+        *(pytest.param(*labels, marks=pytest.mark.slow) for labels in (("TRUE", "FALSE", "unknown"), ("1.0", "2.0", "-"))),
+    ],
+)
 def test_labels_that_are_text_are_text_in_every_table(first, second, third, tmp_path):
     """Also in a table from which the label is missing that shows it: scores of tables add up to those of the whole."""
     rng = np.random.default_rng(0)

@@ -297,7 +297,8 @@ def test_outlines_tell_other_rows_from_rounding():
     assert outline(X * 1e307, Y).agrees(outline(X * 1e307, Y))  # sums overflow
 
 
-@pytest.mark.parametrize("number", [2, 5, 11])  # the hashes, a step, the calibration
+# the hashes, a step, the calibration
+@pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.slow), 5, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_worker_ends_before_a_call(workers, monkeypatch, number):
     undisturbed = classifier().fit(*arrays())
     before_call(monkeypatch, number, end_first_worker)

@@ -134,7 +134,7 @@ def sum_for(X):
 
 @pytest.mark.parametrize(
     ("engine", "seed"),
-    [(IVM(), 13), (ScalableEP(search="settled", n_inducing=20), 26), (GFITC(), 13)],
+    [(IVM(), 13), (ScalableEP(search="settled", n_inducing=20), 26), pytest.param(GFITC(), 13, marks=pytest.mark.slow)],
     ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
 )  # fmt: skip
 def test_a_sum_ends_no_lower_than_a_term_on_few_rows(engine, seed):

@@ -59,7 +59,7 @@ TRUTH = {}
 
 @pytest.mark.parametrize(
     ("likelihood", "sampler"),
-    [(Probit(), HMC), (MultinomialProbit(3), Gibbs)]
+    [(Probit(), HMC), pytest.param(MultinomialProbit(3), Gibbs, marks=pytest.mark.slow)]
     + [pytest.param(Probit(), s, marks=pytest.mark.slow) for s in (EllipticalSlice, Gibbs, ScaledMetropolis)],
     ids=lambda x: x.__name__ if isinstance(x, type) else repr(x),
 )
