@@ -14,7 +14,7 @@ from gpclass.gaussian.low_rank import LowRankPosterior
 from gpclass.kernels import RBF, Linear, PerClass
 from gpclass.learning import crew_sweeps
 from gpclass.learning.calibration import LeftOut
-from gpclass.learning.crew import LocalCrew, LostRowsWarning, RowsLost, Shard, divided
+from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost, Shard, divided
 from gpclass.learning.crew_sweeps import CrewInputs, SettledRows, learn_settled, sites_on
 from gpclass.learning.inducing import InducingInputs, maximise_low_rank
 from gpclass.learning.learn import all_at_once_on, learn
@@ -312,7 +312,7 @@ def test_rows_without_their_own_sites(case):
 def test_a_fit_begins_again_when_rows_are_lost(call):
     one, many = objectives(MultinomialProbit(3), GFITC(tol=1e-9), EVEN, WEIGHT, kind=Losing)
     many.design.rows.crew.losses = (call,)
-    with pytest.warns(LostRowsWarning, match="a process has ended; the sites of all rows are computed again"):
+    with pytest.warns(LostRowsWarning, match="a process has ended. The computation goes on"):
         b = many.evaluate(many.theta, tol=0.0)
     assert_same(one.evaluate(one.theta, tol=0.0), b)
     assert many.evaluate(many.theta, b.fit, tol=0.0).fit.n_iter <= 2  # the new sites are a start
@@ -361,7 +361,7 @@ def test_learning_goes_on_when_rows_are_lost():
 def test_a_crew_that_always_loses_rows_is_an_error():
     _, many = objectives(Probit(), GFITC(), EVEN, kind=Losing)
     many.design.rows.crew.losses = range(3, 10_000)
-    with pytest.warns(LostRowsWarning), pytest.raises(RowsLost, match="a process has ended"):
+    with pytest.warns(LostRowsWarning), pytest.raises(CrewLost, match="lost 10 times in a row"):
         many.fit(many.theta)
 
 

@@ -247,9 +247,7 @@ class DaskCrew:
         loaded = self._loaded(range(len(self.pieces)))
         self.outlines = outlines = self._outlines(loaded)
         self.n_rows = sum(found.rows for found in outlines)
-        if not self.n_rows:
-            raise ValueError("the collection has no rows")
-        self.n_columns = self._columns()
+        self.n_columns = common_columns([(found.rows, found.columns) for found in outlines], self.names)
         at = self.client.who_has(list(loaded.values()))
         where = {k: (at.get(future.key) or (None,))[0] for k, future in loaded.items()}
         plan = divided_evenly([found.rows for found in outlines], where, list(self.client.nthreads()))
@@ -424,14 +422,6 @@ class DaskCrew:
         with plain_errors():
             return self.client.gather(futures)
 
-    def _columns(self) -> int:
-        """Return the number of columns, which all partitions must have; empty ones may have none."""
-        filled = [(found.columns, name) for found, name in zip(self.outlines, self.names, strict=True) if found.rows]
-        for columns, name in filled:
-            if columns != filled[0][0]:
-                raise ValueError(f"X has {columns} columns in {name}, but {filled[0][0]} in {filled[0][1]}")
-        return filled[0][0]
-
     def _held(self, worker: str, parts: list[Part], loaded: dict[int, Any]) -> Holder:
         """Return an actor with some parts on a worker, or on another one if that is lost meanwhile."""
         needed = [loaded[part.piece] for part in parts]
@@ -511,6 +501,17 @@ class DaskCrew:
                 raise ClusterError(
                     f"worker {worker} {has}, but this process has gpclass {__version__}: install the same version on all"
                 )
+
+
+def common_columns(shapes: Sequence[tuple[int, int]], names: Sequence[str]) -> int:
+    """Return the number of columns, which all partitions with rows must have; `shapes` are their rows and columns."""
+    filled = [(columns, name) for (rows, columns), name in zip(shapes, names, strict=True) if rows]
+    if not filled:
+        raise ValueError("the collection has no rows")
+    for columns, name in filled:
+        if columns != filled[0][0]:
+            raise ValueError(f"X has {columns} columns in {name}, but {filled[0][0]} in {filled[0][1]}")
+    return filled[0][0]
 
 
 def divided_evenly(rows: Sequence[int], where: dict[int, str | None], workers: Sequence[str]) -> dict[str, list[Part]]:

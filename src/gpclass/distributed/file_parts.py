@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..learning.streams.labels import LabelCounts
 from .collections import Parts, summed
 
 LARGE = 1 << 28  # bytes of a Parquet file, before compression, above which each row group is a partition
@@ -207,38 +206,17 @@ def read_piece(
 # labels -------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Numbers of rows of each label; those of different parts are added."""
-
-    counts: Counter
-    kinds: dict[str, str]  # kind of label: a part that has it
-
-    def __add__(self, other: Labels) -> Labels:
-        return Labels(self.counts + other.counts, other.kinds | self.kinds)
-
-
 def label_counts(parts: Parts) -> dict[Any, int]:
     """Return the number of rows of each label, in sorted order. The parts are computed once, by the current Dask client.
 
     Raises
     ------
-    TableError
+    ValueError
         If labels are text in some parts and numbers in others.
     """
-    from ..tables import TableError
-
-    found: Labels = summed(parts, None, _labels_of)
-    if len(found.kinds) > 1:
-        kinds = ", but ".join(f"{kind} in {name}" for kind, name in sorted(found.kinds.items()))
-        raise TableError(f"labels are {kinds}; use one type")
-    return {label: found.counts[label] for label in sorted(found.counts)}
+    found: LabelCounts = summed(parts, None, _labels_of)
+    return found.checked()
 
 
-def _labels_of(raw: Any, name: str) -> Labels:
-    from ..learning.streams.pairs import KINDS
-
-    y = np.asarray(raw[1])
-    labels, counts = np.unique(y, return_counts=True)
-    kinds = {KINDS.get(y.dtype.kind, "objects"): name} if len(y) else {}
-    return Labels(Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))), kinds)
+def _labels_of(raw: Any, name: str) -> LabelCounts:
+    return LabelCounts.of(*np.unique(np.asarray(raw[1]), return_counts=True), name)

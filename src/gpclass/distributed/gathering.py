@@ -14,7 +14,7 @@ import numpy as np
 from ..learning.crew import Crew, LocalCrew, Shard
 from ..learning.crew_rows import CrewRows
 from .collections import Compute, Parts, described, fitted_encoder_of, load
-from .dask_crew import DaskCrew, plain_errors
+from .dask_crew import DaskCrew, common_columns, plain_errors
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,9 @@ def _here(parts: Parts, loader: Any, compute: Compute) -> LocalCrew:
 
     load_one = delayed(loader, pure=False, traverse=False)
     found = compute([load_one(piece, name) for piece, name in zip(parts.pieces, parts.names, strict=True)])
+    common_columns([part.X.shape for part in found], parts.names)
     starts = np.cumsum([0, *map(len, found)])
-    filled = [part.at(int(first)) for part, first in zip(found, starts, strict=False) if len(part)]
-    if not filled:
-        raise ValueError("the collection has no rows")
-    for part in filled:
-        if part.X.shape[1] != filled[0].X.shape[1]:
-            raise ValueError(
-                f"X has {part.X.shape[1]} columns in {part.name}, but {filled[0].X.shape[1]} in {filled[0].name}"
-            )
-    return LocalCrew([Shard(filled)])
+    return LocalCrew([Shard([part.at(int(first)) for part, first in zip(found, starts, strict=False) if len(part)])])
 
 
 def _computed(tasks: list[Any]) -> list[Any]:

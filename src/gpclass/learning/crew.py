@@ -23,7 +23,7 @@ import numpy as np
 
 from ..numerics import blocks
 from .streams import Batch, codes
-from .streams.source import as_float, refuse_missing
+from .streams.source import as_float, joined, refuse_missing
 
 MOST_LOSSES = 10  # losses in a row, without a completed call, after which a computation gives up
 
@@ -189,6 +189,14 @@ class Shard:
                 weight = None if part.weight is None else part.weight[some]
                 yield Piece(at, np.asarray(part.X[some], float), place[part.place[some]], weight)
 
+    def places(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the places in the shard of those of some rows, given by their sorted numbers, that are in it."""
+        found = [np.zeros(0, np.int64)]
+        for part, start in zip(self.parts, self._starts, strict=False):
+            i, j = np.searchsorted(numbers, [part.first, part.first + len(part)])
+            found.append(numbers[i:j] - part.first + int(start))
+        return np.concatenate(found)
+
     def take(self, rows: np.ndarray, numbers: np.ndarray | None = None) -> Batch:
         """Return some rows, with their labels. `rows` are sorted places in the shard.
 
@@ -210,6 +218,18 @@ def _joined(parts: Sequence[Any]) -> Any:
         return None
     filled = [part for part in parts if len(part)] or list(parts[:1])
     return filled[0] if len(filled) == 1 else np.concatenate(filled)
+
+
+def rows_in(shard: Shard, numbers: np.ndarray) -> list[Batch]:
+    """Return those of some rows, given by their sorted numbers, that are in the shard."""
+    places = shard.places(numbers)
+    return [shard.take(places)] if len(places) else []
+
+
+def in_order(parts: list[Batch]) -> Batch:
+    """Return the rows of several batches in the order of their numbers."""
+    whole = joined(parts)
+    return whole.some(np.argsort(whole.rows))
 
 
 class Crew(Protocol):

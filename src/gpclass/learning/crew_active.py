@@ -46,11 +46,12 @@ from ..sparse import ActiveFit, log_evidence
 from .active_set import learn_active_set, own_evidence
 from .calibration import LeftOut
 from .columns import covariances, gathered, gradients
-from .crew import Crew, Piece, Shard, resumed
+from .crew import Crew, Piece, Shard, in_order, persistent, resumed, rows_in
 from .held_rows import MOST
 from .learned import Learned
 from .objective import Objective
-from .streams import Order
+from .streams import codes
+from .streams.labels import sampled_rows
 
 SELECTION, CANDIDATES = "active set", "candidates of active sets"  # keys of `Shard.memory`
 SAMPLE = 2**32 - 3  # of the seed of the rows for calibration
@@ -338,22 +339,6 @@ def facts(shard: Shard) -> tuple[int, bool, float]:
     return shard.n_rows, shard.weighted, float(np.concatenate([*weights, np.ones(1)])[0])
 
 
-def gathered_rows(shard: Shard, labels: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return numbers, inputs, class numbers and weights of those of some rows that are in a shard."""
-    here = np.flatnonzero(np.isin(shard.numbers(), numbers))
-    own, inputs, places, weights = ([] for _ in range(4))
-    for piece in shard.pieces(labels):
-        i, j = np.searchsorted(here, [piece.at.start, piece.at.stop])
-        some = here[i:j] - piece.at.start
-        own.append(shard.numbers()[here[i:j]])
-        inputs.append(piece.X[some])
-        places.append(piece.place[some])
-        weights.append(np.ones(j - i) if piece.weight is None else piece.weight[some])
-    if not own:
-        return np.zeros(0, int), np.zeros((0, 0)), np.zeros(0, int), np.zeros(0)
-    return tuple(map(np.concatenate, (own, inputs, places, weights)))
-
-
 def forget(shard: Shard) -> None:
     """Remove what selections keep in a shard."""
     shard.memory.pop(SELECTION, None)
@@ -484,14 +469,11 @@ class DividedRows:
 
     def left_out(self, fit: CrewFit, kernel: Kernel, seed: int) -> LeftOut:
         """Return log class probabilities of at most `MOST` rows, each predicted without its own site."""
-        numbers = np.sort(Order.of(self.n_rows, (seed, SAMPLE)).part(0, min(MOST, self.n_rows)))
-        found = resumed(lambda lost: self.crew.each(gathered_rows, self.labels, numbers))
-        numbers, X, place, weight = map(np.concatenate, zip(*(part for part in found if len(part[0])), strict=True))
-        order = np.argsort(numbers)
-        numbers, X, place, weight = numbers[order], X[order], place[order], weight[order]
+        chosen = sampled_rows(self.n_rows, (seed, SAMPLE), MOST)
+        X, y, numbers, weight = in_order(persistent(self.crew, rows_in, chosen))
         mean, var = self._cavities(fit, kernel, numbers, X)
         log_p = fit.likelihood.log_class_probabilities(squeezed(mean), squeezed(var))
-        return LeftOut(log_p, place, weight if self.weighted else None)
+        return LeftOut(log_p, codes(y, self.labels), weight)
 
     def _cavities(self, fit: CrewFit, kernel: Kernel, numbers: np.ndarray, X: np.ndarray):
         """Return means and variances (m, C) of rows, each without its own site."""

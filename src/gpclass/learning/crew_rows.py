@@ -21,12 +21,11 @@ import numpy as np
 
 from ..engines.inducing.step import RowSites
 from .checkpoint import Blocks, RowHashes
-from .crew import Crew, Shard, persistent
+from .crew import Crew, Shard, in_order, persistent, rows_in
 from .minibatch import SentStep, SentSums, Step, StepSums, row_sums
 from .site_store import SiteStore, targets_of
 from .streams import Batch, Order, Summary
-from .streams.labels import SAMPLE, sampled_rows
-from .streams.pairs import KINDS
+from .streams.labels import SAMPLE, LabelCounts, sampled_rows
 from .streams.source import joined
 
 BLOCK = 1 << 16  # rows whose sites are sent at a time
@@ -103,7 +102,7 @@ class CrewRows:
         """Return the rows without some, and these, in the order of their numbers."""
         if len(self.out):
             raise ValueError("rows were already left out")
-        return CrewRows(self.crew, rows), _in_order(persistent(self.crew, rows_in, rows))
+        return CrewRows(self.crew, rows), in_order(persistent(self.crew, rows_in, rows))
 
     def store(self, engine: Any, likelihood: Any, labels: np.ndarray) -> CrewStore:
         """Return the store for the sites of a new run."""
@@ -203,8 +202,7 @@ class LaterRows(SiteStore):
 class Found:
     """What one pass over the rows of a shard finds."""
 
-    counts: Counter
-    kinds: dict[str, str]  # kind of label: a partition that has it
+    labels: LabelCounts
     weight: float | None
     weights: Counter  # sum of the weights of each label; empty if there are no weights
     sample: list[Batch]
@@ -212,32 +210,26 @@ class Found:
 
     def __add__(self, other: Found) -> Found:
         found = [part for part in (self.weight, other.weight) if part is not None]
-        labels = self.counts + other.counts, self.kinds | other.kinds
         weights = sum(found) if found else None, self.weights + other.weights
-        return Found(*labels, *weights, [*self.sample, *other.sample], self.hashes + other.hashes)
+        return Found(self.labels + other.labels, *weights, [*self.sample, *other.sample], self.hashes + other.hashes)
 
     def summary(self) -> Summary:
-        if len(self.kinds) > 1:
-            found = ", but ".join(f"{kind} in {name}" for kind, name in sorted(self.kinds.items()))
-            raise ValueError(f"labels are {found}; use one type")
-        names = sorted(self.counts)
-        X, y, _, row_weight = _in_order(self.sample)
-        counts = np.array([self.counts[name] for name in names])
+        found = self.labels.checked()
+        names = list(found)
+        X, y, _, row_weight = in_order(self.sample)
+        counts = np.array(list(found.values()))
         weights = None if self.weight is None else np.array([self.weights[name] for name in names])
         return Summary(np.array(names), counts, X, y, 0.0, self.weight, weights, row_weight=row_weight)
 
 
 def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hashed: bool) -> Found:
     """Return labels, weights, the rows of a sample and hashes of all rows of a shard."""
-    counts: Counter = Counter()
+    labels = LabelCounts(Counter(), {})
     weights: Counter = Counter()
-    kinds: dict[str, str] = {}
     weight, hashes = None, RowHashes(in_random_order=True)
     for part in shard.parts:
-        if len(part):
-            kinds[KINDS.get(part.labels.dtype.kind, "objects")] = part.name
         found, number = np.unique(part.place, return_counts=True)
-        counts.update(dict(zip(part.labels[found].tolist(), number.tolist(), strict=True)))
+        labels += LabelCounts.of(part.labels[found], number, part.name)
         if part.weight is not None:
             weight = (weight or 0.0) + float(np.sum(part.weight))
             by_label = np.bincount(part.place, part.weight, len(part.labels))[found]
@@ -247,7 +239,7 @@ def found_in(shard: Shard, n_rows: int, seed: tuple[int, ...], sample: int, hash
                 some = part.some(slice(i, i + BLOCK))
                 numbers = np.arange(part.first + i, part.first + i + len(some))
                 hashes.add(Batch(np.asarray(some.X, float), some.labels[some.place], numbers, some.weight))
-    return Found(counts, kinds, weight, weights, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
+    return Found(labels, weight, weights, rows_in(shard, sampled_rows(n_rows, seed, sample)), hashes)
 
 
 def label_places(shard: Shard, labels: list[Any]) -> list[tuple[int, int, str, Any]]:
@@ -258,14 +250,6 @@ def label_places(shard: Shard, labels: list[Any]) -> list[tuple[int, int, str, A
             if label in labels and np.any(rows := part.place == code):
                 found.append((part.first, part.start + int(np.argmax(rows)), part.name, label))
     return found
-
-
-def rows_in(shard: Shard, numbers: np.ndarray) -> list[Batch]:
-    """Return those of some rows, given by their sorted numbers, that are in the shard."""
-    own = shard.numbers()
-    places = np.searchsorted(own, numbers)
-    places = places[(places < len(own)) & (own[np.minimum(places, len(own) - 1)] == numbers)] if len(own) else places[:0]
-    return [shard.take(places)] if len(places) else []
 
 
 def part_of_step(shard: Shard, run: str, sent: SentStep, batch: CrewBatch, labels: np.ndarray) -> SentSums:
@@ -418,8 +402,3 @@ def forget(shard: Shard, run: str) -> int:
     """Remove the sites of a run."""
     shard.memory.pop(run, None)
     return 0
-
-
-def _in_order(parts: list[Batch]) -> Batch:
-    whole = joined(parts)
-    return whole.some(np.argsort(whole.rows))

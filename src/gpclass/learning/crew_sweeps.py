@@ -11,7 +11,6 @@ to 18 vectors of n × C × k numbers (k = 2, or 4 with pairwise factors). Fewer 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -33,15 +32,15 @@ from ..engines.observations import Data, Observed, at_least_one, data_of
 from ..gaussian.low_rank import GradientSum, LowRankMoments, LowRankPosterior, LowRankPrior, Rows
 from ..kernels import Kernel
 from .calibration import LeftOut
-from .crew import Crew, LostRowsWarning, Piece, RowsLost, Shard
+from .crew import Crew, Piece, RowsLost, Shard, resumed
 from .held_rows import MOST
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank
 from .objective import Evaluation, Objective
-from .streams import Order, codes
+from .streams import codes
+from .streams.labels import sampled_rows
 
 KEPT = 1 << 24  # numbers of a shard's features that are kept between sweeps: 128 MB
 HISTORY = 1 << 28  # numbers of past sweeps in a process, on average: 2 GB
-ATTEMPTS = 10  # fits that are begun again because processes have ended
 KEY = "settled sites"  # key of `Shard.memory`
 
 
@@ -246,7 +245,7 @@ def _slopes(shard: Shard, number: Any, problem: Problem, mu: np.ndarray, A_inv: 
 
 def _left_out(shard: Shard, number: Any, problem: Problem, S: np.ndarray, pull: np.ndarray, chosen: np.ndarray) -> list:
     """Return numbers, log class probabilities without their own sites, class numbers and weights of the chosen rows."""
-    rows = np.concatenate([np.zeros(0, int), *_places(shard, chosen)])
+    rows = shard.places(chosen)
     if not len(rows):
         return []
     batch, likelihood = shard.take(rows), problem.likelihood
@@ -257,15 +256,6 @@ def _left_out(shard: Shard, number: Any, problem: Problem, S: np.ndarray, pull: 
     q = LowRankPosterior(problem.prior, S, pull)
     given = problem.engine, q, features, problem.data(place, weight), likelihood, own, problem.n_total
     return [(batch.rows, likelihood.log_class_probabilities(*cavities(*given)), place, weight)]
-
-
-def _places(shard: Shard, chosen: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the places in the shard of the rows with these sorted numbers, for each partition."""
-    start = 0
-    for part in shard.parts:
-        i, j = np.searchsorted(chosen, [part.first, part.first + len(part)])
-        yield chosen[i:j] - part.first + start
-        start += len(part)
 
 
 # on all shards ------------------------------------------------------------------------------------------------------------
@@ -394,7 +384,7 @@ class SettledRows:
         The rows are at most `most`, selected by the seed. They are in the order of their numbers.
         """
         n = self.survey.rows
-        chosen = np.sort(Order.of(n, (seed, 2**32 - 3)).part(0, min(most, n)))
+        chosen = sampled_rows(n, (seed, 2**32 - 3), most)
 
         def ask(fit: CrewFit, held: Held) -> list:
             q = fit.posterior
@@ -435,15 +425,14 @@ class SettledRows:
 
     def _repeated(self, attempt: Callable[[], Any]) -> Any:
         """Return attempt(). It is repeated if a process has ended: all sites are then forgotten."""
-        for number in range(1, ATTEMPTS + 1):
-            try:
-                return attempt()
-            except RowsLost as lost:
+
+        def again(lost: bool) -> Any:
+            if lost:
                 for held in self._held:
                     held.lost = True
-                if number == ATTEMPTS:
-                    raise
-                warnings.warn(f"{lost}; the sites of all rows are computed again", LostRowsWarning, stacklevel=2)
+            return attempt()
+
+        return resumed(again)
 
 
 def _check_start(rows: SettledRows, engine: Any, likelihood: Any, start: Any) -> None:

@@ -30,7 +30,8 @@ from .minibatch import Step, finished
 from .priors import log_prior
 from .saving import Saver, content, restored
 from .site_store import SiteStore
-from .streams import Batch, Order, Source, Summary, codes, finite, look, take_out, warn_if_uneven
+from .streams import Batch, Source, Summary, codes, finite, look, take_out, warn_if_uneven
+from .streams.labels import sampled_rows
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
 LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
@@ -549,8 +550,7 @@ def _hold_out(source, training, seed):
     count = min(VALIDATED, max(1, round(training.validation * n)))
     if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")
-    rows = np.sort(Order.of(n, (seed, 2**32 - 3)).part(0, count))
-    return take_out(source, rows, (seed, 0))
+    return take_out(source, sampled_rows(n, (seed, 2**32 - 3), count), (seed, 0))
 
 
 def train_inducing(

@@ -18,6 +18,7 @@ from .buffered import rows_at_once
 from .order import Order
 from .source import Batch, Source, joined
 
+KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}  # of labels
 SAMPLE = 10_000  # rows in the sample from which starting points are computed
 HARM = 0.005  # nats per row that an uneven order of labels may cost without a warning
 CHANCE = 1e-6  # probability that rows in random order count as uneven
@@ -101,6 +102,30 @@ def label_counts(y: np.ndarray, weight: np.ndarray | None = None) -> dict[Any, A
     """Return the number of rows of each label, or the sum of their weights."""
     names, which = np.unique(y, return_inverse=True)
     return dict(zip(names.tolist(), np.bincount(which.ravel(), weight, len(names)).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """Numbers of rows of each label in some parts of a data set; those of different parts are added."""
+
+    counts: Counter
+    kinds: dict[str, str]  # kind of label: a part that has it
+
+    @staticmethod
+    def of(labels: np.ndarray, counts: np.ndarray, name: str) -> LabelCounts:
+        """Return the counts of the different labels of a part; `name` is for messages."""
+        kinds = {KINDS.get(labels.dtype.kind, "objects"): name} if len(labels) else {}
+        return LabelCounts(Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))), kinds)
+
+    def __add__(self, other: LabelCounts) -> LabelCounts:
+        return LabelCounts(self.counts + other.counts, other.kinds | self.kinds)
+
+    def checked(self) -> dict[Any, int]:
+        """Return the counts in the order of the labels; raise a ValueError if parts have labels of different kinds."""
+        if len(self.kinds) > 1:
+            found = ", but ".join(f"{kind} in {name}" for kind, name in sorted(self.kinds.items()))
+            raise ValueError(f"labels are {found}; use one type")
+        return {label: self.counts[label] for label in sorted(self.counts)}
 
 
 def unevenness(counts: np.ndarray) -> float:

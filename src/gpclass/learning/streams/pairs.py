@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .buffered import BUFFER, Stream, check_sizes
+from .labels import KINDS
 from .order import spread_order
 from .source import Arrays, Batch, Source, as_float, refuse_missing
 
 CHUNK = 1 << 6  # consecutive rows that are read together: few, so that the buffer has rows from many places
-KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}
 
 
 @dataclass(frozen=True)
