@@ -1,16 +1,20 @@
 """The command line: `gpclass fit`, `predict`, `compare`, `audit`, `report`, `datasets`, `demo`.
 
-commands the commands and their options
+commands one file for each command
+app      the application that they are registered with
+options  arguments and options that several commands have
 names    names of engines and kernels, for help texts
 console  printing, errors and exit codes, progress bars
 outputs  checks of output files
 training from data files to a fitted pipeline, in this process or on a cluster
+clusters the client of a cluster
 models   model files, and tables of predictions
 folders  predictions of several files, in this process or on a cluster
 compare  comparison of engines by cross-validation
 demo     a demonstration on an included data set
 """
 
-from .commands import app, main
+from . import commands  # registers the commands
+from .app import app, main
 
-__all__ = ["app", "main"]
+__all__ = ["app", "commands", "main"]

@@ -20,6 +20,7 @@ from ..estimator import GPClassifier
 from ..expressions import parse_kernel
 from ..persist import ModelFileError, load
 from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, with_ids
+from .console import Output
 from .names import SAMPLERS
 
 AUTO_ROWS = 1500  # rows of two classes up to which several kernels are fitted by default; with more, rows of the same cost
@@ -309,3 +310,19 @@ def described(text: Any, longest: int = 160) -> str:
     """Return an object, such as a kernel, as text of at most `longest` characters."""
     shown = str(text)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def scores_in_words(outcome: dict[str, Any]) -> str:
+    """Return the scores of predicted rows as text."""
+    ranked = outcome.get("ranked_probability_score")
+    more = "" if ranked is None else f", ranked probability score {ranked:.3f}"
+    return f"error {100 * outcome['error']:.1f} %, NLPD {outcome['nlpd']:.3f} nats{more} on {outcome['scored']} rows"
+
+
+def labels_if_any(fitted: Any, frame: Any, out: Output) -> tuple[str, np.ndarray | None]:
+    """Return the name and the labels of the target column; if these cannot be used, print why and return no labels."""
+    try:
+        return known_labels(fitted, frame, None)
+    except ValueError as error:
+        out.remark(f"not scored: {error}")
+        return "", None

@@ -1,0 +1,164 @@
+"""Fit a model to a table and write it to a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..app import app
+from ..clusters import client_of
+from ..console import EXIT_CODES, Output, command, facts, number, short_warnings
+from ..names import SAMPLERS
+from ..options import (
+    Categories,
+    Cluster,
+    Drop,
+    Engine,
+    Force,
+    Id,
+    ImputeOption,
+    Json,
+    KernelText,
+    Likelihood,
+    Quiet,
+    Seed,
+    Tables,
+    TargetColumn,
+    Workers,
+)
+
+
+@app.command(epilog=EXIT_CODES)
+@command
+def fit(
+    data: Tables,
+    target: TargetColumn,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")] = Path("model.gpclass"),
+    engine: Engine = "auto",
+    likelihood: Likelihood = "auto",
+    categories: Categories = "",
+    kernel: KernelText = None,
+    impute: ImputeOption = None,
+    drop: Drop = "",
+    id: Id = None,
+    restarts: Annotated[int, typer.Option(min=0, help="Additional searches for hyperparameters from random starts.")] = 0,
+    jobs: Annotated[
+        int | None, typer.Option(min=-1, metavar="N", help="Processes for restarts and kernels; -1 uses all processors.")
+    ] = None,
+    cluster: Cluster = None,
+    workers: Workers = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File for the state of training on minibatches. The same command continues from it.")
+    ] = None,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn to predict a column of labels from the other columns and write the model to a file.
+
+    Without --kernel, small tables are fitted with several kernels, which are averaged with weights by their leave-one-out
+    probabilities (--kernel auto), and larger ones with the default kernel of GPClassifier. Text columns become one input per
+    level. The kernel measures each input in units of its spread. The model file can be
+    loaded in Python too: gpclass.load(file).predict_proba(data_frame).
+
+    Several files must have the same columns and are one table. With --cluster or --workers, the workers read the files and
+    keep the rows: the engine is then one of scalable-ep (the default), stochastic-ep, svgp, gfitc and ivm. All workers must
+    see the files under the same names. Without them, files of more than ten million cells in all are read as a stream,
+    again and again, if all inputs are numbers.
+    """
+    from ...persist import save
+    from .. import models, training
+    from ..outputs import check_output
+
+    out = Output(as_json, quiet)
+    engine, likelihood = engine.lower(), likelihood.lower()
+    check_output(output, "model", [data, checkpoint], force)
+    if jobs is not None and (cluster is not None or workers is not None):
+        raise ValueError("--jobs is for tables that are read in one process: leave it out with --cluster and --workers")
+    columns = training.Columns.of(target, drop, id)
+    with client_of(cluster, workers) as client, short_warnings(out):
+        data = data if cluster is None else data.absolute()  # its workers run in other folders
+        rows = training.read_training(data, columns, engine, impute is not None, client)
+        default = None
+        if rows.y is not None:
+            default = models.default_kernel(rows.n_rows, len(rows.counts), engine, likelihood)
+        saving = None
+        if checkpoint is not None:
+            saving = training.engine_with_checkpoint(engine, rows, likelihood, checkpoint)
+            default = None  # a run on minibatches has one kernel
+        pipeline = models.make_pipeline(
+            target,
+            engine=engine if saving is None else saving,
+            likelihood=likelihood,
+            categories=training.ordered_labels(categories, list(rows.counts)),
+            kernel=kernel if kernel is not None else default,
+            impute=impute.value if impute else None,
+            restarts=restarts,
+            seed=seed,
+            verbose=int(out.reports if engine in SAMPLERS else out.interactive),
+            id=id,
+            jobs=jobs,
+        )
+        began = time.perf_counter()
+        with _goes_on(checkpoint, out):
+            pipeline = training.fitted(pipeline, rows)
+        seconds = time.perf_counter() - began
+        classifier = pipeline.steps[-1][1].set_params(verbose=0, n_jobs=None)
+        save(pipeline, output)
+        outcome = {**models.fit_figures(classifier, rows.names, rows.counts), "seconds": seconds}
+        if client is not None:
+            outcome["workers"] = len(client.nthreads())
+    out.result({"model": str(output), **outcome}, facts(_fit_facts(outcome, models.described(outcome["kernel"]), output)))
+
+
+@contextmanager
+def _goes_on(checkpoint: Path | None, out: Output) -> Iterator[None]:
+    """Say what Ctrl-C leaves of a run with a checkpoint."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            out.remark(f"interrupted; the run is saved in {checkpoint}, and the same command continues it")
+        raise
+
+
+def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:
+    classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
+    rows = [
+        ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs{_where(outcome)}"),
+        ("classes", classes),
+        ("engine", f"{outcome['engine']} with {outcome['likelihood']}"),
+        ("kernel", kernel),
+    ]
+    if len(outcome["kernels"]) > 1:
+        parts = [f"{100 * weight:.0f} % {name}" for name, weight in outcome["kernels"].items()]
+        rows[-1] = ("kernels", "\n".join(parts))
+    if outcome["log_evidence"] is not None:
+        remark = "" if outcome["evidence_is_comparable"] else " (not comparable with other engines)"
+        rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
+    if outcome["calibration"] is not None:
+        rows.append(("calibration", _calibration_in_words(outcome["calibration"])))
+    if outcome["loo_nlpd"] is not None:
+        text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
+        if "loo_ranked_probability_score" in outcome:
+            text += f", ranked probability score {outcome['loo_ranked_probability_score']:.3f}"
+        rows.append(("leave-one-out", text))
+    return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
+
+
+def _where(outcome: dict[str, Any]) -> str:
+    count = outcome.get("workers")
+    return "" if count is None else f" on {count} worker{'s' * (count > 1)}"
+
+
+def _calibration_in_words(found: dict[str, float]) -> str:
+    gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
+    if "temperature" not in found:
+        return f"of each kernel: {gain}"
+    return f"temperature {found['temperature']:.2f}, noise {100 * found['noise']:.2g} %: {gain}"
