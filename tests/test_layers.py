@@ -39,6 +39,7 @@ MAY_IMPORT = {
         "files",
         "inputs",
         "choose",
+        "expressions",
         "numerics",
         "kernels",
         "likelihoods",

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from gpclass.assess import FairProbabilities, fair_probabilities
 from gpclass.assess.metrics import scores
 from gpclass.assess.report import gather, write_report
 from gpclass.assess.report.facts import describe
+from gpclass.assess.report.hyperparameters import KernelComparison, KernelRow
 from gpclass.assess.report.verdict import chance_calibration_error, judge
 from gpclass.assess.report.words import number, percent
 from gpclass.kernels import RBF, Linear
@@ -31,7 +33,10 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 pd = pytest.importorskip("pandas")
 
-SECTIONS = ["verdict", "data", "engines", "reliability", "confusion", "relevance", "evidence", "map", "uncertain", "labels"]
+SECTIONS = [
+    "verdict", "data", "engines", "reliability", "calibration", "confusion", "kernels", "relevance", "evidence", "map",
+    "uncertain", "labels",
+]  # fmt: skip
 HOSTILE = '<script>alert("x")</script>'
 
 
@@ -134,6 +139,52 @@ def test_evidence_is_drawn_around_what_was_learned(iris, iris_facts):
     # in the middle of the grid stands the model itself
     assert_allclose(found.surface.log_evidence[4, 4], model[-1].log_evidence_, atol=1e-4)
     assert found.several
+
+
+def test_calibration_is_shown_before_and_after(iris, iris_facts):
+    model, _, _, X_test, y_test = iris
+    plain = GPClassifier(kernel=model[-1].kernel_, optimizer=None, calibrate=None)
+    plain.fit(model[:-1].transform(iris[1]), iris[2])
+    seen = fair_probabilities(model, X_test, y_test).seen
+    assert_allclose(iris_facts.before[~seen], plain.predict_proba(model[:-1].transform(X_test))[~seen], atol=1e-6)
+    assert iris_facts.scores_before == scores(y_test, iris_facts.before, y_train=iris[2], classes=model.classes_)
+    assert abs(iris_facts.scores_before["nlpd"] - iris_facts.scores["nlpd"]) > 1e-4
+    bare = GPClassifier(kernel=RBF(1.0), optimizer=None, calibrate=None).fit(iris[1].to_numpy(), iris[2])
+    assert gather(bare, X_test.to_numpy(), y_test, engines=[]).before is None
+
+
+def test_other_kernels_are_fitted_to_the_same_rows(iris, iris_facts):
+    model, X, y, *_ = iris
+    found = iris_facts.kernels
+    own = next(row for row in found.rows if row.own)
+    assert_allclose(own.log_evidence, model[-1].log_evidence_, atol=0.02)  # a second search, from where the first ended
+    alone = GPClassifier("rbf + linear").fit(model[:-1].transform(X), y)
+    other = next(row for row in found.rows if row.name == "RBF + Linear")
+    assert_allclose(other.log_evidence, alone.log_evidence_, rtol=1e-6)
+    assert [row.log_evidence for row in found.rows] == sorted((row.log_evidence for row in found.rows), reverse=True)
+    assert (found.engine, found.n_rows, found.of) == ("NestedEP", 90, 90)
+    assert "RBF-ARD" in {row.name for row in found.rows}, "once, though the model has it too"
+    assert len({row.name for row in found.rows}) == len(found.rows)
+
+
+def test_what_the_comparison_of_kernels_says():
+    own, other = KernelRow("RBF", -20.0, 0.3, own=True), KernelRow("Linear", -25.0, 0.4)
+    assert "No kernel" in KernelComparison([own, other], 10, 10).words
+    assert "no clear difference" in KernelComparison([replace(other, log_evidence=-19.0), own], 10, 10).words
+    better = replace(other, log_evidence=-10.0, loo_nlpd=0.2)
+    assert "Linear is higher by 10.0 nats: it is worth a try" in KernelComparison([better, own], 10, 10).words
+    assert "better leave-one-out" in KernelComparison([replace(better, loo_nlpd=0.4), own], 10, 10).words
+
+
+def test_stacked_kernels_are_shown_with_their_weights(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = GPClassifier(kernel="auto").fit(X[::2], y[::2])
+    path = write_report(model, X[1::2], y[1::2], tmp_path / "stack.html", engines=[], kernels=[])
+    text = path.read_text(encoding="utf-8")
+    assert "Weights of the kernels" in text
+    for member in model.members_:
+        assert f"{100 * member.weight:.0f} %" in text
+    assert "No other kernels were asked for." in text
 
 
 def test_without_training_rows_the_model_brings_its_own():
@@ -331,7 +382,7 @@ def test_page_has_all_sections_and_nothing_from_elsewhere(iris_page):
 
 def test_figures_take_their_ink_from_the_page(iris_page):
     text = iris_page.read_text(encoding="utf-8")
-    assert text.count('<svg class="figure"') == 4
+    assert text.count('<svg class="figure"') == 6
     assert "#010203" not in text
     assert "currentColor" in text
     assert 'aria-label="Reliability diagram' in text
@@ -419,7 +470,7 @@ def test_in_chromium(browser, iris_page, name, width, scheme):
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     for section in SECTIONS:
         assert page.locator(f"#{section}").is_visible()
-    assert page.locator("svg.figure").count() == 4
+    assert page.locator("svg.figure").count() == 6
     for figure in page.locator("svg.figure").all():
         box = figure.bounding_box()
         assert box["width"] > 250

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -819,6 +820,23 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
             return list(self._mixture.members)
         pairs = self.posterior_.members(self.kernel_)
         return [Member(1 / len(pairs), kernel, posterior, self.inputs_) for kernel, posterior in pairs]
+
+    def uncalibrated(self) -> GPClassifier:
+        """Return a fitted copy whose class probabilities are those of the engine's posterior, without calibration.
+
+        The copy shares the posterior with this classifier, so it costs nothing. The weights of several kernels
+        (kernel="auto") remain those of the calibrated probabilities.
+
+        Returns
+        -------
+        GPClassifier
+            The copy, with `calibrate` set to None.
+        """
+        check_is_fitted(self)
+        plain = copy.copy(self)
+        plain.calibrate, plain.calibration_ = None, Calibration()
+        plain._mixture = None if self._mixture is None else self._mixture.uncalibrated()
+        return plain
 
     def _rows(self, X) -> np.ndarray:
         """Return X as a checked array."""

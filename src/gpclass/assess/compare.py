@@ -83,7 +83,7 @@ def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Com
     """Return the results of a fitted model on the test rows."""
     last, judged = classifier(fitted), fair_probabilities(fitted, X_test, y_test)
     evidence = float(last.log_evidence_) if last.inference_.evidence_is_comparable(last.likelihood_) else np.nan
-    row = Comparison(name, evidence, _loo_nlpd(last), judged=judged, **more)
+    row = Comparison(name, evidence, loo_nlpd(last), judged=judged, **more)
     if not judged.fair.all():
         unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} test rows that are training rows"
         return replace(row, note=f"{row.note}; {unseen}" if row.note else unseen)
@@ -137,7 +137,8 @@ def _first(caught) -> str:
     return texts[0] if texts else ""
 
 
-def _loo_nlpd(last) -> float:
+def loo_nlpd(last: Any) -> float:
+    """Return the leave-one-out NLPD of the training rows of a fitted classifier; NaN if it has none."""
     p, labels = leave_one_out(last), training_labels(last)
     if p is None or labels is None:
         return np.nan

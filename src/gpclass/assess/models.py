@@ -36,6 +36,14 @@ def classifier(model: Any) -> Any:
     return on_rows(last)
 
 
+def without_calibration(model: Any) -> Any:
+    """Return a copy of the model whose class probabilities are those of the engine's posterior."""
+    if isinstance(model, Pipeline):
+        *steps, (name, last) = model.steps
+        return Pipeline([*steps, (name, without_calibration(last))])
+    return model.uncalibrated()
+
+
 def to_inputs(model: Any, X: Any) -> np.ndarray:
     """Return the rows (m, D) as the classifier sees them, after the earlier steps of the pipeline."""
     if isinstance(model, Pipeline):

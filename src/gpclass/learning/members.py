@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,10 @@ class Mixture:
     def best(self) -> Member:
         """The heaviest member."""
         return self.members[0]
+
+    def uncalibrated(self) -> Mixture:
+        """Return the mixture with the probabilities of its members' posteriors."""
+        return replace(self, members=tuple(replace(member, calibration=NONE) for member in self.members))
 
     def loo_log_class_probabilities(self) -> np.ndarray:
         """Return log class probabilities (n, C) of the training rows, each without itself.

@@ -81,7 +81,10 @@ def plot_reliability(
     strip.set(xlim=(0, 1), xticks=[], yticks=[])
     strip.patch.set_alpha(0)
     strip.spines[:].set_visible(False)
-    ax.legend(loc="upper left", frameon=False)
+    if len(series) == 1:
+        ax.legend(loc="upper left", frameon=False)
+    else:  # several lines leave no room inside
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, borderaxespad=0.2)
     return ax
 
 

@@ -1,6 +1,7 @@
 """A report on a model as one HTML file, with all figures inside and no network access.
 
 facts    the content of the report: numbers and sentences
+hyperparameters  what it tells of the kernel
 verdict  the judgement in words
 figures  figures as SVG
 words    numbers as text
@@ -36,6 +37,7 @@ def write_report(
     *,
     data: Any = None,
     engines: Sequence[str] | None = None,
+    kernels: Sequence[str] | None = None,
     title: str | None = None,
 ) -> Path:
     """Write a report on a fitted model to an HTML file and return its path.
@@ -54,6 +56,9 @@ def write_report(
         The training rows and labels as passed to `fit`, for the comparison of engines.
     engines : sequence of str, optional
         Names of engines to compare, such as "laplace" and "ep". By default, those that are fast enough for the data.
+    kernels : sequence of str, optional
+        Kernels as text, such as "rbf + linear", whose evidence is compared with that of the model's kernel. By default a
+        few usual ones; an empty sequence compares none.
     title : str, optional
         Title of the page.
 
@@ -74,7 +79,7 @@ def write_report(
     """
     environment = _environment()  # first, so that a missing package is reported before the work begins
     check_writable(path)
-    facts = gather(model, X, y, data=data, engines=engines, title=title)
+    facts = gather(model, X, y, data=data, engines=engines, kernels=kernels, title=title)
     page = render(facts, _figures(facts, model, data), environment)
     with replacing(path, "w", encoding="utf-8", errors="replace") as stream:  # an unpaired surrogate becomes “?”
         stream.write(page)
@@ -98,6 +103,9 @@ def _figures(facts: Facts, model, data) -> dict[str, Any]:
     last = classifier(model)
     return {
         "reliability": figures.reliability(facts.labels, facts.judged.p, last.classes_),
+        "calibration": None if facts.before is None else figures.calibration(facts, last.classes_),
+        "kernels": None if facts.kernels is None else figures.kernels(facts.kernels),
+        "weights": figures.weights(facts.weights) if facts.weights else None,
         "relevance": figures.relevance(facts.relevance, model),
         "evidence": None if facts.evidence is None else figures.evidence(facts.evidence),
         "map": figures.decision_map(model, data),

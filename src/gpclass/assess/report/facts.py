@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import entr
-from sklearn.exceptions import ConvergenceWarning
 
 from ..._version import __version__
-from ...choose import default_engines, short_name
 from ..compare import Comparison, checked_test, compare_engines, engine_name, scored
 from ..labels import LabelCheck, names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
@@ -20,23 +17,20 @@ from ..models import (
     as_fitted,
     classifier,
     codes_of,
-    input_names,
     leave_one_out,
     posterior_rows,
     to_inputs,
     training_inputs,
     training_labels,
+    without_calibration,
 )
 from ..novelty import far_rows
-from ..plots.relevance import relevances
 from ..seen import FairProbabilities, fair_probabilities
-from ..surface import Surface, evidence_surface
+from .hyperparameters import EvidenceMap, KernelComparison, Relevance, evidence_of, kernel_in_words, kernels_of, relevance_of
 from .verdict import Verdict, judge, rows_in_words
 
 SHOWN, LISTED = 10, 25  # largest numbers of uncertain rows and of labels to check
 COLUMNS = 40  # largest number of columns that are summarised
-REACH, GRID = 2.5, 9  # evidence surface: range on either side of the learned values, and points along an axis
-ROWS, ROWS_BY_CLASSES = 400, 900  # rows used for it: ROWS for two classes, ROWS_BY_CLASSES / C for C classes
 
 
 @dataclass(frozen=True)
@@ -62,27 +56,6 @@ class Row:
     other: str  # the most probable label, or the most probable of the others
     other_probability: float
     spread: float = np.nan  # standard deviation of `probability` under the latent posterior
-
-
-@dataclass(frozen=True)
-class Relevance:
-    """Relevance of the inputs: bars for a kernel with one lengthscale per input, a sentence for any other."""
-
-    words: str
-    parts: dict[str, np.ndarray]
-    names: list[str]
-
-
-@dataclass(frozen=True)
-class EvidenceMap:
-    """The evidence surface around the learned hyperparameters."""
-
-    surface: Surface
-    learned: tuple[float, float]  # ln ℓ, ln σ_f
-    engine: str
-    n_rows: int  # training rows used
-    of: int  # training rows in all
-    several: bool  # whether several lengthscales move together
 
 
 @dataclass(frozen=True)
@@ -114,6 +87,10 @@ class Facts:
     relevance: Relevance
     evidence: EvidenceMap | None
     evidence_words: str
+    kernels: KernelComparison | None
+    kernels_words: str  # why no other kernels are compared, if so
+    before: np.ndarray | None  # (m, C) probabilities of the test rows before calibration; None if there is none
+    scores_before: dict[str, float] | None  # scores of these
     far: list[str]  # test rows far from the training data
     verdict: Verdict
     judged: FairProbabilities  # class probabilities of the test rows
@@ -137,7 +114,14 @@ class Facts:
 
 
 def gather(
-    model: Any, X: Any, y: Any, *, data: Any = None, engines: Sequence[str] | None = None, title: str | None = None
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    data: Any = None,
+    engines: Sequence[str] | None = None,
+    kernels: Sequence[str] | None = None,
+    title: str | None = None,
 ) -> Facts:
     """Return the facts of a fitted model on test rows X with labels y; the arguments are those of `write_report`."""
     last = classifier(model)
@@ -153,10 +137,13 @@ def gather(
     rows, rows_words = _compared(model, train, own, X, labels, engines)
     loo = leave_one_out(model)
     check, check_words = _label_check(model, train, loo)
-    evidence, evidence_words = _evidence(model, train, last)
+    evidence, evidence_words = evidence_of(model, train)
+    others, others_words = kernels_of(model, train, kernels)
+    before = _uncalibrated(model, X, labels)
     far = np.flatnonzero(far_rows(model, X) & ~judged.seen)
     own_loo = _own_probability(loo, training_labels(model), last.classes_)
     names = [str(label) for label in last.classes_.tolist()]
+    context = {"y_train": train_labels, "classes": last.classes_, "ordered": last.likelihood_.ordered}
     test_names = row_names(X)
     described = X if train is None else train[0]
     return Facts(
@@ -173,7 +160,7 @@ def gather(
         n_columns=_width(described),
         columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
         columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
-        scores=scores(labels, p, y_train=train_labels, classes=last.classes_, ordered=last.likelihood_.ordered),
+        scores=scores(labels, p, **context),
         engines=rows,
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
@@ -182,9 +169,13 @@ def gather(
         check_train_words=check_words,
         checked=check is not None,
         check_test=_as_rows(_doubtful(ranked(p, labels, last.classes_, test_names))),
-        relevance=_relevance(model),
+        relevance=relevance_of(model),
         evidence=evidence,
         evidence_words=evidence_words,
+        kernels=others,
+        kernels_words=others_words,
+        before=before,
+        scores_before=None if before is None else scores(labels, before, **context),
         far=[test_names[i] for i in far],
         verdict=judge(last, judged, codes, own_loo, rows, len(far), check, n_given),
         judged=judged,
@@ -200,16 +191,24 @@ def _calibration_in_words(last: Any) -> str:
     how = "each kernel has its own temperature and noise"
     if not found.is_identity:
         towards = "closer to 0 and 1" if found.temperature < 1 else "further from 0 and 1"
-        how = f"temperature {found.temperature:.2f} moves them {towards}, noise {100 * found.noise:.2g} % bounds them"
+        how = f"temperature {found.temperature:.2f} moves them {towards}"
+        how += f", noise {100 * found.noise:.2g} % keeps them off both"
     return (
         f"Class probabilities are calibrated by leave-one-out: {how}. The leave-one-out NLPD was {found.nlpd_before:.3f} "
         f"before and is {found.nlpd_after:.3f} after."
     )
 
 
+def _uncalibrated(model: Any, X: Any, labels: np.ndarray) -> np.ndarray | None:
+    """Return the class probabilities of the rows before calibration, or None if the model is not calibrated."""
+    if not classifier(model).calibration_.n_rows:
+        return None
+    return fair_probabilities(without_calibration(model), X, labels).p
+
+
 def _weights(last: Any) -> list[tuple[str, float]]:
     members = last.members_ if last.kernel == "auto" else []
-    return [(str(member.kernel), member.weight) for member in members] if len(members) > 1 else []
+    return [(kernel_in_words(member.kernel), member.weight) for member in members] if len(members) > 1 else []
 
 
 def _fair(model, X, labels, codes):
@@ -339,89 +338,3 @@ def describe(name: str, values: np.ndarray) -> Column:
         return Column(name, "empty", missing=missing)
     mean, spread, low, high = (float(value) for value in (known.mean(), known.std(), known.min(), known.max()))
     return Column(name, "number", mean, spread, low, high, missing)
-
-
-# hyperparameters --------------------------------------------------------------------------------------------------------
-
-
-def _relevance(model) -> Relevance:
-    kernel, names = classifier(model).kernel_, input_names(model)
-    parts = {part: values for part, values in relevances(kernel).items() if len(values) == len(names)}
-    return Relevance(_in_words(kernel, parts), parts, names)
-
-
-def _in_words(kernel, parts) -> str:
-    if parts:
-        return (
-            "The kernel has one lengthscale per input. The relevance of an input is 1/lengthscale: an input with a long "
-            "lengthscale hardly changes the prediction over the range of the data."
-        )
-    found = [leaf.lengthscale for leaf in kernel.leaves if leaf.lengthscale is not None]
-    single = [float(value) for value in found if np.ndim(value) == 0]
-    if not single:
-        return "The kernel has no lengthscales, so it does not rank the inputs."
-    text = " and ".join(f"{value:.3g}" for value in single)
-    units = "units of each input's spread" if kernel.own_units else "units of the inputs as the model sees them"
-    return (
-        f"The kernel has one lengthscale for all inputs ({text}, in {units}), so it does "
-        "not rank the inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
-    )
-
-
-def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
-    """Return the evidence surface around the learned hyperparameters (or None), and a sentence that says why not."""
-    X, labels = training_inputs(model), training_labels(model)
-    if X is None and train is not None:
-        X, labels = to_inputs(model, train[0]), train[1]
-    if X is None or labels is None:
-        return None, "The model does not keep its training rows, and they were not given: there is no evidence surface."
-    made = _moved(last.kernel_)
-    if made is None:
-        return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
-    make, learned, several = made
-    C, n_latents = len(last.classes_), last.likelihood_.n_latents
-    chosen = _some(labels, ROWS if n_latents == 1 else ROWS_BY_CLASSES // C)
-    if len(np.unique(labels[chosen])) < C:
-        return None, "There are too many classes for an evidence surface in reasonable time."
-    quick = short_name(last.inference_) in default_engines(len(chosen), C, last.likelihood_)
-    comparable = last.inference_.evidence_is_comparable(last.likelihood_)
-    engine = last.inference_ if quick and comparable and last.inference_.design == "all rows" else None
-    grid = np.linspace(-REACH, REACH, GRID)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
-        likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
-        axes = learned[0] + grid, learned[1] + grid
-        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], make, likelihood, engine, *axes)
-    if not np.isfinite(surface.log_evidence).any():
-        return None, "The evidence could not be computed anywhere around the learned hyperparameters."
-    default = "EP" if C == 2 or last.likelihood_.ordered else "NestedEP"
-    name = engine_name(engine) if engine is not None else default
-    return EvidenceMap(surface, learned, name, len(chosen), len(labels), several), ""
-
-
-def _moved(kernel):
-    """Return a function of ℓ and σ_f² that scales the kernel's lengthscales and variances, their present (ln ℓ, ln σ_f),
-    and whether several lengthscales move together; None if no lengthscale or no variance is free."""
-    theta, last_parts = kernel.theta, [name.split(".")[-1].split("[")[0] for name in kernel.names]
-    lengths = [i for i, part in enumerate(last_parts) if part == "lengthscale"]
-    variances = [i for i, part in enumerate(last_parts) if part == "variance"]
-    if not lengths or not variances:
-        return None
-    here = float(theta[lengths].mean()), float(theta[variances].mean()) / 2
-
-    def make(lengthscale: float, variance: float) -> Any:
-        moved = theta.copy()
-        moved[lengths] += np.log(lengthscale) - here[0]
-        moved[variances] += np.log(variance) - 2 * here[1]
-        return kernel.with_theta(moved)
-
-    return make, here, len(lengths) > 1
-
-
-def _some(labels, most: int) -> np.ndarray:
-    """Return at most `most` row numbers, a reproducible sample with the class proportions of `labels`."""
-    if len(labels) <= most:
-        return np.arange(len(labels))
-    order = np.random.default_rng(0).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    return np.sort(by_class[np.linspace(0, len(labels) - 1, most).astype(int)])

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..models import classifier, input_names, to_inputs, training_inputs, training_labels
 from ..plots import plot_relevance, plot_reliability, plot_surface
-from ..plots.common import COLOURS, pyplot
+from ..plots.common import COLOURS, plain, pyplot
 from ..plots.decision import draw_map, plane_of
 from ..plots.relevance import MANY
-from .facts import EvidenceMap, Relevance
+from .facts import Facts
+from .hyperparameters import EvidenceMap, KernelComparison, Relevance
 
 INK = "#010203"  # placeholder for the text colour of the page, which is not known here
 STYLE: dict[Any, Any] = {
@@ -68,6 +69,60 @@ def reliability(labels: Any, p: np.ndarray, classes: np.ndarray) -> str:
         plot_reliability(labels, p, classes=classes, ax=ax)
 
     return draw("reliability", 5.0, 4.8, paint, "Reliability diagram with the number of predictions in each bin")
+
+
+def calibration(facts: Facts, classes: np.ndarray) -> str:
+    """Return the reliability diagram before and after calibration."""
+    assert facts.before is not None, "the model is calibrated"
+    series = {"before calibration": facts.before, "as predicted": facts.judged.p}
+
+    def paint(ax):
+        plot_reliability(facts.labels, series, classes=classes, ax=ax)
+
+    return draw("calibration", 5.0, 4.8, paint, "Reliability diagram before and after calibration")
+
+
+def kernels(found: KernelComparison) -> str:
+    """Return bars for the log evidence of each kernel, as differences from the best."""
+    rows = [row for row in found.rows if np.isfinite(row.log_evidence)]
+    best = max((row.log_evidence for row in rows), default=0.0)
+    values = [row.log_evidence - best for row in rows]
+    names = [f"{row.name} (this model)" if row.own else row.name for row in rows]
+
+    def paint(ax):
+        _bars(ax, names, values, [f"{value:.1f}".replace("-", "\N{MINUS SIGN}") for value in values])
+        ax.set_xlim(1.25 * min([*values, -1.0]), 0)
+        ax.set_xlabel("log evidence, difference from the best (nats)")
+
+    return draw("kernels", 5.8, 0.9 + 0.3 * len(rows), paint, "Log evidence of several kernels")
+
+
+def weights(found: list[tuple[str, float]]) -> str:
+    """Return bars for the weights of stacked kernels."""
+
+    def paint(ax):
+        values = [100 * weight for _, weight in found]
+        _bars(ax, [name for name, _ in found], values, [f"{value:.0f} %" for value in values])
+        ax.set_xlim(0, 1.18 * max(values))
+        ax.set_xlabel("weight in the average (%)")
+
+    return draw("weights", 5.8, 0.9 + 0.3 * len(found), paint, "Weights of the kernels")
+
+
+def _bars(ax, names, values, texts):
+    """Draw horizontal bars, the first on top, each with a text at its end."""
+    place = np.arange(len(values))
+    ax.barh(place, values, height=0.66, color=COLOURS[0])
+    ax.set_yticks(place, [plain(name, 36) for name in names])
+    ax.set_ylim(len(values) - 0.45, -0.55)
+    for at, value, text in zip(place, values, texts, strict=True):
+        left = value < 0
+        ax.annotate(
+            text, (value, at), (-4 if left else 4, 0), textcoords="offset points", va="center",
+            ha="right" if left else "left", fontsize="small",
+        )  # fmt: skip
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(axis="y", length=0)
 
 
 def relevance(found: Relevance, model: Any) -> dict[str, str]:

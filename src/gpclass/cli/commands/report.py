@@ -23,6 +23,10 @@ def report(
         Path | None, typer.Option(help="The table that the model was fitted to, for a comparison of engines.")
     ] = None,
     engines: Engines = None,
+    kernels: Annotated[
+        str | None,
+        typer.Option(help='Kernels to compare, separated by commas, such as "rbf,rbf-ard + linear". By default a few.'),
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     id: Id = None,
     force: Force = False,
@@ -32,7 +36,8 @@ def report(
     """Write a report on a model as one HTML file. The model is scored on a table of rows with labels.
 
     Training rows in the table are recognised and scored by leave-one-out; engines that do not offer leave-one-out are not
-    scored on such rows. With --train the report also compares engines.
+    scored on such rows. The report also compares engines and kernels, if the model keeps its training rows or --train names
+    their table.
     """
     from ...assess.report import write_report
     from .. import compare as comparing
@@ -53,8 +58,9 @@ def report(
     if names is not None and train is None:
         raise ValueError("--engines needs --train, the table that the model was fitted to")
     train_rows = None if train is None else models.training_rows(fitted, train, id)
+    texts = None if kernels is None else [text.strip() for text in kernels.split(",") if text.strip()]
     with short_warnings(out):
-        write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, title=title)
+        write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, kernels=texts, title=title)
         _, standing = models.judged_rows(fitted, rows, y)
     figures = standing.figures(fitted)
     remark, size = models.seen_in_words(fitted, standing), output.stat().st_size

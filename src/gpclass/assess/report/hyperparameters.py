@@ -1,0 +1,245 @@
+"""What a report tells of the kernel: relevance of the inputs, the evidence around the learned values, and other kernels."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ...choose import default_engines, short_name
+from ...expressions import parse_kernel
+from ..compare import FAILURES, engine_name, loo_nlpd
+from ..models import as_fitted, classifier, codes_of, input_names, to_inputs, training_inputs, training_labels
+from ..plots.relevance import relevances
+from ..surface import Surface, evidence_surface
+
+REACH, GRID = 2.5, 9  # evidence surface: range on either side of the learned values, and points along an axis
+ROWS, ROWS_BY_CLASSES = 400, 900  # rows used here: ROWS for two classes, ROWS_BY_CLASSES / C for C classes
+CLEAR = 3.0  # nats of log evidence that count as a difference
+KERNELS = ("matern32-ard", "rbf-ard", "rbf", "rbf + linear", "linear")  # compared with that of the model
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Relevance of the inputs: bars for a kernel with one lengthscale per input, a sentence for any other."""
+
+    words: str
+    parts: dict[str, np.ndarray]
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class EvidenceMap:
+    """The evidence surface around the learned hyperparameters."""
+
+    surface: Surface
+    learned: tuple[float, float]  # ln ℓ, ln σ_f
+    engine: str
+    n_rows: int  # training rows used
+    of: int  # training rows in all
+    several: bool  # whether several lengthscales move together
+
+
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """Result of a fit with one kernel. Missing values are NaN."""
+
+    name: str
+    log_evidence: float = np.nan
+    loo_nlpd: float = np.nan  # of the training rows
+    own: bool = False  # whether it is the kernel of the model
+    engine: str = ""
+    note: str = ""  # why the fit failed
+
+
+@dataclass(frozen=True)
+class KernelComparison:
+    """Fits with several kernels to the same rows, the highest log evidence first."""
+
+    rows: list[KernelRow]
+    n_rows: int  # training rows used
+    of: int  # training rows in all
+
+    @property
+    def engine(self) -> str:
+        """The engine of the fits."""
+        return next((row.engine for row in self.rows if row.engine), "")
+
+    @property
+    def words(self) -> str:
+        """What the comparison says about the kernel of the model."""
+        own = next(row for row in self.rows if row.own)
+        best = self.rows[0]
+        gap = best.log_evidence - own.log_evidence
+        if not np.isfinite(gap):
+            return "The kernel of this model could not be fitted to these rows."
+        if own is best:
+            return "No kernel tried here has a higher evidence than that of this model."
+        if gap < CLEAR:
+            return f"The evidence of {best.name} is higher by {gap:.1f} nats, which is no clear difference."
+        higher = f"The evidence of {best.name} is higher by {gap:.1f} nats"
+        if best.loo_nlpd > own.loo_nlpd:
+            return f"{higher}, but this model has the better leave-one-out NLPD."
+        return f"{higher}: it is worth a try."
+
+
+def relevance_of(model: Any) -> Relevance:
+    """Return the relevance of the inputs under the kernel of a model."""
+    kernel, names = classifier(model).kernel_, input_names(model)
+    parts = {part: values for part, values in relevances(kernel).items() if len(values) == len(names)}
+    return Relevance(_in_words(kernel, parts), parts, names)
+
+
+def _in_words(kernel, parts) -> str:
+    if parts:
+        return (
+            "The kernel has one lengthscale per input. The relevance of an input is 1/lengthscale: an input with a long "
+            "lengthscale hardly changes the prediction over the range of the data."
+        )
+    found = [leaf.lengthscale for leaf in kernel.leaves if leaf.lengthscale is not None]
+    single = [float(value) for value in found if np.ndim(value) == 0]
+    if not single:
+        return "The kernel has no lengthscales, so it does not rank the inputs."
+    text = " and ".join(f"{value:.3g}" for value in single)
+    units = "units of each input's spread" if kernel.own_units else "units of the inputs as the model sees them"
+    return (
+        f"The kernel has one lengthscale for all inputs ({text}, in {units}), so it does "
+        "not rank the inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
+    )
+
+
+def evidence_of(model: Any, train: Any) -> tuple[EvidenceMap | None, str]:
+    """Return the evidence surface around the learned hyperparameters (or None), and a sentence that says why not."""
+    last, (X, labels) = classifier(model), _known_rows(model, train)
+    if X is None or labels is None:
+        return None, "The model does not keep its training rows, and they were not given: there is no evidence surface."
+    made = _moved(last.kernel_)
+    if made is None:
+        return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
+    make, learned, several = made
+    C, chosen = len(last.classes_), _some(labels, last)
+    if len(np.unique(labels[chosen])) < C:
+        return None, "There are too many classes for an evidence surface in reasonable time."
+    engine = _quick_engine(last, len(chosen))
+    grid = np.linspace(-REACH, REACH, GRID)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
+        likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
+        axes = learned[0] + grid, learned[1] + grid
+        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], make, likelihood, engine, *axes)
+    if not np.isfinite(surface.log_evidence).any():
+        return None, "The evidence could not be computed anywhere around the learned hyperparameters."
+    default = "EP" if C == 2 or last.likelihood_.ordered else "NestedEP"
+    name = engine_name(engine) if engine is not None else default
+    return EvidenceMap(surface, learned, name, len(chosen), len(labels), several), ""
+
+
+def _moved(kernel):
+    """Return a function of ℓ and σ_f² that scales the kernel's lengthscales and variances, their present (ln ℓ, ln σ_f),
+    and whether several lengthscales move together; None if no lengthscale or no variance is free."""
+    theta, last_parts = kernel.theta, [name.split(".")[-1].split("[")[0] for name in kernel.names]
+    lengths = [i for i, part in enumerate(last_parts) if part == "lengthscale"]
+    variances = [i for i, part in enumerate(last_parts) if part == "variance"]
+    if not lengths or not variances:
+        return None
+    here = float(theta[lengths].mean()), float(theta[variances].mean()) / 2
+
+    def make(lengthscale: float, variance: float) -> Any:
+        moved = theta.copy()
+        moved[lengths] += np.log(lengthscale) - here[0]
+        moved[variances] += np.log(variance) - 2 * here[1]
+        return kernel.with_theta(moved)
+
+    return make, here, len(lengths) > 1
+
+
+def _known_rows(model, train):
+    """Return the training rows as the classifier sees them, and their labels; None for each if they are not known."""
+    X, labels = training_inputs(model), training_labels(model)
+    return (to_inputs(model, train[0]), np.asarray(train[1])) if X is None and train is not None else (X, labels)
+
+
+def _some(labels, last) -> np.ndarray:
+    """Return the numbers of so many rows that a fit is quick: a reproducible sample with the proportions of the classes."""
+    most = ROWS if last.likelihood_.n_latents == 1 else ROWS_BY_CLASSES // len(last.classes_)
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    order = np.random.default_rng(0).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    return np.sort(by_class[np.linspace(0, len(labels) - 1, most).astype(int)])
+
+
+def _quick_engine(last, n_rows: int):
+    """Return the engine of the model if it fits so many rows quickly and its evidence is comparable, otherwise None."""
+    engine = last.inference_
+    quick = short_name(engine) in default_engines(n_rows, len(last.classes_), last.likelihood_)
+    able = quick and engine.design == "all rows" and engine.evidence_is_comparable(last.likelihood_)
+    return engine if able else None
+
+
+# other kernels ----------------------------------------------------------------------------------------------------------
+
+
+def kernels_of(model: Any, train: Any, kernels: Sequence[str] | None = None) -> tuple[KernelComparison | None, str]:
+    """Fit other kernels to the training rows, or to some of them; return the result (or None), and why there is none.
+
+    Parameters
+    ----------
+    model : GPClassifier or Pipeline
+        The fitted model.
+    train : tuple of (X, y) or None
+        The training rows, if the model does not keep them.
+    kernels : sequence of str, optional
+        The kernels as text. By default `KERNELS`.
+    """
+    last, (X, labels) = classifier(model), _known_rows(model, train)
+    if X is None or labels is None:
+        return None, "Other kernels could not be fitted, because the training rows were not given."
+    if last.kernel_.takes != "numbers" or X.ndim != 2:
+        return None, "The kernel does not take numbers: no other kernels are compared with it."
+    if last.optimizer is None:
+        return None, "The hyperparameters were given, not learned: no other kernels are compared."
+    if kernels is not None and not len(kernels):
+        return None, "No other kernels were asked for."
+    chosen = _some(labels, last)
+    if len(np.unique(labels[chosen])) < len(last.classes_):
+        return None, "There are too many classes to compare kernels in reasonable time."
+    engine = _quick_engine(last, len(chosen))
+    plain = clone(last).set_params(inference="auto" if engine is None else engine, hyper="mode", n_restarts=0, verbose=0)
+    rows, known = as_fitted(last, X[chosen]), labels[chosen]
+    own = _kernel_row(plain, last.kernel_, kernel_in_words(last.kernel_), rows, known, own=True)
+    names = dict.fromkeys(KERNELS if kernels is None else kernels)
+    asked = {kernel_in_words(parse_kernel(text, X.shape[1])): text for text in names}
+    others = [_kernel_row(plain, text, name, rows, known) for name, text in asked.items() if name != own.name]
+    found = sorted([own, *others], key=lambda row: (np.isnan(row.log_evidence), -row.log_evidence))
+    return KernelComparison(found, len(chosen), len(labels)), ""
+
+
+def _kernel_row(plain, kernel, name: str, rows, labels, own: bool = False) -> KernelRow:
+    """Return the result of a fit with one kernel."""
+    copy = clone(plain).set_params(kernel=kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            copy.fit(rows, labels)
+        except FAILURES as error:
+            return KernelRow(name, own=own, note=f"failed: {error}")
+    return KernelRow(name, float(copy.log_evidence_), loo_nlpd(copy), own, engine_name(copy.inference_))
+
+
+LEAF = re.compile(r"(\w+)\(([^()]*)\)")  # a kernel without kernels in it
+
+
+def kernel_in_words(kernel: Any) -> str:
+    """Return the form of a kernel without its numbers, such as "RBF-ARD + Linear"."""
+    text = LEAF.sub(lambda leaf: leaf[1] + "-ARD" * ("lengthscale=[" in leaf[2]), repr(kernel))
+    inside = re.fullmatch(r"Standardized\((.*)\)", text)
+    return inside[1] if inside else text
