@@ -163,3 +163,18 @@ def test_partial_fit_calibrates_again():
     clf = GPClassifier(inference="ivm", random_state=0).fit(X[:40], y[:40])
     clf.partial_fit(X[40:], y[40:])
     assert clf.calibration_.n_rows == len(clf.posterior_.y)
+
+
+@pytest.mark.parametrize("settings", [{}, {"kernel": "auto"}, {"hyper": "integrate"}], ids=["one kernel", "stack", "design"])
+def test_an_uncalibrated_copy_has_the_probabilities_of_the_posterior(settings):
+    X, y = two_classes(40)
+    clf = GPClassifier(**settings).fit(X, y)
+    before = clf.predict_proba(X)
+    plain = clf.uncalibrated()
+    log_p = [member.ask("log_class_probabilities", X) for member in clf.members_]
+    average = np.average(np.exp(log_p), axis=0, weights=[member.weight for member in clf.members_])
+    assert_allclose(plain.predict_proba(X), average, rtol=1e-12)
+    assert np.max(np.abs(plain.predict_proba(X) - before)) > 1e-4
+    assert_allclose(clf.predict_proba(X), before, rtol=0)  # the model itself is as it was
+    if "kernel" not in settings:  # a stack without calibration has other weights
+        assert_allclose(plain.loo(), GPClassifier(calibrate=None, **settings).fit(X, y).loo(), atol=1e-8)
