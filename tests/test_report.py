@@ -96,7 +96,7 @@ def test_facts_are_those_of_the_model(iris, iris_facts):
     model, X, y, X_test, y_test = iris
     p = fair_probabilities(model, X_test, y_test).p  # a flower of the test rows is as large as one of the others
     assert_allclose(p, model.predict_proba(X_test), atol=0.02)
-    assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_)
+    assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_).to_dict()
     assert iris_facts.n_train == 90
     assert iris_facts.n_test == 60
     assert iris_facts.test_counts == [20, 20, 20]

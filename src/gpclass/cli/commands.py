@@ -217,6 +217,8 @@ def _goes_on(checkpoint: Path | None, out: Output) -> Iterator[None]:
 
 
 def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:
+    from ..assess.summaries import calibration_in_words
+
     classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
     rows = [
         ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs{_where(outcome)}"),
@@ -231,7 +233,7 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         remark = "" if outcome["evidence_is_comparable"] else " (not comparable with other engines)"
         rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
     if outcome["calibration"] is not None:
-        rows.append(("calibration", _calibration_in_words(outcome["calibration"])))
+        rows.append(("calibration", calibration_in_words(outcome["calibration"])))
     if outcome["loo_nlpd"] is not None:
         text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
         if "loo_ranked_probability_score" in outcome:
@@ -243,13 +245,6 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
 def _where(outcome: dict[str, Any]) -> str:
     count = outcome.get("workers")
     return "" if count is None else f" on {count} worker{'s' * (count > 1)}"
-
-
-def _calibration_in_words(found: dict[str, float]) -> str:
-    gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
-    if "temperature" not in found:
-        return f"of each kernel: {gain}"
-    return f"temperature {found['temperature']:.2f}, noise {100 * found['noise']:.2g} %: {gain}"
 
 
 @app.command(epilog=EXIT_CODES)
@@ -424,6 +419,7 @@ def compare(
     Engines are sorted by k-fold NLPD, the mean negative log probability of the true labels. The log evidence is shown if it
     is comparable between engines; samplers, label regression and engines with inducing points or active sets have a dash.
     """
+    from ..assess import compare as cross_validated
     from . import compare as comparing
     from . import models, training
 
@@ -449,30 +445,31 @@ def compare(
                 bar.update(task, advance=1, description=engine)
 
             with comparing.on_workers(client):
-                rows = comparing.compare(pipeline, X, y, names, folds, seed, done, None if client is not None else jobs or 1)
-    outcome = {"rows": len(y), "folds": folds, "engines": [row.as_dict() for row in rows]}
+                n_jobs = None if client is not None else jobs or 1
+                table = cross_validated(pipeline, X, y, names, folds=folds, random_state=seed, n_jobs=n_jobs, done=done)
+    outcome = {"rows": len(y), "folds": folds, "engines": table.reset_index().to_dict(orient="records")}
     header = ("engine", "log evidence", "LOO NLPD", f"{folds}-fold NLPD", "error %", "ECE", "seconds")
     cells = [
         (
-            row.engine,
+            row.Index,
             number(row.log_evidence, 2),
             number(row.loo_nlpd),
             number(row.kfold_nlpd),
-            number(None if row.kfold_error is None else 100 * row.kfold_error, 1),
+            number(100 * row.kfold_error, 1),
             number(row.kfold_calibration),
             number(row.seconds, 2),
         )
-        for row in rows
+        for row in table.itertuples()
     ]
-    notes = [f"{row.engine}: {models.described(row.note, 200)}" for row in rows if row.note]
-    if any(row.log_evidence is None and row.kfold_nlpd is not None for row in rows):
+    notes = [f"{engine}: {models.described(note, 200)}" for engine, note in table["note"].items() if note]
+    if any(table["log_evidence"].isna() & table["kfold_nlpd"].notna()):
         notes.append("–: this engine has no log evidence that can be compared with other engines.")
     notes.append(
         "NLPD (nats), error, calibration error (ECE): smaller is better. Log evidence: larger is better. Seconds: one fit."
     )
     out.result(outcome, grid(header, cells), *notes)
-    if all(row.kfold_nlpd is None for row in rows):
-        raise ValueError(f"all engines failed; {rows[0].engine} {rows[0].note}")
+    if table["kfold_nlpd"].isna().all():
+        raise ValueError(f"all engines failed; {table.index[0]} {table['note'].iloc[0]}")
 
 
 @app.command(epilog=EXIT_CODES)
@@ -520,10 +517,11 @@ def audit(
 
 def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return the rows at which class probabilities were compared, and scores of the model, as data and as text."""
+    from ..assess.summaries import loo_scores
     from . import models
 
     classifier = fitted.steps[-1][1]
-    loo = models.leave_one_out(classifier)
+    loo = loo_scores(classifier)
     told = []
     if loo["loo_error"] is not None:
         shown = f"error {100 * loo['loo_error']:.1f} %, NLPD {number(loo['loo_nlpd'])} nats"

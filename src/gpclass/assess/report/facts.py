@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._version import __version__
 from ...choose import default_engines, short_name
-from ..compare import Comparison, checked_test, compare_engines, engine_name, scored
-from ..labels import LabelCheck, names_of, ranked, row_names, suspicious_labels
+from ..comparison import Comparison, checked_test, compare_engines, engine_name, scored
+from ..labels import names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
 from ..models import (
     as_fitted,
@@ -32,6 +32,9 @@ from ..plots.relevance import relevances
 from ..seen import FairProbabilities, fair_probabilities
 from ..surface import Surface, evidence_surface
 from .verdict import Verdict, judge, rows_in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN, LISTED = 10, 25  # largest numbers of uncertain rows and of labels to check
 COLUMNS = 40  # largest number of columns that are summarised
@@ -173,7 +176,7 @@ def gather(
         n_columns=_width(described),
         columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
         columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
-        scores=scores(labels, p, y_train=train_labels, classes=last.classes_, ordered=last.likelihood_.ordered),
+        scores=scores(labels, p, train_labels, last.classes_, ordered=last.likelihood_.ordered).to_dict(),
         engines=rows,
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
@@ -270,15 +273,18 @@ def _label_check(model, train, loo):
     return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
 
 
-def _doubtful(check: LabelCheck) -> LabelCheck:
+def _doubtful(check: pd.DataFrame) -> pd.DataFrame:
     """Return the rows whose label is not the most probable one."""
-    return LabelCheck(*(part[check.probability < check.likelier_probability] for part in check))
+    return check[check["probability"] < check["suggested_probability"]]
 
 
-def _as_rows(check: LabelCheck) -> list[Row]:
+def _as_rows(check: pd.DataFrame) -> list[Row]:
     check = check.head(LISTED)
+    names = check["name"] if "name" in check else check.index.astype(str)
+    figures = zip(check["label"], check["probability"], check["suggested"], check["suggested_probability"], strict=True)
     return [
-        Row(name, str(label), float(p), str(other), float(q)) for _, label, p, other, q, name in zip(*check, strict=True)
+        Row(name, str(label), float(p), str(other), float(q))
+        for name, (label, p, other, q) in zip(names, figures, strict=True)
     ]
 
 
