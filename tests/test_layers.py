@@ -53,8 +53,10 @@ MAY_IMPORT = {
     "_lazy": set(),
     "_version": set(),
     "decisions": {"distributed", "learning"},
+    "display": set(),
     "distributed": {"_lazy", "learning", "numerics", "tables", "inputs", "_version"},
     "regressor": {
+        "display",
         "distributed",
         "numerics",
         "engines",
@@ -68,8 +70,10 @@ MAY_IMPORT = {
     },
     "choose": {"registry", "engines", "likelihoods", "inference", "sparse", "sampling"},
     "estimator": {
+        "assess",
         "choose",
         "decisions",
+        "display",
         "distributed",
         "engines",
         "numerics",
