@@ -194,7 +194,8 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr. 0 shows nothing, however long the fit takes, as in scikit-learn.
+        1 shows progress: lines on stderr, or bars in notebooks that have ipywidgets. 0 shows nothing,
+        however long the fit takes, as in scikit-learn.
 
     Attributes
     ----------

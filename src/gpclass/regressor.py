@@ -79,7 +79,7 @@ class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr.
+        1 shows progress: lines on stderr, or bars in notebooks that have ipywidgets.
 
     Attributes
     ----------
