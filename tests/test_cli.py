@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 import gpclass
 from gpclass import choose
 from gpclass.assess import suspicious_labels
+from gpclass.assess.folds import splits
 from gpclass.choose import engine_named
 from gpclass.cli import app
-from gpclass.cli.compare import chosen_engines, default_engines, splits
+from gpclass.cli.compare import chosen_engines, default_engines
 from gpclass.cli.models import latent_variances
 from gpclass.sampling import HMC
 from gpclass.tables import read_table
@@ -358,7 +359,7 @@ def test_one_convention_of_row_numbers(patients, tmp_path):
     model = gpclass.load(patients / "m")
     assert model["table"].feature_names_in_.tolist() == ["x"]
     check = suspicious_labels(model)
-    assert (check.rows[0], check.names[0]) == (13, "14 (0013)")
+    assert (check.index[0], check["name"].iloc[0]) == (13, "14 (0013)")
     run("predict", patients / "m", patients / "t.csv", "-o", tmp_path / "o.csv")
     out = pd.read_csv(tmp_path / "o.csv", dtype={"who": str})
     assert out.loc[13, ["row", "who"]].tolist() == [14, "0013"]
@@ -380,7 +381,7 @@ def test_one_convention_of_row_numbers(patients, tmp_path):
 
 def test_rows_are_named_the_same_without_an_id(patients, tmp_path):
     run("fit", patients / "t.csv", "-t", "y", "--drop", "who", "-o", tmp_path / "m")
-    assert suspicious_labels(gpclass.load(tmp_path / "m")).names[0] == "14"
+    assert suspicious_labels(gpclass.load(tmp_path / "m"))["name"].iloc[0] == "14"
     run("report", tmp_path / "m", patients / "t.csv", "--id", "who", "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8").split('id="labels"')[1]
     assert '<td class="text">14</td>' in page

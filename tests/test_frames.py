@@ -187,4 +187,4 @@ def test_assessments_see_the_encoded_rows():
     assert input_names(clf) == clf.encoder_.get_feature_names_out().tolist()
     assert far_rows(clf, FRAME).shape == (N,)
     assert audit(clf, FRAME[:5], sampler=HMC(n_draws=20, n_warmup=5), n_temperatures=10).n_points == N
-    assert suspicious_labels(clf).names[0].startswith("patient")
+    assert suspicious_labels(clf)["name"].iloc[0].startswith("patient")

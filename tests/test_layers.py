@@ -54,8 +54,10 @@ MAY_IMPORT = {
     "_lazy": set(),
     "_version": set(),
     "decisions": {"distributed", "learning"},
+    "display": set(),
     "distributed": {"_lazy", "learning", "numerics", "tables", "inputs", "_version"},
     "regressor": {
+        "display",
         "distributed",
         "numerics",
         "engines",
@@ -69,8 +71,10 @@ MAY_IMPORT = {
     },
     "choose": {"registry", "engines", "likelihoods", "inference", "sparse", "sampling"},
     "estimator": {
+        "assess",
         "choose",
         "decisions",
+        "display",
         "distributed",
         "engines",
         "numerics",

@@ -244,9 +244,9 @@ def test_assessment_knows_the_order(tmp_path):
     model = GPClassifier(**QUICK, categories=NAMES).fit(X, LABELS)
     numbers = GPClassifier(**QUICK).fit(X, CODES)
     check, same = suspicious_labels(model), suspicious_labels(numbers)
-    assert np.array_equal(check.rows, same.rows)
-    assert np.array_equal(check.likelier, np.array(NAMES)[same.likelier])
-    assert np.array_equal(suggest(model, X[::-1], 5), suggest(numbers, X[::-1], 5))
+    assert np.array_equal(check.index, same.index)
+    assert np.array_equal(check.suggested, np.array(NAMES)[same.suggested])
+    assert np.array_equal(suggest(model, X[::-1], 5).index, suggest(numbers, X[::-1], 5).index)
     judged = fair_probabilities(model, X, LABELS)
     found = scores(LABELS, judged.p, classes=model.classes_, ordered=True)
     page = tmp_path / "report.html"

@@ -101,7 +101,7 @@ def test_facts_are_those_of_the_model(iris, iris_facts):
     model, X, y, X_test, y_test = iris
     p = fair_probabilities(model, X_test, y_test).p  # a flower of the test rows is as large as one of the others
     assert_allclose(p, model.predict_proba(X_test), atol=0.02)
-    assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_)
+    assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_).to_dict()
     assert iris_facts.n_train == 90
     assert iris_facts.n_test == 60
     assert iris_facts.test_counts == [20, 20, 20]
@@ -147,7 +147,7 @@ def test_calibration_is_shown_before_and_after(iris, iris_facts):
     plain.fit(model[:-1].transform(iris[1]), iris[2])
     seen = fair_probabilities(model, X_test, y_test).seen
     assert_allclose(iris_facts.before[~seen], plain.predict_proba(model[:-1].transform(X_test))[~seen], atol=1e-6)
-    assert iris_facts.scores_before == scores(y_test, iris_facts.before, y_train=iris[2], classes=model.classes_)
+    assert iris_facts.scores_before == scores(y_test, iris_facts.before, iris[2], model.classes_).to_dict()
     assert abs(iris_facts.scores_before["nlpd"] - iris_facts.scores["nlpd"]) > 1e-4
     bare = GPClassifier(kernel=RBF(1.0), optimizer=None, calibrate=None).fit(iris[1].to_numpy(), iris[2])
     assert gather(bare, X_test.to_numpy(), y_test, engines=[]).before is None

@@ -31,6 +31,7 @@ from .choose import (
     targets_of,
 )
 from .decisions import Decisions
+from .display import Facts, ShowsLearned
 from .distributed.collections import Parts, is_collection, parts_of
 from .distributed.gathering import loaded
 from .distributed.predictions import accuracy, on_collections
@@ -109,7 +110,7 @@ def _mean_variance(kernel: Kernel, X) -> float:
     return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
 
 
-class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
+class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     """Gaussian process classification with two or more classes.
 
     Parameters
@@ -194,7 +195,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr. 0 shows nothing, however long the fit takes, as in scikit-learn.
+        1 shows progress: lines on stderr, or bars in notebooks that have ipywidgets. 0 shows nothing,
+        however long the fit takes, as in scikit-learn.
 
     Attributes
     ----------
@@ -944,6 +946,11 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
                 f"draws do not give {what}. gpclass.sampling.annealed_importance estimates the evidence at given "
                 "hyperparameters; engines such as EP approximate it."
             )
+
+    def _learned_facts(self) -> Facts:
+        from .assess.summaries import in_words  # imported when a notebook shows a classifier
+
+        return in_words(self) if hasattr(self, "posterior_") else []
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .display import Facts, ShowsLearned
 from .distributed.predictions import on_collections
 from .engines import Engine
 from .engines.observations import Observed, weights_of
@@ -45,7 +46,7 @@ def _has_active_set(model: GPRegressor) -> bool:
     raise AttributeError("partial_fit needs an active set: use GPRegressor(inference='ivm')")
 
 
-class GPRegressor(RegressorMixin, KernelSettings):
+class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
     """Gaussian process regression with Gaussian noise. The noise variance is learned together with the kernel.
 
     Parameters
@@ -78,7 +79,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr.
+        1 shows progress: lines on stderr, or bars in notebooks that have ipywidgets.
 
     Attributes
     ----------
@@ -314,6 +315,17 @@ class GPRegressor(RegressorMixin, KernelSettings):
         """
         mean, var = self.latent(X)
         return (mean, np.sqrt(var + self.noise_variance_)) if return_std else mean
+
+    def _learned_facts(self) -> Facts:
+        if not hasattr(self, "posterior_"):
+            return []
+        return [
+            ("data", f"{self.n_samples_seen_} rows, {self.n_features_in_} inputs"),
+            ("engine", type(self.inference_).__name__),
+            ("kernel", str(self.kernel_)),
+            ("noise variance", f"{self.noise_variance_:.4g}"),
+            ("log evidence", f"{self.log_evidence_:.2f}"),
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -117,21 +117,22 @@ def test_rows_that_come_in_a_stream_or_later_are_known():
 def test_after_partial_fit_rows_have_the_numbers_in_which_they_came():
     clf = fitted(IVM(active=20), X[:40], Y[:40]).partial_fit(X[40:], Y[40:])
     check = suspicious_labels(clf)
-    assert_array_equal(check.labels, Y[check.rows])
+    assert_array_equal(check.label, Y[check.index])
     judged = fair_probabilities(clf, X, Y)
-    assert_array_equal(np.flatnonzero(judged.fair), np.sort(check.rows))  # rows that were given up cannot be left out
-    p = dict(zip(check.rows, check.probability, strict=True))
+    assert_array_equal(np.flatnonzero(judged.fair), np.sort(check.index))  # rows that were given up cannot be left out
+    p = dict(zip(check.index, check.probability, strict=True))
     for i in np.flatnonzero(judged.fair):
         assert judged.p[i, Y[i]] == p[i]
 
 
 def test_names_of_suspicious_rows():
-    """Places for arrays, the index for frames."""
+    """The index of a frame; rows of arrays have numbers only."""
     wrong = Y.copy()
     wrong[9] = 1 - wrong[9]
     by_place = suspicious_labels(fitted(labels=wrong))
-    assert by_place.names.tolist() == [str(row) for row in by_place.rows]
+    assert_array_equal(np.sort(by_place.index), np.arange(60))
+    assert "name" not in by_place
     frame = pd.DataFrame(X, columns=["a", "b"], index=[f"patient {i}" for i in range(60)])
     clf = fitted(rows=frame, labels=wrong)
     named = suspicious_labels(clf, frame)
-    assert named.names.tolist() == [f"patient {row}" for row in named.rows]
+    assert named["name"].tolist() == [f"patient {row}" for row in named.index]

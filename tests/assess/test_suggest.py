@@ -107,7 +107,7 @@ def test_bald_tells_ignorance_from_noise():
     y = np.concatenate([np.tile([0, 1], 20), np.ones(5, int)])
     clf = GPClassifier(kernel=RBF(1.0, 4.0), optimizer=None).fit(X, y)
     pool = np.array([[0.0], [8.0]])
-    assert suggest(clf, pool, 1)[0] == 1
+    assert suggest(clf, pool, 1).index[0] == 1
     noisy, unknown = acquisition(clf, pool, "bald")
     assert noisy < 0.1 * unknown
     assert_allclose(acquisition(clf, pool, "entropy"), np.log(2), atol=0.02)
@@ -116,16 +116,16 @@ def test_bald_tells_ignorance_from_noise():
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_the_best_come_first_and_the_same_every_time(moons, criterion):
     clf, X = moons
-    chosen = suggest(clf, X, 7, criterion)
+    chosen = suggest(clf, X, 7, criterion).index
     scores = acquisition(clf, X, criterion)
     assert_array_equal(chosen, np.argsort(-scores, kind="stable")[:7])
-    assert_array_equal(chosen, suggest(clf, X, 7, criterion))
+    assert_array_equal(chosen, suggest(clf, X, 7, criterion).index)
 
 
 def test_copies_come_last_and_ties_in_order(moons):
     clf, X = moons
     pool = np.concatenate([X[:4], X[:4], X[:4]])
-    chosen = suggest(clf, pool, len(pool))
+    chosen = suggest(clf, pool, len(pool)).index.to_numpy()
     assert sorted(chosen[:4]) == [0, 1, 2, 3]  # each place once, then again
     assert_array_equal(chosen % 4, np.concatenate([chosen[:4], np.repeat(chosen[:4], 2)]))
 
@@ -137,7 +137,7 @@ def test_pipelines_and_frames(iris):
     frame = pd.DataFrame(X, columns=load_iris().feature_names)
     with_names = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF(2.0, 9.0), optimizer=None, calibrate=None))
     with_names.fit(frame.iloc[::6], load_iris().target[::6])
-    assert_array_equal(suggest(with_names, frame, 5), plain)
+    assert_array_equal(suggest(with_names, frame, 5).index, plain.index)
 
 
 def test_asking_helps():
@@ -146,7 +146,7 @@ def test_asking_helps():
     known = [int(np.flatnonzero(y == c)[0]) for c in (0, 1)]
     clf = GPClassifier(kernel=RBF(0.6, 25.0), optimizer=None)
     for _ in range(20):
-        known.append(int(suggest(clf.fit(X[known], y[known]), X, 1)[0]))
+        known.append(int(suggest(clf.fit(X[known], y[known]), X, 1).index[0]))
     asked = clf.fit(X[known], y[known]).score(X, y)
     others = (np.r_[known[:2], start : start + 20] for start in range(0, 100, 20))
     by_chance = [clf.fit(X[rows], y[rows]).score(X, y) for rows in others]

@@ -28,10 +28,10 @@ def test_planted_errors_are_found(load, seed):
     wrong, rows = with_errors(y, seed)
     model = make_pipeline(StandardScaler(), GPClassifier()).fit(X, wrong)
     top = suspicious_labels(model).head(len(y) // 10)
-    found = np.isin(rows, top.rows)
+    found = np.isin(rows, top.index)
     assert found.mean() >= 0.8  # at least: the measured figure is 1.0 nearly everywhere
-    planted = np.isin(top.rows, rows)
-    assert np.mean(top.likelier[planted] == y[top.rows[planted]]) >= 0.8  # and the right label is put in its place
+    planted = np.isin(top.index, rows)
+    assert np.mean(top.suggested[planted] == y[top.index[planted]]) >= 0.8  # and the right label is put in its place
 
 
 def test_errors_are_found_by_folds():
@@ -41,8 +41,8 @@ def test_errors_are_found_by_folds():
     with pytest.raises(ValueError, match="ScalableEP has no leave-one-out probabilities: pass X and y"):
         suspicious_labels(clf)
     checked = suspicious_labels(clf, X, wrong)
-    assert np.isin(rows, checked.rows[:15]).mean() >= 0.8
-    assert_array_equal(checked.rows, suspicious_labels(clf, X, wrong).rows)
+    assert np.isin(rows, checked.index[:15]).mean() >= 0.8
+    assert_array_equal(checked.index, suspicious_labels(clf, X, wrong).index)
 
 
 def test_what_comes_back_belongs_together():
@@ -50,14 +50,15 @@ def test_what_comes_back_belongs_together():
     names = np.array(["setosa", "versicolor", "virginica"])
     clf = GPClassifier(kernel=RBF(1.5, 9.0), optimizer=None).fit(X, names[y])
     checked, p = suspicious_labels(clf), clf.loo()
-    assert_array_equal(np.sort(checked.rows), np.arange(150))
-    assert_array_equal(checked.labels, names[y][checked.rows])
-    assert_allclose(checked.probability, p[checked.rows, y[checked.rows]])
+    assert_array_equal(np.sort(checked.index), np.arange(150))
+    assert_array_equal(checked.label, names[y][checked.index])
+    assert_allclose(checked.probability, p[checked.index, y[checked.index]])
     assert np.all(np.diff(checked.probability) >= 0)
-    assert np.all(checked.likelier != checked.labels)
-    other = np.searchsorted(names, checked.likelier)
-    assert_allclose(checked.likelier_probability, p[checked.rows, other])
-    assert len(checked.head(3).labels) == 3
+    assert np.all(checked.suggested != checked.label)
+    other = np.searchsorted(names, checked.suggested.to_numpy(str))
+    assert_allclose(checked.suggested_probability, p[checked.index, other])
+    assert list(checked.columns) == ["label", "probability", "suggested", "suggested_probability"]
+    assert checked.index.name == "row"
 
 
 def test_labels_of_another_table_are_refused():

@@ -171,8 +171,8 @@ def test_scores_of_any_partitioning_are_those_of_arrays(ordered, chunks):
     for y_train in (None, train, da.from_array(train, 9)):
         found = scores(y, rows, y_train, model.classes_, 7, ordered)
         expected = scores(THREE, p, None if y_train is None else train, model.classes_, 7, ordered)
-        assert found.keys() == expected.keys()
-        assert_allclose(list(found.values()), list(expected.values()), rtol=1e-12)
+        assert list(found.keys()) == list(expected.keys())
+        assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_scores_of_frames_take_classes_from_their_columns():
@@ -180,9 +180,9 @@ def test_scores_of_frames_take_classes_from_their_columns():
     rows = dd.from_pandas(FRAME.assign(y=TWO), npartitions=3)
     p = model.predict_proba(rows[["a", "colour", "flag"]])
     found, expected = scores(rows["y"], p), scores(TWO, model.predict_proba(FRAME))
-    assert_allclose(list(found.values()), list(expected.values()), rtol=1e-12)
+    assert_allclose(found, expected, rtol=1e-12)
     second = scores(rows["y"], p["yes"], classes=model.classes_)
-    assert_allclose(list(second.values()), list(expected.values()), rtol=1e-9)  # 1 - p rounds
+    assert_allclose(second, expected, rtol=1e-9)  # 1 - p rounds
 
 
 def test_scores_refuse_what_has_no_classes_and_name_the_partition():

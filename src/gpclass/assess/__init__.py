@@ -3,7 +3,9 @@
 metrics  error rate, NLPD, Brier score, ranked probability score, calibration error, information in bits
 surface  evidence, Jensen bound, information and errors over a grid of (lengthscale, scale)
 labels   training rows whose label may be wrong
-compare  comparison of engines on the same data
+summaries  what a classifier has learned
+folds    comparison of engines by cross-validation
+comparison  comparison of engines on given test rows
 novelty  rows far from the training data
 seen     test rows that are training rows, and their leave-one-out probabilities
 active   rows of a pool to label next
@@ -14,8 +16,9 @@ Leave-one-out probabilities are methods of a fit: `Fit.loo()`, `GPClassifier.loo
 """
 
 from .active import acquisition, suggest
-from .compare import Comparison, compare_engines
-from .labels import LabelCheck, suspicious_labels
+from .comparison import Comparison, compare_engines
+from .folds import compare
+from .labels import suspicious_labels
 from .metrics import (
     brier,
     error_rate,
@@ -39,15 +42,16 @@ from .plots import (
 )
 from .report import write_report
 from .seen import FairProbabilities, fair_probabilities, trained_on
+from .summaries import summary
 from .surface import Surface, evidence_surface
 
 __all__ = [
     "Comparison",
     "FairProbabilities",
-    "LabelCheck",
     "Surface",
     "acquisition",
     "brier",
+    "compare",
     "compare_engines",
     "error_rate",
     "evidence_surface",
@@ -69,6 +73,7 @@ __all__ = [
     "ranked_probability_score",
     "scores",
     "suggest",
+    "summary",
     "suspicious_labels",
     "trained_on",
     "write_report",

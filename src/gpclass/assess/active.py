@@ -12,20 +12,24 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
+from sklearn.utils import _safe_indexing
 
 from ..likelihoods.multiclass import latent_values
 from .models import as_fitted, classifier, to_inputs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CRITERIA = ("bald", "entropy", "margin", "variance")
 LATENT_NODES = 1024  # points of the quasi-random rule over the latent values of several classes
 
 
-def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np.ndarray:
-    """Return the row numbers of the pool rows to label next, best first.
+def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> pd.DataFrame:
+    """Return the pool rows to label next, best first.
 
     Parameters
     ----------
@@ -40,8 +44,15 @@ def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np
 
     Returns
     -------
-    ndarray of shape (n,)
-        Row numbers. Rows with equal scores are in the order of the pool. Copies of a row come after all distinct rows.
+    DataFrame
+        One row for each suggestion. The index has the row numbers in the pool, counted from 0: `X_pool[table.index]`, or
+        `X_pool.iloc[table.index]` for data frames, are the rows. Rows with equal scores are in the order of the pool.
+        Copies of a row come after all distinct rows. The columns are
+
+        - name: the index of the row, if the pool is a data frame.
+        - score: the value of the criterion; a larger one means that a label is more useful.
+        - predicted: the most probable label.
+        - probability: its probability.
 
     Raises
     ------
@@ -55,9 +66,12 @@ def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np
     >>> from gpclass.assess import suggest
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = GPClassifier().fit(X[::10], y[::10])
-    >>> suggest(clf, X, n=3).shape
-    (3,)
+    >>> table = suggest(clf, X, n=3)
+    >>> X[table.index].shape
+    (3, 4)
     """
+    import pandas as pd
+
     scores = acquisition(model, X_pool, criterion)
     if not isinstance(n, Integral) or not 1 <= n <= len(scores):
         raise ValueError(f"n must be an integer from 1 to the number of pool rows, {len(scores)}; got {n!r}")
@@ -65,7 +79,11 @@ def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> np
     rows = to_inputs(model, X_pool)[order]
     firsts = np.zeros(len(order), dtype=bool)
     firsts[np.unique(rows, axis=0, return_index=True)[1]] = True
-    return np.concatenate([order[firsts], order[~firsts]])[: int(n)]
+    chosen = np.concatenate([order[firsts], order[~firsts]])[: int(n)]
+    p = model.predict_proba(_safe_indexing(X_pool, chosen))
+    table = {"name": X_pool.index[chosen]} if hasattr(X_pool, "iloc") else {}
+    table |= {"score": scores[chosen], "predicted": model.classes_[p.argmax(axis=1)], "probability": p.max(axis=1)}
+    return pd.DataFrame(table, index=pd.Index(chosen, name="row"))
 
 
 def _rounded(scores):

@@ -7,32 +7,20 @@ probabilities, which the cavities of the posterior give without refitting, or by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sklearn
 from sklearn.base import clone
 
 from ..learning import in_parallel
-from .models import classifier, codes_of, leave_one_out, posterior_rows, training_labels, training_names
+from .models import classifier, codes_of, last_step, leave_one_out, posterior_rows, training_labels, training_names
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-class LabelCheck(NamedTuple):
-    """Training rows sorted by the probability of their label, least probable first. All arrays have the same length."""
-
-    rows: np.ndarray  # row numbers in the data passed to `fit`, counted from 0: y[rows] are their labels
-    labels: np.ndarray  # the given labels
-    probability: np.ndarray  # probability of the given label, given all other rows
-    likelier: np.ndarray  # the most probable of the other labels
-    likelier_probability: np.ndarray  # probability of `likelier`
-    names: np.ndarray  # names of the rows as text, see `suspicious_labels`
-
-    def head(self, n: int) -> LabelCheck:
-        """Return the first n rows."""
-        return LabelCheck(*(part[:n] for part in self))
-
-
-def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 5, random_state: int = 0) -> LabelCheck:
+def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 5, random_state: int = 0) -> pd.DataFrame:
     """Rank the training rows by the probability of their label, predicted without that label.
 
     Parameters
@@ -49,10 +37,17 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
 
     Returns
     -------
-    LabelCheck
-        The rows, least probable label first. `rows` counts from 0. `names` holds the index of the data frame X, if X is
-        one; otherwise the row names that the model stored; otherwise the row numbers. A model of `gpclass fit` stores
-        the line in the data file (the first row after the header is 1) and the text of the id column.
+    DataFrame
+        The training rows, least probable label first. The index has the row numbers in the data passed to `fit`, counted
+        from 0, so that `y[table.index]` are the labels. The columns are
+
+        - name: the name of the row as text, if rows have names: the index of the data frame X, or what the model stored.
+          A model of `gpclass fit` stores the line in the data file (the first row after the header is 1) and the text of
+          the id column.
+        - label: the given label.
+        - probability: the probability of the given label, given all other rows.
+        - suggested: the most probable of the other labels.
+        - suggested_probability: the probability of `suggested`. Above `probability`, the given label is doubtful.
 
     Raises
     ------
@@ -66,7 +61,7 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
     >>> from gpclass.assess import suspicious_labels
     >>> X, y = load_iris(return_X_y=True)
     >>> y[7] = 2                                           # a wrong label
-    >>> int(suspicious_labels(GPClassifier().fit(X, y)).rows[0])
+    >>> int(suspicious_labels(GPClassifier().fit(X, y)).index[0])
     7
     """
     last, labels, p = classifier(model), training_labels(model), leave_one_out(model)
@@ -102,11 +97,14 @@ def ranked(
     classes: np.ndarray,
     names: Sequence[str] | None = None,
     rows: np.ndarray | None = None,
-) -> LabelCheck:
+) -> pd.DataFrame:
     """Sort rows by the probability of their label, given probabilities p (n, C) that were predicted without it.
 
-    `rows` are the row numbers (0, 1, … by default); `names[i]` is the name of row i.
+    `rows` are the row numbers (0, 1, … by default); `names[i]` is the name of row i. The result is that of
+    `suspicious_labels`.
     """
+    import pandas as pd
+
     codes = codes_of(labels, classes)
     each = np.arange(len(codes))
     own = p[each, codes]
@@ -115,9 +113,10 @@ def ranked(
     likelier = others.argmax(axis=1)
     order = np.argsort(own, kind="stable")  # ties keep the order of the rows
     places = each if rows is None else rows
-    named = np.array([str(place) if names is None else names[place] for place in places.tolist()], dtype=str)
-    found = (places, np.asarray(labels), own, classes[likelier], others[each, likelier], named)
-    return LabelCheck(*(part[order] for part in found))
+    table: dict[str, Any] = {} if names is None else {"name": [names[place] for place in places.tolist()]}
+    table |= {"label": np.asarray(labels), "probability": own}
+    table |= {"suggested": classes[likelier], "suggested_probability": others[each, likelier]}
+    return pd.DataFrame(table, index=pd.Index(places, name="row")).iloc[order]
 
 
 def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
@@ -143,9 +142,7 @@ def _fold(model, X, y, X_left_out):
 def held(model: Any, random_state: int = 0) -> Any:
     """Return an unfitted copy of the model with the learned hyperparameters kept fixed and a fixed random state."""
     last, copy = classifier(model), clone(model)
-    inner = copy
-    while hasattr(inner, "steps"):
-        inner = inner.steps[-1][1]
+    inner = last_step(copy)
     seed = random_state if inner.random_state is None else inner.random_state
     inner.set_params(kernel=last.kernel_, likelihood=last.likelihood_, optimizer=None, random_state=seed)
     return copy

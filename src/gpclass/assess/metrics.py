@@ -14,12 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..distributed.collections import is_collection, parts_of, summed, vector_parts
+
+if TYPE_CHECKING:
+    from .tables import Scores
 
 TOLERANCE = 1e-6  # allows float32 probabilities
 
@@ -220,7 +223,7 @@ def scores(
     classes: Classes = None,
     n_bins: int = 10,
     ordered: bool = False,
-) -> dict[str, float]:
+) -> Scores:
     """Return all scores of this module.
 
     Parameters
@@ -235,9 +238,13 @@ def scores(
 
     Returns
     -------
-    dict of str to float
-        The scores by the names of the functions.
+    Scores
+        A pandas Series of the scores by the names of the functions: `found["nlpd"]` and `found.nlpd` are numbers, and
+        `found.to_dict()` is a dict. It prints as a table that explains each score, and `pd.DataFrame({"ep": found, …})`
+        puts the scores of several models side by side.
     """
+    from .tables import Scores
+
     if is_collection(y) or is_collection(p):
         found, known = _tally_of_collections(y, p, classes, n_bins)
     else:
@@ -247,7 +254,7 @@ def scores(
         train = summed(vector_parts(y_train), None, _counts_of, known.tolist())
     else:
         train = None if y_train is None else _counts(y_train, known)
-    return found.scores(train, ordered)
+    return Scores(found.scores(train, ordered))
 
 
 def _tally_of_collections(y: Any, p: Any, classes: Any, n_bins: int) -> tuple[Tally, np.ndarray]:

@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from ..assess import FairProbabilities, error_rate, fair_probabilities, far_rows, nlpd, ranked_probability_score
+from ..assess import FairProbabilities, fair_probabilities, far_rows, summary
 from ..assess.metrics import Tally, tally
-from ..assess.models import leave_one_out as loo_probabilities
-from ..assess.models import training_labels
+from ..assess.summaries import is_stacked
 from ..choose import n_latents_of
 from ..engines import Engine
 from ..estimator import GPClassifier
@@ -227,7 +226,7 @@ def latent_variances(classifier: GPClassifier, inputs: np.ndarray) -> tuple[np.n
     A shift common to all classes does not change the probabilities and keeps its prior variance, so it is excluded. If
     predictions average over several kernels, so do these variances.
     """
-    stack = classifier.members_ if _stacked(classifier) else None
+    stack = classifier.members_ if is_stacked(classifier) else None
     if stack is None:
         return _variances(classifier.latent(inputs)[1], classifier.kernel_, inputs)
     each = [(one.weight, *_variances(one.ask("predict", inputs)[1], one.kernel, inputs)) for one in stack]
@@ -254,18 +253,6 @@ def _contrast_variance(cov: np.ndarray) -> np.ndarray:
     return (np.trace(cov, axis1=1, axis2=2) - cov.sum(axis=(1, 2)) / C) / (C - 1)
 
 
-def leave_one_out(classifier: GPClassifier) -> dict[str, float | None]:
-    """Return error rate and NLPD of the leave-one-out probabilities, or None if the engine has none."""
-    p, y = loo_probabilities(classifier), training_labels(classifier)
-    if p is None or y is None:
-        return {"loo_error": None, "loo_nlpd": None}
-    classes = classifier.classes_
-    shown: dict[str, float | None] = {"loo_error": error_rate(y, p, classes), "loo_nlpd": nlpd(y, p, classes)}
-    if classifier.likelihood_.ordered:
-        shown["loo_ranked_probability_score"] = ranked_probability_score(y, p, classes)
-    return shown
-
-
 def fit_figures(classifier: GPClassifier, columns: list[str], counts: dict[Any, int]) -> dict[str, Any]:
     """Return a summary of a fit: data, model, log evidence and leave-one-out scores.
 
@@ -276,34 +263,8 @@ def fit_figures(classifier: GPClassifier, columns: list[str], counts: dict[Any, 
         "columns": columns,
         "inputs": classifier.n_features_in_,
         "classes": {str(label): counts[label] for label in classifier.classes_.tolist()},
-        "engine": type(classifier.inference_).__name__,
-        "likelihood": type(classifier.likelihood_).__name__,
-        "kernel": str(classifier.kernel_),
-        "kernels": {str(one.kernel): one.weight for one in classifier.members_} if _stacked(classifier) else {},
-        "calibration": _calibration(classifier),
-        "log_evidence": log_evidence(classifier),
-        "evidence_is_comparable": classifier.inference_.evidence_is_comparable(classifier.likelihood_),
-        **leave_one_out(classifier),
+        **summary(classifier),
     }
-
-
-def _stacked(classifier: GPClassifier) -> bool:
-    return classifier.kernel == "auto"
-
-
-def _calibration(classifier: GPClassifier) -> dict[str, Any] | None:
-    """Return what the calibration found, or None if there is none. The members of a stack have their own."""
-    found = classifier.calibration_
-    if not found.n_rows:
-        return None
-    shown = {"loo_nlpd_before": found.nlpd_before, "loo_nlpd_after": found.nlpd_after}
-    return shown if _stacked(classifier) else {"temperature": found.temperature, "noise": found.noise, **shown}
-
-
-def log_evidence(classifier: GPClassifier) -> float | None:
-    """Return the log evidence, or None if the engine has none."""
-    value = getattr(classifier, "log_evidence_", None)
-    return None if value is None else float(value)
 
 
 def described(text: Any, longest: int = 160) -> str:

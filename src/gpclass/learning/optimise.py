@@ -14,7 +14,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ import numpy as np
 import scipy
 from sklearn.exceptions import ConvergenceWarning
 
+from ..numerics.progress import in_notebook, progress_bar
 from .objective import LOOSE, Evaluation, Objective
 from .parallel import in_parallel
 from .warm import WarmStart
@@ -140,7 +141,7 @@ def maximise(
     search = _joined([run for run, _ in runs])
     errors = [error for _, error in runs if error is not None]
     _challenged(objective, search, max_iter, rivals, len(starts), verbose)
-    if verbose:
+    if verbose and not in_notebook():
         sys.stderr.write("\n")
     if search.best is None:
         _raise_first(errors)
@@ -273,6 +274,7 @@ class Run:
         needed: float | None = None,
     ):
         self.objective, self.number, self.search, self.verbose = objective, number, search, verbose
+        self.in_notebook = bool(verbose) and in_notebook()  # where a bar is shown instead of lines
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
         self.bounds = objective.bounds
@@ -289,6 +291,11 @@ class Run:
     def go(self, start: np.ndarray, max_iter: int) -> None:
         """Run from `start` and record the evaluations in the search. Raise NoStart if that cannot be evaluated."""
         self.begun, self.max_iter = time.perf_counter(), max_iter
+        bar: Any = progress_bar(shown=True, total=max_iter, desc=f"run {self.number}") if self.in_notebook else nullcontext()
+        with bar as self.bar:
+            self._go(start, max_iter)
+
+    def _go(self, start: np.ndarray, max_iter: int) -> None:
         start = np.clip(start, *self.bounds.T)
         try:
             first = self._evaluate(start)
@@ -391,10 +398,14 @@ class Run:
 
     def _show(self) -> None:
         assert self.search.best is not None, "a run begins with an evaluation"
+        reached = f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}"
+        if self.in_notebook:
+            self.bar.set_postfix_str(reached, refresh=False)
+            self.bar.update(self.iteration - self.bar.n)
+            return
         sys.stderr.write(
             f"run {self.number}  iteration {self.iteration:3d}  evaluations {len(self.search.history):3d}  "
-            f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}{self._time_left()}"
-            + ("\r" if sys.stderr.isatty() else "\n")
+            f"{reached}{self._time_left()}" + ("\r" if sys.stderr.isatty() else "\n")
         )
 
     def _time_left(self) -> str:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from ..engines.inducing.step import RowSites, State, repaired
 from ..engines.inducing.training import Training
 from ..gaussian.low_rank import LowRankPrior
 from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
+from ..numerics.progress import progress_bar
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
 from .crew import CrewLost
@@ -431,9 +431,8 @@ class Trainer:
 
     def _pass(self, source, until, saver, verbose):
         count = -(-self.n_rows // self._size)
-        bar = tqdm(
-            total=count, initial=self.place, disable=not verbose, desc=f"pass {self.epoch + 1}/{until}", leave=verbose > 1
-        )
+        desc = f"pass {self.epoch + 1}/{until}"
+        bar = progress_bar(shown=bool(verbose), total=count, initial=self.place, desc=desc, leave=verbose > 1)
         with bar:
             for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
                 if number < self.place:

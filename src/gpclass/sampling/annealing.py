@@ -16,10 +16,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from ..engines.contract import require
 from ..engines.fit import check_observed
+from ..numerics.progress import progress_bar
 from .reference import Reference
 from .shared_noise import smooth_target
 from .target import generator
@@ -212,7 +212,8 @@ def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
     spreads: list[float] = []
     steps: list[float] = []
     scales: list[np.ndarray] = []
-    with tqdm(total=1.0, desc="AIS pilot", disable=not verbose, bar_format="{desc}: {percentage:3.0f}%|{bar}|") as bar:
+    form = "{desc}: {percentage:3.0f}%|{bar}|"
+    with progress_bar(shown=bool(verbose), total=1.0, desc="AIS pilot", bar_format=form) as bar:
         while True:
             for _ in range(PILOT_MOVES):
                 state, chance = path.move(state, t, epsilon, scale2)
@@ -253,7 +254,7 @@ def _anneal(path, schedule, runs, verbose):
     """
     state = path.begin(runs)
     log_weights, accepted = np.zeros(runs), 0.0
-    steps = tqdm(np.diff(schedule.temperatures), desc="AIS", disable=not verbose)
+    steps = progress_bar(np.diff(schedule.temperatures), shown=bool(verbose), desc="AIS")
     for i, gain in enumerate(steps, start=1):
         log_weights += gain * state[1]
         k = schedule.nearest[i]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import html
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -133,14 +134,25 @@ class Audit:
 
     def to_frame(self):
         """Return the results as a pandas DataFrame with one row per quantity."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("Audit.to_frame needs pandas: pip install pandas") from error
+        import pandas as pd
+
         return pd.DataFrame(self.rows(), columns=["quantity", "value", "error", "remark"]).set_index("quantity")
 
+    @property
+    def table(self):
+        """The results as a pandas DataFrame; see `to_frame`."""
+        return self.to_frame()
+
+    @property
+    def _headline(self) -> str:
+        return f"Audit of {self.engine} with {self.likelihood} on {self.n_points} points: {self.verdict}."
+
+    def _repr_html_(self) -> str:
+        table = self.to_frame().to_html(float_format="{:.4g}".format, na_rep="–")
+        return f"<p>{html.escape(self._headline)}</p>\n{table}"
+
     def __repr__(self) -> str:
-        lines = [f"Audit of {self.engine} with {self.likelihood} on {self.n_points} points: {self.verdict}."]
+        lines = [self._headline]
         for quantity, value, error, remark in self.rows():
             shown = "–" if value is None else f"{value:.4g}" if abs(value) < 100 else f"{value:.2f}"
             spread = "" if error is None or value is None else f" ± {error:.2g}"

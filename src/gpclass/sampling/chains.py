@@ -7,7 +7,6 @@ as columns.
 from __future__ import annotations
 
 import copy
-import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -16,11 +15,11 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from tqdm import tqdm
 
 from ..engines import Engine
 from ..engines.fit import check_observed
 from ..engines.observations import same_targets
+from ..numerics.progress import is_watched, progress_bar
 from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
@@ -225,12 +224,12 @@ class Sampler(Engine, ABC):
 
     def progress(self, n_warmup: int, what: str = "") -> Any:
         """Return a progress bar for all draws. With `enough` the run may end earlier than it shows."""
-        return tqdm(
+        return progress_bar(
+            shown=bool(self.verbose),
             total=n_warmup + self.n_draws,
             desc=f"{type(self).__name__}{what}, {n_warmup} steps of warm-up"
             + f" and {'up to ' * (self.enough is not None)}{self.n_draws} draws",
-            disable=not self.verbose,
-            mininterval=OFTEN if sys.stderr.isatty() else SELDOM,
+            mininterval=OFTEN if self.verbose and is_watched() else SELDOM,
         )
 
 

@@ -17,13 +17,13 @@ import numpy as np
 import scipy
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from scipy.special import gammaln
-from tqdm import tqdm
 
 from ..engines.contract import require
 from ..engines.fit import check_observed
 from ..gaussian import Prior
 from ..inference import EP
 from ..numerics import LOG_SQRT_2PI, NotPositiveDefinite
+from ..numerics.progress import progress_bar
 from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble
 from .reference import sites_at_places
@@ -170,7 +170,7 @@ def _weighted(target, centre, R, df, n_samples, rng, verbose):
     weights, samples = [], []
     blocks = range(0, n_samples, COLUMNS)
     try:
-        for i in tqdm(blocks, desc="importance sampling", disable=not verbose):
+        for i in progress_bar(blocks, shown=bool(verbose), desc="importance sampling"):
             columns = min(COLUMNS, n_samples - i)
             x = rng.standard_normal((C * rank, columns)) / np.sqrt(rng.chisquare(df, columns) / df)
             w = centre[:, None] + (x if R is None else solve_triangular(R, x))

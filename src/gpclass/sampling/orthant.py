@@ -19,13 +19,13 @@ import numpy as np
 import scipy
 from scipy.linalg import LinAlgWarning, solve
 from scipy.special import ndtri_exp
-from tqdm import tqdm
 
 from ..engines.contract import require
 from ..engines.fit import check_observed
 from ..engines.observations import Observed, whole_copies
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
+from ..numerics.progress import progress_bar
 from .target import generator
 
 NEWTON_STEPS = 200  # maximum number of steps for the tilt; a dozen usually suffice
@@ -130,7 +130,7 @@ def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tupl
     means = np.array(
         [
             _repetition(ratio, lower, tilt, scipy.stats.qmc.Sobol(len(lower), rng=rng).random(n_samples).T)
-            for _ in tqdm(range(n_repeats), desc="orthant", disable=not verbose)
+            for _ in progress_bar(range(n_repeats), shown=bool(verbose), desc="orthant")
         ]
     )
     top = means.max()

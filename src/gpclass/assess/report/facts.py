@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
 
 from ..._version import __version__
-from ..compare import Comparison, checked_test, compare_engines, engine_name, scored
-from ..labels import LabelCheck, names_of, ranked, row_names, suspicious_labels
+from ..comparison import Comparison, checked_test, compare_engines, engine_name, scored
+from ..labels import names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
 from ..models import (
     as_fitted,
@@ -28,6 +28,9 @@ from ..novelty import far_rows
 from ..seen import FairProbabilities, fair_probabilities
 from .hyperparameters import EvidenceMap, KernelComparison, Relevance, evidence_of, kernel_in_words, kernels_of, relevance_of
 from .verdict import Verdict, judge, rows_in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN, LISTED = 10, 25  # largest numbers of uncertain rows and of labels to check
 COLUMNS = 40  # largest number of columns that are summarised
@@ -160,7 +163,7 @@ def gather(
         n_columns=_width(described),
         columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
         columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
-        scores=scores(labels, p, **context),
+        scores=scores(labels, p, **context).to_dict(),
         engines=rows,
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
@@ -175,7 +178,7 @@ def gather(
         kernels=others,
         kernels_words=others_words,
         before=before,
-        scores_before=None if before is None else scores(labels, before, **context),
+        scores_before=None if before is None else scores(labels, before, **context).to_dict(),
         far=[test_names[i] for i in far],
         verdict=judge(last, judged, codes, own_loo, rows, len(far), check, n_given),
         judged=judged,
@@ -269,15 +272,18 @@ def _label_check(model, train, loo):
     return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
 
 
-def _doubtful(check: LabelCheck) -> LabelCheck:
+def _doubtful(check: pd.DataFrame) -> pd.DataFrame:
     """Return the rows whose label is not the most probable one."""
-    return LabelCheck(*(part[check.probability < check.likelier_probability] for part in check))
+    return check[check["probability"] < check["suggested_probability"]]
 
 
-def _as_rows(check: LabelCheck) -> list[Row]:
+def _as_rows(check: pd.DataFrame) -> list[Row]:
     check = check.head(LISTED)
+    names = check["name"] if "name" in check else check.index.astype(str)
+    figures = zip(check["label"], check["probability"], check["suggested"], check["suggested_probability"], strict=True)
     return [
-        Row(name, str(label), float(p), str(other), float(q)) for _, label, p, other, q, name in zip(*check, strict=True)
+        Row(name, str(label), float(p), str(other), float(q))
+        for name, (label, p, other, q) in zip(names, figures, strict=True)
     ]
 
 

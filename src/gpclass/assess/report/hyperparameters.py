@@ -14,9 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...choose import default_engines, short_name
 from ...expressions import parse_kernel
-from ..compare import FAILURES, engine_name, loo_nlpd
+from ..comparison import FAILURES, engine_name
 from ..models import as_fitted, classifier, codes_of, input_names, to_inputs, training_inputs, training_labels
 from ..plots.relevance import relevances
+from ..summaries import loo_scores
 from ..surface import Surface, evidence_surface
 
 REACH, GRID = 2.5, 9  # evidence surface: range on either side of the learned values, and points along an axis
@@ -232,7 +233,8 @@ def _kernel_row(plain, kernel, name: str, rows, labels, own: bool = False) -> Ke
             copy.fit(rows, labels)
         except FAILURES as error:
             return KernelRow(name, own=own, note=f"failed: {error}")
-    return KernelRow(name, float(copy.log_evidence_), loo_nlpd(copy), own, engine_name(copy.inference_))
+    loo = loo_scores(copy)["loo_nlpd"]
+    return KernelRow(name, float(copy.log_evidence_), np.nan if loo is None else loo, own, engine_name(copy.inference_))
 
 
 LEAF = re.compile(r"(\w+)\(([^()]*)\)")  # a kernel without kernels in it

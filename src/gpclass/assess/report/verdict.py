@@ -7,14 +7,16 @@ random variation for the same number of rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..labels import LabelCheck
 from ..metrics import expected_calibration_error, information_score
 from ..seen import FairProbabilities
 from .words import percent
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEVELS = ("good", "care", "poor")
 HEADLINES = {
@@ -66,7 +68,7 @@ def judge(
     loo: np.ndarray | None,
     engines: list[Any],
     n_far: int,
-    check: LabelCheck | None,
+    check: pd.DataFrame | None,
     n_given: int,
 ) -> Verdict:
     """Run all checks: training rows among test rows, convergence, skill, calibration, test against leave-one-out, far
@@ -190,9 +192,9 @@ def _far(n_far, n_rows):
 def _labels(check):
     if check is None:
         return None
-    doubtful, few = int(np.sum(check.probability < DOUBTFUL)), f"{100 * DOUBTFUL:g}\u00a0%"
+    doubtful, few = int(np.sum(check["probability"] < DOUBTFUL)), f"{100 * DOUBTFUL:g}\u00a0%"
     if not doubtful:
         return Remark("good", f"No training row has a label whose probability, given all other rows, is below {few}.")
     rows = "row has a label" if doubtful == 1 else "rows have labels"
     text = f"{doubtful} training {rows} whose probability, given all other rows, is below {few}: see “Check these labels”."
-    return Remark("good" if doubtful <= MANY * len(check.rows) else "care", text)
+    return Remark("good" if doubtful <= MANY * len(check) else "care", text)

@@ -60,10 +60,11 @@ def audit(
 
 def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return the rows at which class probabilities were compared, and scores of the model, as data and as text."""
+    from ...assess.summaries import loo_scores
     from .. import models
 
     classifier = fitted.steps[-1][1]
-    loo = models.leave_one_out(classifier)
+    loo = loo_scores(classifier)
     told = []
     if loo["loo_error"] is not None:
         shown = f"error {100 * loo['loo_error']:.1f} %, NLPD {number(loo['loo_nlpd'])} nats"

@@ -55,6 +55,7 @@ def compare(
     Engines are sorted by k-fold NLPD, the mean negative log probability of the true labels. The log evidence is shown if it
     is comparable between engines; samplers, label regression and engines with inducing points or active sets have a dash.
     """
+    from ...assess import compare as cross_validated
     from .. import compare as comparing
     from .. import models, training
 
@@ -80,27 +81,28 @@ def compare(
                 bar.update(task, advance=1, description=engine)
 
             with comparing.on_workers(client):
-                rows = comparing.compare(pipeline, X, y, names, folds, seed, done, None if client is not None else jobs or 1)
-    outcome = {"rows": len(y), "folds": folds, "engines": [row.as_dict() for row in rows]}
+                n_jobs = None if client is not None else jobs or 1
+                table = cross_validated(pipeline, X, y, names, folds=folds, random_state=seed, n_jobs=n_jobs, done=done)
+    outcome = {"rows": len(y), "folds": folds, "engines": table.reset_index().to_dict(orient="records")}
     header = ("engine", "log evidence", "LOO NLPD", f"{folds}-fold NLPD", "error %", "ECE", "seconds")
     cells = [
         (
-            row.engine,
+            row.Index,
             number(row.log_evidence, 2),
             number(row.loo_nlpd),
             number(row.kfold_nlpd),
-            number(None if row.kfold_error is None else 100 * row.kfold_error, 1),
+            number(100 * row.kfold_error, 1),
             number(row.kfold_calibration),
             number(row.seconds, 2),
         )
-        for row in rows
+        for row in table.itertuples()
     ]
-    notes = [f"{row.engine}: {models.described(row.note, 200)}" for row in rows if row.note]
-    if any(row.log_evidence is None and row.kfold_nlpd is not None for row in rows):
+    notes = [f"{engine}: {models.described(note, 200)}" for engine, note in table["note"].items() if note]
+    if any(table["log_evidence"].isna() & table["kfold_nlpd"].notna()):
         notes.append("–: this engine has no log evidence that can be compared with other engines.")
     notes.append(
         "NLPD (nats), error, calibration error (ECE): smaller is better. Log evidence: larger is better. Seconds: one fit."
     )
     out.result(outcome, grid(header, cells), *notes)
-    if all(row.kfold_nlpd is None for row in rows):
-        raise ValueError(f"all engines failed; {rows[0].engine} {rows[0].note}")
+    if table["kfold_nlpd"].isna().all():
+        raise ValueError(f"all engines failed; {table.index[0]} {table['note'].iloc[0]}")

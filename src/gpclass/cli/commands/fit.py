@@ -129,6 +129,8 @@ def _goes_on(checkpoint: Path | None, out: Output) -> Iterator[None]:
 
 
 def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:
+    from ...assess.summaries import calibration_in_words
+
     classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
     rows = [
         ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs{_where(outcome)}"),
@@ -143,7 +145,7 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         remark = "" if outcome["evidence_is_comparable"] else " (not comparable with other engines)"
         rows.append(("log evidence", number(outcome["log_evidence"], 2) + remark))
     if outcome["calibration"] is not None:
-        rows.append(("calibration", _calibration_in_words(outcome["calibration"])))
+        rows.append(("calibration", calibration_in_words(outcome["calibration"])))
     if outcome["loo_nlpd"] is not None:
         text = f"error {100 * outcome['loo_error']:.1f} %, NLPD {outcome['loo_nlpd']:.3f} nats"
         if "loo_ranked_probability_score" in outcome:
@@ -155,10 +157,3 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
 def _where(outcome: dict[str, Any]) -> str:
     count = outcome.get("workers")
     return "" if count is None else f" on {count} worker{'s' * (count > 1)}"
-
-
-def _calibration_in_words(found: dict[str, float]) -> str:
-    gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
-    if "temperature" not in found:
-        return f"of each kernel: {gain}"
-    return f"temperature {found['temperature']:.2f}, noise {100 * found['noise']:.2g} %: {gain}"

@@ -1,4 +1,4 @@
-"""Comparison of engines on the same data: evidence, test scores and fitting time."""
+"""Comparison of engines on given test rows: evidence, test scores and fitting time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from sklearn.base import clone
 
 from ..choose import default_engines, short_name
 from .metrics import error_rate, expected_calibration_error, nlpd
-from .models import classifier, codes_of, leave_one_out, training_labels
+from .models import classifier, codes_of, last_step
 from .seen import FairProbabilities, fair_probabilities
+from .summaries import loo_scores
 
 REFIT = 3000  # rows times latent functions above which a model is not fitted again to measure its time
 FAILURES = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError, AttributeError, NotImplementedError)
@@ -83,7 +84,8 @@ def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Com
     """Return the results of a fitted model on the test rows."""
     last, judged = classifier(fitted), fair_probabilities(fitted, X_test, y_test)
     evidence = float(last.log_evidence_) if last.inference_.evidence_is_comparable(last.likelihood_) else np.nan
-    row = Comparison(name, evidence, loo_nlpd(last), judged=judged, **more)
+    loo = loo_scores(last)["loo_nlpd"]
+    row = Comparison(name, evidence, np.nan if loo is None else loo, judged=judged, **more)
     if not judged.fair.all():
         unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} test rows that are training rows"
         return replace(row, note=f"{row.note}; {unseen}" if row.note else unseen)
@@ -111,9 +113,7 @@ def _own(model, X, y, X_test, y_test):
 
 def _other(model, name, X, y, X_test, y_test):
     copy = clone(model)
-    inner = copy
-    while hasattr(inner, "steps"):
-        inner = inner.steps[-1][1]
+    inner = last_step(copy)
     learned = classifier(model).kernel_
     # a kernel on rows of covariances belongs to the training rows; the copy makes its own
     inner.set_params(inference=name, **({} if learned.takes == "covariances" else {"kernel": learned}))
@@ -135,16 +135,6 @@ def _same(name: str, engine: Any) -> bool:
 def _first(caught) -> str:
     texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return texts[0] if texts else ""
-
-
-def loo_nlpd(last: Any) -> float:
-    """Return the leave-one-out NLPD of the training rows of a fitted classifier; NaN if it has none."""
-    p, labels = leave_one_out(last), training_labels(last)
-    if p is None or labels is None:
-        return np.nan
-    codes = codes_of(labels, last.classes_)
-    with np.errstate(divide="ignore"):  # log 0 = -inf is intended
-        return float(-np.mean(np.log(p[np.arange(len(p)), codes])))
 
 
 def checked_test(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
