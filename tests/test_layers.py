@@ -10,6 +10,7 @@ import gpclass
 ROOT = Path(gpclass.__file__).parent
 MAY_IMPORT = {
     "files": set(),
+    "progress": set(),
     "registry": set(),
     "zips": set(),
     "numerics": set(),
@@ -21,6 +22,7 @@ MAY_IMPORT = {
     "sparse": {"registry", "engines"},
     "learning": {
         "_lazy",
+        "progress",
         "inference",
         "registry",
         "files",
@@ -33,8 +35,19 @@ MAY_IMPORT = {
         "sparse",
         "tables",
     },
-    "sampling": {"inputs", "numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "sampling": {
+        "inputs",
+        "numerics",
+        "engines",
+        "kernels",
+        "likelihoods",
+        "gaussian",
+        "inference",
+        "learning",
+        "progress",
+    },
     "assess": {
+        "progress",
         "distributed",
         "files",
         "inputs",
@@ -53,8 +66,9 @@ MAY_IMPORT = {
     "_lazy": set(),
     "_version": set(),
     "decisions": {"distributed", "learning"},
-    "distributed": {"_lazy", "learning", "numerics", "tables", "inputs", "_version"},
+    "distributed": {"_lazy", "learning", "numerics", "progress", "tables", "inputs", "_version"},
     "regressor": {
+        "progress",
         "distributed",
         "numerics",
         "engines",
@@ -68,6 +82,7 @@ MAY_IMPORT = {
     },
     "choose": {"registry", "engines", "likelihoods", "inference", "sparse", "sampling"},
     "estimator": {
+        "progress",
         "choose",
         "decisions",
         "distributed",
@@ -104,6 +119,7 @@ MAY_IMPORT = {
         "_version",
     },
     "cli": {
+        "progress",
         "assess",
         "choose",
         "datasets",

@@ -52,7 +52,6 @@ from .learning import (
     as_source,
     check_search,
     column_spread,
-    in_parallel,
     integrated,
     learn,
     left_out,
@@ -66,6 +65,7 @@ from .learning import (
     warn_if_unfinished,
 )
 from .learning.crew import weighted_by_class
+from .learning.parallel import until_interrupted
 from .learning.rows import class_factors, is_soft, merged, observations, row_weights, soft_labels
 from .learning.streams import (
     ClassWeighted,
@@ -80,6 +80,7 @@ from .learning.streams import (
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 from .numerics.threads import threads_for
+from .progress import interrupted, phase, shown, stops_here
 from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
@@ -193,7 +194,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr. 0 shows nothing, however long the fit takes, as in scikit-learn.
+        1 shows on stderr what is being computed, and for how long. 0 shows nothing, as in scikit-learn; but a listener hears
+        it all the same (`gpclass.progress`).
 
     Attributes
     ----------
@@ -345,14 +347,15 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         GPClassifier
             The fitted estimator itself.
         """
-        if is_collection(X) or is_collection(y) or is_collection(sample_weight):
-            learned = self._fit_collection(parts_of(X, y, sample_weight))
-        elif y is None and is_stream(X):
-            if sample_weight is not None:
-                raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
-            learned = self._fit_stream(as_source(X))
-        else:
-            learned = self._fit_arrays(X, y, sample_weight)
+        with shown(self.verbose):
+            if is_collection(X) or is_collection(y) or is_collection(sample_weight):
+                learned = self._fit_collection(parts_of(X, y, sample_weight))
+            elif y is None and is_stream(X):
+                if sample_weight is not None:
+                    raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
+                learned = self._fit_stream(as_source(X))
+            else:
+                learned = self._fit_arrays(X, y, sample_weight)
         warn_if_unfinished(learned)
         return self
 
@@ -360,7 +363,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         """Fit to the partitions of a Dask collection. If that fails, the estimator is as before."""
         before = dict(vars(self))
         try:
-            with loaded(parts, self.missing, self.verbose) as rows:
+            with loaded(parts, self.missing) as rows:
                 for name in ("encoder_", "feature_names_in_", "covariances_"):
                     self.__dict__.pop(name, None)
                 learned = self._fit_stream(rows.source, rows.order)
@@ -378,9 +381,10 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
 
     def _fit_arrays(self, X, y, sample_weight=None, classes=None) -> Learned:
         self._check_settings()
-        X, votes, weight = self._check_data(X, y, sample_weight, classes)
-        rng = self._generator()
-        engine, data = self._observations(X, votes, weight)
+        with phase("preparing the rows"):
+            X, votes, weight = self._check_data(X, y, sample_weight, classes)
+            rng = self._generator()
+            engine, data = self._observations(X, votes, weight)
         self.row_map_ = data.rows
         C = n_latents_of(self.likelihood, len(self.classes_))
         if engine.design == "all rows":
@@ -394,28 +398,33 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     def _fit_data(self, data: TrainingRows, engine: Engine, rng, kernel: Kernel, distance: float) -> Learned:
         objective = self._objective(data, engine, kernel, rng)
         learned = self._learn(objective, distance, rng)
-        if self.hyper == "mode" or self.optimizer is None:
+        if self.hyper == "mode" or self.optimizer is None or interrupted():
             return self._calibrated_fit(learned, objective.engine)
-        self._conclude(learned, objective.engine, integrated(objective, learned))
+        with phase("integration over hyperparameters"):
+            mixture = integrated(objective, learned)
+        self._conclude(learned, objective.engine, mixture)
         self._calibrate(partial(left_out, self._mixture))
         return learned
 
     def _fit_stack(self, data, engine, rng) -> Learned:
         """Fit several kernels and stack them."""
         seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
-        found = in_parallel(self.n_jobs, self._fit_kernel, [(text, data, engine, seed) for text in AUTO_KERNELS])
+        arguments = [(number, data, engine, seed) for number in range(len(AUTO_KERNELS))]
+        found = until_interrupted(self.n_jobs, self._fit_kernel, arguments, "kernels")
         fits = [learned for learned, _ in found]
-        mixture, kept, calibration = stacked(fits, self.calibrate is not None)
+        with phase("weights of the kernels, by leave-one-out"):
+            mixture, kept, calibration = stacked(fits, self.calibrate is not None)
         self._conclude(fits[kept[0]], found[0][1], mixture)
         self.calibration_ = calibration
         return fits[kept[0]]
 
-    def _fit_kernel(self, text, data, engine, seed) -> tuple[Learned, Engine]:
+    def _fit_kernel(self, number, data, engine, seed) -> tuple[Learned, Engine]:
         """Return the fit with one of several kernels, and the engine."""
-        rng = np.random.default_rng(seed)
-        kernel, distance = start_kernel(text, data.X, rng)
-        objective = self._objective(data, engine, kernel, rng)
-        return self._learn(objective, distance, rng), objective.engine
+        rng, text = np.random.default_rng(seed), AUTO_KERNELS[number]
+        with phase(f"kernel {number + 1} of {len(AUTO_KERNELS)}, {text or 'the default'}"):
+            kernel, distance = start_kernel(text, data.X, rng)
+            objective = self._objective(data, engine, kernel, rng)
+            return self._learn(objective, distance, rng), objective.engine
 
     def _check_settings(self):
         check_search(self)
@@ -440,13 +449,14 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
         seed = int(rng.spawn(1)[0].integers(2**31)), 0
         crew = getattr(source, "crew", None)
-        if crew is None:
-            read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
-            summary = look(read, seed)
-            self.row_fingerprints_ = read.prints
-        else:  # rows in other processes are not recognised later
-            summary = look(source, seed)
-            self.row_fingerprints_ = None
+        with phase("first look at the rows"):
+            if crew is None:
+                read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
+                summary = look(read, seed)
+                self.row_fingerprints_ = read.prints
+            else:  # rows in other processes are not recognised later
+                summary = look(source, seed)
+                self.row_fingerprints_ = None
         check_classification_targets(summary.labels)
         order = order if self.categories is None else self.categories
         if crew is not None and order is not None and (strange := sorted(set(summary.labels.tolist()) - set(order))):
@@ -590,8 +600,19 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         with warnings.catch_warnings():
             # of `loo` with draws: the calibration has two parameters only
             warnings.filterwarnings("ignore", "leave-one-out probabilities of", UserWarning)
-            rows = None if self.calibrate is None else left_out()
+            rows = None if self.calibrate is None else self._left_out(left_out)
         self.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
+
+    @staticmethod
+    def _left_out(left_out: Callable[[], LeftOut | None]) -> LeftOut | None:
+        """Return `left_out()`; None if Ctrl-C ends it and the caller wants what was learned."""
+        try:
+            with phase("leave-one-out probabilities, for calibration"):
+                return left_out()
+        except KeyboardInterrupt:
+            if not stops_here("the search, before the calibration"):
+                raise
+            return None
 
     def _generator(self) -> np.random.Generator:
         fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
@@ -700,7 +721,7 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
     def _learn(self, objective, distance, rng, stream=None) -> Learned:
         seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
-            return learn(objective, [], self.max_iter, self.verbose, stream, seed)
+            return learn(objective, [], self.max_iter, stream, seed)
         scan = not self._continues()
         if objective.engine.draws and objective.engine.sample_hyper:
             objective = after_scan(objective) if scan else objective
@@ -711,9 +732,9 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
             starts = [objective.theta, *restarts]
-            return learn(objective, starts, self.max_iter, self.verbose, stream, seed, scan, self.n_jobs)
+            return learn(objective, starts, self.max_iter, stream, seed, scan, self.n_jobs)
         teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
-        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
+        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, scan=scan)
         # the teacher's posterior may use other inputs than all rows
         found = objective.fit(taught.theta)
         return Learned(found.fit, taught.kernel, taught.likelihood, objective.X, taught.history, taught.n_iter)

@@ -31,6 +31,7 @@ from .learning import (
 from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian
 from .numerics.threads import threads_for
+from .progress import shown
 from .sparse import IVM
 from .units import KernelSettings, start_kernel
 
@@ -78,7 +79,7 @@ class GPRegressor(RegressorMixin, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows a progress line on stderr.
+        1 shows the progress on stderr.
 
     Attributes
     ----------
@@ -191,8 +192,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
                 stacklevel=2,
             )
             starts = []
-        with threads_for(engine.size(len(data.X), 1)):
-            learned = learn(objective, starts, self.max_iter, self.verbose)
+        with shown(self.verbose), threads_for(engine.size(len(data.X), 1)):
+            learned = learn(objective, starts, self.max_iter)
         warn_if_unfinished(learned)
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs
