@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from ..assess import error_rate, expected_calibration_error, nlpd
 from ..assess.models import codes_of
 from ..choose import default_engines, engine_names, engines_for
 from ..learning.parallel import one_by_one
+from ..progress import phase, tell
 from .models import leave_one_out, log_evidence
 
 FAILURES = (ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
@@ -98,28 +99,35 @@ def compare(
     engines: Sequence[str],
     folds: int,
     seed: int,
-    done: Callable[[str], None] = lambda engine: None,
     jobs: int | None = 1,
 ) -> list[Row]:
     """Fit copies of a pipeline with each engine, on all rows and by cross-validation; best k-fold NLPD first.
 
-    `done` is called after each fit: 1 + folds times per engine. An engine that fails is listed with the error as its note.
-    `jobs` fits are computed at the same time (see `in_parallel`), which does not change the result.
+    An engine that fails is listed with the error as its note. `jobs` fits are computed at the same time (see `in_parallel`),
+    which does not change the result.
     """
     parts = splits(y, folds, seed)
     models = {engine: clone(pipeline).set_params(model__inference=engine) for engine in engines}
-    arguments = [(clone(models[engine]), X, y, part) for engine in engines for part in (None, *parts)]
+    wholes = [(engine, number) for engine in engines for number in range(1 + len(parts))]
+    arguments = [
+        (clone(models[engine]), X, y, (None, *parts)[number], f"fit {k} of {len(wholes)}, {_named(engine, number, parts)}")
+        for k, (engine, number) in enumerate(wholes, start=1)
+    ]
     fits: dict[str, list[OneFit]] = {engine: [] for engine in engines}
-    for k, found in enumerate(one_by_one(jobs, _fit, arguments)):
-        fits[engine := engines[k // (1 + len(parts))]].append(found)
-        done(engine)
+    for (engine, _), found in zip(wholes, one_by_one(jobs, _fit, arguments), strict=True):
+        fits[engine].append(found)
+        tell(f"{sum(map(len, fits.values()))} of {len(wholes)} fits done")
     rows = [_row(engine, y, parts, fits[engine]) for engine in engines]
     return sorted(rows, key=lambda row: np.inf if row.kfold_nlpd is None else row.kfold_nlpd)
 
 
-def _fit(model: Any, X: pd.DataFrame, y: np.ndarray, part: tuple[np.ndarray, np.ndarray] | None) -> OneFit:
-    """Fit a model to all rows (`part` is None), or to the training rows of a fold."""
-    with warnings.catch_warnings(record=True) as caught:
+def _named(engine: str, number: int, parts: Sequence[Any]) -> str:
+    return f"{engine} on all rows" if not number else f"{engine}, fold {number} of {len(parts)}"
+
+
+def _fit(model: Any, X: pd.DataFrame, y: np.ndarray, part: tuple[np.ndarray, np.ndarray] | None, name: str) -> OneFit:
+    """Fit a model to all rows (`part` is None), or to the training rows of a fold. `name` is the name of the phase."""
+    with warnings.catch_warnings(record=True) as caught, phase(name):
         warnings.simplefilter("always")
         try:
             found = _fitted(model, X, y) if part is None else _fold(model, X, y, *part)

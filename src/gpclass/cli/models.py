@@ -83,7 +83,6 @@ def make_pipeline(
     impute: str | None = None,
     restarts: int = 0,
     seed: int = 0,
-    verbose: int = 0,
     id: str | None = None,
     jobs: int | None = None,
 ) -> Pipeline:
@@ -95,7 +94,7 @@ def make_pipeline(
                 f"--kernel {kernel!r} needs a covariance matrix, but a table has inputs; Python has this kernel"
             )
     encoder = TableEncoder(impute=impute, target=target, id=id)
-    settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed, "verbose": verbose}
+    settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed}
     settings["n_jobs"] = jobs
     classifier = GPClassifier(kernel, likelihood, engine, **settings)
     return Pipeline([("table", encoder), ("model", classifier)])

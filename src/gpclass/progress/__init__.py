@@ -9,7 +9,7 @@ Nothing here imports NumPy, so that a command can say what it does before the im
 
 from .display import Display, shown
 from .interruption import Interruption, interrupted, keeping_best, stops_here
-from .phases import Counter, Listener, Phase, counted, listening, phase, say, tell
+from .phases import Counter, Listener, Phase, begin, counted, listening, phase, rest, say, tell
 
 __all__ = [
     "Counter",
@@ -17,11 +17,13 @@ __all__ = [
     "Interruption",
     "Listener",
     "Phase",
+    "begin",
     "counted",
     "interrupted",
     "keeping_best",
     "listening",
     "phase",
+    "rest",
     "say",
     "shown",
     "stops_here",

@@ -86,6 +86,9 @@ class Listener:
     def changed(self) -> None:
         """Called after a phase began and after new figures."""
 
+    def clear(self) -> None:
+        """Remove what is on the terminal, so that others can write."""
+
     def say(self, text: str) -> bool:
         """Write a line that stays, if this listener writes lines. Return whether it did."""
         return False
@@ -122,6 +125,22 @@ def phase(name: str) -> Iterator[None]:
         yield
     finally:
         listener.leave(depth)
+
+
+def begin(name: str) -> None:
+    """Name what is computed from now on. All current phases end. For programs, whose phases follow each other."""
+    listener = current()
+    if listener is not None:
+        listener.leave(0)
+        listener.enter(name)
+
+
+def rest() -> None:
+    """End all current phases, and leave the terminal to others until the next phase."""
+    listener = current()
+    if listener is not None:
+        listener.leave(0)
+        listener.clear()
 
 
 def tell(text: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...progress import begin
 from ..app import app
 from ..console import EXIT_CODES, Output, command, short_warnings
 from ..options import Data, Engines, Force, Id, Json, ModelFile, OtherTarget, Quiet
@@ -34,6 +35,7 @@ def report(
     Training rows in the table are recognised and scored by leave-one-out; engines that do not offer leave-one-out are not
     scored on such rows. With --train the report also compares engines.
     """
+    begin(f"reading {model}")
     from ...assess.report import write_report
     from .. import compare as comparing
     from .. import models
@@ -42,6 +44,7 @@ def report(
     out = Output(as_json, quiet)
     check_output(output, "report", [model, data, train], force)
     fitted = models.read_model(model)
+    begin(f"reading {data}")
     rows = models.read_for(fitted, data, id, target)
     frame = rows.frame
     name, y = models.known_labels(fitted, frame, target)
@@ -53,6 +56,7 @@ def report(
     if names is not None and train is None:
         raise ValueError("--engines needs --train, the table that the model was fitted to")
     train_rows = None if train is None else models.training_rows(fitted, train, id)
+    begin(f"report on {len(y)} rows")
     with short_warnings(out):
         write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, title=title)
         _, standing = models.judged_rows(fitted, rows, y)
