@@ -83,7 +83,8 @@ from .numerics.threads import threads_for
 from .progress import interrupted, phase, shown, stops_here
 from .units import KernelSettings, start_kernel
 
-CALIBRATIONS = ("loo", None)
+CALIBRATIONS = ("loo", "held-out", None)
+HELD_OUT = 2000  # rows that calibrate="held-out" holds out of training on minibatches, at most
 HYPERS = ("mode", "integrate")
 SOME_ROWS = 1000  # rows among which the prior variance is averaged
 AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
@@ -163,11 +164,13 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         "mode" uses the most probable hyperparameters. "integrate" averages predictions over a design of points around them,
         weighted by evidence and prior (`gpclass.learning.integrate`). It needs an engine that uses all rows and takes three
         times as long, or more with one lengthscale per column. Without an optimizer there is nothing to integrate.
-    calibrate : {"loo", None}, default="loo"
+    calibrate : {"loo", "held-out", None}, default="loo"
         "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
         refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
-        sites. None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
+        sites. The scores of the latter are too good if inducing inputs are learned, because these follow the labels.
+        "held-out" holds out up to 2000 rows, at most a tenth, of training on minibatches; for all other fits it is "loo".
+        None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
     categories : sequence, optional
         All labels in their order, for labels whose order is not that of sorting. It may contain labels that are not in y;
         `classes_` leaves them out. The default is the order of an ordered pandas categorical, if y is one, and sorted
@@ -220,9 +223,10 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         The evaluations of the optimiser (`gpclass.learning.Step`). With minibatches, the passes over the data
         (`gpclass.learning.Pass`).
     calibration_ : Calibration
-        The calibration of the class probabilities: `temperature`, `noise`, and the leave-one-out NLPD before and after it,
-        `nlpd_before` and `nlpd_after`. `n_rows` is 0 if `calibrate` is None, or if the engine has no leave-one-out
-        probabilities.
+        The calibration of the class probabilities: `temperature`, `noise`, and scores of the rows that it was fitted to,
+        `error`, `nlpd_before` and `nlpd_after`, `gap_before` and `gap_after` (calibration error). `held_out` says whether
+        these rows were held out; otherwise the scores are leave-one-out. `n_rows` is 0 if `calibrate` is None, or if the
+        engine has no leave-one-out probabilities.
     members_ : list of Member
         The posteriors that predictions average over, with `weight`, `kernel` and `calibration` each. There is one; with
         kernel="auto" one for each kernel that earned weight; with hyper="integrate" one for each point of the design; with
@@ -430,7 +434,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         check_search(self)
         for name, known in (("calibrate", CALIBRATIONS), ("hyper", HYPERS)):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, but is {getattr(self, name)!r}")
+                able = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+                raise ValueError(f"{name} must be {able}, but is {getattr(self, name)!r}")
 
     def _check_averaging(self, engine: Engine) -> None:
         """Raise an error if the engine or other settings do not go with several members."""
@@ -691,6 +696,8 @@ class GPClassifier(ClassifierMixin, Decisions, KernelSettings):
         if engine.draws:
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
+        if self.calibrate == "held-out" and engine.minibatches and not engine.validation:
+            engine = replace(engine, held_out=HELD_OUT)
         if self.warm_start and hasattr(self, "kernel_"):
             # a parameter that was changed since the last fit takes precedence over the learned value
             kernel = self._learned_before(kernel) if self._continues() else kernel

@@ -85,6 +85,7 @@ def make_pipeline(
     seed: int = 0,
     id: str | None = None,
     jobs: int | None = None,
+    calibrate: str = "loo",
 ) -> Pipeline:
     """Return an unfitted pipeline of table encoder and classifier; the latter measures inputs in units of their spreads."""
     if kernel not in (None, "auto"):
@@ -96,7 +97,7 @@ def make_pipeline(
     encoder = TableEncoder(impute=impute, target=target, id=id)
     settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed}
     settings["n_jobs"] = jobs
-    classifier = GPClassifier(kernel, likelihood, engine, **settings)
+    classifier = GPClassifier(kernel, likelihood, engine, calibrate=calibrate, **settings)
     return Pipeline([("table", encoder), ("model", classifier)])
 
 
@@ -280,6 +281,7 @@ def fit_figures(classifier: GPClassifier, columns: list[str], counts: dict[Any, 
         "kernel": str(classifier.kernel_),
         "kernels": {str(one.kernel): one.weight for one in classifier.members_} if _stacked(classifier) else {},
         "calibration": _calibration(classifier),
+        "quality": quality(classifier),
         "log_evidence": log_evidence(classifier),
         "evidence_is_comparable": classifier.inference_.evidence_is_comparable(classifier.likelihood_),
         **leave_one_out(classifier),
@@ -296,7 +298,30 @@ def _calibration(classifier: GPClassifier) -> dict[str, Any] | None:
     if not found.n_rows:
         return None
     shown = {"loo_nlpd_before": found.nlpd_before, "loo_nlpd_after": found.nlpd_after}
+    if found.held_out:
+        shown = {"held_out_nlpd_before": found.nlpd_before, "held_out_nlpd_after": found.nlpd_after}
     return shown if _stacked(classifier) else {"temperature": found.temperature, "noise": found.noise, **shown}
+
+
+def quality(classifier: GPClassifier) -> dict[str, Any] | None:
+    """Return scores of rows that were predicted without themselves, or None if there are none.
+
+    `rows` is their number and `how` is "held-out" or "leave-one-out". `optimistic` says whether the scores are too good,
+    because inducing inputs were learned from these rows.
+    """
+    found = classifier.calibration_
+    if not found.n_rows:
+        return None
+    learned = classifier.inference_.design == "inducing inputs" and classifier.inference_.learn_inputs
+    return {
+        "how": found.rows_in_words,
+        "rows": found.n_rows,
+        "error": found.error,
+        "nlpd": found.nlpd_after,
+        "calibration_error": found.gap_after,
+        "calibration_error_before": found.gap_before,
+        "optimistic": learned and not found.held_out,
+    }
 
 
 def log_evidence(classifier: GPClassifier) -> float | None:

@@ -383,7 +383,7 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     """Return a minibatch run that starts from a converged fit, for rows added later; None without minibatches."""
     if not objective.engine.minibatches:
         return None
-    engine = replace(objective.engine, **(changes or {}), validation=0.0)
+    engine = replace(objective.engine, **(changes or {}), validation=0.0, held_out=0)
     labels = objective.likelihood.class_targets
     settings = {"random_state": seed, "Z": Z, "labels": labels}
     trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)

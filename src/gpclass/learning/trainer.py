@@ -34,6 +34,7 @@ from .streams import Batch, Source, Summary, codes, finite, look, take_out, warn
 from .streams.labels import sampled_rows
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
+SHARE = 10  # rows for each row held out for calibration and scores, at least
 LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
 LATER_ROWS = "rows added later"  # their key in the identity of a run
 EVIDENCE = "log evidence (estimate from minibatches)"
@@ -53,7 +54,7 @@ class Pass:
     seconds : float
         Time since training began.
     validation : float
-        Mean negative log probability of the held-out labels; NaN without held-out rows.
+        Mean negative log probability of the held-out labels; NaN without `validation`.
     """
 
     epoch: int
@@ -195,8 +196,9 @@ class Trainer:
         parts |= {} if training is engine else {"training": training}
         whose = checkpoints.identity(hashes, shape, labels, Z, random_state, **parts)
         held = None
-        if training.validation:
-            source, held = _hold_out(source, training, random_state)
+        count = _held_rows(training, source.n_rows)
+        if count:
+            source, held = take_out(source, sampled_rows(source.n_rows, (random_state, 2**32 - 3), count), (random_state, 0))
         rng = np.random.default_rng([random_state, 2**32 - 2])
         C = likelihood.n_latents
         if Z is None:
@@ -215,7 +217,7 @@ class Trainer:
         )  # fmt: skip
         if held is not None:
             trainer.held, trainer.held_weight = (held.X, codes(held.y, labels)), held.weight
-            if summary.weight is not None:
+            if summary.weight is not None and held.weight is not None:
                 trainer.weight = summary.weight - float(np.sum(held.weight))
         return trainer, source
 
@@ -443,7 +445,7 @@ class Trainer:
             raise KeyboardInterrupt
         each = -(-self.n_rows // self._size)  # minibatches
         done = self.epoch * each + self.place
-        exact = self.held is None  # held-out rows may end it earlier
+        exact = not self.training.validation  # which may end it earlier
         with counted("training on minibatches", until * each, done, exact) as steps:
             while self.epoch < until and not self._stopped():
                 for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
@@ -458,14 +460,14 @@ class Trainer:
     def _figures(self, until: int) -> str:
         """Return what is told after a step: the pass, the pace, and the evidence as soon as there is an estimate."""
         pace = (self.epoch * self.n_rows + self.taken) / max(self.seconds, 1e-9)
-        bound = "at most " * (self.held is not None)
+        bound = "at most " if self.training.validation else ""
         text = f"{self.passes:.1f} of {bound}{until} passes, {pace:,.0f} rows/s"
         value = self.total / self.taken if np.isfinite(self.total) else self.log_evidence
         return f"{text}, {EVIDENCE} {value:.1f}" if np.isfinite(value) else text
 
     def _end_pass(self):
         score, best = np.nan, self.best
-        if self.held is not None:
+        if self.held is not None and self.training.validation:
             with phase("held-out rows"):
                 score = self._score()
             if best is None or score < best["score"]:
@@ -556,13 +558,14 @@ def _store(source, engine, likelihood, labels) -> Any:
     return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
 
 
-def _hold_out(source, training, seed):
-    """Return the source without the held-out rows, and the held-out rows."""
-    n = source.n_rows
+def _held_rows(training: Any, n: int) -> int:
+    """Return the number of rows to hold out."""
+    if not training.validation:
+        return min(training.held_out, n // SHARE)
     count = min(VALIDATED, max(1, round(training.validation * n)))
     if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")
-    return take_out(source, sampled_rows(n, (seed, 2**32 - 3), count), (seed, 0))
+    return count
 
 
 def train_inducing(

@@ -202,8 +202,8 @@ def _calibration_in_words(last: Any) -> str:
         towards = "closer to 0 and 1" if found.temperature < 1 else "further from 0 and 1"
         how = f"temperature {found.temperature:.2f} moves them {towards}, noise {100 * found.noise:.2g} % bounds them"
     return (
-        f"Class probabilities are calibrated by leave-one-out: {how}. The leave-one-out NLPD was {found.nlpd_before:.3f} "
-        f"before and is {found.nlpd_after:.3f} after."
+        f"Class probabilities are calibrated by {found.rows_in_words}{' rows' * found.held_out}: {how}. The "
+        f"{found.rows_in_words} NLPD was {found.nlpd_before:.3f} before and is {found.nlpd_after:.3f} after."
     )
 
 

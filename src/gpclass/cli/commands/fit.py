@@ -103,6 +103,7 @@ def fit(
             seed=seed,
             id=id,
             jobs=jobs,
+            calibrate="held-out",
         )
         begun = time.perf_counter()
         begin("fit")
@@ -163,6 +164,8 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         if "loo_ranked_probability_score" in outcome:
             text += f", ranked probability score {outcome['loo_ranked_probability_score']:.3f}"
         rows.append(("leave-one-out", text))
+    elif outcome["quality"] is not None:
+        rows.append((outcome["quality"]["how"], _quality_in_words(outcome["quality"])))
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
 
 
@@ -171,8 +174,16 @@ def _where(outcome: dict[str, Any]) -> str:
     return "" if count is None else f" on {count} worker{'s' * (count > 1)}"
 
 
+def _quality_in_words(found: dict[str, Any]) -> str:
+    text = f"error {100 * found['error']:.1f} %, NLPD {found['nlpd']:.3f} nats, calibration error "
+    text += f"{found['calibration_error']:.3f} ({found['calibration_error_before']:.3f} before) on {found['rows']} rows"
+    return f"{text}; too good, because inducing inputs were learned from these rows" if found["optimistic"] else text
+
+
 def _calibration_in_words(found: dict[str, float]) -> str:
-    gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
+    how = "held_out" if "held_out_nlpd_after" in found else "loo"
+    name = "held-out" if how == "held_out" else "leave-one-out"
+    gain = f"{name} NLPD {found[f'{how}_nlpd_before']:.3f} before, {found[f'{how}_nlpd_after']:.3f} after"
     if "temperature" not in found:
         return f"of each kernel: {gain}"
     return f"temperature {found['temperature']:.2f}, noise {100 * found['noise']:.2g} %: {gain}"
