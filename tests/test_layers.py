@@ -10,6 +10,7 @@ import gpclass
 ROOT = Path(gpclass.__file__).parent
 MAY_IMPORT = {
     "files": set(),
+    "progress": set(),
     "registry": set(),
     "zips": set(),
     "numerics": set(),
@@ -21,6 +22,7 @@ MAY_IMPORT = {
     "sparse": {"registry", "engines"},
     "learning": {
         "_lazy",
+        "progress",
         "inference",
         "registry",
         "files",
@@ -33,8 +35,19 @@ MAY_IMPORT = {
         "sparse",
         "tables",
     },
-    "sampling": {"inputs", "numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "sampling": {
+        "inputs",
+        "numerics",
+        "engines",
+        "kernels",
+        "likelihoods",
+        "gaussian",
+        "inference",
+        "learning",
+        "progress",
+    },
     "assess": {
+        "progress",
         "distributed",
         "files",
         "inputs",
@@ -55,9 +68,10 @@ MAY_IMPORT = {
     "_version": set(),
     "decisions": {"distributed", "learning"},
     "display": set(),
-    "distributed": {"_lazy", "learning", "numerics", "tables", "inputs", "_version"},
+    "distributed": {"_lazy", "learning", "numerics", "progress", "tables", "inputs", "_version"},
     "regressor": {
         "display",
+        "progress",
         "distributed",
         "numerics",
         "engines",
@@ -72,6 +86,7 @@ MAY_IMPORT = {
     "choose": {"registry", "engines", "likelihoods", "inference", "sparse", "sampling"},
     "estimator": {
         "assess",
+        "progress",
         "choose",
         "decisions",
         "display",
@@ -109,6 +124,7 @@ MAY_IMPORT = {
         "_version",
     },
     "cli": {
+        "progress",
         "assess",
         "choose",
         "datasets",

@@ -54,7 +54,6 @@ from .learning import (
     as_source,
     check_search,
     column_spread,
-    in_parallel,
     integrated,
     learn,
     left_out,
@@ -68,6 +67,7 @@ from .learning import (
     warn_if_unfinished,
 )
 from .learning.crew import weighted_by_class
+from .learning.parallel import until_interrupted
 from .learning.rows import class_factors, is_soft, merged, observations, row_weights, soft_labels
 from .learning.streams import (
     ClassWeighted,
@@ -82,9 +82,11 @@ from .learning.streams import (
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 from .numerics.threads import threads_for
+from .progress import interrupted, phase, shown, stops_here
 from .units import KernelSettings, start_kernel
 
-CALIBRATIONS = ("loo", None)
+CALIBRATIONS = ("loo", "held-out", None)
+HELD_OUT = 2000  # rows that calibrate="held-out" holds out of training on minibatches, at most
 HYPERS = ("mode", "integrate")
 SOME_ROWS = 1000  # rows among which the prior variance is averaged
 AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
@@ -164,11 +166,13 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         "mode" uses the most probable hyperparameters. "integrate" averages predictions over a design of points around them,
         weighted by evidence and prior (`gpclass.learning.integrate`). It needs an engine that uses all rows and takes three
         times as long, or more with one lengthscale per column. Without an optimizer there is nothing to integrate.
-    calibrate : {"loo", None}, default="loo"
+    calibrate : {"loo", "held-out", None}, default="loo"
         "loo" calibrates class probabilities by a temperature and a small probability of random labels, fitted to the
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
         refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
-        sites. None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
+        sites. The scores of the latter are too good if inducing inputs are learned, because these follow the labels.
+        "held-out" holds out up to 2000 rows, at most a tenth, of training on minibatches; for all other fits it is "loo".
+        None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
     categories : sequence, optional
         All labels in their order, for labels whose order is not that of sorting. It may contain labels that are not in y;
         `classes_` leaves them out. The default is the order of an ordered pandas categorical, if y is one, and sorted
@@ -195,8 +199,8 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows progress: lines on stderr, or bars in notebooks that have ipywidgets. 0 shows nothing,
-        however long the fit takes, as in scikit-learn.
+        1 shows what is being computed, and for how long: on stderr, or as bars in notebooks that have ipywidgets. 0 shows
+        nothing, as in scikit-learn; but a listener hears it all the same (`gpclass.progress`).
 
     Attributes
     ----------
@@ -221,9 +225,10 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         The evaluations of the optimiser (`gpclass.learning.Step`). With minibatches, the passes over the data
         (`gpclass.learning.Pass`).
     calibration_ : Calibration
-        The calibration of the class probabilities: `temperature`, `noise`, and the leave-one-out NLPD before and after it,
-        `nlpd_before` and `nlpd_after`. `n_rows` is 0 if `calibrate` is None, or if the engine has no leave-one-out
-        probabilities.
+        The calibration of the class probabilities: `temperature`, `noise`, and scores of the rows that it was fitted to,
+        `error`, `nlpd_before` and `nlpd_after`, `gap_before` and `gap_after` (calibration error). `held_out` says whether
+        these rows were held out; otherwise the scores are leave-one-out. `n_rows` is 0 if `calibrate` is None, or if the
+        engine has no leave-one-out probabilities.
     members_ : list of Member
         The posteriors that predictions average over, with `weight`, `kernel` and `calibration` each. There is one; with
         kernel="auto" one for each kernel that earned weight; with hyper="integrate" one for each point of the design; with
@@ -348,14 +353,15 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         GPClassifier
             The fitted estimator itself.
         """
-        if is_collection(X) or is_collection(y) or is_collection(sample_weight):
-            learned = self._fit_collection(parts_of(X, y, sample_weight))
-        elif y is None and is_stream(X):
-            if sample_weight is not None:
-                raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
-            learned = self._fit_stream(as_source(X))
-        else:
-            learned = self._fit_arrays(X, y, sample_weight)
+        with shown(self.verbose):
+            if is_collection(X) or is_collection(y) or is_collection(sample_weight):
+                learned = self._fit_collection(parts_of(X, y, sample_weight))
+            elif y is None and is_stream(X):
+                if sample_weight is not None:
+                    raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
+                learned = self._fit_stream(as_source(X))
+            else:
+                learned = self._fit_arrays(X, y, sample_weight)
         warn_if_unfinished(learned)
         return self
 
@@ -363,7 +369,7 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         """Fit to the partitions of a Dask collection. If that fails, the estimator is as before."""
         before = dict(vars(self))
         try:
-            with loaded(parts, self.missing, self.verbose) as rows:
+            with loaded(parts, self.missing) as rows:
                 for name in ("encoder_", "feature_names_in_", "covariances_"):
                     self.__dict__.pop(name, None)
                 learned = self._fit_stream(rows.source, rows.order)
@@ -381,9 +387,10 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
 
     def _fit_arrays(self, X, y, sample_weight=None, classes=None) -> Learned:
         self._check_settings()
-        X, votes, weight = self._check_data(X, y, sample_weight, classes)
-        rng = self._generator()
-        engine, data = self._observations(X, votes, weight)
+        with phase("preparing the rows"):
+            X, votes, weight = self._check_data(X, y, sample_weight, classes)
+            rng = self._generator()
+            engine, data = self._observations(X, votes, weight)
         self.row_map_ = data.rows
         C = n_latents_of(self.likelihood, len(self.classes_))
         if engine.design == "all rows":
@@ -397,34 +404,40 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     def _fit_data(self, data: TrainingRows, engine: Engine, rng, kernel: Kernel, distance: float) -> Learned:
         objective = self._objective(data, engine, kernel, rng)
         learned = self._learn(objective, distance, rng)
-        if self.hyper == "mode" or self.optimizer is None:
+        if self.hyper == "mode" or self.optimizer is None or interrupted():
             return self._calibrated_fit(learned, objective.engine)
-        self._conclude(learned, objective.engine, integrated(objective, learned))
+        with phase("integration over hyperparameters"):
+            mixture = integrated(objective, learned)
+        self._conclude(learned, objective.engine, mixture)
         self._calibrate(partial(left_out, self._mixture))
         return learned
 
     def _fit_stack(self, data, engine, rng) -> Learned:
         """Fit several kernels and stack them."""
         seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
-        found = in_parallel(self.n_jobs, self._fit_kernel, [(text, data, engine, seed) for text in AUTO_KERNELS])
+        arguments = [(number, data, engine, seed) for number in range(len(AUTO_KERNELS))]
+        found = until_interrupted(self.n_jobs, self._fit_kernel, arguments, "kernels")
         fits = [learned for learned, _ in found]
-        mixture, kept, calibration = stacked(fits, self.calibrate is not None)
+        with phase("weights of the kernels, by leave-one-out"):
+            mixture, kept, calibration = stacked(fits, self.calibrate is not None)
         self._conclude(fits[kept[0]], found[0][1], mixture)
         self.calibration_ = calibration
         return fits[kept[0]]
 
-    def _fit_kernel(self, text, data, engine, seed) -> tuple[Learned, Engine]:
+    def _fit_kernel(self, number, data, engine, seed) -> tuple[Learned, Engine]:
         """Return the fit with one of several kernels, and the engine."""
-        rng = np.random.default_rng(seed)
-        kernel, distance = start_kernel(text, data.X, rng)
-        objective = self._objective(data, engine, kernel, rng)
-        return self._learn(objective, distance, rng), objective.engine
+        rng, text = np.random.default_rng(seed), AUTO_KERNELS[number]
+        with phase(f"kernel {number + 1} of {len(AUTO_KERNELS)}, {text or 'the default'}"):
+            kernel, distance = start_kernel(text, data.X, rng)
+            objective = self._objective(data, engine, kernel, rng)
+            return self._learn(objective, distance, rng), objective.engine
 
     def _check_settings(self):
         check_search(self)
         for name, known in (("calibrate", CALIBRATIONS), ("hyper", HYPERS)):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be {known[0]!r} or {known[1]!r}, but is {getattr(self, name)!r}")
+                able = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+                raise ValueError(f"{name} must be {able}, but is {getattr(self, name)!r}")
 
     def _check_averaging(self, engine: Engine) -> None:
         """Raise an error if the engine or other settings do not go with several members."""
@@ -443,13 +456,14 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
         seed = int(rng.spawn(1)[0].integers(2**31)), 0
         crew = getattr(source, "crew", None)
-        if crew is None:
-            read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
-            summary = look(read, seed)
-            self.row_fingerprints_ = read.prints
-        else:  # rows in other processes are not recognised later
-            summary = look(source, seed)
-            self.row_fingerprints_ = None
+        with phase("first look at the rows"):
+            if crew is None:
+                read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
+                summary = look(read, seed)
+                self.row_fingerprints_ = read.prints
+            else:  # rows in other processes are not recognised later
+                summary = look(source, seed)
+                self.row_fingerprints_ = None
         check_classification_targets(summary.labels)
         order = order if self.categories is None else self.categories
         if crew is not None and order is not None and (strange := sorted(set(summary.labels.tolist()) - set(order))):
@@ -593,8 +607,19 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         with warnings.catch_warnings():
             # of `loo` with draws: the calibration has two parameters only
             warnings.filterwarnings("ignore", "leave-one-out probabilities of", UserWarning)
-            rows = None if self.calibrate is None else left_out()
+            rows = None if self.calibrate is None else self._left_out(left_out)
         self.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
+
+    @staticmethod
+    def _left_out(left_out: Callable[[], LeftOut | None]) -> LeftOut | None:
+        """Return `left_out()`; None if Ctrl-C ends it and the caller wants what was learned."""
+        try:
+            with phase("leave-one-out probabilities, for calibration"):
+                return left_out()
+        except KeyboardInterrupt:
+            if not stops_here("the search, before the calibration"):
+                raise
+            return None
 
     def _generator(self) -> np.random.Generator:
         fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
@@ -673,6 +698,8 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         if engine.draws:
             own = engine.random_state if engine.random_state is not None else rng
             engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
+        if self.calibrate == "held-out" and engine.minibatches and not engine.validation:
+            engine = replace(engine, held_out=HELD_OUT)
         if self.warm_start and hasattr(self, "kernel_"):
             # a parameter that was changed since the last fit takes precedence over the learned value
             kernel = self._learned_before(kernel) if self._continues() else kernel
@@ -703,7 +730,7 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     def _learn(self, objective, distance, rng, stream=None) -> Learned:
         seed = int(rng.integers(2**31))
         if self.optimizer is None or not len(objective.theta):
-            return learn(objective, [], self.max_iter, self.verbose, stream, seed)
+            return learn(objective, [], self.max_iter, stream, seed)
         scan = not self._continues()
         if objective.engine.draws and objective.engine.sample_hyper:
             objective = after_scan(objective) if scan else objective
@@ -714,9 +741,9 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
         restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
         if not objective.engine.draws:
             starts = [objective.theta, *restarts]
-            return learn(objective, starts, self.max_iter, self.verbose, stream, seed, scan, self.n_jobs)
+            return learn(objective, starts, self.max_iter, stream, seed, scan, self.n_jobs)
         teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
-        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, self.verbose, scan=scan)
+        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, scan=scan)
         # the teacher's posterior may use other inputs than all rows
         found = objective.fit(taught.theta)
         return Learned(found.fit, taught.kernel, taught.likelihood, objective.X, taught.history, taught.n_iter)

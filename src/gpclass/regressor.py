@@ -32,6 +32,7 @@ from .learning import (
 from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian
 from .numerics.threads import threads_for
+from .progress import shown
 from .sparse import IVM
 from .units import KernelSettings, start_kernel
 
@@ -79,7 +80,7 @@ class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
     random_state : int, RandomState or None, default=None
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
-        1 shows progress: lines on stderr, or bars in notebooks that have ipywidgets.
+        1 shows what is being computed, and for how long: on stderr, or as bars in notebooks that have ipywidgets.
 
     Attributes
     ----------
@@ -192,8 +193,8 @@ class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
                 stacklevel=2,
             )
             starts = []
-        with threads_for(engine.size(len(data.X), 1)):
-            learned = learn(objective, starts, self.max_iter, self.verbose)
+        with shown(self.verbose), threads_for(engine.size(len(data.X), 1)):
+            learned = learn(objective, starts, self.max_iter)
         warn_if_unfinished(learned)
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs

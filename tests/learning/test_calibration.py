@@ -122,7 +122,7 @@ def test_a_classifier_calibrates_its_leave_one_out_probabilities():
 
 def test_calibrate_is_checked():
     X, y = two_classes(20)
-    with pytest.raises(ValueError, match="calibrate must be 'loo' or None"):
+    with pytest.raises(ValueError, match="calibrate must be 'loo', 'held-out' or None"):
         GPClassifier(calibrate="isotonic").fit(X, y)
 
 

@@ -245,7 +245,7 @@ def test_learning_takes_the_same_steps(engine, likelihood, parts, weight):
     """Steps of L-BFGS amplify rounding, here to less than 1e-6 after a few iterations."""
     one, many = objectives(likelihood, engine, parts, weight)
     start, crew = one.theta[: one.n_hyper], many.design.rows.crew
-    model, search = maximise_low_rank(one, 3, 0, [start])
+    model, search = maximise_low_rank(one, 3, [start])
     found = learn_settled(crew, many, labels_of(likelihood), Z, UNIT, [start], 3)
     assert_allclose(np.append(found.kernel.theta, found.likelihood.theta), search.best.theta[: one.n_hyper], atol=1e-6)
     assert_allclose(found.Z, model.Z, atol=1e-6)
@@ -265,7 +265,7 @@ def test_terms_of_a_sum_compete_on_the_crew():
     start = one.theta[: one.n_hyper]
     same_rows = replace(many, X=one.X, y=one.y)  # rivals scan over the sample
     found = learn_settled(many.design.rows.crew, same_rows, labels_of(Probit()), Z, UNIT, [start], 3)
-    search = maximise_low_rank(one, 3, 0, [start])[1]
+    search = maximise_low_rank(one, 3, [start])[1]
     assert_allclose(found.kernel.theta, search.best.theta[: one.n_hyper], atol=1e-5)
     assert max(step.run for step in found.history) == max(step.run for step in search.history)
 
@@ -351,7 +351,7 @@ def test_learning_goes_on_when_rows_are_lost():
     crew.losses = (20, 60)
     with pytest.warns(LostRowsWarning):
         found = learn_settled(crew, many, labels_of(Probit()), Z, UNIT, [start])
-    best = maximise_low_rank(one, 100, 0, [start])[1].best
+    best = maximise_low_rank(one, 100, [start])[1].best
     # evaluations without a warm start change the steps on the way; searches end within 1e-5 nats or so of the maximum
     assert_allclose(found.posterior.log_evidence, best.value, atol=1e-4)
     assert_allclose(found.kernel.theta, best.theta, atol=0.02)

@@ -160,14 +160,11 @@ def test_little_evidence_is_left_along_the_bias(seed):
     assert -top.fun - best.value < 1e-3
 
 
-def test_history_tells_all_evaluations(objective, capsys):
-    search = maximise(objective, [objective.theta], verbose=1)
+def test_history_tells_all_evaluations(objective):
+    search = maximise(objective, [objective.theta])
     assert_allclose(search.history[0].theta, objective.theta)
     assert max(step.objective for step in search.history) == search.best.value
     assert all(step.sweeps >= 1 for step in search.history)
-    lines = capsys.readouterr().err
-    assert f"{search.best.value:.4f}" in lines
-    assert "iteration" in lines
 
 
 def test_starts_lie_in_the_range_of_the_data():

@@ -108,8 +108,8 @@ def test_progress_goes_to_stderr(capsys):
 def test_progress_in_a_log_file_is_a_line_now_and_then(capsys):
     K, y = two_class_problem()
     HMC(**{**SHORT, "n_draws": 400}, verbose=1).fit(K, y, Probit())
-    # the first and the last line, and one for every 5 seconds of a slow machine
-    assert capsys.readouterr().err.count("\r") <= 5
+    # the first and the last line, and one for every 30 seconds of a slow machine
+    assert 2 <= capsys.readouterr().err.count("\n") <= 4
 
 
 def test_thinning_keeps_every_kth():

@@ -65,8 +65,8 @@ def test_annealing_steps_are_even(monkeypatch):
     assert steps[0] < 0.05 * steps[-1]  # far from the prior's sharp likelihood the path may stride
     pilot = annealing._pilot
 
-    def equal_strides(path, runs, n, verbose):
-        schedule, t = pilot(path, runs, n, verbose), np.linspace(0, 1, n + 1)
+    def equal_strides(path, runs, n):
+        schedule, t = pilot(path, runs, n), np.linspace(0, 1, n + 1)
         nearest = schedule.nearest[np.clip(np.searchsorted(schedule.temperatures, t), 0, n)]
         return replace(schedule, temperatures=t, nearest=nearest)
 
@@ -113,7 +113,7 @@ def test_annealing_errors():
 def test_annealing_shows_progress(capsys):
     K, y = two_class_problem()
     annealed_importance(K, y, Probit(), n_temperatures=10, random_state=0, verbose=1)
-    assert "AIS" in capsys.readouterr().err
+    assert "annealed importance sampling" in capsys.readouterr().err
 
 
 # importance -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from ..choose import default_engines
 from ..learning.parallel import one_by_one
+from ..progress import phase, tell
 from .comparison import FAILURES
 from .metrics import error_rate, expected_calibration_error, nlpd
 from .models import codes_of, last_step
@@ -57,7 +58,6 @@ def compare(
     folds: int = 5,
     random_state: int = 0,
     n_jobs: int | None = None,
-    done: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
     """Compare engines by cross-validation. The best engine comes first.
 
@@ -78,8 +78,6 @@ def compare(
     n_jobs : int or None, default=None
         Number of fits at the same time; -1 uses all processors. None means one, unless a `joblib.parallel_config` says
         otherwise. It does not change the result.
-    done : callable, optional
-        Called with the name of the engine after each fit: 1 + folds times per engine.
 
     Returns
     -------
@@ -108,12 +106,15 @@ def compare(
     y = np.asarray(y)
     names = _default_engines(model, y) if engines is None else tuple(engines)
     parts = splits(y, folds, random_state)
-    arguments = [(_with_engine(model, engine), X, y, part) for engine in names for part in (None, *parts)]
     fits: dict[str, list[OneFit]] = {engine: [] for engine in names}
+    wanted = [(engine, number) for engine in names for number in range(1 + len(parts))]
+    arguments = [
+        (_with_engine(model, engine), X, y, (None, *parts)[fold], f"fit {k} of {len(wanted)}, {_named(engine, fold, parts)}")
+        for k, (engine, fold) in enumerate(wanted, start=1)
+    ]
     for k, found in enumerate(one_by_one(n_jobs, _fit, arguments)):
-        fits[engine := names[k // (1 + len(parts))]].append(found)
-        if done is not None:
-            done(engine)
+        fits[wanted[k][0]].append(found)
+        tell(f"{k + 1} of {len(wanted)} fits done")
     rows = [_row(engine, y, parts, fits[engine]) for engine in names]
     table = pd.DataFrame([asdict(row) for row in rows], columns=list(Row.__dataclass_fields__)).set_index("engine")
     numbers = {name: float for name in table.columns if name != "note"}
@@ -142,9 +143,13 @@ def _with_engine(model: Any, engine: str) -> Any:
     return copy
 
 
-def _fit(model: Any, X: Any, y: np.ndarray, part: tuple[np.ndarray, np.ndarray] | None) -> OneFit:
-    """Fit a model to all rows (`part` is None), or to the training rows of a fold."""
-    with warnings.catch_warnings(record=True) as caught:
+def _named(engine: str, number: int, parts: Sequence[Any]) -> str:
+    return f"{engine} on all rows" if not number else f"{engine}, fold {number} of {len(parts)}"
+
+
+def _fit(model: Any, X: Any, y: np.ndarray, part: tuple[np.ndarray, np.ndarray] | None, name: str) -> OneFit:
+    """Fit a model to all rows (`part` is None), or to the training rows of a fold. `name` is the name of the phase."""
+    with warnings.catch_warnings(record=True) as caught, phase(name):
         warnings.simplefilter("always")
         try:
             found = _fitted(model, X, y) if part is None else _fold(model, X, y, *part)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..distributed.collections import is_collection, parts_of, summed, vector_parts
+from ..learning.calibration import confidence_gaps
 
 if TYPE_CHECKING:
     from .tables import Scores
@@ -302,12 +303,10 @@ def _ranked_squares(P: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def _gaps(P: np.ndarray, codes: np.ndarray, n_bins: int) -> np.ndarray:
-    """Return n_b (accuracy_b - confidence_b) of each bin (n_bins,), which is the sum of hit - confidence over the bin."""
+    """Return `confidence_gaps` after a check of `n_bins`."""
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
-    confidence, hit = P.max(axis=1), P.argmax(axis=1) == codes
-    which = np.digitize(confidence, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
-    return np.bincount(which, weights=hit - confidence, minlength=n_bins)
+    return confidence_gaps(P, codes, n_bins)
 
 
 def _checked(y: Any, p: Any, classes: Classes, y_train: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

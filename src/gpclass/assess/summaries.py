@@ -26,8 +26,8 @@ def summary(model: Any) -> dict[str, Any]:
     -------
     dict
         "engine", "likelihood" and "kernel" are texts. "kernels" has the weight of each kernel of a classifier with
-        `kernel="auto"`, and is empty for others. "calibration" is a dict, or None. "log_evidence", "loo_error" and
-        "loo_nlpd" are None if the engine has none.
+        `kernel="auto"`, and is empty for others. "calibration" and "quality" are dicts, or None. "log_evidence",
+        "loo_error" and "loo_nlpd" are None if the engine has none.
     """
     last = classifier(model)
     return {
@@ -36,6 +36,7 @@ def summary(model: Any) -> dict[str, Any]:
         "kernel": str(last.kernel_),
         "kernels": {str(one.kernel): one.weight for one in last.members_} if is_stacked(last) else {},
         "calibration": _calibration(last),
+        "quality": quality(last),
         "log_evidence": log_evidence(last),
         "evidence_is_comparable": last.inference_.evidence_is_comparable(last.likelihood_),
         **loo_scores(last),
@@ -70,7 +71,30 @@ def _calibration(last: Any) -> dict[str, Any] | None:
     if not found.n_rows:
         return None
     shown = {"loo_nlpd_before": found.nlpd_before, "loo_nlpd_after": found.nlpd_after}
+    if found.held_out:
+        shown = {"held_out_nlpd_before": found.nlpd_before, "held_out_nlpd_after": found.nlpd_after}
     return shown if is_stacked(last) else {"temperature": found.temperature, "noise": found.noise, **shown}
+
+
+def quality(last: Any) -> dict[str, Any] | None:
+    """Return scores of rows that were predicted without themselves, or None if there are none.
+
+    `rows` is their number and `how` is "held-out" or "leave-one-out". `optimistic` says whether the scores are too good,
+    because inducing inputs were learned from these rows.
+    """
+    found = last.calibration_
+    if not found.n_rows:
+        return None
+    learned = last.inference_.design == "inducing inputs" and last.inference_.learn_inputs
+    return {
+        "how": found.rows_in_words,
+        "rows": found.n_rows,
+        "error": found.error,
+        "nlpd": found.nlpd_after,
+        "calibration_error": found.gap_after,
+        "calibration_error_before": found.gap_before,
+        "optimistic": learned and not found.held_out,
+    }
 
 
 def in_words(model: Any) -> list[tuple[str, str]]:
@@ -97,7 +121,9 @@ def in_words(model: Any) -> list[tuple[str, str]]:
 
 def calibration_in_words(found: dict[str, Any]) -> str:
     """Return the calibration of a summary as text."""
-    gain = f"leave-one-out NLPD {found['loo_nlpd_before']:.3f} before, {found['loo_nlpd_after']:.3f} after"
+    how = "held_out" if "held_out_nlpd_after" in found else "loo"
+    name = "held-out" if how == "held_out" else "leave-one-out"
+    gain = f"{name} NLPD {found[f'{how}_nlpd_before']:.3f} before, {found[f'{how}_nlpd_after']:.3f} after"
     if "temperature" not in found:
         return f"of each kernel: {gain}"
     return f"temperature {found['temperature']:.2f}, noise {100 * found['noise']:.2g} %: {gain}"

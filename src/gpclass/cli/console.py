@@ -16,14 +16,17 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-BAD_INPUT, UNEXPECTED = 2, 1  # exit codes
+from ..progress import Display, listening, rest, say
+from ..progress.phases import current
+
+BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130  # exit codes
+QUIET = 1.0  # seconds of a command before it shows its progress
 LONGEST = 300  # characters of a warning
 EXIT_CODES = (
     "Exit codes: 0 success; 2 the command or its input is not valid, one line on stderr says why; "
-    "1 an unexpected error (set GPCLASS_DEBUG=1 for the traceback)."
+    "1 an unexpected error (set GPCLASS_DEBUG=1 for the traceback); 130 interrupted by Ctrl-C."
 )
 
 
@@ -35,6 +38,7 @@ class Output:
 
     def result(self, data: dict[str, Any], *shown: Any) -> None:
         """Print the results: `data` with --json, otherwise `shown`, unless --quiet is set."""
+        rest()
         if self.as_json:
             print(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
         elif not self.quiet:
@@ -44,33 +48,8 @@ class Output:
 
     def remark(self, text: str) -> None:
         """Print a line to stderr, unless --quiet is set."""
-        if not self.quiet:
-            Console(stderr=True, highlight=False, soft_wrap=True).print(escape(text))
-
-    @property
-    def interactive(self) -> bool:
-        """Whether stderr is a terminal and --quiet is not set."""
-        return not self.quiet and sys.stderr.isatty()
-
-    @property
-    def reports(self) -> bool:
-        """Whether long runs report progress and remaining time on stderr, even if it is not a terminal."""
-        return not self.quiet
-
-    def progress(self) -> Progress:
-        """Return a progress bar on stderr with the remaining time; it is shown on terminals only."""
-        return Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("time taken"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not self.interactive,
-        )
+        if not self.quiet and not say(text):
+            print(text, file=sys.stderr)
 
 
 def plain(data: Any) -> Any:
@@ -121,8 +100,7 @@ def short_warnings(output: Output) -> Iterator[None]:
         text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
         if text not in seen:
             seen.add(text)
-            if not output.quiet:
-                print(f"warning: {text}", file=sys.stderr)
+            output.remark(f"warning: {text}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -131,15 +109,28 @@ def short_warnings(output: Output) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def progress(quiet: bool) -> Iterator[None]:
+    """Show the progress of a command on stderr, unless --quiet is set or another command has called this one."""
+    if quiet or current() is not None:
+        yield
+        return
+    with Display(delay=QUIET) as display, listening(display):
+        yield
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn exceptions into one line on stderr and an exit code."""
+    """Show the progress of a command. Turn exceptions into one line on stderr and an exit code."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            function(*args, **kwargs)
+            with progress(kwargs.get("quiet", False)):
+                function(*args, **kwargs)
         except (typer.Exit, typer.Abort):
             raise
+        except KeyboardInterrupt as error:
+            raise _exit(str(error) or "interrupted", INTERRUPTED) from None
         except BrokenPipeError:  # the reader, such as head, closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None

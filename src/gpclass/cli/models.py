@@ -82,9 +82,9 @@ def make_pipeline(
     impute: str | None = None,
     restarts: int = 0,
     seed: int = 0,
-    verbose: int = 0,
     id: str | None = None,
     jobs: int | None = None,
+    calibrate: str = "loo",
 ) -> Pipeline:
     """Return an unfitted pipeline of table encoder and classifier; the latter measures inputs in units of their spreads."""
     if kernel not in (None, "auto"):
@@ -94,9 +94,9 @@ def make_pipeline(
                 f"--kernel {kernel!r} needs a covariance matrix, but a table has inputs; Python has this kernel"
             )
     encoder = TableEncoder(impute=impute, target=target, id=id)
-    settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed, "verbose": verbose}
+    settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed}
     settings["n_jobs"] = jobs
-    classifier = GPClassifier(kernel, likelihood, engine, **settings)
+    classifier = GPClassifier(kernel, likelihood, engine, calibrate=calibrate, **settings)
     return Pipeline([("table", encoder), ("model", classifier)])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..learning.crew import Crew, LocalCrew, Shard
 from ..learning.crew_rows import CrewRows
+from ..progress import phase, say
 from .collections import Compute, Parts, described, fitted_encoder_of, load
 from .dask_crew import DaskCrew, common_columns, plain_errors
 
@@ -64,7 +65,7 @@ def current_client() -> Any:
 
 
 @contextmanager
-def loaded(parts: Parts, missing: str = "error", verbose: int = 0) -> Iterator[Loaded]:
+def loaded(parts: Parts, missing: str = "error") -> Iterator[Loaded]:
     """Load the rows of a collection; the workers release them at the end of the context.
 
     With a Dask client, the rows stay on its workers, in memory. Without one, and in a task of a worker, they are loaded into
@@ -76,15 +77,13 @@ def loaded(parts: Parts, missing: str = "error", verbose: int = 0) -> Iterator[L
         The partitions.
     missing : {"error", "indicator", "median"}, default="error"
         What to do with missing values; see `GPClassifier`.
-    verbose : int, default=0
-        1 shows the address of the cluster's dashboard on stderr.
     """
     client = current_client()
     compute = _computed if client is None else partial(_computed_on, client)
     parts = described(parts, compute)
     encoder = fitted_encoder_of(parts, missing, compute)
     loader = partial(load, encoder=encoder, columns=parts.columns)
-    crew: Crew = _here(parts, loader, compute) if client is None else _there(client, parts, loader, verbose)
+    crew: Crew = _here(parts, loader, compute) if client is None else _there(client, parts, loader)
     columns = None if parts.columns is None or not parts.named else np.array(parts.columns, dtype=object)
     try:
         yield Loaded(CrewRows(crew), encoder, columns, parts.order)
@@ -92,11 +91,11 @@ def loaded(parts: Parts, missing: str = "error", verbose: int = 0) -> Iterator[L
         crew.close()
 
 
-def _there(client: Any, parts: Parts, loader: Any, verbose: int) -> DaskCrew:
-    crew = DaskCrew.of(client, parts.pieces, parts.names, loader)
-    if verbose:
-        workers = f"{crew.processes} worker{'s' if crew.processes > 1 else ''}"
-        print(f"{crew.n_rows} rows on {workers}; dashboard: {client.dashboard_link}", file=sys.stderr)
+def _there(client: Any, parts: Parts, loader: Any) -> DaskCrew:
+    with phase("loading rows on the workers"):
+        crew = DaskCrew.of(client, parts.pieces, parts.names, loader)
+    workers = f"{crew.processes} worker{'s' if crew.processes > 1 else ''}"
+    say(f"{crew.n_rows} rows on {workers}; dashboard: {client.dashboard_link}")
     return crew
 
 

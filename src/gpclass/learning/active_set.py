@@ -20,7 +20,6 @@ step. There are local maxima: a few starts help more than a long search.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -33,11 +32,12 @@ from ..engines.observations import concatenated, rows_of
 from ..gaussian import ActivePosterior, ActiveSites, Sites
 from ..kernels import Kernel
 from ..likelihoods import Gaussian
+from ..progress import interrupted, stops_here, tell
 from ..sparse import ActiveFit, log_evidence
 from .columns import covariances, gathered, gradients
 from .learned import Learned, best_search, learned_from
 from .objective import Evaluation, Objective
-from .optimise import FAILURES, Search, Step, updated_curvature
+from .optimise import FAILURES, INTERRUPTED, Search, Step, updated_curvature
 from .priors import Normal, log_prior
 from .rivals import whole_searches
 
@@ -161,7 +161,7 @@ OWN_ROWS = OwnRows()
 
 
 def learn_active_set(
-    objective: Objective, starts: Sequence[np.ndarray], verbose: int = 0, rows: ActiveRows = OWN_ROWS
+    objective: Objective, starts: Sequence[np.ndarray], rows: ActiveRows = OWN_ROWS
 ) -> Learned:
     """Return the result of searches from each of `starts`. An empty list keeps the hyperparameters fixed."""
     if not starts:
@@ -170,7 +170,7 @@ def learn_active_set(
         return Learned(fit, kernel, likelihood, inputs, [], 1, numbers)
 
     def active(some, start, hold=False, like=None, needed=None):
-        return maximise_active(_held(some) if hold else some, start, verbose, needed, rows)
+        return maximise_active(_held(some) if hold else some, start, needed, rows)
 
     search = best_search(whole_searches(objective, starts, active))
     fit, theta = search.best.fit, search.best.theta
@@ -187,7 +187,6 @@ def _held(objective):
 def maximise_active(
     objective: Objective,
     start: np.ndarray | None = None,
-    verbose: int = 0,
     needed: float | None = None,
     rows: ActiveRows = OWN_ROWS,
 ) -> Search:
@@ -199,8 +198,6 @@ def maximise_active(
         The objective. Its engine is an IVM, with the settings `strategy`, `major` and `minor`.
     start : ndarray of shape (p,), optional
         Initial hyperparameters. The default is those of the objective.
-    verbose : int, default=0
-        1 shows a line per major step on stderr.
     needed : float, optional
         Stop when the recent rate of gain, extrapolated, would not exceed this value.
     rows : ActiveRows, optional
@@ -212,29 +209,41 @@ def maximise_active(
     """
     search, idle, major = Search(), 0, objective.engine.major
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
-    search.message = f"the limit of {major} rounds of minor steps was reached"
     origin, reached = None, []
     for number in range(major + 1):
-        evaluation, gain = _major_step(objective, rows, theta, number, search)
-        if origin is not None and gain > 0:
-            evaluation = _stretch(objective, rows, origin, evaluation, number, search)
-        idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
-        if verbose:
-            sys.stderr.write(f"major step {number:2d}  objective {evaluation.value:.3f}\n")
-        assert search.best is not None, "a failure of the first major step raises an error"
-        reached.append(search.best.value)
-        if needed is not None and _stays_below(needed, reached, major):
-            search.message = f"it would not exceed {needed:g}"
-            break
-        if idle == PATIENCE:
-            search.message = f"{PATIENCE} major steps in a row gained almost nothing"
-            break
-        if number < major:
-            theta, origin = _climb(objective, rows, evaluation, number, search), evaluation.theta
-            if np.array_equal(theta, origin):
-                search.message = "no step increases the objective"
+        try:
+            evaluation, gain = _major_step(objective, rows, theta, number, search)
+            if origin is not None and gain > 0:
+                evaluation = _stretch(objective, rows, origin, evaluation, number, search)
+            idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
+            assert search.best is not None, "a failure of the first major step raises an error"
+            tell(f"major step {number}, log evidence {search.best.fit.log_evidence:.2f}")
+            reached.append(search.best.value)
+            search.message = _ended(reached, needed, idle, major)
+            if search.message:
                 break
+            if number < major:
+                theta, origin = _climb(objective, rows, evaluation, number, search), evaluation.theta
+                if np.array_equal(theta, origin):
+                    search.message = "no step increases the objective"
+                    break
+        except KeyboardInterrupt:
+            if search.best is None or not stops_here(f"{number} major steps"):
+                raise
+            search.message = INTERRUPTED
+            break
+    else:
+        search.message = f"the limit of {major} rounds of minor steps was reached"
     return search
+
+
+def _ended(reached: list[float], needed: float | None, idle: int, major: int) -> str:
+    """Return why a search need not go on; empty if it should."""
+    if interrupted():
+        return INTERRUPTED
+    if needed is not None and _stays_below(needed, reached, major):
+        return f"it would not exceed {needed:g}"
+    return f"{PATIENCE} major steps in a row gained almost nothing" if idle == PATIENCE else ""
 
 
 def _stays_below(needed: float, reached: list[float], major: int) -> bool:

@@ -58,7 +58,7 @@ SAMPLE = 2**32 - 3  # of the seed of the rows for calibration
 
 
 def learn_active(
-    crew: Crew, objective: Objective, labels: np.ndarray, starts: Sequence[np.ndarray], verbose: int = 0, seed: int = 0
+    crew: Crew, objective: Objective, labels: np.ndarray, starts: Sequence[np.ndarray], seed: int = 0
 ) -> Learned:
     """Optimise hyperparameters and select an active set of the rows of a crew.
 
@@ -72,8 +72,6 @@ def learn_active(
         All class labels, in the order of the likelihood's `class_targets`.
     starts : sequence of ndarray
         Hyperparameters from which to start. An empty list keeps them fixed.
-    verbose : int, default=0
-        1 shows a line per major step on stderr.
     seed : int, default=0
         Seed of the sample of rows for calibration.
 
@@ -88,7 +86,7 @@ def learn_active(
             "augment=None and add transformed rows to the data"
         )
     rows = DividedRows(crew, labels)
-    learned = learn_active_set(objective, starts, verbose, rows)
+    learned = learn_active_set(objective, starts, rows)
     fit = learned.posterior
     rows.forget()
     return replace(learned, posterior=fit.plain(), rows_left_out=lambda: rows.left_out(fit, learned.kernel, seed))

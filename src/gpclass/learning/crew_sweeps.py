@@ -519,7 +519,6 @@ def learn_settled(
     unit: np.ndarray,
     starts: Sequence[np.ndarray],
     max_iter: int = 100,
-    verbose: int = 0,
 ) -> SettledModel:
     """Learn from the rows of a crew, with sites that converge at each evaluation, by the search of one process.
 
@@ -539,8 +538,6 @@ def learn_settled(
         Hyperparameters from which to start. An empty list keeps them fixed.
     max_iter : int, default=100
         Iterations of the optimiser per run.
-    verbose : int, default=0
-        1 shows a progress line on stderr.
 
     Returns
     -------
@@ -553,7 +550,7 @@ def learn_settled(
         found, history, n_iter, problem, slopes = whole.fit(objective.theta), [], 1, "", None
         posterior = found.fit.without_rows()
     else:
-        model, search = maximise_low_rank(whole, max_iter, verbose, starts)
+        model, search = maximise_low_rank(whole, max_iter, starts)
         found, history, n_iter, problem = _best(search.best), search.history, max(1, search.n_iter), search.problem
         slopes = found.gradient[: objective.n_hyper]
         posterior = replace(found.fit.without_rows(), engine=engine, posterior=model.posterior)

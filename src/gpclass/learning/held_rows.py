@@ -34,7 +34,7 @@ def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
         y = model.likelihood.check_targets(model.likelihood.class_targets[place])
         targets = y if weight is None else Observed(y, weight)
         log_p = model.likelihood.log_class_probabilities(*_without_own_sites(run, model, X, targets, sites))
-    return LeftOut(log_p, place, weight)
+    return LeftOut(log_p, place, weight, held_out=run.held is not None)
 
 
 def _without_own_sites(run: Trainer, model: Any, X: np.ndarray, y: Any, kept: RowSites):

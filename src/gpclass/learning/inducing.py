@@ -217,7 +217,7 @@ class InducingInputs:
 
 
 def maximise_low_rank(
-    objective: Objective, max_iter: int = 100, verbose: int = 0, starts: Sequence[np.ndarray] | None = None
+    objective: Objective, max_iter: int = 100, starts: Sequence[np.ndarray] | None = None
 ) -> tuple[InducingModel, Search]:
     """Maximise the evidence by L-BFGS-B, with converged sites at each evaluation ("outer").
 
@@ -227,8 +227,6 @@ def maximise_low_rank(
         The objective; its design is `InducingInputs`.
     max_iter : int, default=100
         Iterations of the optimiser per run.
-    verbose : int, default=0
-        1 shows a progress line on stderr.
     starts : sequence of ndarray, optional
         Hyperparameters, without inducing inputs, from which to start. The default is one start, that of the objective.
 
@@ -243,7 +241,7 @@ def maximise_low_rank(
     assert isinstance(design, InducingInputs), "the design must be InducingInputs"
     thetas = [np.append(start, design.theta) for start in starts or [objective.theta[:few]]]
     with threads(design.rows_per_process(objective.y), design.Z, objective.likelihood.n_latents):
-        search = maximise(objective, thetas, max_iter, verbose, rivals=rivals_of(objective))
+        search = maximise(objective, thetas, max_iter, rivals=rivals_of(objective))
         best = search.best
         assert best is not None, "a search ends with an evaluation or an error"
         posterior = objective.finish(best).posterior

@@ -25,6 +25,7 @@ from ..gaussian import InducingCovariance, InducingGradient
 from ..kernels import Kernel
 from ..numerics.columns import column_units
 from ..numerics.separable import classes_of, combined, inputs_of
+from ..progress import interrupted, phase
 from .columns import covariances
 from .objective import Evaluation, Objective
 from .optimise import Search, Step, maximise
@@ -156,7 +157,6 @@ def maximise_inducing(
     objective: Objective,
     start: np.ndarray | None = None,
     max_iter: int = 100,
-    verbose: int = 0,
     at: InducingPairs | None = None,
     needed: float | None = None,
 ) -> InducingSearch:
@@ -170,8 +170,6 @@ def maximise_inducing(
         Initial hyperparameters. The default is those of the objective.
     max_iter : int, default=100
         Iterations of the optimiser. 0 keeps the hyperparameters and the selected inducing inputs fixed.
-    verbose : int, default=0
-        1 shows a progress line on stderr.
     at : InducingPairs, optional
         Inducing variables to use instead of a selection.
     needed : float, optional
@@ -183,11 +181,11 @@ def maximise_inducing(
     """
     engine, search = objective.engine, InducingSearch()
     theta = np.clip(objective.theta if start is None else start, *objective.bounds.T)
-    at, best = _chosen(objective, theta, max_iter, search, verbose) if at is None else (at, None)
+    at, best = _chosen(objective, theta, max_iter, search) if at is None else (at, None)
     design = replace(at, move=engine.move and max_iter > 0, unit=column_units(objective.X).spread)
     final = replace(objective, design=design, first=None if best is None else best.fit)
     theta = np.concatenate([theta if best is None else best.theta, design.theta])
-    best = _climb(final, theta, max_iter, search, verbose, needed)
+    best = _climb(final, theta, max_iter, search, needed)
     there: Any = best.design
     search.at, search.fit = replace(there, move=False), final.finish(best)
     few = final.n_hyper
@@ -195,7 +193,7 @@ def maximise_inducing(
     return search
 
 
-def _chosen(objective, theta, max_iter, search, verbose):
+def _chosen(objective, theta, max_iter, search):
     """Return an inducing set, and the last evaluation during the selection; None if there was none."""
     engine, C = objective.engine, objective.likelihood.n_classes
     if engine.selection == "k-means":
@@ -206,23 +204,26 @@ def _chosen(objective, theta, max_iter, search, verbose):
     for size in [*sizes, last]:
         covariance = row_covariance(objective.at(theta)[0], objective.X, C)
         fit = None if best is None else best.fit
-        chosen = choose(engine, fit, covariance, chosen, size, rng)
+        with phase(f"selection of {size} inducing variables"):
+            chosen = choose(engine, fit, covariance, chosen, size, rng)
         if size == last:  # the caller optimises with the last batch until convergence
             break
         step = replace(objective, design=InducingPairs.at_rows(objective.X, chosen), first=fit)
-        best = _climb(step, theta, min(engine.steps, max_iter), search, verbose)
+        best = _climb(step, theta, min(engine.steps, max_iter), search)
         theta = best.theta
+        if interrupted():
+            break
     return InducingPairs.at_rows(objective.X, chosen), best
 
 
-def _climb(objective: Objective, theta, max_iter, search, verbose, needed=None) -> Evaluation:
+def _climb(objective: Objective, theta, max_iter, search, needed=None) -> Evaluation:
     """Return the best evaluation of a few optimiser steps from θ, and record them in `search` as a separate run."""
     number = search.history[-1].run + 1 if search.history else 0
     if max_iter < 1:
         found = objective.evaluate(theta)
         search.history.append(Step(number, 0, theta, found.value, found.fit.log_evidence, found.fit.n_iter))
         return found
-    run = maximise(objective, [theta], max_iter, verbose, needed=needed)
+    run = maximise(objective, [theta], max_iter, needed=needed)
     search.history += [step._replace(run=number) for step in run.history]
     search.n_iter += run.n_iter
     search.message, search.problem = run.message, run.problem

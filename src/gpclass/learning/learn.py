@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from ..kernels import Precomputed
 from ..numerics import NotPositiveDefinite
+from ..progress import phase
 from ..sparse import InducingFit
 from . import checkpoint as checkpoints
 from .active_set import learn_active_set
@@ -32,6 +34,7 @@ from .learned import Learned, best_search, learned_from
 from .members import left_out
 from .objective import Objective
 from .optimise import maximise
+from .parallel import until_interrupted
 from .rivals import rivals_of, whole_searches
 from .scan import scanned
 from .site_store import SiteStore
@@ -42,6 +45,7 @@ SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hy
 FEW_ROWS = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
 LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
 SHARE = 3  # rows of this sample per inducing point, at least
+POSTERIOR = "posterior"  # name of the phase after the search
 ROUNDING = 1e-10  # share of the largest eigenvalue of a matrix below which a negative one is rounding
 HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
@@ -50,7 +54,6 @@ def learn(
     objective: Objective,
     starts: Sequence[np.ndarray],
     max_iter: int,
-    verbose: int = 0,
     stream: tuple[Source, np.ndarray] | None = None,
     seed: int = 0,
     scan: bool = True,
@@ -66,8 +69,6 @@ def learn(
         Hyperparameters from which to start. An empty list keeps them fixed.
     max_iter : int
         Iterations of the optimiser per run.
-    verbose : int, default=0
-        1 shows a progress line on stderr.
     stream : tuple of Source and ndarray, optional
         The rows and the class labels, if the objective holds only a sample of the rows.
     seed : int, default=0
@@ -84,8 +85,9 @@ def learn(
     _check_inputs(objective)
     try:
         if scan and starts:
-            starts = _scanned(objective, starts)
-        learned = _by_design(objective, starts, max_iter, verbose, stream, seed, n_jobs)
+            with phase("scan over lengthscales"):
+                starts = _scanned(objective, starts)
+        learned = _by_design(objective, starts, max_iter, stream, seed, n_jobs)
     except NotPositiveDefinite as error:
         raise _with_eigenvalue(error, objective) from error
     n_rows = len(objective.X) if stream is None else stream[0].n_rows
@@ -117,17 +119,17 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
     )
 
 
-def _by_design(objective, starts, max_iter, verbose, stream, seed, n_jobs):
+def _by_design(objective, starts, max_iter, stream, seed, n_jobs):
     design = objective.engine.design
     if stream is not None and design == "active rows":
-        return learn_active(stream[0].crew, objective, stream[1], starts, verbose, seed)
+        return learn_active(stream[0].crew, objective, stream[1], starts, seed)
     if design == "inducing inputs":
-        return _inducing(objective, starts, max_iter, verbose, stream, seed)
+        return _inducing(objective, starts, max_iter, stream, seed)
     if design == "active rows":
-        return _active(objective, starts, verbose)
+        return _active(objective, starts)
     if design == "inducing pairs":
-        return _inducing_mnl(objective, starts, max_iter, verbose)
-    return _full(objective, starts, max_iter, verbose, n_jobs)
+        return _inducing_mnl(objective, starts, max_iter)
+    return _full(objective, starts, max_iter, n_jobs)
 
 
 def after_scan(objective: Objective) -> Objective:
@@ -151,17 +153,19 @@ def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
     return kernel(inputs)
 
 
-def _full(objective, starts, max_iter, verbose, n_jobs):
+def _full(objective, starts, max_iter, n_jobs):
     if not starts:
-        found = objective.fit(objective.theta)
+        with phase(POSTERIOR):
+            found = objective.fit(objective.theta)
         return Learned(found.fit, found.kernel, found.likelihood, objective.X, [], 1)
     fewer, rivals = objective.of_fewer_rows(), rivals_of(objective)
-    search = maximise(objective, starts, max_iter, verbose, fewer, rivals, n_jobs=n_jobs)
-    return learned_from(search, objective.finish(search.best), objective.X)
+    search = maximise(objective, starts, max_iter, 0, fewer, rivals, n_jobs=n_jobs)
+    with phase(POSTERIOR):
+        return learned_from(search, objective.finish(search.best), objective.X)
 
 
-def _active(objective, starts, verbose):
-    learned = learn_active_set(objective, starts, verbose)
+def _active(objective, starts):
+    learned = learn_active_set(objective, starts)
     return learned if objective.engine.augment is None else _augmented(objective, learned)
 
 
@@ -172,14 +176,14 @@ def _augmented(objective, learned):
     return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources, rows_left_out=lambda: None)
 
 
-def _inducing_mnl(objective, starts, max_iter, verbose):
+def _inducing_mnl(objective, starts, max_iter):
     if not starts:
         search = maximise_inducing(objective, max_iter=0)
     else:
 
         def inducing(some, start, hold=False, like=None, needed=None):
             at = None if like is None else like.at
-            return maximise_inducing(some, start, 0 if hold else max_iter, verbose, at, needed)
+            return maximise_inducing(some, start, 0 if hold else max_iter, at, needed)
 
         search = best_search(whole_searches(objective, starts, inducing))
     at = search.at
@@ -190,7 +194,7 @@ def _inducing_mnl(objective, starts, max_iter, verbose):
 # inducing points ------------------------------------------------------------------------------------------------------
 
 
-def _inducing(objective, starts, max_iter, verbose, stream, seed):
+def _inducing(objective, starts, max_iter, stream, seed):
     source, labels = (Arrays(objective.X, objective.y), objective.likelihood.class_targets) if stream is None else stream
     engine, crew = objective.engine, getattr(source, "crew", None)
     if stream is not None and crew is None:
@@ -198,17 +202,21 @@ def _inducing(objective, starts, max_iter, verbose, stream, seed):
             raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
     elif not engine.minibatches or _settles(objective, source.n_rows, bool(starts)):
         if crew is not None:
-            return all_at_once_on(crew, objective, labels, look(source, (seed, 0)), starts, max_iter, verbose, seed)
-        return _all_at_once(objective, starts, max_iter, verbose, source, seed)
+            return all_at_once_on(crew, objective, labels, look(source, (seed, 0)), starts, max_iter, seed)
+        return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
     if not starts:
         engine = replace(engine, **HELD)
-    runs = []
-    for number, start in enumerate([_promising(objective, start, max_iter, seed) for start in starts] or [objective.theta]):
+    settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
+
+    def run(number, start):
         kernel, likelihood = objective.at(start)
         here = engine if number == 0 else _numbered(engine, number)
-        settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
-        runs.append(train_inducing(source, kernel, likelihood, here, verbose=verbose, **settings))
+        with phase(f"run {number + 1} of {len(begins)}") if len(begins) > 1 else nullcontext():
+            return train_inducing(source, kernel, likelihood, here, **settings)
+
+    begins = [_promising(objective, start, max_iter, seed) for start in starts] or [objective.theta]
+    runs = until_interrupted(1, run, list(enumerate(begins)), "runs")
     # after a single pass, engines that keep sites of rows have no estimate of the evidence
     best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
     slopes = best.adam.m[: objective.n_hyper] if starts else None
@@ -246,7 +254,8 @@ def _promising(objective, start, max_iter, seed):
     n = len(some.X)
     fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.X)), max(1, n // SHARE)))
     low_rank = _low_rank(replace(some, engine=fewer), Arrays(some.X, some.y), seed, moving=False)
-    best = maximise_low_rank(low_rank, max_iter, 0, [start])[1].best
+    with phase(f"first on {n} of {len(objective.X)} rows"):
+        best = maximise_low_rank(low_rank, max_iter, [start])[1].best
     assert best is not None, "a search without an evaluation raises an error"
     return best.theta
 
@@ -296,7 +305,7 @@ def trained(trainer: Trainer) -> Learned:
     return Learned(fit, model.kernel, model.likelihood, _shared(model.Z), trainer.history, passes, trainer=trainer)
 
 
-def _all_at_once(objective, starts, max_iter, verbose, source, seed):
+def _all_at_once(objective, starts, max_iter, source, seed):
     """Learn with sites that converge at each evaluation."""
     engine, likelihood = objective.engine, objective.likelihood
     low_rank = _low_rank(objective, source, seed, engine.learn_inputs and bool(starts))
@@ -306,7 +315,7 @@ def _all_at_once(objective, starts, max_iter, verbose, source, seed):
         run = _to_go_on(objective, source, found.fit, Z, seed, HELD)
         rows = partial(left_out, found.fit)
         return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run, rows_left_out=rows)
-    model, search = maximise_low_rank(low_rank, max_iter, verbose, starts)
+    model, search = maximise_low_rank(low_rank, max_iter, starts)
     found = search.best
     assert found is not None, "a search without an evaluation raises an error"
     kept = replace(found.fit.without_rows(), engine=engine, posterior=model.posterior)
@@ -332,7 +341,6 @@ def all_at_once_on(
     summary: Summary,
     starts: Sequence[np.ndarray],
     max_iter: int,
-    verbose: int = 0,
     seed: int = 0,
 ) -> Learned:
     """Learn from the rows of a crew, with sites that converge at each evaluation.
@@ -347,7 +355,7 @@ def all_at_once_on(
         The class labels, in the order of `likelihood.class_targets`.
     summary : Summary
         A sample of the rows, from which inducing inputs are selected.
-    starts, max_iter, verbose, seed
+    starts, max_iter, seed
         As for `learn`.
 
     Returns
@@ -357,7 +365,7 @@ def all_at_once_on(
     """
     _refuse_checkpoint(objective.engine)
     Z = start_inputs(summary, objective.engine, crew.n_rows, objective.likelihood.n_latents, np.random.default_rng(seed))
-    found = learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, verbose)
+    found = learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter)
     return Learned(
         found.posterior,
         found.kernel,
@@ -375,7 +383,7 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     """Return a minibatch run that starts from a converged fit, for rows added later; None without minibatches."""
     if not objective.engine.minibatches:
         return None
-    engine = replace(objective.engine, **(changes or {}), validation=0.0)
+    engine = replace(objective.engine, **(changes or {}), validation=0.0, held_out=0)
     labels = objective.likelihood.class_targets
     settings = {"random_state": seed, "Z": Z, "labels": labels}
     trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)

@@ -9,12 +9,10 @@ found there is the identity. The search on the subset is cheap and saves half of
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -23,9 +21,9 @@ import numpy as np
 import scipy
 from sklearn.exceptions import ConvergenceWarning
 
-from ..numerics.progress import in_notebook, progress_bar
+from ..progress import interrupted, phase, shown, stops_here, tell
 from .objective import LOOSE, Evaluation, Objective
-from .parallel import in_parallel
+from .parallel import until_interrupted
 from .warm import WarmStart
 
 
@@ -93,6 +91,7 @@ STEEP = 0.03  # slope at the end that causes a warning: at a curvature of one, 5
 ROUGH = 1e-3  # engine tolerance at slopes of one and above: gradients have errors of 1 %; decreases with the slope to LOOSE
 DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
 MAX_LINE = 30  # maximum number of evaluations per line search
+INTERRUPTED = "the search was interrupted"
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
 
@@ -117,7 +116,7 @@ def maximise(
     max_iter : int, default=100
         Maximum number of iterations per run.
     verbose : int, default=0
-        1 prints the progress.
+        1 shows the progress on stderr, if nobody listens to it already; see `gpclass.progress`.
     fewer : Objective, optional
         The objective on a subset of the rows. A search on it improves each start first.
     rivals : sequence of Rival, optional
@@ -136,26 +135,29 @@ def maximise(
     LinAlgError, FloatingPointError, ValueError or OverflowError
         If the objective cannot be evaluated at any of the starts.
     """
-    arguments = [(objective, number, start, max_iter, verbose, fewer, needed) for number, start in enumerate(starts)]
-    runs = in_parallel(n_jobs if len(starts) > 1 else 1, _search_from, arguments)
-    search = _joined([run for run, _ in runs])
-    errors = [error for _, error in runs if error is not None]
-    _challenged(objective, search, max_iter, rivals, len(starts), verbose)
-    if verbose and not in_notebook():
-        sys.stderr.write("\n")
+    arguments = [
+        (objective, number, start, max_iter, fewer, needed, search_name(number, len(starts)))
+        for number, start in enumerate(starts)
+    ]
+    with shown(verbose):
+        runs = until_interrupted(n_jobs if len(starts) > 1 else 1, _search_from, arguments, "searches")
+        search = _joined([run for run, _ in runs])
+        errors = [error for _, error in runs if error is not None]
+        _challenged(objective, search, max_iter, rivals, len(starts))
     if search.best is None:
         _raise_first(errors)
     return search
 
 
-def _search_from(objective, number, start, max_iter, verbose, fewer, needed) -> tuple[Search, Exception | None]:
+def _search_from(objective, number, start, max_iter, fewer, needed, name) -> tuple[Search, Exception | None]:
     """Return the search from one start, and the error if the start cannot be evaluated."""
     search = Search()
-    start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
-    try:
-        Run(objective, number, search, verbose, metric, needed=needed).go(start, max_iter)
-    except NoStart as failure:
-        return search, failure.error
+    with phase(name):
+        start, metric, _ = improved(objective, fewer, np.asarray(start, float), max_iter)
+        try:
+            Run(objective, number, search, metric, needed=needed).go(start, max_iter)
+        except NoStart as failure:
+            return search, failure.error
     return search, None
 
 
@@ -178,9 +180,10 @@ def improved(
         return start, None, np.nan
     search = Search()
     better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
-    run = Run(fewer, 0, search, 0, metric, value_tol)
+    run = Run(fewer, 0, search, metric, value_tol)
     try:
-        run.go(better, max_iter)
+        with phase(f"first on {len(fewer.X)} of {len(objective.X)} rows"):
+            run.go(better, max_iter)
     except NoStart:
         return start, None, np.nan
     assert search.best is not None, "a run begins with an evaluation"
@@ -191,17 +194,22 @@ def improved(
     return search.best.theta, metric, search.best.value
 
 
-def _challenged(
-    objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int, verbose: int
-) -> None:
+def _challenged(objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int) -> None:
     """Make further runs from points where rivals predict a value above the best so far."""
-    for rival in rivals if search.best is not None else ():
+    for term, rival in enumerate(rivals if search.best is not None else ()):
+        if interrupted():
+            return
         assert search.best is not None, "runs never remove it"
-        start = rival.challenge(objective, search.best, max_iter)
-        if start is not None:
-            with suppress(NoStart):
-                Run(objective, number, search, verbose).go(start, max_iter)
-            number += 1
+        try:
+            with phase(f"term {term + 1} of {len(rivals)} of the kernel"):
+                start = rival.challenge(objective, search.best, max_iter)
+                if start is not None:
+                    with suppress(NoStart):
+                        Run(objective, number, search).go(start, max_iter)
+                    number += 1
+        except KeyboardInterrupt:
+            if not stops_here(evaluations_of(search)):
+                raise
 
 
 def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.ndarray) -> np.ndarray | None:
@@ -216,6 +224,17 @@ def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.nda
     before = eye * along / (drop @ drop) if inverse is None else inverse
     turn = eye - np.outer(step, drop) / along
     return turn @ before @ turn.T + np.outer(step, step) / along
+
+
+def search_name(number: int, count: int) -> str:
+    """Return the name of one of `count` searches as a phase."""
+    return "search for hyperparameters" if count == 1 else f"search {number + 1} of {count} for hyperparameters"
+
+
+def evaluations_of(search: Search) -> str:
+    """Return the number of evaluations of a search as text."""
+    count = len(search.history)
+    return f"{count} evaluation{'s' * (count != 1)}"
 
 
 def check_search(estimator: Any) -> None:
@@ -268,13 +287,11 @@ class Run:
         objective: Objective,
         number: int,
         search: Search,
-        verbose: int,
         metric: np.ndarray | None = None,
         value_tol: float = VALUE_TOL,
         needed: float | None = None,
     ):
-        self.objective, self.number, self.search, self.verbose = objective, number, search, verbose
-        self.in_notebook = bool(verbose) and in_notebook()  # where a bar is shown instead of lines
+        self.objective, self.number, self.search = objective, number, search
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
         self.bounds = objective.bounds
@@ -290,20 +307,14 @@ class Run:
 
     def go(self, start: np.ndarray, max_iter: int) -> None:
         """Run from `start` and record the evaluations in the search. Raise NoStart if that cannot be evaluated."""
-        self.begun, self.max_iter = time.perf_counter(), max_iter
-        bar: Any = progress_bar(shown=True, total=max_iter, desc=f"run {self.number}") if self.in_notebook else nullcontext()
-        with bar as self.bar:
-            self._go(start, max_iter)
-
-    def _go(self, start: np.ndarray, max_iter: int) -> None:
         start = np.clip(start, *self.bounds.T)
         try:
-            first = self._evaluate(start)
+            with phase("first evaluation"):
+                first = self._evaluate(start)
         except FAILURES as error:
             raise NoStart(error) from error
         self._accept(first)
-        if self.verbose:
-            self._show()
+        self._tell()
         root, box = self._coordinates(start)
         # if all variables are bounded, the first step of L-BFGS-B has the length of the gradient; scaling limits it to one
         unit = max(1.0, float(np.linalg.norm(root @ root.T @ first.gradient)))
@@ -321,6 +332,10 @@ class Run:
             status, message = result.status, str(result.message)
         except _Enough as reason:
             status, message = 0, str(reason)
+        except KeyboardInterrupt:
+            if not stops_here(evaluations_of(self.search)):
+                raise
+            status, message = 0, INTERRUPTED
         self.search.n_iter += self.iteration
         if self.leads:
             self.search.message, self.search.problem = message, self._problem(status, message)
@@ -357,8 +372,7 @@ class Run:
         self.iteration += 1
         self.gain = self.point.value - self.iterate.value
         self._accept(self.point)  # the last point of a line search is the accepted one
-        if self.verbose:
-            self._show()
+        self._tell()
         if self.gain < self.value_tol:
             raise _Enough(f"the last iteration gained less than {self.value_tol:g}")
         self._stop_if_done()
@@ -371,6 +385,8 @@ class Run:
         return DOUBT * newton if self.iteration == 0 else max(DOUBT * newton, self.objective.tail * self.gain)
 
     def _stop_if_done(self) -> None:
+        if interrupted():
+            raise _Enough(INTERRUPTED)
         if self._slope(self.iterate) < SLOPE_TOL:
             raise _Enough(f"no slope is above {SLOPE_TOL:g}")
         if self.needed is not None and not self.iterate.value <= self.needed < self.iterate.value + self._hope():
@@ -396,25 +412,12 @@ class Run:
         # inaccurate gradients suffice far from the maximum
         self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, ROUGH))
 
-    def _show(self) -> None:
-        assert self.search.best is not None, "a run begins with an evaluation"
-        reached = f"objective {self.iterate.value:.4f}  best {self.search.best.value:.4f}"
-        if self.in_notebook:
-            self.bar.set_postfix_str(reached, refresh=False)
-            self.bar.update(self.iteration - self.bar.n)
-            return
-        sys.stderr.write(
-            f"run {self.number}  iteration {self.iteration:3d}  evaluations {len(self.search.history):3d}  "
-            f"{reached}{self._time_left()}" + ("\r" if sys.stderr.isatty() else "\n")
-        )
-
-    def _time_left(self) -> str:
-        """Return the time left if this run used all its iterations, as text. Most runs end earlier."""
-        if not self.iteration:
-            return ""
-        pace = (time.perf_counter() - self.begun) / self.iteration
-        minutes, seconds = divmod(round(pace * (self.max_iter - self.iteration)), 60)
-        return f"  at most {minutes}:{seconds:02d} left"
+    def _tell(self) -> None:
+        """Tell the log evidence of the best point so far: at the end of the search it is that of the result."""
+        best = self.search.best
+        assert best is not None, "a run begins with an evaluation"
+        figures = f"iteration {self.iteration}, {evaluations_of(self.search)}, log evidence {best.fit.log_evidence:.2f}"
+        tell(figures)
 
     def _problem(self, status: int, message: str) -> str:
         """Return the warning for a run that ended at a large slope, or an empty string."""

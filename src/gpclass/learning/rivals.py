@@ -22,13 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..kernels import Part
+from ..progress import interrupted, phase, stops_here
 from .objective import AllRows, Evaluation, Objective
-from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved
+from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved, search_name
+from .parallel import until_interrupted
 from .priors import log_prior
 from .scan import scanned
 from .warm import WarmStart
@@ -150,7 +153,7 @@ class GradientTerms:
 
     def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
         search = Search()
-        run = Run(alone, 0, search, 0, rival.metric, LOOSE / alone.tail, needed)
+        run = Run(alone, 0, search, rival.metric, LOOSE / alone.tail, needed)
         run.warm = WarmStart(best.fit)
         run.go(rival.theta, max_iter)
         assert search.best is not None, "a run begins with an evaluation"
@@ -184,11 +187,25 @@ class WholeTerms:
 
 def whole_searches(objective: Objective, starts: Sequence[np.ndarray], search: WholeSearch) -> list[Any]:
     """Return searches from each of `starts`, and from points where terms of a sum of kernels predict a higher value."""
-    done = [search(objective, start) for start in starts]
-    for rival in rivals_of(objective, WholeTerms(search)):
+    arguments = [(objective, start, search_name(number, len(starts))) for number, start in enumerate(starts)]
+    done = until_interrupted(1, partial(_named, search), arguments, "searches")
+    rivals = rivals_of(objective, WholeTerms(search))
+    for term, rival in enumerate(rivals):
+        if interrupted():
+            break
         best = max((one.best for one in done), key=lambda evaluation: evaluation.value)
-        start = rival.challenge(objective, best, 0)
-        if start is not None:
-            with suppress(*FAILURES):
-                done.append(search(objective, start, like=rival.found))
+        try:
+            with phase(f"term {term + 1} of {len(rivals)} of the kernel"):
+                start = rival.challenge(objective, best, 0)
+                if start is not None:
+                    with suppress(*FAILURES):
+                        done.append(search(objective, start, like=rival.found))
+        except KeyboardInterrupt:
+            if not stops_here(f"{term} of {len(rivals)} terms of the kernel"):
+                raise
     return done
+
+
+def _named(search: WholeSearch, objective: Objective, start: np.ndarray, name: str) -> Any:
+    with phase(name):
+        return search(objective, start)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from scipy.special import logsumexp
@@ -71,7 +70,6 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     """
     rows = [_required(fit) for fit in fits]
     calibrations = [Calibration.fitted(some) if calibrate else NONE for some in rows]
-    raw = np.array([some.log_p[np.arange(len(some.codes)), some.codes] for some in rows])
     calibrated = [c.log_probabilities(some.log_p) for c, some in zip(calibrations, rows, strict=True)]
     log_true = np.array([p[np.arange(len(some.codes)), some.codes] for p, some in zip(calibrated, rows, strict=True)])
     kept = np.arange(len(fits))
@@ -86,8 +84,9 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
         Member(float(w), fits[i].kernel, fits[i].posterior, fits[i].inputs, calibrations[i])
         for w, i in zip(weights, kept.tolist(), strict=True)
     ]
-    before, after = (-rows[0].mean(logsumexp(p[kept], axis=0, b=weights[:, None])) for p in (raw, log_true))
-    told = replace(NONE, nlpd_before=before, nlpd_after=after, n_rows=log_true.shape[1])
+    w = weights[:, None, None]
+    before, after = (logsumexp(np.array(p)[kept], axis=0, b=w) for p in ([some.log_p for some in rows], calibrated))
+    told = NONE.scored(rows[0]._replace(log_p=before), after)
     return Mixture(tuple(members), integrated=False), kept.tolist(), told
 
 

@@ -21,7 +21,7 @@ from ..engines.inducing.training import Training
 from ..gaussian.low_rank import LowRankPrior
 from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
-from ..numerics.progress import progress_bar
+from ..progress import counted, interrupted, phase, shown, stops_here, tell
 from . import checkpoint as checkpoints
 from .checkpoint import CheckpointError, RowHashes
 from .crew import CrewLost
@@ -34,8 +34,10 @@ from .streams import Batch, Source, Summary, codes, finite, look, take_out, warn
 from .streams.labels import sampled_rows
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
+SHARE = 10  # rows for each row held out for calibration and scores, at least
 LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
 LATER_ROWS = "rows added later"  # their key in the identity of a run
+EVIDENCE = "log evidence (estimate from minibatches)"
 LATER = 0.1  # learning rate for rows added later, relative to `learning_rate`
 
 
@@ -52,7 +54,7 @@ class Pass:
     seconds : float
         Time since training began.
     validation : float
-        Mean negative log probability of the held-out labels; NaN without held-out rows.
+        Mean negative log probability of the held-out labels; NaN without `validation`.
     """
 
     epoch: int
@@ -194,8 +196,9 @@ class Trainer:
         parts |= {} if training is engine else {"training": training}
         whose = checkpoints.identity(hashes, shape, labels, Z, random_state, **parts)
         held = None
-        if training.validation:
-            source, held = _hold_out(source, training, random_state)
+        count = _held_rows(training, source.n_rows)
+        if count:
+            source, held = take_out(source, sampled_rows(source.n_rows, (random_state, 2**32 - 3), count), (random_state, 0))
         rng = np.random.default_rng([random_state, 2**32 - 2])
         C = likelihood.n_latents
         if Z is None:
@@ -214,7 +217,7 @@ class Trainer:
         )  # fmt: skip
         if held is not None:
             trainer.held, trainer.held_weight = (held.X, codes(held.y, labels)), held.weight
-            if summary.weight is not None:
+            if summary.weight is not None and held.weight is not None:
                 trainer.weight = summary.weight - float(np.sum(held.weight))
         return trainer, source
 
@@ -404,7 +407,7 @@ class Trainer:
         checkpoint : path-like, optional
             File to which the run is saved regularly.
         verbose : int, default=0
-            1 shows a progress bar on stderr.
+            1 shows the progress on stderr.
         overwrite : bool, default=False
             Whether to replace a checkpoint of another run. Otherwise it is an error.
 
@@ -418,43 +421,55 @@ class Trainer:
         until = self.training.passes(self.n_rows) if epochs is None else self.epoch + epochs
         saver = Saver(self, checkpoint, overwrite)
         try:
-            with threads(self._size, self.Z, self.likelihood.n_latents):
-                while self.epoch < until and not self._stopped():
-                    self._pass(source, until, saver, verbose)
+            with shown(verbose), threads(self._size, self.Z, self.likelihood.n_latents):
+                self._passes(source, until, saver)
         except CrewLost as error:  # the sites of the rows cannot be fetched either
             raise CrewLost(f"{error}. {saver.told()}") from error
+        except KeyboardInterrupt:
+            saver.save(force=True)
+            if not (self.passes and stops_here(f"{self.passes:.1f} passes over the rows")):
+                raise
         except BaseException:
             saver.save(force=True)
             raise
         saver.save(force=True)
         return self
 
-    def _pass(self, source, until, saver, verbose):
-        count = -(-self.n_rows // self._size)
-        desc = f"pass {self.epoch + 1}/{until}"
-        bar = progress_bar(shown=bool(verbose), total=count, initial=self.place, desc=desc, leave=verbose > 1)
-        with bar:
-            for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
-                if number < self.place:
-                    continue
-                self.step(batch, place=number + 1)
-                saver.save()
-                bar.update()
-                if verbose:
-                    bar.set_postfix_str(self._shown(until, count))
-        self._end_pass()
+    @property
+    def passes(self) -> float:
+        """Number of passes over the rows so far, with the fraction of the current one."""
+        return self.epoch + self.taken / self.n_rows
 
-    def _shown(self, until, count):
-        """Return the text of the progress bar: the evidence, the pace and the remaining time."""
-        done = self.epoch * count + self.place
-        left = self.seconds / max(1, done) * (until * count - done)
+    def _passes(self, source, until, saver):
+        if interrupted():  # before this run began: there is nothing to finish with
+            raise KeyboardInterrupt
+        each = -(-self.n_rows // self._size)  # minibatches
+        done = self.epoch * each + self.place
+        exact = not self.training.validation  # which may end it earlier
+        with counted("training on minibatches", until * each, done, exact) as steps:
+            while self.epoch < until and not self._stopped():
+                for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
+                    if number < self.place:
+                        continue
+                    self.step(batch, place=number + 1)
+                    saver.save()
+                    steps.advance()
+                    tell(self._figures(until))
+                self._end_pass()
+
+    def _figures(self, until: int) -> str:
+        """Return what is told after a step: the pass, the pace, and the evidence as soon as there is an estimate."""
         pace = (self.epoch * self.n_rows + self.taken) / max(self.seconds, 1e-9)
-        return f"log evidence {self.total / self.taken:.1f}, {pace:,.0f} rows/s, {left / 60:.1f} min left"
+        bound = "at most " if self.training.validation else ""
+        text = f"{self.passes:.1f} of {bound}{until} passes, {pace:,.0f} rows/s"
+        value = self.total / self.taken if np.isfinite(self.total) else self.log_evidence
+        return f"{text}, {EVIDENCE} {value:.1f}" if np.isfinite(value) else text
 
     def _end_pass(self):
         score, best = np.nan, self.best
-        if self.held is not None:
-            score = self._score()
+        if self.held is not None and self.training.validation:
+            with phase("held-out rows"):
+                score = self._score()
             if best is None or score < best["score"]:
                 best = {"score": score, "epoch": self.epoch, **self._parameters()}
         history = [*self.history, Pass(self.epoch, self.total / max(1, self.taken), self.seconds, score)]
@@ -543,13 +558,14 @@ def _store(source, engine, likelihood, labels) -> Any:
     return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
 
 
-def _hold_out(source, training, seed):
-    """Return the source without the held-out rows, and the held-out rows."""
-    n = source.n_rows
+def _held_rows(training: Any, n: int) -> int:
+    """Return the number of rows to hold out."""
+    if not training.validation:
+        return min(training.held_out, n // SHARE)
     count = min(VALIDATED, max(1, round(training.validation * n)))
     if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")
-    return take_out(source, sampled_rows(n, (seed, 2**32 - 3), count), (seed, 0))
+    return count
 
 
 def train_inducing(
@@ -590,7 +606,7 @@ def train_inducing(
     resume : str, optional
         As in `Training`, and takes precedence over it.
     verbose : int, default=0
-        1 shows a progress bar on stderr.
+        1 shows the progress on stderr.
     Z : ndarray of shape (M, D) or (n_classes, M, D), optional
         Initial inducing inputs. By default they are selected from the rows.
     labels : ndarray of shape (n_classes,), optional
@@ -605,7 +621,8 @@ def train_inducing(
     checkpoint = settings.checkpoint if checkpoint is None else checkpoint
     resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
     goes_on = checkpoints.claim(checkpoint, resume)
-    trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
+    with shown(verbose), phase("first look at the rows"):
+        trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
     if goes_on:
         trainer.resume(checkpoint)
         asked = trainer.training.passes(trainer.n_rows)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engines.contract import require
 from ..engines.fit import check_observed
-from ..numerics.progress import progress_bar
+from ..progress import counted, phase, shown, tell
 from .reference import Reference
 from .shared_noise import smooth_target
 from .target import generator
@@ -109,7 +109,7 @@ def annealed_importance(
     random_state : int, Generator, RandomState or None, optional
         Seed or source of random numbers.
     verbose : int, default=0
-        1 shows a progress bar.
+        1 shows the progress on stderr.
 
     Returns
     -------
@@ -122,8 +122,9 @@ def annealed_importance(
     K, y = check_observed(K, y, likelihood, "annealed_importance")
     rng, target = generator(random_state), smooth_target(K, y, likelihood)
     path = _TemperaturePath(Reference.of(target, start), rng)
-    schedule = _pilot(path, max(n_runs, 32), n_temperatures, verbose)
-    log_weights, F, acceptance = _anneal(path, schedule, n_runs, verbose)
+    with shown(verbose):
+        schedule = _pilot(path, max(n_runs, 32), n_temperatures)
+        log_weights, F, acceptance = _anneal(path, schedule, n_runs)
     return _summary(log_weights, schedule.temperatures, acceptance, F)
 
 
@@ -200,7 +201,7 @@ class _Schedule:
     scales: list[np.ndarray]
 
 
-def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
+def _pilot(path, runs, n_temperatures) -> _Schedule:
     """Run a population with resampling from t = 0 to 1, and return the schedule of the main runs.
 
     In each step the standard deviation of the log weights is at most one.
@@ -212,8 +213,7 @@ def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
     spreads: list[float] = []
     steps: list[float] = []
     scales: list[np.ndarray] = []
-    form = "{desc}: {percentage:3.0f}%|{bar}|"
-    with progress_bar(shown=bool(verbose), total=1.0, desc="AIS pilot", bar_format=form) as bar:
+    with phase("annealed importance sampling, pilot"):
         while True:
             for _ in range(PILOT_MOVES):
                 state, chance = path.move(state, t, epsilon, scale2)
@@ -230,7 +230,7 @@ def _pilot(path, runs, n_temperatures, verbose) -> _Schedule:
             gain = min(1.0 / spread, 1.0 - t) if len(stops) < PILOT_STEPS else 1.0 - t
             state = _resampled(state, gain * state[1], path.rng)
             t = min(t + gain, 1.0) if t + gain < 1 - 1e-12 else 1.0
-            bar.update(gain)
+            tell(f"{100 * t:.0f} %")
     # equal steps: dt × spread(t) is constant
     lengths = np.concatenate([[0.0], np.cumsum(np.diff(stops) * 0.5 * (np.array(spreads)[1:] + np.array(spreads)[:-1]))])
     temperatures = np.interp(np.linspace(0, lengths[-1], n_temperatures + 1), lengths, stops)
@@ -247,18 +247,20 @@ def _resampled(state, log_weights, rng):
     return tuple(a[..., pick] for a in state)
 
 
-def _anneal(path, schedule, runs, verbose):
+def _anneal(path, schedule, runs):
     """Return log weights, final states and the acceptance rate of the main runs.
 
     Each weight factor uses the f drawn at the previous temperature. [NR] 10.3
     """
     state = path.begin(runs)
     log_weights, accepted = np.zeros(runs), 0.0
-    steps = progress_bar(np.diff(schedule.temperatures), shown=bool(verbose), desc="AIS")
-    for i, gain in enumerate(steps, start=1):
-        log_weights += gain * state[1]
-        k = schedule.nearest[i]
-        state, chance = path.move(state, schedule.temperatures[i], schedule.steps[k], schedule.scales[k])
-        accepted += float(np.mean(chance))
+    steps = np.diff(schedule.temperatures)
+    with counted("annealed importance sampling", len(steps)) as bar:
+        for i, gain in enumerate(steps, start=1):
+            log_weights += gain * state[1]
+            k = schedule.nearest[i]
+            state, chance = path.move(state, schedule.temperatures[i], schedule.steps[k], schedule.scales[k])
+            accepted += float(np.mean(chance))
+            bar.advance()
     F = path.reference.target.latent(path.reference.latent(state[0]))
     return log_weights, F, accepted / len(steps)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -19,12 +20,11 @@ import numpy as np
 from ..engines import Engine
 from ..engines.fit import check_observed
 from ..engines.observations import same_targets
-from ..numerics.progress import is_watched, progress_bar
+from ..progress import Counter, counted, shown, stops_here
 from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
 
-OFTEN, SELDOM = 0.1, 5.0  # seconds between two updates of the progress bar: on a terminal, and in a log file
 LOOK = 50  # draws between two checks whether there are enough
 
 
@@ -71,7 +71,7 @@ class Sampler(Engine, ABC):
     random_state : int, Generator, RandomState or None, optional
         Seed or source of random numbers.
     verbose : int, default=0
-        1 shows a progress bar.
+        1 shows the progress on stderr.
     """
 
     n_draws: int = 1000
@@ -194,7 +194,7 @@ class Sampler(Engine, ABC):
     def _warm_up(self, walk, bar):
         for i in range(self.n_warmup):
             walk.warm_up((i + 1) / self.n_warmup, walk.step())
-            bar.update()
+            bar.advance()
 
     def _draw(self, walk, bar, earlier):
         shape = walk.target.latent(walk.F).shape
@@ -208,13 +208,14 @@ class Sampler(Engine, ABC):
                 latent[i] = walk.target.latent(walk.F)
                 log_likelihood[i] = walk.target.marginal(walk.F, walk.log_likelihood)
                 done = i + 1
-                bar.update()
+                bar.advance()
                 look = self.enough is not None and done % LOOK == 0
                 if look and self.is_enough(Draws.of_walk(self, walk, latent[:done], log_likelihood[:done], earlier)):
                     break
         except KeyboardInterrupt:
             if not done:
                 raise
+            stops_here(f"{done} of {self.n_draws} draws")
             warnings.warn(f"interrupted: {done} of {self.n_draws} draws were made", stacklevel=3)
         return latent[:done], log_likelihood[:done]
 
@@ -222,15 +223,14 @@ class Sampler(Engine, ABC):
         """Return whether drawing may stop."""
         return self.enough is not None and draws.suffice(self.enough)
 
-    def progress(self, n_warmup: int, what: str = "") -> Any:
-        """Return a progress bar for all draws. With `enough` the run may end earlier than it shows."""
-        return progress_bar(
-            shown=bool(self.verbose),
-            total=n_warmup + self.n_draws,
-            desc=f"{type(self).__name__}{what}, {n_warmup} steps of warm-up"
-            + f" and {'up to ' * (self.enough is not None)}{self.n_draws} draws",
-            mininterval=OFTEN if self.verbose and is_watched() else SELDOM,
-        )
+    @contextmanager
+    def progress(self, n_warmup: int, what: str = "") -> Iterator[Counter]:
+        """Name the phase of drawing, and yield the counter of its steps. With `enough` the run may end earlier."""
+        exact = self.enough is None
+        draws = f"{'' if exact else 'up to '}{self.n_draws} draws"
+        name = f"{type(self).__name__}{what}, {n_warmup} steps of warm-up and {draws}"
+        with shown(self.verbose), counted(name, n_warmup + self.n_draws, exact=exact) as counter:
+            yield counter
 
 
 def first_states(target: Target, start: Any, n_chains: int, rng: np.random.Generator) -> np.ndarray:

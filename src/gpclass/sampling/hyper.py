@@ -27,6 +27,7 @@ from ..engines.observations import same_targets
 from ..gaussian import Prior
 from ..learning import log_prior
 from ..learning.optimise import FAILURES
+from ..progress import stops_here
 from .chains import LOOK, first_states
 from .draws import Draws
 from .ensemble import Ensemble
@@ -52,13 +53,14 @@ def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
         try:
             for done in range(1, sampler.n_draws + 1):
                 kept.append([chain.draw(sampler.thin) for chain in chains])
-                bar.update()
+                bar.advance()
                 look = sampler.enough is not None and done % LOOK == 0
                 if look and sampler.is_enough(_collected(sampler, objective, chains, kept, start)):
                     break
         except KeyboardInterrupt:
             if not kept:
                 raise
+            stops_here(f"{len(kept)} of {sampler.n_draws} draws")
             warnings.warn(f"interrupted: {len(kept)} of {sampler.n_draws} draws were made", stacklevel=3)
     draws = _collected(sampler, objective, chains, kept, start)
     draws.warn()
@@ -74,7 +76,7 @@ def _begun(sampler, objective, bar):
     for i in range(sampler.n_warmup):
         for chain in chains:
             chain.warm_up((i + 1) / sampler.n_warmup)
-        bar.update()
+        bar.advance()
     return chains
 
 

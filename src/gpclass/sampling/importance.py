@@ -23,7 +23,7 @@ from ..engines.fit import check_observed
 from ..gaussian import Prior
 from ..inference import EP
 from ..numerics import LOG_SQRT_2PI, NotPositiveDefinite
-from ..numerics.progress import progress_bar
+from ..progress import phase, shown
 from .diagnostics import HIGH_K, pareto_k
 from .ensemble import Ensemble
 from .reference import sites_at_places
@@ -120,7 +120,7 @@ def importance_sampling(
     random_state : int, Generator, RandomState or None, optional
         Seed or source of random numbers.
     verbose : int, default=0
-        1 shows a progress bar.
+        1 shows the progress on stderr.
 
     Returns
     -------
@@ -136,7 +136,8 @@ def importance_sampling(
     K, y = check_observed(K, y, likelihood, "importance_sampling")
     target, rng = Target(Prior.of(K), y, likelihood), generator(random_state)
     centre, R = _proposal(K, target, start, covariance)
-    log_weights, samples = _weighted(target, centre, R, df, n_samples, rng, verbose)
+    with shown(verbose), phase("importance sampling"):
+        log_weights, samples = _weighted(target, centre, R, df, n_samples, rng)
     return _summary(target, log_weights, samples)
 
 
@@ -164,13 +165,13 @@ def _summary(target, log_weights, samples):
     )
 
 
-def _weighted(target, centre, R, df, n_samples, rng, verbose):
+def _weighted(target, centre, R, df, n_samples, rng):
     C, rank = target.shape
     log_det = -float(np.sum(np.log(np.diagonal(R)))) if R is not None else 0.0
     weights, samples = [], []
     blocks = range(0, n_samples, COLUMNS)
     try:
-        for i in progress_bar(blocks, shown=bool(verbose), desc="importance sampling"):
+        for i in blocks:
             columns = min(COLUMNS, n_samples - i)
             x = rng.standard_normal((C * rank, columns)) / np.sqrt(rng.chisquare(df, columns) / df)
             w = centre[:, None] + (x if R is None else solve_triangular(R, x))

@@ -25,7 +25,7 @@ from ..engines.fit import check_observed
 from ..engines.observations import Observed, whole_copies
 from ..likelihoods import MultinomialProbit, Probit
 from ..numerics import hazard, hazard_curvature, log_ndtr
-from ..numerics.progress import progress_bar
+from ..progress import phase, shown
 from .target import generator
 
 NEWTON_STEPS = 200  # maximum number of steps for the tilt; a dozen usually suffice
@@ -83,7 +83,7 @@ def orthant_evidence(
     random_state : int, Generator, RandomState or None, default=0
         Seed or source of random numbers.
     verbose : int, default=0
-        1 shows a progress bar.
+        1 shows the progress on stderr.
 
     Returns
     -------
@@ -102,7 +102,8 @@ def orthant_evidence(
     covariance, lower = likelihood.orthant(y, K)
     if len(lower) > LARGEST:
         raise ValueError(f"{len(lower)} dimensions are too many for an orthant probability (at most {LARGEST})")
-    log_p, error = log_orthant(covariance, lower, n_samples, n_repeats, generator(random_state), verbose)
+    with shown(verbose), phase("orthant probability"):
+        log_p, error = log_orthant(covariance, lower, n_samples, n_repeats, generator(random_state))
     if error > 0.1:
         warnings.warn(
             f"orthant_evidence: the standard error is {error:.2g}; raise n_samples ({n_samples})", UserWarning, stacklevel=2
@@ -121,7 +122,7 @@ def _copied(K, y):
     return K[..., rows[:, None], rows], y.y[copies]
 
 
-def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tuple[float, float]:
+def log_orthant(covariance, lower, n_samples, n_repeats, rng) -> tuple[float, float]:
     """Return log P(g > lower) for g ~ N(0, covariance), and its standard error."""
     L, lower = _ordered_root(covariance, lower)
     D = np.diagonal(L)
@@ -130,7 +131,7 @@ def log_orthant(covariance, lower, n_samples, n_repeats, rng, verbose=0) -> tupl
     means = np.array(
         [
             _repetition(ratio, lower, tilt, scipy.stats.qmc.Sobol(len(lower), rng=rng).random(n_samples).T)
-            for _ in progress_bar(range(n_repeats), shown=bool(verbose), desc="orthant")
+            for _ in range(n_repeats)
         ]
     )
     top = means.max()

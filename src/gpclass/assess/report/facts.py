@@ -197,8 +197,8 @@ def _calibration_in_words(last: Any) -> str:
         how = f"temperature {found.temperature:.2f} moves them {towards}"
         how += f", noise {100 * found.noise:.2g} % keeps them off both"
     return (
-        f"Class probabilities are calibrated by leave-one-out: {how}. The leave-one-out NLPD was {found.nlpd_before:.3f} "
-        f"before and is {found.nlpd_after:.3f} after."
+        f"Class probabilities are calibrated by {found.rows_in_words}{' rows' * found.held_out}: {how}. The "
+        f"{found.rows_in_words} NLPD was {found.nlpd_before:.3f} before and is {found.nlpd_after:.3f} after."
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...progress import begin
 from ..app import app
 from ..console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
 from ..options import Json, ModelFile, Quiet, Seed
@@ -31,16 +32,18 @@ def audit(
     The comparison shows how accurate the computation is, not how good the model is. The quality of the model is shown by
     the leave-one-out scores of the training rows, and by the scores on DATA if it has labels.
     """
+    begin(f"reading {model}")
     from ...sampling import audit as run_audit
     from .. import models
 
     out = Output(as_json, quiet)
     fitted = models.read_model(model)
     rows = None if data is None else models.read_for(fitted, data)
+    begin("audit")
     with short_warnings(out):
         try:
             at = None if rows is None else rows.frame
-            result = run_audit(fitted, at, random_state=seed, verbose=int(out.interactive))
+            result = run_audit(fitted, at, random_state=seed)
         except TypeError as error:
             raise NoTraining(str(error)) from error
         figures, told = _audited_rows(fitted, rows, out)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ...progress import begin
 from ..app import app
 from ..clusters import client_of
 from ..console import EXIT_CODES, Output, command, grid, number, short_warnings
@@ -55,6 +56,7 @@ def compare(
     Engines are sorted by k-fold NLPD, the mean negative log probability of the true labels. The log evidence is shown if it
     is comparable between engines; samplers, label regression and engines with inducing points or active sets have a dash.
     """
+    begin(f"reading {data}")
     from ...assess import compare as cross_validated
     from .. import compare as comparing
     from .. import models, training
@@ -73,16 +75,11 @@ def compare(
             seed=seed,
         )
         pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
-        with out.progress() as bar:
-            folds = min(folds, len(y))
-            task = bar.add_task("fits", total=len(names) * (1 + folds))
-
-            def done(engine: str) -> None:
-                bar.update(task, advance=1, description=engine)
-
-            with comparing.on_workers(client):
-                n_jobs = None if client is not None else jobs or 1
-                table = cross_validated(pipeline, X, y, names, folds=folds, random_state=seed, n_jobs=n_jobs, done=done)
+        begin("comparison")
+        folds = min(folds, len(y))
+        with comparing.on_workers(client):
+            n_jobs = None if client is not None else jobs or 1
+            table = cross_validated(pipeline, X, y, names, folds=folds, random_state=seed, n_jobs=n_jobs)
     outcome = {"rows": len(y), "folds": folds, "engines": table.reset_index().to_dict(orient="records")}
     header = ("engine", "log evidence", "LOO NLPD", f"{folds}-fold NLPD", "error %", "ECE", "seconds")
     cells = [

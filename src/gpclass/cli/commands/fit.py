@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ...progress import Interruption, begin, keeping_best
 from ..app import app
 from ..clusters import client_of
-from ..console import EXIT_CODES, Output, command, facts, number, short_warnings
-from ..names import SAMPLERS
+from ..console import EXIT_CODES, INTERRUPTED, Output, command, facts, number, short_warnings
 from ..options import (
     Categories,
     Cluster,
@@ -72,6 +71,7 @@ def fit(
     see the files under the same names. Without them, files of more than ten million cells in all are read as a stream,
     again and again, if all inputs are numbers.
     """
+    begin(f"reading {data}")  # before the imports, which take a second or more
     from ...persist import save
     from .. import models, training
     from ..outputs import check_output
@@ -101,31 +101,46 @@ def fit(
             impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
-            verbose=int(out.reports if engine in SAMPLERS else out.interactive),
             id=id,
             jobs=jobs,
+            calibrate="held-out",
         )
-        began = time.perf_counter()
-        with _goes_on(checkpoint, out):
-            pipeline = training.fitted(pipeline, rows)
-        seconds = time.perf_counter() - began
-        classifier = pipeline.steps[-1][1].set_params(verbose=0, n_jobs=None)
+        begun = time.perf_counter()
+        begin("fit")
+        # with a checkpoint the same command continues; without, what was learned is all that remains
+        with keeping_best() if checkpoint is None else nullcontext(Interruption()) as interruption:
+            try:
+                pipeline = training.fitted(pipeline, rows)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(_after_ctrl_c(checkpoint)) from None
+        seconds = time.perf_counter() - begun
+        begin(f"writing {output}")
+        classifier = pipeline.steps[-1][1].set_params(n_jobs=None)
         save(pipeline, output)
+        begin("scores of the training rows")
         outcome = {**models.fit_figures(classifier, rows.names, rows.counts), "seconds": seconds}
+        outcome["interrupted"] = interruption.after if interruption.happened else None
         if client is not None:
             outcome["workers"] = len(client.nthreads())
     out.result({"model": str(output), **outcome}, facts(_fit_facts(outcome, models.described(outcome["kernel"]), output)))
+    if interruption.happened:
+        out.remark(_what_is_left(classifier, interruption.after, output))
+        raise typer.Exit(INTERRUPTED)
 
 
-@contextmanager
-def _goes_on(checkpoint: Path | None, out: Output) -> Iterator[None]:
-    """Say what Ctrl-C leaves of a run with a checkpoint."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
-            out.remark(f"interrupted; the run is saved in {checkpoint}, and the same command continues it")
-        raise
+def _after_ctrl_c(checkpoint: Path | None) -> str:
+    """Return what Ctrl-C leaves of a run that was not finished."""
+    if checkpoint is not None and checkpoint.exists():
+        return f"interrupted; the run is saved in {checkpoint}, and the same command continues it"
+    return "interrupted; no model was written"
+
+
+def _what_is_left(classifier: Any, after: str, output: Path) -> str:
+    """Return where the model of an interrupted fit is, and how a next one could go on."""
+    text = f"interrupted after {after}: the model of what was learned so far is in {output}"
+    if not classifier.calibration_.n_rows and classifier.calibrate is not None:
+        text += "; it is not calibrated"
+    return f"{text}; add --checkpoint FILE to be able to go on" if classifier.inference_.minibatches else text
 
 
 def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:
@@ -151,9 +166,17 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
         if "loo_ranked_probability_score" in outcome:
             text += f", ranked probability score {outcome['loo_ranked_probability_score']:.3f}"
         rows.append(("leave-one-out", text))
+    elif outcome["quality"] is not None:
+        rows.append((outcome["quality"]["how"], _quality_in_words(outcome["quality"])))
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
 
 
 def _where(outcome: dict[str, Any]) -> str:
     count = outcome.get("workers")
     return "" if count is None else f" on {count} worker{'s' * (count > 1)}"
+
+
+def _quality_in_words(found: dict[str, Any]) -> str:
+    text = f"error {100 * found['error']:.1f} %, NLPD {found['nlpd']:.3f} nats, calibration error "
+    text += f"{found['calibration_error']:.3f} ({found['calibration_error_before']:.3f} before) on {found['rows']} rows"
+    return f"{text}; too good, because inducing inputs were learned from these rows" if found["optimistic"] else text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...progress import begin, counted, rest
 from ..app import app
 from ..clusters import client_of
 from ..console import EXIT_CODES, Output, command, facts, short_warnings
@@ -49,6 +50,7 @@ def predict(
     part-00000.parquet for each input file, or for each row group of a large Parquet file, with one more column, file. One
     part at a time is in memory. All workers must see the files and the folder under the same names.
     """
+    begin(f"reading {model}")
     from ...tables import csv_text, write_table
     from .. import models, training
     from ..outputs import check_output
@@ -60,18 +62,22 @@ def predict(
     if output is not None:
         check_output(output, "table", [model, data], force)
     fitted = models.read_model(model)
+    begin(f"reading {data}")
     rows = models.read_for(fitted, data, id)
+    begin(f"predictions of {len(rows.lines)} rows")
     with short_warnings(out):
         target, y = models.labels_if_any(fitted, rows.frame, out)
         judged, standing = models.judged_rows(fitted, rows, y)
         table = models.predictions(fitted, rows, judged)
     shown = models.beside(rows, table) if keep else table
     if output is not None:
+        begin(f"writing {output}")
         write_table(shown, output)
     found = table["prediction"].value_counts()
     outcome = _predicted(fitted, {k: int(found[k]) for k in found.index}, int(table["far"].sum()), standing)
     remark = models.seen_in_words(fitted, standing, scored=y is not None and output is not None, listed=True)
     if output is None and not as_json:
+        rest()
         print(csv_text(shown), end="")
         if remark:
             out.remark(f"note: {remark if standing.recognises else f'{models.IN_TRAINING} is {remark}'}")
@@ -109,10 +115,10 @@ def _predict_files(
     check_table_path(Path(jobs[0].output))
     folders.check_folder(output, [model], jobs, force)
     fitted = models.read_model(model)
-    with client_of(cluster, workers) as client, short_warnings(out), out.progress() as bar:
+    begin("predictions")
+    with client_of(cluster, workers) as client, short_warnings(out), counted("files", len(jobs)) as files:
         folders.prepare_folder(output)
-        task = bar.add_task("files", total=len(jobs))
-        done = folders.predict_files(fitted, jobs, client, lambda: bar.update(task, advance=1))
+        done = folders.predict_files(fitted, jobs, client, files.advance)
         for text in done.warned:
             warnings.warn(text, UserWarning, stacklevel=1)
     if done.unscored:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...progress import begin
 from ..app import app
 from ..console import EXIT_CODES, Output, command, short_warnings
 from ..options import Data, Engines, Force, Id, Json, ModelFile, OtherTarget, Quiet
@@ -39,6 +40,7 @@ def report(
     scored on such rows. The report also compares engines and kernels, if the model keeps its training rows or --train names
     their table.
     """
+    begin(f"reading {model}")
     from ...assess.report import write_report
     from .. import compare as comparing
     from .. import models
@@ -47,6 +49,7 @@ def report(
     out = Output(as_json, quiet)
     check_output(output, "report", [model, data, train], force)
     fitted = models.read_model(model)
+    begin(f"reading {data}")
     rows = models.read_for(fitted, data, id, target)
     frame = rows.frame
     name, y = models.known_labels(fitted, frame, target)
@@ -59,6 +62,7 @@ def report(
         raise ValueError("--engines needs --train, the table that the model was fitted to")
     train_rows = None if train is None else models.training_rows(fitted, train, id)
     texts = None if kernels is None else [text.strip() for text in kernels.split(",") if text.strip()]
+    begin(f"report on {len(y)} rows")
     with short_warnings(out):
         write_report(fitted, frame.drop(columns=name), y, output, data=train_rows, engines=names, kernels=texts, title=title)
         _, standing = models.judged_rows(fitted, rows, y)

@@ -62,6 +62,7 @@ class Training(Inducing):
     beta2: float = 0.999
     adam_epsilon: float = 1e-8
     validation: float = 0.0  # fraction of the rows held out for early stopping; 0 disables it
+    held_out: int = 0  # rows held out of minibatches for calibration and scores, at most a tenth; not with `validation`
     patience: int = 5  # passes without improvement on the held-out rows before stopping
     warm_up: int = 0  # initial minibatches that update only the sites
     # File in which a run on minibatches is saved, and whether a saved run is continued. With a file, search="auto" is
@@ -80,8 +81,8 @@ class Training(Inducing):
             raise ValueError(f"resume must be one of {', '.join(map(repr, RESUMES))}, but is {self.resume!r}")
         if (self.epochs is not None and self.epochs < 0) or (self.batch_size is not None and self.batch_size < 1):
             raise ValueError("batch_size must be at least 1, epochs at least 0")
-        if not 0 <= self.validation < 1 or self.patience < 1:
-            raise ValueError("validation must be in [0, 1) and patience at least 1")
+        if not 0 <= self.validation < 1 or self.patience < 1 or self.held_out < 0:
+            raise ValueError("validation must be in [0, 1), patience at least 1 and held_out at least 0")
         if not (self.learning_rate > 0 and 0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.adam_epsilon > 0):
             raise ValueError("learning_rate and adam_epsilon must be positive, beta1 and beta2 in [0, 1)")
 
