@@ -32,6 +32,7 @@ from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian
 from .numerics.threads import threads_for
 from .sparse import IVM
+from .spelling import did_you_mean
 from .units import KernelSettings, start_kernel
 
 ENGINES: dict[str, Any] = {"exact": EP, "ivm": IVM}  # with Gaussian noise EP is exact
@@ -242,7 +243,8 @@ class GPRegressor(RegressorMixin, KernelSettings):
     def _engine(self):
         if isinstance(self.inference, str):
             if self.inference not in ENGINES:
-                raise ValueError(f"inference={self.inference!r} is not known. Known names: {', '.join(ENGINES)}.")
+                hint = did_you_mean(self.inference, ENGINES)
+                raise ValueError(f"inference={self.inference!r} is not known.{hint} Known names: {', '.join(ENGINES)}.")
             return ENGINES[self.inference]()
         if not isinstance(self.inference, Engine):
             known = ", ".join(map(repr, ENGINES))

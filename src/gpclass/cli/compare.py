@@ -19,6 +19,7 @@ from ..assess import error_rate, expected_calibration_error, nlpd
 from ..assess.models import codes_of
 from ..choose import default_engines, engine_names, engines_for
 from ..learning.parallel import one_by_one
+from ..spelling import did_you_mean
 from .models import leave_one_out, log_evidence
 
 FAILURES = (ValueError, TypeError, ArithmeticError, AttributeError, MemoryError)
@@ -51,7 +52,7 @@ def chosen_engines(text: str | None, n_rows: int, n_classes: int, likelihood: An
     able = engines_for(n_classes, likelihood)
     for name in names:
         if name not in known:
-            raise ValueError(f"there is no engine {name!r}; there are {', '.join(known)}")
+            raise ValueError(f"there is no engine {name!r}.{did_you_mean(name, known)} There are {', '.join(known)}")
         if name not in able:
             raise ValueError(
                 f"{name} does not support {n_classes} classes with likelihood {_shown(likelihood)}; engines that do: "
