@@ -238,7 +238,8 @@ def short_name(engine: Engine) -> str:
 
 def _unknown(name, what, names):
     """The error about a name that is not registered."""
-    return ValueError(f"{what}={name!r} is not known.{did_you_mean(name, ['auto', *names])} Names are: auto, {', '.join(names)}.")
+    hint = did_you_mean(name, ["auto", *names])
+    return ValueError(f"{what}={name!r} is not known.{hint} Names are: auto, {', '.join(names)}.")
 
 
 def _checked(given, base, what, names):

@@ -117,7 +117,8 @@ def _no_number(values: pd.Series, name: str) -> Problem:
     text = f"column {name!r} had numbers in the training data, but row {values.index[bad]} has {cut(things[bad])}"
     odd = list(dict.fromkeys(str(thing) for thing in things if not is_number(thing)))
     if all(is_written(cell, COMMA) for cell in odd):
-        return Problem("numbers", text, (name,), "; if these are decimal commas, use --decimal ,", (Option("--decimal", ","),))
+        advice = "; if these are decimal commas, use --decimal ,"
+        return Problem("numbers", text, (name,), advice, (Option("--decimal", ","),))
     options = tuple(Option("--missing-values", cell) for cell in odd) if len(odd) < 4 else ()
     return Problem("mixed", text, (name,), "", options)
 

@@ -69,8 +69,8 @@ def _other_unit(name: str, unit: str, cell: str, row: str) -> Problem:
     convention, _, _ = best_convention({one.number: 1})
     settings = (("--decimal", convention.decimal, "."), ("--thousands", convention.thousands, ""))
     options = tuple(Option(option, value) for option, value, usual in settings if value != usual)
-    code = f"Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)})"
-    return Problem("numbers", where, (name,), "; write the numbers with points", options, f"read_table(path, reading={code})")
+    code = f"read_table(path, reading=Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)}))"
+    return Problem("numbers", where, (name,), "; write the numbers with points", options, code)
 
 
 # forms of the training data ---------------------------------------------------------------------------------------------

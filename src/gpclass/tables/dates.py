@@ -52,7 +52,8 @@ def days(moments: pd.Series, origin: str = "1970-01-01") -> np.ndarray:
 
 def fitting_formats(texts: Sequence[str]) -> list[str]:
     """Return the formats in which all texts are dates. Formats that give the same dates are not repeated."""
-    few, able = list(texts[:FEW]), []
+    few = list(texts[:FEW])
+    able: list[tuple[str, np.ndarray]] = []
     for form in FORMATS:
         if np.all(np.isfinite(parsed(few, form))):
             found = parsed(texts, form)

@@ -24,8 +24,9 @@ from .words import and_more, listed, meant
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode data frames as arrays: numbers, 0 and 1 for booleans, one column of 0 and 1 per level of text columns.
 
-    If columns cannot be used, one `TableError` lists all of them with remedies (`TableError.problems`). A level that the training data did not have is encoded as zeros, with an `UnseenLevelWarning`. Tables to predict may have
-    additional columns, and columns in another order.
+    If columns cannot be used, one `TableError` lists all of them with remedies (`TableError.problems`). A level that the
+    training data did not have is encoded as zeros, with an `UnseenLevelWarning`. Tables to predict may have additional
+    columns, and columns in another order.
 
     Parameters
     ----------
@@ -295,7 +296,7 @@ def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if name not in frame.columns:
         text = f"there is no id column {name!r}{meant(name, frame.columns)}; there are {listed(frame.columns)}"
         near = closest(name, frame.columns)
-        raise TableError.of(Problem("column", text, options=() if near is None else (Option("--id", near),)))
+        raise TableError.of(Problem("column", text, options=() if near is None else (Option("--id", near, instead=name),)))
     ids = frame[name]
     named = [
         str(row) if empty else f"{row} ({value})"

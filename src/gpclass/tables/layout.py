@@ -7,7 +7,7 @@ import csv
 import io
 import warnings
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import count, islice, pairwise
 from pathlib import Path
 
 from .guards import unguarded
@@ -154,22 +154,31 @@ def names_of(cells: Sequence[str], reading: Reading, path: Path) -> list[str]:
     if not reading.header:
         return [str(j + 1) for j in range(len(cells))]
     names = unguarded([name.strip() for name in cells])
-    names = [name or UNNAMED.format(j) for j, name in enumerate(names)]
-    seen: dict[str, int] = {}
-    numbered = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    twice = sorted(name for name, count in seen.items() if count > 1)
+    twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice and not reading.rename_duplicates:
         raise TableError.of(_twice(twice, path))
-    return numbered
+    found: list[str] = []
+    taken = {name for name in names if name}  # a generated name is none of these
+    for j, name in enumerate(names):
+        wanted = name or UNNAMED.format(j)
+        if name and name not in found:
+            found.append(name)
+        else:
+            found.append(next(n for n in _numbered(wanted) if n not in taken and n not in found))
+    return found
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """Yield a name, and then "name (2)", "name (3)" and so on."""
+    yield name
+    yield from (f"{name} ({k})" for k in count(2))
 
 
 def _twice(names: Sequence[str], path: Path) -> Problem:
     shown = ", ".join(map(repr, names))
     advice = f"; give each a different name, or number them, as in '{names[0]} (2)' (--rename-duplicates)"
-    text, code = f"{path} has more than one column called {shown}", "read_table(path, reading=Reading(rename_duplicates=True))"
+    text = f"{path} has more than one column called {shown}"
+    code = "read_table(path, reading=Reading(rename_duplicates=True))"
     return Problem("twice", text, tuple(names), advice, (Option("--rename-duplicates"),), code)
 
 

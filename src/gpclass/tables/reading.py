@@ -19,7 +19,7 @@ import pandas as pd
 from pandas.api import types
 
 from .guards import unguarded, with_texts
-from .layout import UNNAMED, FileRemark, decoded, looks_like_data, names_of, no_header, records, separator_of
+from .layout import FileRemark, decoded, looks_like_data, names_of, no_header, records, separator_of
 from .problems import Findings, Option, Problem, TableError
 from .settings import USUAL, Reading
 from .summaries import check_columns
@@ -72,10 +72,8 @@ def read_table(
         raise TableError(f"{path} is a folder, not a file")
     kind = kind_of_table(path)
     try:
-        if kind == ".parquet":
-            frame = _read_parquet(path)
-        else:
-            frame = _read_text(path, kind, set(text), target, reading, set(drop))
+        how = (set(text), target, reading, set(drop))
+        frame = _read_parquet(path) if kind == ".parquet" else _read_text(path, kind, *how)
     except TableError:
         raise
     except (ValueError, EOFError, OSError, zlib.error, csv.Error, OverflowError, pd.errors.ParserWarning) as error:
@@ -135,8 +133,11 @@ def _typed(texts: pd.Series, path: Path) -> pd.Series:
     return cells.set_axis(texts.index)
 
 
-def csv_columns(path: str | os.PathLike[str], reading: Reading = USUAL) -> list[str]:
-    """Return the names of the columns of a text file, as `read_table` does; only its first lines are read."""
+def csv_columns(path: str | os.PathLike[str], reading: Reading = USUAL, unnamed: bool = False) -> list[str]:
+    """Return the names of the columns of a text file, as `read_table` does; only its first lines are read.
+
+    Columns without a name are row numbers and left out, or called "Unnamed: 0" by their place with `unnamed`.
+    """
     path = Path(path)
     kind = kind_of_table(path)
     with _opened(path) as stream:
@@ -150,8 +151,7 @@ def csv_columns(path: str | os.PathLike[str], reading: Reading = USUAL) -> list[
     if cells is None:
         raise TableError(f"{path} is empty")
     names = names_of(cells, reading, path)
-    numbered = [UNNAMED.format(j) for j, cell in enumerate(cells) if reading.header and not cell.strip()]
-    return [name for name in names if name not in numbered]  # row numbers have no name
+    return names if unnamed or not reading.header else [n for n, cell in zip(names, cells, strict=True) if cell.strip()]
 
 
 # Parquet ------------------------------------------------------------------------------------------------------------------
@@ -250,7 +250,8 @@ def _shortened(content: str, separator: str, n: int, reading: Reading, path: Pat
     if long and not reading.skip_ragged:
         raise TableError.of(_ragged(long, n, separator, path))
     if long:
-        warnings.warn(f"{path}: {len(long)} rows with too many cells are left out", FileRemark, stacklevel=5)
+        rows_of_them = f"{len(long)} row{'s' * (len(long) > 1)}"
+        warnings.warn(f"{path}: {rows_of_them} with too many cells left out (--skip-ragged)", FileRemark, stacklevel=5)
     bad = {place for place, _ in long}
     kept = [(place, cells[:n]) for place, cells in rows if place not in bad]
     text = io.StringIO(newline="")

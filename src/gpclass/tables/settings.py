@@ -59,7 +59,8 @@ class Reading:
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:
-            raise TableError(f"there is no encoding {self.encoding!r}; usual ones are utf-8, cp1252, latin-1 and utf-16") from None
+            usual = "usual ones are utf-8, cp1252, latin-1 and utf-16"
+            raise TableError(f"there is no encoding {self.encoding!r}; {usual}") from None
 
     @property
     def convention(self) -> Convention:

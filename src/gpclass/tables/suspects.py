@@ -64,8 +64,9 @@ def _measurements(counts: Mapping[str, int], levels: Levels, name: str, comma: b
     first = next(text for text in counts if (found := measure(text)) is not None and found.unit == unit)
     text = f"column {name!r} has numbers with a unit, such as {cut(first)} in row {levels[first][1]}"
     options = (Option("--units", name), *convention_options(levels, comma))
-    advice = f"; remove the unit (TableEncoder(units=[{name!r}]); {written(options)}), or leave the column out (--drop {name})"
-    return Problem("units", text, (name,), advice, options, f"TableEncoder(units=[{name!r}])")
+    code = f"TableEncoder(units=[{name!r}])"
+    advice = f"; remove the unit ({code}; {written(options)}), or leave the column out (--drop {name})"
+    return Problem("units", text, (name,), advice, options, code)
 
 
 def _numerals(counts: Mapping[str, int], levels: Levels, name: str, comma: bool) -> Problem | None:
@@ -113,7 +114,8 @@ def _missing(marks: list[str]) -> tuple[Option, ...]:
 def _names(levels: Levels, name: str, n: int) -> Problem:
     """Return the problem of texts that are nearly all different."""
     first = next(iter(levels))
-    text = f"column {name!r} has {len(levels)} different texts in {n} rows, such as {cut(first)}: these are names, not categories"
+    text = f"column {name!r} has {len(levels)} different texts in {n} rows, such as {cut(first)}"
+    text += ": these are names, not categories"
     advice = f". Leave the column out (--drop {name}), or use it as row names (--id {name})"
     option = Option("--id" if len(levels) == n else "--drop", name)
     return Problem("names", text, (name,), advice, (option,), f"X.drop(columns={name!r})")

@@ -31,7 +31,7 @@ def without_unnamed(frame: pd.DataFrame, unnamed: Sequence[str], known: set[str]
         return frame.drop(columns=strange)
     if not strange:
         return frame
-    places = [int(name.rsplit(" ", 1)[1]) + 1 for name in strange]
+    places = [int(name.split(" ")[1]) + 1 for name in strange]
     several = len(strange) > 1
     text = f"{path}: column{'s' * several} {', '.join(map(str, places))} {'have' if several else 'has'} no name"
     ids = [name for name in strange if frame[name].is_unique and not types.is_float_dtype(frame[name].dtype)][:1]

@@ -25,10 +25,12 @@ from ..options import (
     TargetColumn,
     Workers,
 )
+from ..reading_options import Given, reads_training_tables
 
 
 @app.command(epilog=EXIT_CODES)
 @command
+@reads_training_tables
 def compare(
     data: Tables,
     target: TargetColumn,
@@ -49,6 +51,8 @@ def compare(
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
+    *,
+    given: Given,
 ) -> None:
     """Compare engines on one table by cross-validation. The best engine comes first.
 
@@ -56,22 +60,22 @@ def compare(
     is comparable between engines; samplers, label regression and engines with inducing points or active sets have a dash.
     """
     from .. import compare as comparing
-    from .. import models, training
+    from .. import models, remedies, training
 
     out = Output(as_json, quiet)
-    X, y = training.training_table(data, training.Columns.of(target, drop, id))
+    columns = given.columns(target, drop, id, impute)
+    with short_warnings(out):
+        X, y = remedies.diagnosed(lambda some: training.training_table(data, some), columns, given)
     labels = list(dict.fromkeys(y.tolist()))
     names = comparing.chosen_engines(engines, len(y), len(labels), likelihood.lower())
     with client_of(cluster, workers) as client, short_warnings(out):
         pipeline = models.make_pipeline(
-            target,
+            columns.encoder(),
             likelihood=likelihood.lower(),
             categories=training.ordered_labels(categories, labels),
             kernel=kernel,
-            impute=impute.value if impute else None,
             seed=seed,
         )
-        pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
         with out.progress() as bar:
             folds = min(folds, len(y))
             task = bar.add_task("fits", total=len(names) * (1 + folds))
