@@ -22,7 +22,7 @@ from rich.table import Table
 BAD_INPUT, UNEXPECTED = 2, 1  # exit codes
 LONGEST = 300  # characters of a warning
 EXIT_CODES = (
-    "Exit codes: 0 success; 2 the command or its input is not valid, one line on stderr says why; "
+    "Exit codes: 0 success; 2 the command or its input is not valid, stderr says why; "
     "1 an unexpected error (set GPCLASS_DEBUG=1 for the traceback)."
 )
 

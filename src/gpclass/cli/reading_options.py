@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import completion
+
 if TYPE_CHECKING:
     from ..tables import Option, Reading
     from .training import Columns
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 PANEL = "Reading tables"
 
 
-def _option(*names: str, text: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=PANEL)
+def _option(name: str, text: str, metavar: str | None = None, complete: Any = None) -> Any:
+    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=PANEL, autocompletion=complete)
 
 
 READING: dict[str, tuple[Any, Any]] = {  # annotations and defaults of the parameters
@@ -51,11 +53,28 @@ READING: dict[str, tuple[Any, Any]] = {  # annotations and defaults of the param
 TRAINING: dict[str, tuple[Any, Any]] = {
     "dates": (
         Annotated[
-            str, _option("--dates", metavar="COLUMNS", text="Columns of dates, or NAME=%d/%m/%Y, which become numbers.")
+            str,
+            _option(
+                "--dates",
+                metavar="COLUMNS",
+                text="Columns of dates, or NAME=%d/%m/%Y, which become numbers.",
+                complete=completion.columns,
+            ),
         ],
         "",
     ),
-    "units": (Annotated[str, _option("--units", metavar="COLUMNS", text='Columns of numbers with a unit: "13.9 cm".')], ""),
+    "units": (
+        Annotated[
+            str,
+            _option(
+                "--units",
+                metavar="COLUMNS",
+                text='Columns of numbers with a unit: "13.9 cm".',
+                complete=completion.columns,
+            ),
+        ],
+        "",
+    ),
     "skip_unlabelled": (Annotated[bool, _option("--skip-unlabelled", text="Leave out rows without a label.")], False),
     "merge_labels": (
         Annotated[bool, _option("--merge-labels", text="Labels that differ only in case or spaces are one class.")],

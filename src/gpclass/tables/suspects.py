@@ -10,6 +10,7 @@ from .problems import Option, Problem
 from .words import cut, is_number, listed
 
 MANY_LEVELS = 50  # a text column with more levels, and more than half as many levels as rows, holds names, not categories
+MANY_NAMES = 20  # and so does one with more rows in which every row has a level of its own
 FEW_LEVELS = 8  # numbers with a unit that have more levels, or more than half as many as rows, are measurements
 FEW_MARKS = 3  # different texts among numbers up to which they are taken for marks of missing values
 
@@ -34,7 +35,7 @@ def problem_of_texts(levels: Levels, name: str, comma: bool = False) -> Problem 
         return found
     if 0.5 < share(is_number) < 1:
         return _marks(levels, name)
-    if len(levels) > MANY_LEVELS and len(levels) > n / 2:
+    if (len(levels) > MANY_LEVELS and len(levels) > n / 2) or len(levels) == n > MANY_NAMES:
         return _names(levels, name, n)
     return None
 
