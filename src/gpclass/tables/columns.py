@@ -14,7 +14,7 @@ from .conversions import converted
 from .dates import date_features, date_names, example_date, problem_of_dates
 from .numerals import COMMA, Measure, is_written
 from .problems import Option, Problem, TableError
-from .words import cut, is_number, listed
+from .words import FEW_MARKS, cut, is_number, listed
 
 LARGEST = 1e150  # larger numbers may have infinite squares
 
@@ -119,7 +119,7 @@ def _no_number(values: pd.Series, name: str) -> Problem:
     if all(is_written(cell, COMMA) for cell in odd):
         advice = "; if these are decimal commas, use --decimal ,"
         return Problem("numbers", text, (name,), advice, (Option("--decimal", ","),))
-    options = tuple(Option("--missing-values", cell) for cell in odd) if len(odd) < 4 else ()
+    options = tuple(Option("--missing-values", cell) for cell in odd) if len(odd) <= FEW_MARKS else ()
     return Problem("mixed", text, (name,), "", options)
 
 
@@ -127,9 +127,10 @@ def _too_large(values: pd.Series, numbers: np.ndarray, large: np.ndarray, name: 
     """Return the problem of infinite numbers, and of others whose squares may be."""
     first = int(np.argmax(large))
     marks = [f"{number:g}" for number in np.unique(numbers[large]).tolist()]
+    few = len(marks) <= FEW_MARKS
     text = f"row {values.index[first]}, column {name!r} is {numbers[first]:g}; the limit is ±{LARGEST:g}"
-    options = tuple(Option("--missing-values", mark) for mark in marks) if len(marks) < 4 else (Option("--drop", name),)
-    advice = f". If it is a missing value, use --missing-values {','.join(marks)}" if len(marks) < 4 else ""
+    options = tuple(Option("--missing-values", mark) for mark in marks) if few else (Option("--drop", name),)
+    advice = f". If it is a missing value, use --missing-values {','.join(marks)}" if few else ""
     return Problem("infinite", text, (name,), advice, options, f"X.replace({{{name!r}: {marks[0]}}}, numpy.nan)")
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from .dates import SPAN, TYPED, cell_days, fitting_formats, is_time, parsed
+from .dates import DATE, SPAN, TYPED, cell_days, fitting_formats, is_time, parsed
 from .numerals import PLAIN, best_convention, is_written, measure, plain
 from .problems import Option, Problem, TableError
-from .words import cut
+from .words import FEW_MARKS, cut, listed
 
 if TYPE_CHECKING:
     from .summaries import Part
@@ -83,12 +83,14 @@ class DateForms:
     able: tuple[str, ...] | None = None  # None if there are no cells
     clock: bool = False
     example: str = ""
+    odd: tuple[str, ...] = ()  # a few cells that are no dates
 
     def __add__(self, other: DateForms) -> DateForms:
         if self.able is None or other.able is None:
             return other if self.able is None else self
         able = tuple(form for form in self.able if form in other.able)
-        return DateForms(able, self.clock or other.clock, self.example or other.example)
+        odd = tuple(dict.fromkeys([*self.odd, *other.odd]))
+        return DateForms(able, self.clock or other.clock, self.example or other.example, odd)
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,12 @@ def _date_forms(values: pd.Series, given: str | None) -> DateForms:
     if types.is_datetime64_any_dtype(values.dtype):
         return DateForms((TYPED,), bool(np.any(cell_days(present, "", TYPED) % 1)))
     texts = list(dict.fromkeys(str(value) for value in present.tolist()))
+    odd = [text for text in texts if not DATE.fullmatch(text)] if given is None else []
+    odd = odd if len(odd) <= FEW_MARKS and len(odd) < len(texts) else []
+    texts = [text for text in texts if text not in odd]
     able = fitting_formats(texts) if given is None else [given]
     clock = any(not is_time(form) and bool(np.nansum(parsed(texts, form) % 1)) for form in able)
-    return DateForms(tuple(able), clock, texts[0])
+    return DateForms(tuple(able), clock, texts[0], tuple(odd))
 
 
 def _unit_forms(part: Part, values: pd.Series) -> UnitForms:
@@ -156,6 +161,11 @@ def declared_forms(forms: Forms) -> tuple[dict[str, Declared], list[Problem]]:
     problems: list[Problem] = []
     for name, some in forms.dates.items():
         able = some.able if some.able is not None else ("",)
+        if some.odd:
+            marks = tuple(Option("--missing-values", cell) for cell in some.odd)
+            text = f"column {name!r} has dates, but also {listed(some.odd)}"
+            advice = f"; if that means a missing value, use --missing-values {','.join(some.odd)!r}"
+            problems.append(Problem("dates", text, (name,), advice, marks))
         if len(able) == 1:
             found[name] = Declared(name, "date", form=able[0], clock=some.clock)
         else:

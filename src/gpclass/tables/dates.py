@@ -81,11 +81,11 @@ def cell_days(values: pd.Series, name: str, form: str) -> np.ndarray:
     """
     if types.is_timedelta64_dtype(values.dtype):
         if form != SPAN:
-            raise TableError(f"column {name!r} had dates in the training data, but has differences of times")
+            raise _other_dates(name, f"column {name!r} had dates in the training data, but has differences of times")
         return (values / pd.Timedelta(days=1)).to_numpy(dtype=float)
     if types.is_datetime64_any_dtype(values.dtype):
         if form == SPAN or is_time(form):
-            raise TableError(f"column {name!r} had times without a date in the training data, but has dates")
+            raise _other_dates(name, f"column {name!r} had times without a date in the training data, but has dates")
         return days(values)
     found, present = np.full(len(values), np.nan), values.notna().to_numpy()
     texts = [str(value) for value in values[present].tolist()]
@@ -93,10 +93,13 @@ def cell_days(values: pd.Series, name: str, form: str) -> np.ndarray:
     bad = present & ~np.isfinite(found)
     if bad.any():
         row = int(np.argmax(bad))
-        raise TableError(
-            f"column {name!r} has dates in the format {form or ISO}, but row {values.index[row]} has {cut(values.iloc[row])}"
-        )
+        cell = f"row {values.index[row]} has {cut(values.iloc[row])}"
+        raise _other_dates(name, f"column {name!r} has dates in the format {form or ISO}, but {cell}")
     return found
+
+
+def _other_dates(name: str, text: str) -> TableError:
+    return TableError.of(Problem("dates", text, (name,)))
 
 
 def date_features(at: np.ndarray, first: float, form: str, clock: bool) -> np.ndarray:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from .dates import DATE, problem_of_dates
 from .numerals import PLAIN, Convention, best_convention, measure, usual_unit
 from .problems import Option, Problem
-from .words import cut, is_number, listed
+from .words import FEW_MARKS, cut, is_number, listed
 
 MANY_LEVELS = 50  # a text column with more levels, and more than half as many levels as rows, holds names, not categories
 MANY_NAMES = 20  # and so does one with more rows in which every row has a level of its own
 FEW_LEVELS = 8  # numbers with a unit that have more levels, or more than half as many as rows, are measurements
-FEW_MARKS = 3  # different texts among numbers up to which they are taken for marks of missing values
 
 Levels = Mapping[str, tuple[int, str]]  # the number of rows of each text and its first row, in the order of these rows
 
