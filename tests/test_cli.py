@@ -37,10 +37,10 @@ def run(*words, code=0):
 
 
 def refused(*words):
-    """The one line on stderr that a bad input gets."""
+    """The one line on stderr that a bad input gets; a second one may have a command that works."""
     result = run(*words, code=2)
     lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, result.stderr
+    assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("try: ")), result.stderr
     assert lines[0].startswith("gpclass: ")
     return lines[0]
 

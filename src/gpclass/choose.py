@@ -6,7 +6,6 @@ other packages are included once they are registered (`gpclass.register`).
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from .engines import Engine, UnsuitableLikelihood
@@ -17,6 +16,7 @@ from .registry import name_of, registered
 from .registry import register as register  # `gpclass.register`: our own classes come first
 from .sampling import HMC
 from .sparse import SVGP, ScalableEP
+from .spelling import did_you_mean
 
 LARGE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
@@ -238,8 +238,7 @@ def short_name(engine: Engine) -> str:
 
 def _unknown(name, what, names):
     """The error about a name that is not registered."""
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, ["auto", *names])
     return ValueError(f"{what}={name!r} is not known.{hint} Names are: auto, {', '.join(names)}.")
 
 

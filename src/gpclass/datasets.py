@@ -11,7 +11,6 @@ Note that "breast" is the papers' older set with 9 inputs, while "wdbc" (or "bre
 [SLH] Seeger, Lawrence & Herbrich.  [V] Villacampa-Calvo 2017.
 """
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +22,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn import datasets as shipped
+
+from .spelling import did_you_mean
 
 VARIABLE = "GPCLASS_DATA"
 NO_PAPER = 0.75  # share of training rows if no paper gives one
@@ -131,8 +132,7 @@ def load(name: str, classes: Sequence[Any] | None = None) -> Dataset:
     """
     name = ALIASES.get(name, name)
     if name not in names():
-        close = difflib.get_close_matches(name, [*names(), *ALIASES], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, [*names(), *ALIASES])
         raise ValueError(f"There is no data set {name!r}.{hint} There are: {', '.join(names())}.")
     entry = CATALOGUE.get(name, Entry("the user's own"))
     data = _load(name, entry)

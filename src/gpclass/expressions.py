@@ -10,7 +10,6 @@ In a product only the variance of the first factor is free, since only the produ
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any
 
@@ -32,6 +31,7 @@ from .kernels import (
     Tanimoto,
     White,
 )
+from .spelling import did_you_mean
 
 KERNELS: dict[str, Any] = {
     "rbf": RBF,
@@ -156,9 +156,7 @@ class _Parser:
     def _leaf(self, name: str, first: bool) -> Kernel:
         known = kernel_names()
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"there is no kernel {name!r}{hint} There are: {', '.join(known)}")
+            raise ValueError(f"there is no kernel {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
         short = name.removesuffix("-ard")
         D, distance, variance = self.n_columns, self.distance, self.variance if first else 1.0
         match short:

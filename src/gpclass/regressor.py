@@ -34,6 +34,7 @@ from .likelihoods import Gaussian
 from .numerics.threads import threads_for
 from .progress import shown
 from .sparse import IVM
+from .spelling import did_you_mean
 from .units import KernelSettings, start_kernel
 
 ENGINES: dict[str, Any] = {"exact": EP, "ivm": IVM}  # with Gaussian noise EP is exact
@@ -244,7 +245,8 @@ class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
     def _engine(self):
         if isinstance(self.inference, str):
             if self.inference not in ENGINES:
-                raise ValueError(f"inference={self.inference!r} is not known. Known names: {', '.join(ENGINES)}.")
+                hint = did_you_mean(self.inference, ENGINES)
+                raise ValueError(f"inference={self.inference!r} is not known.{hint} Known names: {', '.join(ENGINES)}.")
             return ENGINES[self.inference]()
         if not isinstance(self.inference, Engine):
             known = ", ".join(map(repr, ENGINES))

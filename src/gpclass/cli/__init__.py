@@ -3,9 +3,12 @@
 commands one file for each command
 app      the application that they are registered with
 options  arguments and options that several commands have
-names    names of engines and kernels, for help texts
+reading_options   options that say how tables are read
+completion  shell completion
+names    names of engines, likelihoods and kernels, for help texts
 console  printing, errors and exit codes, progress bars
 outputs  checks of output files
+remedies all problems of a file at once, and the command that solves them
 training from data files to a fitted pipeline, in this process or on a cluster
 clusters the client of a cluster
 models   model files, and tables of predictions

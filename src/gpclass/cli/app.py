@@ -12,7 +12,6 @@ from .console import EXIT_CODES
 app = typer.Typer(
     name="gpclass",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -8,6 +8,7 @@ from typing import Any
 import joblib
 
 from ..choose import default_engines, engine_names, engines_for
+from ..spelling import did_you_mean
 
 
 def chosen_engines(text: str | None, n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
@@ -19,7 +20,7 @@ def chosen_engines(text: str | None, n_rows: int, n_classes: int, likelihood: An
     able = engines_for(n_classes, likelihood)
     for name in names:
         if name not in known:
-            raise ValueError(f"there is no engine {name!r}; there are {', '.join(known)}")
+            raise ValueError(f"there is no engine {name!r}.{did_you_mean(name, known)} There are {', '.join(known)}")
         if name not in able:
             raise ValueError(
                 f"{name} does not support {n_classes} classes with likelihood {_shown(likelihood)}; engines that do: "

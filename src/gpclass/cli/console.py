@@ -25,7 +25,7 @@ BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130  # exit codes
 QUIET = 1.0  # seconds of a command before it shows its progress
 LONGEST = 300  # characters of a warning
 EXIT_CODES = (
-    "Exit codes: 0 success; 2 the command or its input is not valid, one line on stderr says why; "
+    "Exit codes: 0 success; 2 the command or its input is not valid, stderr says why; "
     "1 an unexpected error (set GPCLASS_DEBUG=1 for the traceback); 130 interrupted by Ctrl-C."
 )
 
@@ -137,6 +137,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if os.environ.get("GPCLASS_DEBUG"):
                 raise
+            if isinstance(error, Refused):
+                raise error.shown(bool(kwargs.get("as_json"))) from error
             if isinstance(error, (ValueError, OSError, ImportError, MemoryError, NoTraining, NoCluster)):
                 raise _exit(_message(error), BAD_INPUT) from error
             text = f"unexpected error: {type(error).__name__}: {_message(error)} (set GPCLASS_DEBUG=1 for the traceback)"
@@ -151,6 +153,29 @@ class NoTraining(Exception):
 
 class NoCluster(Exception):
     """The cluster cannot be used."""
+
+
+class Refused(Exception):
+    """The input of a command cannot be used.
+
+    Attributes
+    ----------
+    lines : list of str
+        Why, and what can be done.
+    data : dict
+        The same for --json.
+    """
+
+    def __init__(self, lines: Sequence[str], data: dict[str, Any]) -> None:
+        super().__init__(lines[0])
+        self.lines, self.data = list(lines), data
+
+    def shown(self, as_json: bool) -> typer.Exit:
+        """Print the lines on stderr, and the data on stdout with --json; return the exit."""
+        if as_json:
+            print(json.dumps(plain(self.data), indent=2, ensure_ascii=False, allow_nan=False))
+        print("\n".join([f"gpclass: {self.lines[0]}", *self.lines[1:]]), file=sys.stderr)
+        return typer.Exit(BAD_INPUT)
 
 
 def _exit(text: str, code: int) -> typer.Exit:

@@ -23,8 +23,8 @@ def as_frame(data: datasets.Dataset) -> tuple[pd.DataFrame, str]:
     return frame.astype(dict.fromkeys(whole, int)).assign(**{target: data.y}), target
 
 
-def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str, Callable[..., None]]) -> None:
-    """Write two tables to `folder`, then run compare, fit and predict on them."""
+def run(folder: Path, seed: int, say: Callable[[str], None], execute: Callable[..., None]) -> None:
+    """Write two tables to `folder`, then execute compare, fit and predict on them."""
     frame, target = as_frame(datasets.load(NAME))
     order = np.random.default_rng(seed).permutation(len(frame))
     train, new, model, out = (folder / name for name in FILES)
@@ -35,11 +35,11 @@ def run(folder: Path, seed: int, say: Callable[[str], None], commands: dict[str,
     say(f"wine.csv has {cut} wines, each with 13 measurements and a label ({target}); new.csv has {rest} more wines.")
 
     say(f"\n$ gpclass compare wine.csv --target {target} --engines laplace,nested-ep")
-    commands["compare"](train, target, engines="laplace,nested-ep", seed=seed)
+    execute("compare", train, "--target", target, "--engines", "laplace,nested-ep", "--seed", seed)
     say(f"\n$ gpclass fit wine.csv --target {target} -o wine.gpclass")
-    commands["fit"](train, target, output=model, seed=seed, force=True)
+    execute("fit", train, "--target", target, "-o", model, "--seed", seed, "--force")
     say("\n$ gpclass predict wine.gpclass new.csv -o out.csv")
-    commands["predict"](model, new, output=out, force=True)
+    execute("predict", model, new, "-o", out, "--force")
     say("\nThe least certain rows of out.csv:")
     table = pd.read_csv(out)
     least = table.filter(like="p(").max(axis=1).sort_values().index[:4]

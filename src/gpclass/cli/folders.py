@@ -29,7 +29,7 @@ class Job(NamedTuple):
 
     piece: FilePiece
     output: str
-    id: str | None  # column that identifies rows
+    asked: models.Asked  # how tables are read, and the column that identifies rows
     keep: bool  # whether the columns of the input are written too
 
 
@@ -83,10 +83,10 @@ def _so_far(jobs: list[Job], count: int) -> str:
     return f"{count} of {len(jobs)} files in {folder} were written" if count else "nothing was written"
 
 
-def jobs_of(data: Path, folder: Path, id: str | None, keep: bool) -> list[Job]:
+def jobs_of(data: Path, folder: Path, asked: models.Asked, keep: bool) -> list[Job]:
     """Return the parts of a file, a folder or a pattern. Their outputs are part-00000.parquet and so on."""
     pieces = file_pieces(data)
-    return [Job(piece, str(folder / f"part-{k:05d}.parquet"), id, keep) for k, piece in enumerate(pieces)]
+    return [Job(piece, str(folder / f"part-{k:05d}.parquet"), asked, keep) for k, piece in enumerate(pieces)]
 
 
 def check_folder(folder: Path, inputs: list[Path], jobs: list[Job], force: bool) -> None:
@@ -118,20 +118,20 @@ def predicted(job: Job, model: Pipeline) -> Done:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            frame = read_piece(job.piece, text=models.text_columns(model, job.id))
+            frame = read_piece(job.piece, text=models.text_columns(model, job.asked.id), reading=job.asked.reading)
             if not len(frame):
                 return Done(Counter(), 0, models.Standing(0, True, 0, 0, None))
             table, done = _predicted(job, model, frame)
         except TableError as error:
             name = job.piece.path
-            raise (error if name in str(error) else TableError(f"{name}: {error}")) from error
+            raise (error if name in str(error) else error.about(name)) from error
     write_table(table, job.output)
     told = [f"{job.piece.path}: {some.message}" for some in caught if issubclass(some.category, UserWarning)]
     return Done(done.predicted, done.far, done.standing, done.unscored, tuple(told))
 
 
 def _predicted(job: Job, model: Pipeline, frame: pd.DataFrame) -> tuple[pd.DataFrame, Done]:
-    rows = models.rows_of(model, frame, job.id)
+    rows = models.rows_of(model, frame, job.asked.id)
     y, unscored = None, ""
     try:
         _, y = models.known_labels(model, rows.frame, None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,20 @@ from ..engines import Engine
 from ..estimator import GPClassifier
 from ..expressions import parse_kernel
 from ..persist import ModelFileError, load
-from ..tables import TableEncoder, TableError, checked_labels, labels_as_trained, read_table, with_ids
+from ..tables import (
+    USUAL,
+    Option,
+    Reading,
+    TableEncoder,
+    TableError,
+    checked_labels,
+    labels_as_trained,
+    read_table,
+    with_ids,
+)
 from .console import Output
 from .names import SAMPLERS
+from .reading_options import reading_options, with_reading_option
 
 AUTO_ROWS = 1500  # rows of two classes up to which several kernels are fitted by default; with more, rows of the same cost
 ROW, IN_TRAINING = "row", "in_training"  # columns of a table of predictions
@@ -73,16 +85,14 @@ def default_kernel(n_rows: int, n_classes: int, engine: str, likelihood: str = "
 
 
 def make_pipeline(
-    target: str,
+    encoder: TableEncoder,
     *,
     engine: str | Engine = "auto",
     likelihood: str = "auto",
     categories: list[Any] | None = None,
     kernel: str | None = None,
-    impute: str | None = None,
     restarts: int = 0,
     seed: int = 0,
-    id: str | None = None,
     jobs: int | None = None,
     calibrate: str = "loo",
 ) -> Pipeline:
@@ -93,7 +103,6 @@ def make_pipeline(
             raise ValueError(
                 f"--kernel {kernel!r} needs a covariance matrix, but a table has inputs; Python has this kernel"
             )
-    encoder = TableEncoder(impute=impute, target=target, id=id)
     settings: dict[str, Any] = {"categories": categories, "n_restarts": restarts, "random_state": seed}
     settings["n_jobs"] = jobs
     classifier = GPClassifier(kernel, likelihood, engine, calibrate=calibrate, **settings)
@@ -114,12 +123,44 @@ def read_model(path: Path) -> Pipeline:
     return model
 
 
-def read_for(model: Pipeline, path: Path, id: str | None = None, target: str | None = None) -> Rows:
+@dataclass(frozen=True)
+class Asked:
+    """What options say of a table to predict.
+
+    By default the columns of ids and labels are those of the training data, if the table has them.
+    """
+
+    id: str | None = None
+    target: str | None = None
+    reading: Reading = USUAL
+
+    def options(self) -> dict[str, str | bool]:
+        """Return the values of the options of the command line by name. Those that are not set are empty or false."""
+        return {"--id": self.id or "", "--target": self.target or "", **reading_options(self.reading)}
+
+    def with_option(self, option: Option) -> Asked:
+        """Return this with one more option; those of training tables change nothing."""
+        if option.name == "--id":
+            return replace(self, id=option.value)
+        if option.name == "--target":
+            return replace(self, target=option.value)
+        return replace(self, reading=with_reading_option(self.reading, option))
+
+
+def read_for(model: Pipeline, path: Path, asked: Asked = Asked()) -> Rows:  # noqa: B008
     """Return a table to predict. Columns that were text in the training data are read as text.
 
-    `id` and `target` are names of columns. By default they are those of the training data, if the table has them.
+    Raises
+    ------
+    TableError
+        If the table cannot be read, or its rows cannot be encoded.
     """
-    return rows_of(model, read_table(path, text=text_columns(model, id, target)), id)
+    frame = read_table(path, text=text_columns(model, asked.id, asked.target), reading=asked.reading)
+    rows = rows_of(model, frame, asked.id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # predictions warn
+        model.steps[0][1].transform(rows.frame)
+    return rows
 
 
 def text_columns(model: Pipeline, id: str | None = None, target: str | None = None) -> list[str]:
@@ -151,9 +192,9 @@ def known_labels(model: Pipeline, frame: pd.DataFrame, target: str | None) -> tu
     return target, labels_as_trained(checked_labels(frame[target], target), model.steps[-1][1].classes_, target)
 
 
-def training_rows(model: Pipeline, path: Path, id: str | None = None) -> tuple[pd.DataFrame, np.ndarray]:
+def training_rows(model: Pipeline, path: Path, asked: Asked) -> tuple[pd.DataFrame, np.ndarray]:
     """Return the inputs and labels of the table that a model was fitted to."""
-    frame = read_for(model, path, id).frame
+    frame = read_for(model, path, asked).frame
     target, y = known_labels(model, frame, None)
     if y is None:
         raise TableError(f"{path} has no column {target!r}, which the model was trained to predict")

@@ -1,6 +1,6 @@
-"""Names of engines and kernels for help texts.
+"""Names of engines, likelihoods and kernels for help texts and shell completion.
 
-They are repeated here because `choose` and `expressions` import NumPy. A test compares the lists.
+They are repeated here because `choose` and `expressions` import NumPy. Tests compare the lists.
 """
 
 ENGINES = (
@@ -26,6 +26,7 @@ ENGINES = (
     "mcmc",
 )
 SAMPLERS = ("mcmc",)  # engines that are samplers
+LIKELIHOODS = ("probit", "logit", "softmax", "multinomial-probit", "robust-max", "ordinal")  # for classes
 KERNELS = (
     "rbf",
     "rbf-ard",

@@ -42,7 +42,10 @@ def file_pieces(pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str
 
 
 def file_parts(
-    pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], target: str, drop: Sequence[str] = ()
+    pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    target: str,
+    drop: Sequence[str] = (),
+    reading: Any = None,
 ) -> Parts:
     """Return a folder or a pattern of CSV or Parquet files as partitions. Only headers are read.
 
@@ -57,6 +60,8 @@ def file_parts(
         Column of labels.
     drop : sequence of str, optional
         Columns that are not inputs.
+    reading : gpclass.tables.Reading, optional
+        How text files are read.
 
     Returns
     -------
@@ -78,7 +83,7 @@ def file_parts(
     paths = files_of(pattern)
     for path in paths:
         parquet = kind_of_file(path) == "parquet"
-        own, groups, types = _parquet_header(path) if parquet else _csv_header(path)
+        own, groups, types = _parquet_header(path) if parquet else _csv_header(path, reading)
         if not columns:
             columns = _inputs(own, target, list(drop), path)
             meta = types if types is None else types[columns]
@@ -87,7 +92,7 @@ def file_parts(
             meta = None  # types differ between files, and are found when they are read
         for group in groups:
             piece = FilePiece(str(path), group, parquet)
-            pieces.append(_task(piece, columns, target))
+            pieces.append(_task(piece, columns, target, reading))
             names.append(piece.name)
     return Parts(pieces, names, columns, True, meta)
 
@@ -104,10 +109,10 @@ def _inputs(names: list[str], target: str, drop: list[str], path: Path) -> list[
     return found
 
 
-def _csv_header(path: Path) -> tuple[list[str], list[Any], Any]:
-    from ..tables import csv_columns
+def _csv_header(path: Path, reading: Any) -> tuple[list[str], list[Any], Any]:
+    from ..tables import USUAL, csv_columns
 
-    return csv_columns(path), [None], None
+    return csv_columns(path, reading or USUAL), [None], None
 
 
 def _parquet_header(path: Path) -> tuple[list[str], list[Any], Any]:
@@ -136,25 +141,25 @@ def _opened(path: Any) -> Any:
         raise TableError(f"{path} cannot be read as a Parquet file: {' '.join(str(error).split())}") from error
 
 
-def _task(piece: FilePiece, columns: list[str], target: str) -> Any:
+def _task(piece: FilePiece, columns: list[str], target: str, reading: Any) -> Any:
     from dask.base import tokenize
     from dask.delayed import delayed
 
     status = os.stat(piece.path)
-    given = (piece, tuple(columns), target)
+    given = (piece, tuple(columns), target, reading)
     key = f"gpclass-read-{tokenize(given, status.st_size, status.st_mtime_ns)}"
     return delayed(read_rows, pure=True, traverse=False)(*given, dask_key_name=key)
 
 
-def read_rows(piece: FilePiece, columns: Sequence[str], target: str) -> tuple[Any, Any, None]:
+def read_rows(piece: FilePiece, columns: Sequence[str], target: str, reading: Any = None) -> tuple[Any, Any, None]:
     """Return the inputs and labels of a piece. The index of the inputs has the numbers of rows in the file from 1."""
     from ..tables import TableError, checked_labels
 
-    frame = read_piece(piece, columns=[*columns, target], text=() if piece.parquet else [target])
+    frame = read_piece(piece, columns=[*columns, target], text=() if piece.parquet else [target], reading=reading)
     try:
         y = checked_labels(frame[target], target) if len(frame) else frame[target].to_numpy()
     except TableError as error:
-        raise TableError(f"{piece.path}: {error}") from error
+        raise error.about(piece.path) from error
     return frame[list(columns)], y if piece.parquet else _typed(y), None
 
 
@@ -171,7 +176,11 @@ def _typed(y: np.ndarray) -> np.ndarray:
 
 
 def read_piece(
-    piece: FilePiece, columns: Sequence[str] | None = None, text: Iterable[str] = (), target: str | None = None
+    piece: FilePiece,
+    columns: Sequence[str] | None = None,
+    text: Iterable[str] = (),
+    target: str | None = None,
+    reading: Any = None,
 ) -> Any:
     """Return the rows of a piece as a data frame. Its index has the numbers of rows in the file from 1.
 
@@ -181,7 +190,7 @@ def read_piece(
         The piece.
     columns : sequence of str, optional
         Columns that are needed. Others are not read from a Parquet file. By default all.
-    text, target
+    text, target, reading
         As in `gpclass.tables.read_table`.
 
     Returns
@@ -190,10 +199,10 @@ def read_piece(
     """
     import pandas as pd
 
-    from ..tables import read_table
+    from ..tables import USUAL, read_table
 
     if not piece.parquet:
-        return read_table(piece.path, text=text, target=target)
+        return read_table(piece.path, text=text, target=target, reading=reading or USUAL)
     with _opened(piece.path) as file:
         names = [name for name in file.schema_arrow.names if not name.startswith(INDEX)]
         wanted = names if columns is None else list(columns)

@@ -55,6 +55,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..spelling import did_you_mean
+
 Array: TypeAlias = NDArray[np.float64]
 # Maps inputs (k, D) and the indices (m,) of given rows, or None for all of them, to the covariances (k, m) between them.
 Evaluator: TypeAlias = "Callable[[Array, NDArray[np.intp] | None], Array]"
@@ -407,7 +409,7 @@ def _check_settings(kernel: Kernel, given: dict[str, Any], known: dict[str, Any]
     unknown = sorted(given.keys() - known.keys())
     if unknown:
         there = f"it has {', '.join(known)}" if known else "it has none"
-        raise ValueError(f"{kernel!r} has no setting {unknown[0]!r}; {there}.")
+        raise ValueError(f"{kernel!r} has no setting {unknown[0]!r}; {there}.{did_you_mean(unknown[0], known)}")
 
 
 def with_member_settings(kernel: Kernel, members: list[tuple[str, Kernel]], settings: dict[str, Any]) -> list[Kernel]:

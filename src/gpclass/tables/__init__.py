@@ -17,14 +17,23 @@ from .columns import Column, UnseenLevelWarning
 from .encoder import TableEncoder, row_names, with_ids
 from .guards import guarded, unguarded
 from .labels import checked_labels, labels_as_trained, split_target
-from .reading import EXACT, check_table_path, csv_columns, csv_text, read_table, read_tables, write_table
+from .layout import FileRemark, looks_like_data
+from .problems import Findings, Option, Problem, TableError
+from .reading import EXACT, csv_columns, read_table, read_tables
+from .settings import USUAL, Reading
 from .summaries import Part, Scan, alone, check_columns, scanned
-from .words import TableError
+from .writing import check_table_path, csv_text, write_table
 
 __all__ = [
     "EXACT",
+    "USUAL",
     "Column",
+    "FileRemark",
+    "Findings",
+    "Option",
     "Part",
+    "Problem",
+    "Reading",
     "Scan",
     "TableEncoder",
     "TableError",
@@ -37,6 +46,7 @@ __all__ = [
     "csv_text",
     "guarded",
     "labels_as_trained",
+    "looks_like_data",
     "read_table",
     "read_tables",
     "row_names",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +10,13 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from .words import TableError, cut, is_number, listed
+from .conversions import converted
+from .dates import date_features, date_names, example_date, problem_of_dates
+from .numerals import COMMA, Measure, is_written
+from .problems import Option, Problem, TableError
+from .words import FEW_MARKS, cut, is_number, listed
 
 LARGEST = 1e150  # larger numbers may have infinite squares
-MANY_LEVELS = 50  # a text column with more levels, and more than half as many levels as rows, holds names, not categories
-DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}:\d{2}(:\d{2}.*)?)\s*")
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
 class UnseenLevelWarning(UserWarning):
@@ -29,22 +28,42 @@ class Column:
     """Description of a column of the training data."""
 
     name: str
-    kind: str  # "number", "boolean" or "category"
+    kind: str  # "number", "boolean", "category" or "date"
     levels: tuple[str, ...] = ()  # of a category, sorted
     fill: float | str | None = None  # for empty cells: the median, or the most frequent boolean or level
     median: float = 0.0  # of numbers and booleans
     indicator: bool = False  # whether a column of 0 and 1 says where cells are empty
+    unit: str = ""  # of numbers that are written with one
+    form: str = ""  # of dates: their format, see `dates`
+    first: float = 0.0  # of dates: the first one, in days since 1970
+    clock: bool = False  # of dates: whether they have times
 
     @property
     def names(self) -> list[str]:
         """Names of the encoded columns."""
         own = [f"{self.name}={level}" for level in self.levels] or [self.name]
+        if self.kind == "date":
+            own = date_names(self.name, self.form, self.clock)
         return [*own, f"{self.name} missing"] if self.indicator else own
 
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return max(1, len(self.levels)) + self.indicator
+        return len(self.names)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether files have text in this column."""
+        return self.kind in ("category", "date") or bool(self.unit)
+
+    @property
+    def example(self) -> Any:
+        """A cell as in the training data."""
+        if self.kind == "category":
+            return self.levels[0]
+        if self.kind == "date":
+            return example_date(self.median, self.form)
+        return Measure(repr(self.median), self.unit).written() if self.unit else self.median
 
 
 def kind_of(values: pd.Series) -> str:
@@ -60,62 +79,63 @@ def kind_of(values: pd.Series) -> str:
     return "category"
 
 
-def refuse_what_is_no_category(levels: Mapping[str, tuple[int, str]], name: str) -> None:
-    """Raise a TableError if the texts of a column are dates, numbers or names.
-
-    `levels` has the number of rows of each text, and its first row, in the order of these rows.
-    """
-    texts = list(levels)
-    counts = np.array([count for count, _ in levels.values()])
-    n = int(counts.sum())
-
-    def share(which: Iterable[bool]) -> float:
-        return float(np.dot(counts, np.fromiter(which, bool, len(texts))) / n)
-
-    if share(bool(DATE.fullmatch(text)) for text in texts) > 0.9:
-        raise TableError(dates(name, texts[0]))
-    if share(bool(DECIMAL_COMMA.fullmatch(text)) for text in texts) > 0.5:
-        raise TableError(f"column {name!r} has numbers with decimal commas, such as {texts[0]!r}; write them with points")
-    if 0.5 < share(is_number(text) for text in texts) < 1:
-        odd = next(text for text in texts if not is_number(text))
-        raise TableError(
-            f"column {name!r} is mostly numbers, but row {levels[odd][1]} has {cut(odd)}; if that means a missing "
-            "value, leave the cell empty"
-        )
-    if len(texts) > MANY_LEVELS and len(texts) > n / 2:
-        raise TableError(
-            f"column {name!r} has {len(texts)} different texts in {n} rows, such as {cut(texts[0])}: these are "
-            f"names, not categories. Leave the column out (--drop {name}), or use it as row names (--id {name})"
-        )
+def numbers_of(values: pd.Series, column: Column) -> np.ndarray:
+    """Return the cells (n,) of a column that is not a category as numbers; empty cells have the fill of the column."""
+    found = np.full(len(values), np.nan if column.fill is None else float(column.fill))
+    empty = values.isna().to_numpy()
+    if not empty.all():
+        read = as_booleans if column.kind == "boolean" else as_numbers
+        found[~empty] = read(converted(values[~empty], column), column.name)
+    return found
 
 
-def dates(name: str, first: Any) -> str:
-    """Return the message about a column of dates."""
-    return (
-        f"column {name!r} contains dates or times, such as {str(first)!r}; convert them to meaningful numbers "
-        f"(days since a start, month, hour) or leave the column out (--drop {name})"
-    )
+def dated(values: pd.Series, column: Column) -> np.ndarray:
+    """Return the numbers (n, k) that stand for the dates of a column."""
+    return date_features(numbers_of(values, column), column.first, column.form, column.clock)
 
 
 def as_numbers(values: pd.Series, name: str) -> np.ndarray:
     """Return the numbers in a column without empty cells."""
     if types.is_datetime64_any_dtype(values.dtype):
-        raise TableError(dates(name, values.iloc[0]))
+        raise TableError.of(problem_of_dates(name, [str(values.iloc[0])], typed=True))
     if types.is_complex_dtype(values.dtype):
-        raise TableError(f"column {name!r} contains complex numbers")
+        raise TableError.of(_of_no_use("complex", f"column {name!r} contains complex numbers", name))
     try:
         numbers = values.to_numpy(dtype=float)
     except (TypeError, ValueError, OverflowError):
-        things = values.tolist()
-        bad = next((i for i, thing in enumerate(things) if not is_number(thing)), 0)
-        raise TableError(
-            f"column {name!r} had numbers in the training data, but row {values.index[bad]} has {cut(things[bad])}"
-        ) from None
+        raise TableError.of(_no_number(values, name)) from None
     large = ~(np.abs(numbers) <= LARGEST)
     if large.any():
-        first = int(np.argmax(large))
-        raise TableError(f"row {values.index[first]}, column {name!r} is {numbers[first]:g}; the limit is ±{LARGEST:g}")
+        raise TableError.of(_too_large(values, numbers, large, name))
     return numbers
+
+
+def _no_number(values: pd.Series, name: str) -> Problem:
+    """Return the problem of a cell that is not a number, in a column that had numbers in the training data."""
+    things = values.tolist()
+    bad = next((i for i, thing in enumerate(things) if not is_number(thing)), 0)
+    text = f"column {name!r} had numbers in the training data, but row {values.index[bad]} has {cut(things[bad])}"
+    odd = list(dict.fromkeys(str(thing) for thing in things if not is_number(thing)))
+    if all(is_written(cell, COMMA) for cell in odd):
+        advice = "; if these are decimal commas, use --decimal ,"
+        return Problem("numbers", text, (name,), advice, (Option("--decimal", ","),))
+    options = tuple(Option("--missing-values", cell) for cell in odd) if len(odd) <= FEW_MARKS else ()
+    return Problem("mixed", text, (name,), "", options)
+
+
+def _too_large(values: pd.Series, numbers: np.ndarray, large: np.ndarray, name: str) -> Problem:
+    """Return the problem of infinite numbers, and of others whose squares may be."""
+    first = int(np.argmax(large))
+    marks = [f"{number:g}" for number in np.unique(numbers[large]).tolist()]
+    few = len(marks) <= FEW_MARKS
+    text = f"row {values.index[first]}, column {name!r} is {numbers[first]:g}; the limit is ±{LARGEST:g}"
+    options = tuple(Option("--missing-values", mark) for mark in marks) if few else (Option("--drop", name),)
+    advice = f". If it is a missing value, use --missing-values {','.join(marks)}" if few else ""
+    return Problem("infinite", text, (name,), advice, options, f"X.replace({{{name!r}: {marks[0]}}}, numpy.nan)")
+
+
+def _of_no_use(kind: str, text: str, name: str) -> Problem:
+    return Problem(kind, text, (name,), "", (Option("--drop", name),), f"X.drop(columns={name!r})")
 
 
 def as_booleans(values: pd.Series, name: str) -> np.ndarray:
@@ -124,9 +144,13 @@ def as_booleans(values: pd.Series, name: str) -> np.ndarray:
     numbers = [known.get(str(value).strip().lower()) for value in values.tolist()]
     if None in numbers:
         bad = numbers.index(None)
-        raise TableError(
-            f"column {name!r} had true and false in the training data, but row {values.index[bad]} has "
-            f"{cut(values.tolist()[bad])}"
+        raise TableError.of(
+            Problem(
+                "mixed",
+                f"column {name!r} had true and false in the training data, but row {values.index[bad]} has "
+                f"{cut(values.tolist()[bad])}",
+                (name,),
+            )
         )
     return np.array(numbers, dtype=float)
 
@@ -139,7 +163,8 @@ def as_texts(values: pd.Series, name: str) -> list[str]:
             value = int(value)
         if not isinstance(value, (str, bool, int, float, np.generic)):
             kind = type(value).__name__
-            raise TableError(f"row {row}, column {name!r} is a {kind}; cells must be numbers, booleans or text")
+            text = f"row {row}, column {name!r} is a {kind}; cells must be numbers, booleans or text"
+            raise TableError.of(_of_no_use("objects", text, name))
         texts.append(str(value))
     return texts
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .columns import Column, UnseenLevelWarning, as_booleans, as_numbers, one_hot
+from ..spelling import closest
+from .columns import Column, UnseenLevelWarning, dated, numbers_of, one_hot
+from .conversions import Declared, declared_forms, on_numbers, written_forms
+from .problems import Findings, Option, Problem, TableError
 from .summaries import Part, Scan, Total, alone, learned_columns, scanned
-from .words import TableError, and_more, listed, meant
+from .words import and_more, listed, meant
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode data frames as arrays: numbers, 0 and 1 for booleans, one column of 0 and 1 per level of text columns.
 
-    A level that the training data did not have is encoded as zeros, with an `UnseenLevelWarning`. Tables to predict may have
-    additional columns, and columns in another order.
+    If columns cannot be used, one `TableError` lists all of them with remedies (`TableError.problems`). A level that the
+    training data did not have is encoded as zeros, with an `UnseenLevelWarning`. Tables to predict may have additional
+    columns, and columns in another order.
 
     Parameters
     ----------
@@ -34,6 +39,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Column of labels. It is not an input.
     id : str, optional
         Column that identifies rows. It is not an input; its text is added to the names of the rows.
+    dates : sequence of str, or dict of str to str, optional
+        Columns of dates or times. Each becomes several columns: days since the first date of the training data, and sine
+        and cosine of the time of the year, of the week and, if there are times, of the day. Times without a date become
+        hours, and sine and cosine of the time of the day. Times with a zone are converted to UTC. The format is found in
+        the training data, and later data must have the same. A dict gives formats, such as {"when": "%d/%m/%Y"}, which is
+        needed if the cells fit more than one.
+    units : sequence of str, optional
+        Columns of numbers with a unit, such as "13.89 cm" or "$5". All cells, also of later data, must have the same unit.
 
     Attributes
     ----------
@@ -47,10 +60,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Names of the input columns.
     """
 
-    def __init__(self, impute: str | None = None, target: str | None = None, id: str | None = None):
+    def __init__(
+        self,
+        impute: str | None = None,
+        target: str | None = None,
+        id: str | None = None,
+        dates: Sequence[str] | Mapping[str, str] | None = None,
+        units: Sequence[str] | None = None,
+    ):
         self.impute = impute
         self.target = target
         self.id = id
+        self.dates = dates
+        self.units = units
 
     @staticmethod
     def of_numbers(names: Sequence[str]) -> TableEncoder:
@@ -90,22 +112,71 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         _refuse_twice(scan.names)
         if not scan.n_rows:
             raise TableError("the table has no rows")
-        if np.any(whole := scan.empty == scan.n_rows):
-            raise TableError(f"column {scan.names[int(np.argmax(whole))]!r} is empty in every row; leave it out")
-        if self.impute is None and scan.first_empty is not None:
-            raise _empty_cell(scan.first_empty[0], scan.names[scan.first_empty[1]], scan.empty, scan.names)
-        self.columns_ = learned_columns(total, scan, self.impute == "indicator")
+        self.columns_ = self._learned(total, scan)
         self.feature_names_in_ = np.array(scan.names, dtype=object)
         self.n_features_in_ = len(self.columns_)
         self.__dict__.pop("row_names_", None)  # of an earlier fit
         return self
 
+    def _learned(self, total: Total, scan: Scan) -> tuple[Column, ...]:
+        """Return the descriptions of the columns, or raise a TableError about all that cannot be used."""
+        found = Findings()
+        whole = [name for name, empty in zip(scan.names, scan.empty, strict=True) if empty == scan.n_rows]
+        found.add(*map(_empty_column, whole))
+        holes = np.where(np.isin(scan.names, whole), 0, scan.empty)
+        if self.impute is None and holes.any():
+            found.add(_empty_cell(*scan.first_hole(holes), holes, scan.names))
+        forms, problems = self._forms(total, scan.names)
+        found.add(*problems)
+        bad = {*whole, *(name for problem in problems for name in problem.columns)}
+        some = {name: form for name, form in forms.items() if name not in bad}
+        usual = total
+        if some:
+            converting = tuple(some.values())
+            total = lambda function, *arguments: usual(on_numbers, converting, function, arguments)  # noqa: E731
+            scan = total(scanned)
+        names = [name for name in scan.names if name not in bad]
+        columns, problems = learned_columns(total, scan, self.impute == "indicator", names, some) if names else ((), [])
+        found.add(*self._one_id(problems))
+        found.report()
+        return columns
+
+    def _forms(self, total: Total, names: Sequence[str]) -> tuple[dict[str, Declared], list[Problem]]:
+        """Return the forms of the columns of dates and of numbers with units, and their problems."""
+        formats: Any = self.dates if isinstance(self.dates, Mapping) else dict.fromkeys(self.dates or ())
+        units = list(self.units or ())
+        problems = [_no_column(name, "dates", names) for name in formats if name not in names]
+        problems += [_no_column(name, "units", names) for name in units if name not in names]
+        dates = {name: form for name, form in formats.items() if name in names}
+        units = [name for name in units if name in names]
+        if not (dates or units):
+            return {}, problems
+        forms, more = declared_forms(total(written_forms, dates, units))
+        return forms, problems + more
+
+    def _one_id(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Return the problems, at most one of which has the remedy --id; the other columns are left out."""
+        taken, found = self.id is not None, []
+        for problem in problems:
+            ids = any(option.name == "--id" for option in problem.options)
+            if ids and taken:
+                problem = replace(problem, options=tuple(Option("--drop", name) for name in problem.columns))
+            taken = taken or ids
+            found.append(problem)
+        return found
+
     def transform(self, X: Any) -> np.ndarray:
         """Return the encoded rows (n, D) of a data frame X."""
         check_is_fitted(self)
         frame = self._in_order(self._named(_frame(X)))
-        self.refuse_empty(frame)
-        return np.concatenate([self._encoded(frame[c.name], c) for c in self.columns_], axis=1)
+        found, encoded = Findings(), []
+        with found.collecting():
+            self.refuse_empty(frame)
+        for column in self.columns_:
+            with found.collecting():
+                encoded.append(self._encoded(frame[column.name], column))
+        found.report()
+        return np.concatenate(encoded, axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the encoded columns, such as "age" and "colour=red"."""
@@ -121,11 +192,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     @property
     def text_columns(self) -> list[str]:
         """Columns to read as text, even if they look like numbers."""
-        return [c.name for c in self.columns_ if c.kind == "category"]
+        return [c.name for c in self.columns_ if c.is_text]
 
     def example(self) -> pd.DataFrame:
         """Return an example row in the format of the training data."""
-        return pd.DataFrame({c.name: [c.levels[0] if c.levels else c.median] for c in self.columns_})
+        return pd.DataFrame({c.name: [c.example] for c in self.columns_})
 
     def _named(self, frame: pd.DataFrame) -> pd.DataFrame:
         return with_ids(frame, self.id) if self.id is not None and self.id in frame.columns else frame
@@ -153,7 +224,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.impute is None and empty.any():
             row, column = (int(i[0]) for i in np.nonzero(empty))
             names = [str(name) for name in frame.columns]
-            raise _empty_cell(str(frame.index[row]), names[column], empty.sum(axis=0), names)
+            raise TableError.of(_empty_cell(str(frame.index[row]), names[column], empty.sum(axis=0), names))
 
     def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
         empty = values.isna().to_numpy()
@@ -169,15 +240,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if column.indicator:
                 encoded[empty] = 0.0
         else:
-            encoded = self._numbers(values, column, empty)[:, None]
+            encoded = dated(values, column) if column.kind == "date" else numbers_of(values, column)[:, None]
         return np.column_stack([encoded, empty]) if column.indicator else encoded
-
-    def _numbers(self, values: pd.Series, column: Column, empty: np.ndarray) -> np.ndarray:
-        numbers = np.full(len(values), np.nan if column.fill is None else float(column.fill))
-        if not empty.all():
-            read = as_booleans if column.kind == "boolean" else as_numbers
-            numbers[~empty] = read(values[~empty], column.name)
-        return numbers
 
 
 def row_names(frame: pd.DataFrame) -> np.ndarray:
@@ -201,20 +265,38 @@ def _refuse_twice(names: Sequence[str]) -> None:
         raise TableError(f"there is more than one column called {listed(twice)}")
 
 
-def _empty_cell(row: str, column: str, counts: np.ndarray, names: Sequence[str]) -> TableError:
-    """Return the error about an empty cell, given the number of empty cells of each column."""
-    some = [name for name, count in zip(names, counts, strict=True) if count]
-    return TableError(
-        f"row {row}, column {column!r} is empty or NA{and_more(counts)}"
-        f"{f' in columns {listed(some)}' if len(some) > 1 else ''}; fill the cells, remove the rows, or use "
+def _empty_column(name: str) -> Problem:
+    text = f"column {name!r} is empty in every row"
+    return Problem("nothing", text, (name,), "; leave it out", (Option("--drop", name),), f"X.drop(columns={name!r})")
+
+
+def _empty_cell(row: str, column: str, counts: np.ndarray, names: Sequence[str]) -> Problem:
+    """Return the problem of an empty cell, given the number of empty cells of each column."""
+    some = tuple(name for name, count in zip(names, counts, strict=True) if count)
+    text = f"row {row}, column {column!r} is empty or NA{and_more(counts)}"
+    advice = (
+        "; fill the cells, remove the rows, or use "
         "medians instead (--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator'))"
     )
+    text += f" in columns {listed(some)}" if len(some) > 1 else ""
+    code = "GPClassifier(missing='indicator') or TableEncoder(impute='median')"
+    return Problem("empty", text, some, advice, (Option("--impute", "median"),), code)
+
+
+def _no_column(name: str, what: str, names: Sequence[str]) -> Problem:
+    """Return the problem of a column that is declared to have dates or units, and is not there."""
+    near = closest(name, names)
+    options = () if near is None else (Option(f"--{what}", near, instead=name),)
+    text = f"there is no column {name!r} of {what}{meant(name, names)}; there are {listed(names)}"
+    return Problem("column", text, options=options)
 
 
 def with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the frame without its id column `name`; its text is added to the index: "7 (patient 12)"."""
     if name not in frame.columns:
-        raise TableError(f"there is no id column {name!r}{meant(name, frame.columns)}; there are {listed(frame.columns)}")
+        text = f"there is no id column {name!r}{meant(name, frame.columns)}; there are {listed(frame.columns)}"
+        near = closest(name, frame.columns)
+        raise TableError.of(Problem("column", text, options=() if near is None else (Option("--id", near, instead=name),)))
     ids = frame[name]
     named = [
         str(row) if empty else f"{row} ({value})"

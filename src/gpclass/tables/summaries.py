@@ -12,7 +12,7 @@ that count numbers in ever smaller intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,8 +21,11 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from .columns import Column, as_numbers, as_texts, dates, kind_of, refuse_what_is_no_category
-from .words import TableError
+from .columns import Column, as_numbers, as_texts, kind_of
+from .conversions import Declared
+from .dates import problem_of_dates
+from .problems import Problem, TableError
+from .suspects import has_decimal_commas, problem_of_texts
 
 Total = Callable[..., Any]
 
@@ -46,9 +49,9 @@ class Part(NamedTuple):
         place = {str(name): j for j, name in enumerate(self.frame.columns)}
         return [self.frame.iloc[:, place[name]] for name in names]
 
-    def said(self, error: Exception) -> str:
-        """Return the message of an error, with the name of the part."""
-        return f"{self.name}: {error}" if self.name else str(error)
+    def problems_of(self, error: TableError) -> tuple[Problem, ...]:
+        """Return the problems of an error, with the name of the part."""
+        return tuple((error.about(self.name) if self.name else error).problems)
 
 
 def alone(part: Part) -> Total:
@@ -69,6 +72,17 @@ class Each:
 # kinds of columns ---------------------------------------------------------------------------------------------------------
 
 
+class Place(NamedTuple):
+    """A row."""
+
+    number: int  # from 0
+    row: str  # its name
+
+    def after(self, n_rows: int) -> Place:
+        """Return the place behind so many other rows."""
+        return Place(n_rows + self.number, self.row)
+
+
 @dataclass(frozen=True)
 class Scan:
     """Types and empty cells of the columns of a table.
@@ -83,8 +97,8 @@ class Scan:
         Number of rows.
     empty : ndarray of shape (D,)
         Number of empty cells of each column.
-    first_empty : tuple of str and int, or None
-        The first row with an empty cell, and the place of its column.
+    first_empty : tuple of Place or None
+        For each column, the first row in which it is empty.
     samples : tuple of tuple of Series
         For each column, the first cell of each type that occurs in parts of different types.
     """
@@ -93,7 +107,7 @@ class Scan:
     part: str
     n_rows: int
     empty: np.ndarray
-    first_empty: tuple[str, int] | None
+    first_empty: tuple[Place | None, ...]
     samples: tuple[tuple[pd.Series, ...], ...]
 
     def __add__(self, other: Scan) -> Scan:
@@ -103,7 +117,7 @@ class Scan:
             self.part,
             self.n_rows + other.n_rows,
             self.empty + other.empty,
-            self.first_empty or other.first_empty,
+            tuple(a or (b and b.after(self.n_rows)) for a, b in zip(self.first_empty, other.first_empty, strict=True)),
             tuple(_different(a + b) for a, b in zip(self.samples, other.samples, strict=True)),
         )
 
@@ -114,7 +128,7 @@ class Scan:
         check_columns(self.names, self.part, first.names, first.part)
         place = {name: j for j, name in enumerate(self.names)}
         order = [place[name] for name in first.names]
-        known = self.first_empty and (self.first_empty[0], order.index(self.first_empty[1]))
+        known = tuple(self.first_empty[j] for j in order)
         samples = tuple(self.samples[j] for j in order)
         return replace(self, names=first.names, empty=self.empty[order], first_empty=known, samples=samples)
 
@@ -122,6 +136,12 @@ class Scan:
     def columns(self) -> list[pd.Series]:
         """For each column, a few cells with the type that the column of the whole table has."""
         return [_joined(samples) for samples in self.samples]
+
+    def first_hole(self, counts: np.ndarray) -> tuple[str, str]:
+        """Return the first row with an empty cell, and its column, among the columns whose `counts` (D,) are not 0."""
+        some = [(p.number, j, p.row) for j, p in enumerate(self.first_empty) if p is not None and counts[j]]
+        _, j, row = min(some)
+        return row, self.names[j]
 
     @property
     def needs_encoding(self) -> bool:
@@ -133,10 +153,8 @@ def scanned(part: Part) -> Scan:
     """Return types and empty cells of the columns of a part."""
     frame = part.frame
     empty = frame.isna().to_numpy()
-    first = None
-    if empty.any():
-        row = int(np.argmax(empty.any(axis=1)))
-        first = part.row(row), int(np.argmax(empty[row]))
+    rows = [int(np.argmax(column)) if column.any() else None for column in empty.T]
+    first = tuple(None if row is None else Place(row, part.row(row)) for row in rows)
     samples = tuple((_sample(frame.iloc[:, j], empty[:, j]),) for j in range(frame.shape[1]))
     return Scan(tuple(map(str, frame.columns)), part.name, len(frame), empty.sum(axis=0), first, samples)
 
@@ -211,8 +229,8 @@ class Contents:
         Smallest and largest number.
     levels : dict of str to Level
         Different texts, in the order of their first rows.
-    problem : str
-        Message about the first cell that cannot be used; empty if there is none.
+    problems : tuple of Problem
+        Problems of the first cell that cannot be used; empty if there is none.
     """
 
     count: int = 0
@@ -220,7 +238,7 @@ class Contents:
     low: float = np.inf
     high: float = -np.inf
     levels: dict[str, Level] = field(default_factory=dict)
-    problem: str = ""
+    problems: tuple[Problem, ...] = ()
 
     def __add__(self, other: Contents) -> Contents:
         levels = dict(self.levels)
@@ -229,7 +247,7 @@ class Contents:
             levels[text] = level if before is None else Level(before.rows + level.rows, before.first)
         low, high = min(self.low, other.low), max(self.high, other.high)
         return Contents(
-            self.count + other.count, self.true + other.true, low, high, levels, self.problem or other.problem
+            self.count + other.count, self.true + other.true, low, high, levels, self.problems or other.problems
         )
 
 
@@ -243,7 +261,7 @@ def _contents(part: Part, values: pd.Series, name: str, kind: str) -> Contents:
     present = values.dropna()
     try:
         if kind == "date" and len(present):
-            raise TableError(dates(name, present.iloc[0]))
+            raise TableError.of(problem_of_dates(name, [str(present.iloc[0])], typed=True))
         if kind == "boolean":
             return Contents(len(present), sum(bool(value) for value in present))
         if kind == "number":
@@ -251,15 +269,21 @@ def _contents(part: Part, values: pd.Series, name: str, kind: str) -> Contents:
             return Contents(len(numbers), low=numbers.min(initial=np.inf), high=numbers.max(initial=-np.inf))
         texts = np.array(as_texts(present, name), dtype=object)
     except TableError as error:
-        return Contents(problem=part.said(error))
+        return Contents(problems=part.problems_of(error))
     place, levels = pd.factorize(texts)
     first = np.flatnonzero(values.notna().to_numpy())[np.unique(place, return_index=True)[1]]
     found = zip(levels.tolist(), np.bincount(place).tolist(), first.tolist(), strict=True)
     return Contents(len(texts), levels={text: Level(count, part.row(row)) for text, count, row in found})
 
 
-def learned_columns(total: Total, scan: Scan, indicators: bool = False) -> tuple[Column, ...]:
-    """Return the descriptions of the columns of a table.
+def learned_columns(
+    total: Total,
+    scan: Scan,
+    indicators: bool = False,
+    names: Sequence[str] | None = None,
+    declared: Mapping[str, Declared] | None = None,
+) -> tuple[tuple[Column, ...], list[Problem]]:
+    """Return the descriptions of the columns of a table, and the problems of those that cannot be inputs.
 
     Parameters
     ----------
@@ -269,30 +293,46 @@ def learned_columns(total: Total, scan: Scan, indicators: bool = False) -> tuple
         total(scanned).
     indicators : bool, default=False
         Whether columns with empty cells get an indicator.
+    names : sequence of str, optional
+        The columns to describe. By default all.
+    declared : mapping of str to Declared, optional
+        The forms of dates and of numbers with units, which are plain numbers in the parts.
 
     Returns
     -------
-    tuple of Column
-
-    Raises
-    ------
-    TableError
-        If a column cannot be used as an input.
+    tuple of Column, list of Problem
+        The former is empty if there are problems.
     """
-    kinds = tuple(kind_of(column) for column in scan.columns)
-    found: Each = total(contents, scan.names, kinds)
-    for name, kind, cells in zip(scan.names, kinds, found.results, strict=True):
-        if cells.problem:
-            raise TableError(cells.problem)
-        if kind == "category":
-            refuse_what_is_no_category({text: tuple(level) for text, level in cells.levels.items()}, name)
-    numbers = {name: cells for name, kind, cells in zip(scan.names, kinds, found.results, strict=True) if kind == "number"}
-    middle = medians(total, numbers)
+    which = [j for j, name in enumerate(scan.names) if names is None or name in names]
+    names = tuple(scan.names[j] for j in which)
+    kinds = tuple(kind_of(scan.columns[j]) for j in which)
+    found: tuple[Contents, ...] = total(contents, names, kinds).results
+    problems = _problems(names, kinds, found)
+    if problems:
+        return (), problems
+    middle = medians(total, {name: cells for name, kind, cells in zip(names, kinds, found, strict=True) if kind == "number"})
     columns = []
-    for name, kind, cells, empty in zip(scan.names, kinds, found.results, scan.empty, strict=True):
+    for name, kind, cells, empty in zip(names, kinds, found, scan.empty[which], strict=True):
         column = _column(name, kind, cells, middle.get(name, 0.0))
+        if declared and name in declared:
+            form = declared[name]
+            column = replace(column, kind=form.kind, unit=form.unit, form=form.form, clock=form.clock)
+            column = replace(column, first=cells.low) if form.kind == "date" else column
         columns.append(replace(column, indicator=indicators and bool(empty)))
-    return tuple(columns)
+    return tuple(columns), []
+
+
+def _problems(names: Sequence[str], kinds: Sequence[str], found: Sequence[Contents]) -> list[Problem]:
+    """Return the problems of columns, given the counts of their cells."""
+    texts = {name: cells.levels for name, kind, cells in zip(names, kinds, found, strict=True) if kind == "category"}
+    comma = any(has_decimal_commas(levels) for levels in texts.values() if levels)
+    problems: list[Problem] = []
+    for name, cells in zip(names, found, strict=True):
+        problems += cells.problems
+        if not cells.problems and texts.get(name):
+            suspect = problem_of_texts(texts[name], name, comma)
+            problems += [] if suspect is None else [suspect]
+    return problems
 
 
 def _column(name: str, kind: str, cells: Contents, median: float) -> Column:

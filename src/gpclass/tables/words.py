@@ -1,16 +1,15 @@
-"""Errors about tables, and the words of their messages."""
+"""Words of messages about tables."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ..spelling import closest
 
-class TableError(ValueError):
-    """A table or a table file cannot be used; the message says where and what to do."""
+FEW_MARKS = 3  # different texts among numbers or dates up to which they are taken for marks of missing values
 
 
 def is_number(text: Any) -> bool:
@@ -37,8 +36,8 @@ def cut(thing: Any) -> str:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Return a question with the known name that is most similar; empty if there is none."""
-    close = difflib.get_close_matches(name, [str(k) for k in known], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    near = closest(name, known)
+    return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def and_more(empty: np.ndarray) -> str:

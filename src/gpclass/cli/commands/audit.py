@@ -11,6 +11,7 @@ from ...progress import begin
 from ..app import app
 from ..console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
 from ..options import Json, ModelFile, Quiet, Seed
+from ..reading_options import Given, reads_tables
 
 if TYPE_CHECKING:
     from ..models import Rows
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 @app.command(epilog=EXIT_CODES)
 @command
+@reads_tables
 def audit(
     model: ModelFile,
     data: Annotated[
@@ -26,6 +28,8 @@ def audit(
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
+    *,
+    given: Given,
 ) -> None:
     """Measure the error of the approximation by comparison with samplers, which are exact in the limit.
 
@@ -34,13 +38,16 @@ def audit(
     """
     begin(f"reading {model}")
     from ...sampling import audit as run_audit
-    from .. import models
+    from .. import models, remedies
 
     out = Output(as_json, quiet)
     fitted = models.read_model(model)
-    rows = None if data is None else models.read_for(fitted, data)
-    begin("audit")
     with short_warnings(out):
+        rows = None
+        if data is not None:
+            asked = models.Asked(reading=given.reading)
+            rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
+        begin("audit")
         try:
             at = None if rows is None else rows.frame
             result = run_audit(fitted, at, random_state=seed)

@@ -26,10 +26,12 @@ from ..options import (
     TargetColumn,
     Workers,
 )
+from ..reading_options import Given, reads_training_tables
 
 
 @app.command(epilog=EXIT_CODES)
 @command
+@reads_training_tables
 def compare(
     data: Tables,
     target: TargetColumn,
@@ -50,6 +52,8 @@ def compare(
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
+    *,
+    given: Given,
 ) -> None:
     """Compare engines on one table by cross-validation. The best engine comes first.
 
@@ -59,22 +63,22 @@ def compare(
     begin(f"reading {data}")
     from ...assess import compare as cross_validated
     from .. import compare as comparing
-    from .. import models, training
+    from .. import models, remedies, training
 
     out = Output(as_json, quiet)
-    X, y = training.training_table(data, training.Columns.of(target, drop, id))
+    columns = given.columns(target, drop, id, impute)
+    with short_warnings(out):
+        X, y = remedies.diagnosed(lambda some: training.training_table(data, some), columns, given)
     labels = list(dict.fromkeys(y.tolist()))
     names = comparing.chosen_engines(engines, len(y), len(labels), likelihood.lower())
     with client_of(cluster, workers) as client, short_warnings(out):
         pipeline = models.make_pipeline(
-            target,
+            columns.encoder(),
             likelihood=likelihood.lower(),
             categories=training.ordered_labels(categories, labels),
             kernel=kernel,
-            impute=impute.value if impute else None,
             seed=seed,
         )
-        pipeline.steps[0][1].fit_transform(X)  # reports bad cells before any work
         begin("comparison")
         folds = min(folds, len(y))
         with comparing.on_workers(client):

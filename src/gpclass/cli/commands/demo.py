@@ -11,9 +11,6 @@ import typer
 from ..app import app
 from ..console import EXIT_CODES, command
 from ..options import Force, Seed
-from .compare import compare
-from .fit import fit
-from .predict import predict
 
 
 @app.command(epilog=EXIT_CODES)
@@ -27,7 +24,10 @@ def demo(
     from .. import demo as demonstration
     from ..outputs import check_output
 
-    commands = {"compare": compare, "fit": fit, "predict": predict}
+    def execute(*words: object) -> None:
+        code = app([str(word) for word in words], standalone_mode=False)
+        if code:
+            raise typer.Exit(code)
 
     def say(text: str) -> None:
         print(text, flush=True)
@@ -36,7 +36,7 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
         for name, kind in demonstration.FILES.items():
             check_output(folder / name, kind, force=force)
-        demonstration.run(folder, seed, say, commands)
+        demonstration.run(folder, seed, say, execute)
         return
     with tempfile.TemporaryDirectory(prefix="gpclass-demo-") as temporary:
-        demonstration.run(Path(temporary), seed, say, commands)
+        demonstration.run(Path(temporary), seed, say, execute)

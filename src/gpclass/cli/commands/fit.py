@@ -30,10 +30,12 @@ from ..options import (
     TargetColumn,
     Workers,
 )
+from ..reading_options import Given, reads_training_tables
 
 
 @app.command(epilog=EXIT_CODES)
 @command
+@reads_training_tables
 def fit(
     data: Tables,
     target: TargetColumn,
@@ -58,6 +60,8 @@ def fit(
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    *,
+    given: Given,
 ) -> None:
     """Learn to predict a column of labels from the other columns and write the model to a file.
 
@@ -73,7 +77,7 @@ def fit(
     """
     begin(f"reading {data}")  # before the imports, which take a second or more
     from ...persist import save
-    from .. import models, training
+    from .. import models, remedies, training
     from ..outputs import check_output
 
     out = Output(as_json, quiet)
@@ -81,10 +85,10 @@ def fit(
     check_output(output, "model", [data, checkpoint], force)
     if jobs is not None and (cluster is not None or workers is not None):
         raise ValueError("--jobs is for tables that are read in one process: leave it out with --cluster and --workers")
-    columns = training.Columns.of(target, drop, id)
+    columns = given.columns(target, drop, id, impute)
     with client_of(cluster, workers) as client, short_warnings(out):
         data = data if cluster is None else data.absolute()  # its workers run in other folders
-        rows = training.read_training(data, columns, engine, impute is not None, client)
+        rows = remedies.diagnosed(lambda some: training.read_training(data, some, engine, client), columns, given)
         default = None
         if rows.y is not None:
             default = models.default_kernel(rows.n_rows, len(rows.counts), engine, likelihood)
@@ -93,15 +97,13 @@ def fit(
             saving = training.engine_with_checkpoint(engine, rows, likelihood, checkpoint)
             default = None  # a run on minibatches has one kernel
         pipeline = models.make_pipeline(
-            target,
+            columns.encoder(),
             engine=engine if saving is None else saving,
             likelihood=likelihood,
             categories=training.ordered_labels(categories, list(rows.counts)),
             kernel=kernel if kernel is not None else default,
-            impute=impute.value if impute else None,
             restarts=restarts,
             seed=seed,
-            id=id,
             jobs=jobs,
             calibrate="held-out",
         )

@@ -13,13 +13,15 @@ from ..app import app
 from ..clusters import client_of
 from ..console import EXIT_CODES, Output, command, facts, short_warnings
 from ..options import Cluster, Force, Id, Json, ModelFile, Quiet, Tables, Workers
+from ..reading_options import Given, reads_tables
 
 if TYPE_CHECKING:
-    from ..models import Standing
+    from ..models import Asked, Standing
 
 
 @app.command(epilog=EXIT_CODES)
 @command
+@reads_tables
 def predict(
     model: ModelFile,
     data: Tables,
@@ -34,6 +36,8 @@ def predict(
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    *,
+    given: Given,
 ) -> None:
     """Predict the rows of a table. The output has one row for each row of the table.
 
@@ -52,20 +56,21 @@ def predict(
     """
     begin(f"reading {model}")
     from ...tables import csv_text, write_table
-    from .. import models, training
+    from .. import models, remedies, training
     from ..outputs import check_output
 
     out = Output(as_json, quiet)
     if training.several_files(data) or cluster or workers or (output is not None and not output.suffix):
-        _predict_files(model, data, output, keep, id, cluster, workers, force, out)
+        _predict_files(model, data, output, keep, models.Asked(id, None, given.reading), cluster, workers, force, out)
         return
     if output is not None:
         check_output(output, "table", [model, data], force)
     fitted = models.read_model(model)
     begin(f"reading {data}")
-    rows = models.read_for(fitted, data, id)
-    begin(f"predictions of {len(rows.lines)} rows")
     with short_warnings(out):
+        asked = models.Asked(id, None, given.reading)
+        rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
+        begin(f"predictions of {len(rows.lines)} rows")
         target, y = models.labels_if_any(fitted, rows.frame, out)
         judged, standing = models.judged_rows(fitted, rows, y)
         table = models.predictions(fitted, rows, judged)
@@ -94,7 +99,7 @@ def _predict_files(
     data: Path,
     output: Path | None,
     keep: bool,
-    id: str | None,
+    asked: Asked,
     cluster: str | None,
     workers: int | None,
     force: bool,
@@ -111,7 +116,7 @@ def _predict_files(
         )
     if cluster is not None:
         data, output = data.absolute(), output.absolute()  # its workers run in other folders
-    jobs = folders.jobs_of(data, output, id, keep)
+    jobs = folders.jobs_of(data, output, asked, keep)
     check_table_path(Path(jobs[0].output))
     folders.check_folder(output, [model], jobs, force)
     fitted = models.read_model(model)

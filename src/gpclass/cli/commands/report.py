@@ -11,10 +11,12 @@ from ...progress import begin
 from ..app import app
 from ..console import EXIT_CODES, Output, command, short_warnings
 from ..options import Data, Engines, Force, Id, Json, ModelFile, OtherTarget, Quiet
+from ..reading_options import Given, reads_tables
 
 
 @app.command(epilog=EXIT_CODES)
 @command
+@reads_tables
 def report(
     model: ModelFile,
     data: Data,
@@ -33,6 +35,8 @@ def report(
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    *,
+    given: Given,
 ) -> None:
     """Write a report on a model as one HTML file. The model is scored on a table of rows with labels.
 
@@ -43,14 +47,16 @@ def report(
     begin(f"reading {model}")
     from ...assess.report import write_report
     from .. import compare as comparing
-    from .. import models
+    from .. import models, remedies
     from ..outputs import check_output
 
     out = Output(as_json, quiet)
     check_output(output, "report", [model, data, train], force)
     fitted = models.read_model(model)
     begin(f"reading {data}")
-    rows = models.read_for(fitted, data, id, target)
+    how = models.Asked(id, target, given.reading)
+    with short_warnings(out):
+        rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), how, given)
     frame = rows.frame
     name, y = models.known_labels(fitted, frame, target)
     if y is None:
@@ -60,7 +66,7 @@ def report(
     names = None if engines is None else comparing.chosen_engines(engines, *asked)
     if names is not None and train is None:
         raise ValueError("--engines needs --train, the table that the model was fitted to")
-    train_rows = None if train is None else models.training_rows(fitted, train, id)
+    train_rows = None if train is None else models.training_rows(fitted, train, models.Asked(id, None, given.reading))
     texts = None if kernels is None else [text.strip() for text in kernels.split(",") if text.strip()]
     begin(f"report on {len(y)} rows")
     with short_warnings(out):

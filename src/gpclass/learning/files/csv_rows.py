@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import pandas as pd
 
-from ...tables import EXACT, TableError
+from ...tables import EXACT, TableError, looks_like_data
 
 # text that pandas, and so `read_table`, treats as an empty cell
 MISSING = (
@@ -77,9 +77,7 @@ def names_of(cells: list[str], header: bool, path: Any) -> tuple[str, ...]:
     """Return the names of the columns; without a header "1", "2", … Raise an error if a header looks like data."""
     if not header:
         return tuple(str(j + 1) for j in range(len(cells)))
-    numbers = [cell for cell in cells if _is_number(cell)]
-    counted = any(numbers == [str(j + k) for j in range(len(numbers))] for k in (0, 1))  # some programs write such names
-    if len(cells) > 1 and len(numbers) >= len(cells) - 1 and not counted:
+    if looks_like_data(cells):
         raise TableError(f"the first line of {path} has numbers where the names of columns should be; set header=False")
     return tuple(cells)
 

@@ -1,0 +1,200 @@
+"""Columns of dates and of numbers with units as columns of plain numbers.
+
+Both are declared by the user (`TableEncoder(dates=..., units=...)`). `written_forms` finds how the cells of a part are
+written, and sums of these give the form of the whole column; `converted` turns cells into numbers by that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+from .dates import DATE, SPAN, TYPED, cell_days, fitting_formats, is_time, parsed
+from .numerals import PLAIN, best_convention, is_written, measure, plain
+from .problems import Option, Problem, TableError
+from .words import FEW_MARKS, cut, listed
+
+if TYPE_CHECKING:
+    from .summaries import Part
+
+
+class Declared(NamedTuple):
+    """The form of a column of dates or of numbers with units, found in the training data."""
+
+    name: str
+    kind: str  # "number" or "date"
+    unit: str = ""
+    form: str = ""
+    clock: bool = False
+
+
+def converted(values: pd.Series, column: Any) -> pd.Series:
+    """Return the cells of a column as numbers, if they are dates or have a unit; empty cells stay empty.
+
+    Raises
+    ------
+    TableError
+        If a cell has another unit, or is a date in another format.
+    """
+    if column.kind == "date":
+        return pd.Series(cell_days(values, column.name, column.form), index=values.index)
+    return _without_unit(values, column.name, column.unit) if column.unit else values
+
+
+def _without_unit(values: pd.Series, name: str, unit: str) -> pd.Series:
+    found, present = np.full(len(values), np.nan), values.notna().to_numpy()
+    for place in np.flatnonzero(present):
+        cell = str(values.iloc[place])
+        one = measure(cell)
+        if one is None or one.unit != unit or not is_written(one.number, PLAIN):
+            raise TableError.of(_other_unit(name, unit, cell, str(values.index[place])))
+        found[place] = float(plain(one.number, PLAIN))
+    return pd.Series(found, index=values.index)
+
+
+def _other_unit(name: str, unit: str, cell: str, row: str) -> Problem:
+    """Return the problem of a cell that is not a number with the unit of its column."""
+    one, where = measure(cell), f"column {name!r} has numbers in {unit!r}, but row {row} has {cut(cell)}"
+    if one is None:
+        mark = (Option("--missing-values", cell),)
+        return Problem("units", where, (name,), f"; if that means a missing value, use --missing-values {cell!r}", mark)
+    if one.unit != unit:
+        other = f"in {one.unit!r}" if one.unit else "without a unit"
+        return Problem("units", f"{where}, {other}", (name,), "; convert the numbers to one unit")
+    convention, _, _ = best_convention({one.number: 1})
+    settings = (("--decimal", convention.decimal, "."), ("--thousands", convention.thousands, ""))
+    options = tuple(Option(option, value) for option, value, usual in settings if value != usual)
+    code = f"read_table(path, reading=Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)}))"
+    return Problem("numbers", where, (name,), "; write the numbers with points", options, code)
+
+
+# forms of the training data ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DateForms:
+    """Formats in which the dates of some rows may be written; those of several parts are intersected."""
+
+    able: tuple[str, ...] | None = None  # None if there are no cells
+    clock: bool = False
+    example: str = ""
+    odd: tuple[str, ...] = ()  # a few cells that are no dates
+
+    def __add__(self, other: DateForms) -> DateForms:
+        if self.able is None or other.able is None:
+            return other if self.able is None else self
+        able = tuple(form for form in self.able if form in other.able)
+        odd = tuple(dict.fromkeys([*self.odd, *other.odd]))
+        return DateForms(able, self.clock or other.clock, self.example or other.example, odd)
+
+
+@dataclass(frozen=True)
+class UnitForms:
+    """Units of some rows, each with an example and its row."""
+
+    units: dict[str, tuple[int, str, str]] = field(default_factory=dict)  # number of rows, the first cell, its row
+
+    def __add__(self, other: UnitForms) -> UnitForms:
+        units = dict(self.units)
+        for unit, (count, cell, row) in other.units.items():
+            before = units.get(unit)
+            units[unit] = (count, cell, row) if before is None else (before[0] + count, *before[1:])
+        return UnitForms(units)
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Forms of the declared columns of some rows."""
+
+    dates: dict[str, DateForms]
+    units: dict[str, UnitForms]
+
+    def __add__(self, other: Forms) -> Forms:
+        dates = {name: some + other.dates[name] for name, some in self.dates.items()}
+        return Forms(dates, {name: some + other.units[name] for name, some in self.units.items()})
+
+
+def written_forms(part: Part, dates: Mapping[str, str | None], units: Sequence[str]) -> Forms:
+    """Return the forms of columns of dates, whose format may be given, and of columns with units."""
+    of_dates = zip(part.columns(list(dates)), dates.items(), strict=True)
+    of_units = zip(part.columns(list(units)), units, strict=True)
+    found = {name: _date_forms(values, given) for values, (name, given) in of_dates}
+    return Forms(found, {name: _unit_forms(part, values) for values, name in of_units})
+
+
+def _date_forms(values: pd.Series, given: str | None) -> DateForms:
+    present = values.dropna()
+    if not len(present):
+        return DateForms()
+    if types.is_timedelta64_dtype(values.dtype):
+        return DateForms((SPAN,))
+    if types.is_datetime64_any_dtype(values.dtype):
+        return DateForms((TYPED,), bool(np.any(cell_days(present, "", TYPED) % 1)))
+    texts = list(dict.fromkeys(str(value) for value in present.tolist()))
+    odd = [text for text in texts if not DATE.fullmatch(text)] if given is None else []
+    odd = odd if len(odd) <= FEW_MARKS and len(odd) < len(texts) else []
+    texts = [text for text in texts if text not in odd]
+    able = fitting_formats(texts) if given is None else [given]
+    clock = any(not is_time(form) and bool(np.nansum(parsed(texts, form) % 1)) for form in able)
+    return DateForms(tuple(able), clock, texts[0], tuple(odd))
+
+
+def _unit_forms(part: Part, values: pd.Series) -> UnitForms:
+    units: dict[str, tuple[int, str, str]] = {}
+    for place in np.flatnonzero(values.notna().to_numpy()).tolist():
+        cell = str(values.iloc[place])
+        one = measure(cell)
+        unit = "" if one is None else one.unit
+        count, first, row = units[unit] if unit in units else (0, cell, part.row(place))
+        units[unit] = (count + 1, first, row)
+    return UnitForms(units)
+
+
+def declared_forms(forms: Forms) -> tuple[dict[str, Declared], list[Problem]]:
+    """Return the form of each declared column of the training data, and the problems of those that have none."""
+    found: dict[str, Declared] = {}
+    problems: list[Problem] = []
+    for name, some in forms.dates.items():
+        able = some.able if some.able is not None else ("",)
+        if some.odd:
+            marks = tuple(Option("--missing-values", cell) for cell in some.odd)
+            text = f"column {name!r} has dates, but also {listed(some.odd)}"
+            advice = f"; if that means a missing value, use --missing-values {','.join(some.odd)!r}"
+            problems.append(Problem("dates", text, (name,), advice, marks))
+        if len(able) == 1:
+            found[name] = Declared(name, "date", form=able[0], clock=some.clock)
+        else:
+            problems.append(_no_format(name, able, some.example))
+    for name, have in forms.units.items():
+        unit = max(have.units, key=lambda u: have.units[u][0], default="")
+        if unit:
+            found[name] = Declared(name, "number", unit)
+            odd = [(cell, row) for other, (_, cell, row) in have.units.items() if other != unit]
+            problems += [_other_unit(name, unit, cell, row) for cell, row in odd]
+        elif unit in have.units:
+            cell = have.units[unit][1]
+            problems.append(Problem("units", f"column {name!r} has no numbers with a unit: {cut(cell)}", (name,)))
+    return found, problems
+
+
+def _no_format(name: str, able: Sequence[str], example: str) -> Problem:
+    if not able:
+        text = f"column {name!r} has no dates in one format: {cut(example)}"
+        return Problem("dates", text, (name,), f"; leave the column out (--drop {name})", (Option("--drop", name),))
+    text = f"dates of column {name!r}, such as {cut(example)}, may be {' or '.join(able)}"
+    code, declared = f"TableEncoder(dates={{{name!r}: {able[0]!r}}})", f"{name}={able[0]}"
+    return Problem("dates", text, (name,), f"; say which: --dates {declared}", (Option("--dates", declared),), code)
+
+
+def on_numbers(part: Part, declared: tuple[Declared, ...], function: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return function(part, *arguments) for a part whose declared columns are numbers."""
+    frame = part.frame.copy(deep=False)
+    frame.columns = [str(name) for name in frame.columns]
+    for column in declared:
+        frame[column.name] = converted(frame[column.name], column)
+    return function(part._replace(frame=frame), *arguments)

@@ -1,0 +1,235 @@
+"""Dates and numbers with units: columns of numbers by hand, remembered by model files, and refused where they differ."""
+
+import datetime
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+import gpclass
+from gpclass import GPClassifier
+from gpclass.tables import Part, TableEncoder, TableError, alone
+from gpclass.tables.numerals import COMMA, PLAIN, Convention, best_convention, measure
+
+N = 30
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=N)
+START = datetime.datetime(2019, 12, 28)
+MOMENTS = [START + datetime.timedelta(days=3 * i, hours=5 * i % 24) for i in range(N)]
+TEXTS = [m.strftime("%d.%m.%Y %H:%M") for m in MOMENTS]
+FRAME = pd.DataFrame({"x": X, "when": TEXTS, "width": [f"{9 + x:.2f} cm" for x in X]})
+Y = np.where(X > 0, "a", "b")
+
+
+def by_hand(moment, first):
+    """Days since the first date; sine and cosine of the parts of year, week and day that have passed."""
+    day = moment.hour / 24 + moment.minute / 1440
+    start = datetime.datetime(moment.year, 1, 1)
+    year = (moment - start) / (datetime.datetime(moment.year + 1, 1, 1) - start)
+    week = (moment.weekday() + day) / 7
+    waves = [wave(2 * math.pi * part) for part in (year, week, day) for wave in (math.sin, math.cos)]
+    return [(moment - first) / datetime.timedelta(days=1), *waves]
+
+
+def encoder(**settings):
+    return TableEncoder(**{"dates": ["when"], "units": ["width"]} | settings)
+
+
+def test_dates_are_numbers_by_hand():
+    encoded = encoder().fit_transform(FRAME)
+    names = encoder().fit(FRAME).get_feature_names_out().tolist()
+    assert names[:3] == ["x", "when (days)", "when (sine of year)"]
+    assert names[-2:] == ["when (cosine of day)", "width"]
+    truth = np.array([by_hand(moment, MOMENTS[0]) for moment in MOMENTS])
+    assert_allclose(encoded[:, 1:8], truth, atol=1e-9)  # rounding of days since 1970, times 2π
+    assert_allclose(encoded[:, 8], [float(text.removesuffix(" cm")) for text in FRAME["width"]])
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%m/%d/%Y %H:%M", "%d.%m.%y %H:%M", "%d-%b-%Y %I:%M %p", None])
+def test_the_format_does_not_matter(form):
+    moments = pd.Series(MOMENTS)
+    frame = FRAME.assign(when=moments if form is None else moments.dt.strftime(form))
+    assert_allclose(encoder().fit_transform(frame), encoder().fit_transform(FRAME), atol=1e-9)
+
+
+def test_dates_without_times_have_no_day():
+    frame = FRAME.assign(when=[m.strftime("%Y-%m-%d") for m in MOMENTS])
+    names = encoder().fit(frame).get_feature_names_out().tolist()
+    assert not [name for name in names if "of day" in name]
+
+
+def test_times_of_the_day_and_differences():
+    frame = pd.DataFrame({"t": ["06:00", "12:30", "23:00"], "d": pd.to_timedelta([1, 2.5, 4], unit="D")})
+    encoded = TableEncoder(dates=["t", "d"]).fit_transform(frame)
+    assert_allclose(encoded[:, 0], [6, 12.5, 23])
+    assert_allclose(encoded[:, 1], np.sin(2 * np.pi * encoded[:, 0] / 24))
+    assert_allclose(encoded[:, -1], [1, 2.5, 4])
+
+
+def test_zones_are_converted():
+    frame = pd.DataFrame({"t": ["2020-01-01T12:00:00+02:00", "2020-01-01T10:00:00Z"]})
+    encoded = TableEncoder(dates=["t"]).fit_transform(frame)
+    assert_allclose(encoded[0], encoded[1], atol=1e-9)
+
+
+def test_dates_that_may_be_two_things_need_a_format():
+    frame = FRAME.assign(when=["03/04/2021", "05/07/2021"] * (N // 2))
+    with pytest.raises(TableError, match=r"may be %m/%d/%Y or %d/%m/%Y; say which: --dates when=%m/%d/%Y"):
+        encoder().fit(frame)
+    days = {form: encoder(dates={"when": form}).fit_transform(frame)[1, 1] for form in ("%m/%d/%Y", "%d/%m/%Y")}
+    assert days == {"%m/%d/%Y": 64.0, "%d/%m/%Y": 93.0}  # from 4 March to 7 May, and from 3 April to 5 July
+    frame.loc[3, "when"] = "13/06/2021"
+    assert encoder().fit(frame).columns_[1].form == "%d/%m/%Y"
+
+
+def test_marks_among_dates_are_missing_values():
+    frame = FRAME.assign(when=["unknown", *FRAME["when"][1:]])
+    with pytest.raises(TableError, match="column 'when' has dates, but also 'unknown'") as caught:
+        encoder().fit(frame)
+    assert caught.value.problems[0].options == (("--missing-values", "unknown", ""),)
+
+
+def test_later_data_need_the_same_form():
+    fitted = encoder().fit(FRAME)
+    with pytest.raises(TableError, match=r"dates in the format %d.%m.%Y %H:%M, but row 2 has '2020-01-01'"):
+        fitted.transform(FRAME.assign(when=[*FRAME["when"][:2], "2020-01-01", *FRAME["when"][3:]]))
+    with pytest.raises(TableError, match=r"numbers in 'cm', but row 0 has '9 mm', in 'mm'"):
+        fitted.transform(FRAME.assign(width="9 mm"))
+    with pytest.raises(TableError, match=r"numbers in 'cm', but row 0 has '9.0', without a unit"):
+        fitted.transform(FRAME.assign(width=9.0))
+    with pytest.raises(TableError, match="2 problems") as caught:
+        fitted.transform(FRAME.assign(width="9 mm", when="?"))
+    assert [p.kind for p in caught.value.problems] == ["dates", "units"]
+
+
+def test_units_must_be_one():
+    mixed = FRAME.assign(width=[*FRAME["width"][:-1], "3 in"])
+    with pytest.raises(TableError, match=f"numbers in 'cm', but row {N - 1} has '3 in', in 'in'"):
+        encoder().fit(mixed)
+
+
+def test_empty_cells_are_filled_with_the_middle_date_and_number():
+    frame = FRAME.copy()
+    frame.loc[4, "when"] = frame.loc[5, "width"] = None
+    with pytest.raises(TableError, match=r"row 4, column 'when' is empty or NA, and 1 more cell in columns 'when', 'width'"):
+        encoder().fit(frame)
+    encoded = encoder(impute="median").fit_transform(frame)
+    assert_allclose(encoded[4, 1], np.median(np.delete(encoded[:, 1], 4)))
+    assert_allclose(encoded[5, 8], np.median(np.delete(encoded[:, 8], 5)))
+    marked = encoder(impute="indicator").fit(frame)
+    assert marked.get_feature_names_out().tolist().count("when missing") == 1
+    assert np.flatnonzero(marked.transform(frame)[:, 8]).tolist() == [4]
+
+
+def test_parts_of_a_table_give_the_same_encoder():
+    parts = [Part(FRAME.iloc[:11], "one"), Part(FRAME.iloc[11:12], "two"), Part(FRAME.iloc[12:], "three")]
+
+    def total(function, *arguments):
+        first, *others = (function(part, *arguments) for part in parts)
+        for other in others:
+            first = first + other
+        return first
+
+    assert encoder().fit_parts(total).columns_ == encoder().fit_parts(alone(Part(FRAME))).columns_
+
+
+def test_models_remember_dates_and_units(tmp_path):
+    model = make_pipeline(encoder(dates={"when": "%d.%m.%Y %H:%M"}), GPClassifier("rbf", inference="laplace"))
+    model.fit(FRAME, Y)
+    gpclass.save(model, tmp_path / "m")
+    loaded = gpclass.load(tmp_path / "m")
+    assert loaded[0].columns_ == model[0].columns_
+    assert loaded[0].get_params() == model[0].get_params()
+    later = FRAME.assign(when="31.12.2023 23:30")
+    np.testing.assert_array_equal(loaded.predict_proba(later), model.predict_proba(later))
+    with pytest.raises(TableError, match="in 'mm'"):
+        loaded.predict_proba(later.assign(width="9 mm"))
+    assert clone(encoder()).get_params() == encoder().get_params()
+    assert encoder().fit(FRAME).transform(encoder().fit(FRAME).example()).shape == (1, 9)
+
+
+# all problems of a frame --------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_is_refused_with_all_problems():
+    frame = FRAME.assign(hole=[np.nan, *X[1:]], name=[f"somebody {i}" for i in range(N)])
+    frame = frame.assign(much=[np.inf, *X[1:]], nothing=np.nan)
+    with pytest.raises(TableError, match="the table has 6 problems") as caught:
+        GPClassifier().fit(frame, Y)
+    found = {problem.kind: problem for problem in caught.value.problems}
+    assert {kind: p.column for kind, p in found.items()} == {
+        "nothing": "nothing",
+        "empty": "hole",
+        "dates": "when",
+        "units": "width",
+        "names": "name",
+        "infinite": "much",
+    }
+    assert found["dates"].python == "TableEncoder(dates=['when'])"
+    assert "missing='indicator'" in found["empty"].python
+    assert found["units"].options[0] == ("--units", "width", "")
+    for problem in caught.value.problems:
+        assert problem.text in str(caught.value)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.problems == caught.value.problems
+
+
+def test_columns_that_are_declared_but_not_there():
+    with pytest.raises(TableError, match=r"no column 'wen' of dates \(did you mean 'when'\?\)"):
+        encoder(dates=["wen"], units=["width"]).fit(FRAME.drop(columns="when").assign(when=X))
+
+
+# how numbers are written --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [
+        ("13.89 cm", "13.89", "cm"),
+        ("5kg", "5", "kg"),
+        ("12 %", "12", "%"),
+        ("$1,200", "1,200", "$"),
+        ("-$5", "-5", "$"),
+        ("€ 5,50", "5,50", "€"),
+        ("5,50 €", "5,50", "€"),
+        ("3 m/s", "3", "m/s"),
+        ("21 °C", "21", "°C"),
+        ("1e5", "1e5", ""),
+        ("-2", "-2", ""),
+    ],
+)
+def test_numbers_with_units(text, number, unit):
+    assert measure(text) == (number, unit)
+
+
+@pytest.mark.parametrize("text", ["cm", "A1", "twelve", "$5 kg", "2020-01-01", ""])
+def test_texts_that_are_no_numbers(text):
+    assert measure(text) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "convention", "doubtful"),
+    [
+        (["1.5", "2"], PLAIN, False),
+        (["1,5", "2"], COMMA, False),
+        (["1,200", "950"], Convention(".", ","), True),
+        (["1,200", "1,200,300"], Convention(".", ","), False),
+        (["1,200", "1,25"], COMMA, False),
+        (["1.200,5", "3"], Convention(",", "."), False),
+        (["1 200", "3\u00a0000,5"], Convention(",", " "), False),
+        (["1'200.5", "3"], Convention(".", "'"), False),
+    ],
+)
+def test_conventions(texts, convention, doubtful):
+    assert best_convention(dict.fromkeys(texts, 1)) == (convention, 1.0, doubtful)
+
+
+def test_a_few_levels_with_a_unit_are_categories():
+    """Three sizes of a package are no measurements that anybody must declare."""
+    frame = pd.DataFrame({"x": X, "size": ["5 kg", "10 kg", "20 kg"] * (N // 3)})
+    assert TableEncoder().fit(frame).columns_[1].levels == ("10 kg", "20 kg", "5 kg")

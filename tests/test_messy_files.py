@@ -1,0 +1,269 @@
+"""Files as people have them: all problems are told at once, and the command that is offered works."""
+
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import gpclass
+from gpclass.cli import app
+from gpclass.tables import Reading, TableError, read_table
+
+N = 40
+RNG = np.random.default_rng(0)
+X, Z = RNG.normal(size=(2, N)).round(3)
+LABELS = np.where(X + 0.3 * Z > 0, "ill", "well")
+QUICK = ("-e", "laplace", "-k", "rbf")
+
+
+def run(words, code=0):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output + str(result.exception)
+    return result
+
+
+def lines(header, cells):
+    """The text of a table, given a function of the number of the row."""
+    return "\n".join([header, *(cells(i) for i in range(N))]) + "\n"
+
+
+def written(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def remedied(path, *words, target="y"):
+    """What a first attempt tells, and the figures of the command that it offers."""
+    first = run(["fit", path, "-t", target, *QUICK, "-o", path.parent / "m", *words], code=2)
+    told = first.stderr.strip().splitlines()
+    assert told[-1].startswith("try: gpclass fit "), first.stderr
+    command = shlex.split(told[-1].removeprefix("try: "))
+    return " ".join(told[:-1]), command, json.loads(run([*command[1:], "--json"]).stdout)
+
+
+def comma(value, decimals=2):
+    return f"{value:.{decimals}f}".replace(".", ",")
+
+
+# six files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_german_spreadsheet(tmp_path):
+    """cp1252, semicolons, decimal commas, points between thousands, dates, row numbers and names: one retry."""
+    days = pd.date_range("2021-03-01", periods=N, freq="9D")
+
+    def row(i):
+        income = f"{int(20000 + 9000 * abs(Z[i])):,}".replace(",", ".")
+        cells = (str(i + 1), comma(170 + 10 * X[i]), income, days[i].strftime("%d.%m.%Y"), f"Straße {i}", LABELS[i])
+        return ";".join(cells)
+
+    path = written(tmp_path, lines("Nr;Größe;Einkommen;Datum;Straße;Diagnose", row), "cp1252")
+    told, _, found = remedied(path, target="Diagnose")
+    assert "t.csv has 6 problems" in told
+    assert "in cp1252, the header has 'Größe'  →  --encoding cp1252" in told
+    assert "'Größe' has numbers with decimal commas" in told
+    assert "'Einkommen' has points between thousands" in told
+    assert "--dates Datum" in told
+    assert "'Straße' has 40 different texts in 40 rows" in told
+    assert found["columns"] == ["Größe", "Einkommen", "Datum"]
+    model = gpclass.load(tmp_path / "m")
+    reading = Reading(encoding="cp1252", decimal=",", thousands=".")
+    frame = read_table(path, reading=reading)
+    np.testing.assert_allclose(frame["Größe"], np.round(170 + 10 * X, 2))
+    np.testing.assert_array_equal(frame["Einkommen"], (20000 + 9000 * np.abs(Z)).astype(int))
+    assert model["table"].columns_[2].form == "%d.%m.%Y"
+    # predictions of the same file need the same ways of reading, which are offered too, without those of training
+    first = run(["predict", tmp_path / "m", path], code=2)
+    again = shlex.split(first.stderr.strip().splitlines()[-1].removeprefix("try: "))
+    assert "--dates" not in again
+    assert run(again[1:]).stdout.count("\n") == N + 1
+
+
+def test_an_american_export(tmp_path):
+    """Dollars, thousands separators and units."""
+    days = pd.date_range("2021-03-01", periods=N, freq="9D")
+
+    def row(i):
+        price = f'"${1000 + 700 * abs(Z[i]):,.0f}"'
+        return f"{price},{13 + X[i]:.2f} cm,{50 + 10 * Z[i]:.0f} %,{days[i].strftime('%m/%d/%Y')},{LABELS[i]}"
+
+    path = written(tmp_path, lines("price,width,share,sold,y", row))
+    told, command, found = remedied(path)
+    assert "column 'width' has numbers with a unit, such as '13.13 cm' in row 1  →  --units width" in told
+    assert {"--units", "price,width,share", "--thousands", "--dates", "sold"} <= set(command)
+    assert found["columns"] == ["price", "width", "share", "sold"]
+    units = [c.unit for c in gpclass.load(tmp_path / "m")["table"].columns_]
+    assert units == ["$", "cm", "%", ""]
+
+
+def test_utf16_of_a_spreadsheet_is_read_with_a_remark(tmp_path):
+    path = written(tmp_path, lines("größe\tfarbe\ty", lambda i: f"{X[i]}\t{('rot', 'grün')[i % 2]}\t{LABELS[i]}"), "utf-16")
+    result = run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"])
+    assert "begins with the mark of UTF-16 and is read so (--encoding utf-16)" in result.stderr
+    assert gpclass.load(tmp_path / "m")["table"].columns_[1].levels == ("grün", "rot")
+
+
+def test_a_frame_that_was_written_with_its_index_twice(tmp_path):
+    frame = pd.DataFrame({"x": X, "z": Z, "y": LABELS})
+    frame.loc[5, "x"], frame.loc[7, "z"] = np.nan, np.inf
+    frame.to_csv(tmp_path / "once.csv")
+    pd.read_csv(tmp_path / "once.csv").set_index(pd.RangeIndex(7, N + 7)).to_csv(tmp_path / "t.csv")
+    told, command, found = remedied(tmp_path / "t.csv")
+    assert "column 1 has no name" in told
+    assert "'Unnamed: 0' counts the rows" in told
+    assert "column 'z' is inf" in told
+    assert found["columns"] == ["x", "z"]
+    assert {"--missing-values", "inf", "--impute", "median"} <= set(command)
+    model = gpclass.load(tmp_path / "m")
+    assert model["table"].row_names_[0] == "1 (7)"
+
+
+def test_names_twice_and_separators_at_the_end(tmp_path):
+    text = lines("x;z;x;y;;", lambda i: f"{X[i]};{Z[i]};{X[i] ** 2:.3f};{LABELS[i]};;" + ";;more" * (i == 16))
+    told, command, found = remedied(written(tmp_path, text), target="Y")
+    assert "more than one column called 'x'  →  --rename-duplicates" in told
+    assert "row 17 has 8 cells, but the header has 6  →  --skip-ragged" in told
+    assert "there is no column 'Y' (did you mean 'y'?)" in told
+    assert found["columns"] == ["x", "z", "x (2)"]
+    assert found["rows"] == N - 1
+    assert "1 row with too many cells left out" in run(command[1:]).stderr
+
+
+def test_marks_of_missing_values_and_labels_in_several_spellings(tmp_path):
+    spelt = {"ill": ("Yes", "yes "), "well": ("No", "NO")}
+
+    def row(i):
+        label = spelt[LABELS[i]][i % 2] if i != 30 else ""
+        return f"{'?' if i % 9 == 3 else 30 + i},{'-' if i % 11 == 2 else X[i]},{label}"
+
+    told, _, found = remedied(written(tmp_path, lines("age,score,Ill?", row)), target="ill")
+    for part in ("--missing-values '?'", "--missing-values -", "--merge-labels", "--skip-unlabelled", "--impute median"):
+        assert part in told
+    assert found["rows"] == N - 1
+    assert len(found["classes"]) == 2
+    # the model scores such labels without being told
+    table = json.loads(run(["predict", tmp_path / "m", tmp_path / "t.csv", "--missing-values", "?,-", "--json"]).stdout)
+    assert table["rows"] == N
+
+
+# single problems ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("header", "cells", "kind", "option"),
+    [
+        ("x,c,y", lambda i: f"{X[i]},{'' if i == 4 else Z[i]},{LABELS[i]}", "empty", "--impute median"),
+        ("x,c,y", lambda i: f"{X[i]},,{LABELS[i]}", "nothing", "--drop c"),
+        ("x,c,y", lambda i: f"{X[i]},{Z[i]},{'' if i == 4 else LABELS[i]}", "unlabelled", "--skip-unlabelled"),
+        ("x,c,y", lambda i: f"{X[i]},2021-01-{i % 28 + 1:02d} 10:00,{LABELS[i]}", "dates", "--dates c"),
+        ("x,c,y", lambda i: f"{X[i]},0{i % 9 + 1}/0{i % 7 + 1}/2021,{LABELS[i]}", "dates", "--dates c=%m/%d/%Y"),
+        ("x,c,y", lambda i: f"{X[i]},{Z[i]} kg,{LABELS[i]}", "units", "--units c"),
+        ("x,c,y", lambda i: f'{X[i]},"{comma(Z[i])} kg",{LABELS[i]}', "units", "--units c --decimal ,"),
+        ("x,c,y", lambda i: f'{X[i]},"{comma(Z[i])}",{LABELS[i]}', "numbers", "--decimal ,"),
+        ("x,c,y", lambda i: f'{X[i]},"{900 + 10 * i:,}",{LABELS[i]}', "numbers", "--thousands ,"),
+        ("x,c,y", lambda i: f"{X[i]},{'1 2' if i % 2 else '2 3'}{i:02d},{LABELS[i]}", "numbers", "--thousands ' '"),
+        ("x,c,y", lambda i: f"{X[i]},{'inf' if i == 3 else Z[i]},{LABELS[i]}", "infinite", "--missing-values inf"),
+        ("x,c,y", lambda i: f"{X[i]},{'?' if i == 3 else Z[i]},{LABELS[i]}", "mixed", "--missing-values '?'"),
+        ("x,c,y", lambda i: f"{X[i]},{f'about {i}' if i % 3 == 0 else Z[i]},{LABELS[i]}", "mixed", "--drop c"),
+        ("x,c,c,y", lambda i: f"{X[i]},{Z[i]},1,{LABELS[i]}", "twice", "--rename-duplicates"),
+        ("x,id,y", lambda i: f"{X[i]},{i + 1},{LABELS[i]}", "ids", "--id id"),
+        ("x,,y", lambda i: f"{X[i]},{(7 * i) % 40},{LABELS[i]}", "unnamed", "--id 'Unnamed: 1'"),
+        ("x,c,y", lambda i: f"{X[i]},{Z[i]},{LABELS[i]}" + ",1" * (i == 8), "ragged", "--skip-ragged"),
+        ("x c y", lambda i: f"{X[i]} {Z[i]} {LABELS[i]}", "separator", "--sep space"),
+        ("x,c,Yy", lambda i: f"{X[i]},{Z[i]},{LABELS[i]}", "target", "--target Yy"),
+    ],
+)
+def test_every_problem_has_its_remedy(header, cells, kind, option, tmp_path):
+    path = written(tmp_path, lines(header, cells))
+    out = json.loads(run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m", "--json"], code=2).stdout)
+    assert (out["problems"][0]["kind"], out["problems"][0]["option"]) == (kind, option)
+    found = json.loads(run(shlex.split(out["command"])[1:]).stdout)
+    assert found["rows"] >= N - 1
+
+
+def test_a_file_without_a_header(tmp_path):
+    path = written(tmp_path, lines("5.1,3.5,ill", lambda i: f"{X[i]},{Z[i]},{LABELS[i]}"))
+    told, _, found = remedied(path, target="class")
+    assert "has numbers where the names of columns should be  →  --no-header" in told
+    assert "column 3 has 2 different values  →  --target 3" in told
+    assert found["rows"] == N + 1
+    years = written(tmp_path, lines("y,2019,2020,2021", lambda i: f"{LABELS[i]},{X[i]},{Z[i]},1"))
+    run(["fit", years, "-t", "y", *QUICK, "-o", tmp_path / "m"])  # years are names of columns
+
+
+def test_problems_without_a_remedy_are_told_with_the_others(tmp_path):
+    path = written(tmp_path, lines("x,when,y", lambda i: f"{X[i]},2021-01-{i % 28 + 1:02d},{Z[i]}"))
+    result = run(["fit", path, "-t", "y", "-o", tmp_path / "m"], code=2)
+    assert "has measurements, not labels: row 1 has" in result.stderr
+    assert "GPRegressor" in result.stderr
+    assert "--dates when" in result.stderr
+    assert "try: " not in result.stderr
+
+
+def test_many_columns_with_one_problem_are_one_line(tmp_path):
+    names = [f"c{k}" for k in range(12)]
+    path = written(tmp_path, lines(",".join([*names, "y"]), lambda i: f"{X[i]}," + f"{Z[i]} kg," * 11 + LABELS[i]))
+    out = json.loads(run(["fit", path, "-t", "y", "-o", tmp_path / "m", "--json"], code=2).stdout)
+    assert len(out["problems"]) == 1
+    assert out["problems"][0]["columns"] == names[1:]
+    assert out["problems"][0]["option"] == "--units " + ",".join(names[1:])
+
+
+def test_a_second_target_is_no_input(tmp_path):
+    path = written(tmp_path, lines("x,y,y", lambda i: f"{X[i]},{LABELS[i]},{LABELS[i]}"))
+    told, _, found = remedied(path)
+    assert "column 'y (2)' has the name of the target and would be an input" in told
+    assert found["columns"] == ["x"]
+
+
+def test_names_that_need_quotes(tmp_path):
+    path = written(tmp_path, lines('x,"size, o\'clock $HOME",y', lambda i: f"{X[i]},{Z[i]} kg,{LABELS[i]}"))
+    _, command, found = remedied(path)
+    assert command[command.index("--units") + 1] == '"size, o\'clock $HOME"'
+    assert found["columns"] == ["x", "size, o'clock $HOME"]
+
+
+def test_separators(tmp_path):
+    text = lines("x|c|y", lambda i: f"{X[i]}|{Z[i]}|{LABELS[i]}")
+    with pytest.warns(UserWarning, match="read with the separator '|'"):
+        assert read_table(written(tmp_path, text)).columns.tolist() == ["x", "c", "y"]
+    both = "a;b,c\n1;2,3\n4;5,6\n"
+    with pytest.raises(TableError, match="separated by ',' or ';'"):
+        read_table(written(tmp_path, both))
+    assert read_table(tmp_path / "t.csv", reading=Reading(sep=";")).columns.tolist() == ["a", "b,c"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"sep": "ab"}, "separator must be one character"),
+        ({"decimal": ";"}, "a point or a comma"),
+        ({"thousands": "x"}, "thousands must be one of"),
+        ({"decimal": ",", "thousands": ","}, "both the decimal and the thousands"),
+        ({"encoding": "utf-9"}, "no encoding 'utf-9'"),
+    ],
+)
+def test_settings_that_cannot_be(settings, told):
+    with pytest.raises(TableError, match=told):
+        Reading(**settings)
+
+
+def test_thousands_are_groups_of_three_digits(tmp_path):
+    """Nothing else becomes a number: pandas would read 01.02.2020 as 1022020."""
+    text = "a;b;c\n1.200;01.02.2020;1.2\n3.400.000;02.02.2020;3.44\n"
+    frame = read_table(written(tmp_path, text), text=["c"], reading=Reading(decimal=",", thousands="."))
+    assert frame["a"].tolist() == [1200, 3400000]
+    assert frame["b"].tolist() == ["01.02.2020", "02.02.2020"]
+    assert frame["c"].tolist() == ["1.2", "3.44"]
+
+
+def test_compare_offers_a_command_too(tmp_path):
+    path = written(tmp_path, lines("x,c,y", lambda i: f"{X[i]},{Z[i]} kg,{LABELS[i]}"))
+    words = ["compare", path, "-t", "y", "--engines", "laplace", "--folds", 2, "-k", "rbf"]
+    told = run(words, code=2).stderr.strip().splitlines()
+    assert told[0].startswith("gpclass: column 'c' has numbers with a unit")
+    run(shlex.split(told[-1].removeprefix("try: "))[1:])
