@@ -71,7 +71,8 @@ def test_settings_replace_starting_values():
 
 
 @pytest.mark.parametrize(
-    "text", ["rbf", "rbf-ard + linear", "rbf * (linear-ard + constant)", "polynomial", "rational-quadratic * rbf(variance=2)"]
+    "text",
+    ["rbf", "rbf-ard + linear", "rbf * (linear-ard + constant)", "polynomial", "rational-quadratic * rbf(variance=2)"],
 )
 def test_a_kernel_is_written_as_the_expression_that_makes_it(text):
     rng = np.random.default_rng(1)

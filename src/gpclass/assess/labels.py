@@ -31,6 +31,10 @@ class LabelCheck(NamedTuple):
         """Return the first n rows."""
         return LabelCheck(*(part[:n] for part in self))
 
+    def doubtful(self) -> LabelCheck:
+        """Return the rows whose label is not the most probable one."""
+        return LabelCheck(*(part[self.probability < self.likelier_probability] for part in self))
+
 
 def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 5, random_state: int = 0) -> LabelCheck:
     """Rank the training rows by the probability of their label, predicted without that label.

@@ -30,7 +30,7 @@ from ..models import (
 from ..novelty import far_rows
 from ..plots.relevance import relevances
 from ..seen import FairProbabilities, fair_probabilities
-from ..surface import Surface, evidence_surface
+from ..surface import CommonScales, Surface, evidence_surface, sample_rows
 from .verdict import Verdict, judge, rows_in_words
 
 SHOWN, LISTED = 10, 25  # largest numbers of uncertain rows and of labels to check
@@ -178,10 +178,10 @@ def gather(
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
         uncertain=_uncertain(model, X, judged, codes, names, test_names),
-        check_train=[] if check is None else _as_rows(_doubtful(check)),
+        check_train=[] if check is None else _as_rows(check.doubtful()),
         check_train_words=check_words,
         checked=check is not None,
-        check_test=_as_rows(_doubtful(ranked(p, labels, last.classes_, test_names))),
+        check_test=_as_rows(ranked(p, labels, last.classes_, test_names).doubtful()),
         relevance=_relevance(model),
         evidence=evidence,
         evidence_words=evidence_words,
@@ -268,11 +268,6 @@ def _label_check(model, train, loo):
     if train is None:
         return None, "This engine has no leave-one-out probabilities, and the training rows were not given."
     return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
-
-
-def _doubtful(check: LabelCheck) -> LabelCheck:
-    """Return the rows whose label is not the most probable one."""
-    return LabelCheck(*(part[check.probability < check.likelier_probability] for part in check))
 
 
 def _as_rows(check: LabelCheck) -> list[Row]:
@@ -375,12 +370,11 @@ def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
         X, labels = to_inputs(model, train[0]), train[1]
     if X is None or labels is None:
         return None, "The model does not keep its training rows, and they were not given: there is no evidence surface."
-    made = _moved(last.kernel_)
-    if made is None:
+    scales = CommonScales.of(last.kernel_)
+    if not (scales.lengthscales and scales.variances):
         return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
-    make, learned, several = made
     C, n_latents = len(last.classes_), last.likelihood_.n_latents
-    chosen = _some(labels, ROWS if n_latents == 1 else ROWS_BY_CLASSES // C)
+    chosen = sample_rows(labels, ROWS if n_latents == 1 else ROWS_BY_CLASSES // C)
     if len(np.unique(labels[chosen])) < C:
         return None, "There are too many classes for an evidence surface in reasonable time."
     quick = short_name(last.inference_) in default_engines(len(chosen), C, last.likelihood_)
@@ -390,38 +384,11 @@ def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
         likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
+        learned = scales.here
         axes = learned[0] + grid, learned[1] + grid
-        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], make, likelihood, engine, *axes)
+        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], scales.make, likelihood, engine, *axes)
     if not np.isfinite(surface.log_evidence).any():
         return None, "The evidence could not be computed anywhere around the learned hyperparameters."
     default = "EP" if C == 2 or last.likelihood_.ordered else "NestedEP"
     name = engine_name(engine) if engine is not None else default
-    return EvidenceMap(surface, learned, name, len(chosen), len(labels), several), ""
-
-
-def _moved(kernel):
-    """Return a function of ℓ and σ_f² that scales the kernel's lengthscales and variances, their present (ln ℓ, ln σ_f),
-    and whether several lengthscales move together; None if no lengthscale or no variance is free."""
-    theta, last_parts = kernel.theta, [name.split(".")[-1].split("[")[0] for name in kernel.names]
-    lengths = [i for i, part in enumerate(last_parts) if part == "lengthscale"]
-    variances = [i for i, part in enumerate(last_parts) if part == "variance"]
-    if not lengths or not variances:
-        return None
-    here = float(theta[lengths].mean()), float(theta[variances].mean()) / 2
-
-    def make(lengthscale: float, variance: float) -> Any:
-        moved = theta.copy()
-        moved[lengths] += np.log(lengthscale) - here[0]
-        moved[variances] += np.log(variance) - 2 * here[1]
-        return kernel.with_theta(moved)
-
-    return make, here, len(lengths) > 1
-
-
-def _some(labels, most: int) -> np.ndarray:
-    """Return at most `most` row numbers, a reproducible sample with the class proportions of `labels`."""
-    if len(labels) <= most:
-        return np.arange(len(labels))
-    order = np.random.default_rng(0).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    return np.sort(by_class[np.linspace(0, len(labels) - 1, most).astype(int)])
+    return EvidenceMap(surface, learned, name, len(chosen), len(labels), len(scales.lengthscales) > 1), ""
