@@ -593,6 +593,49 @@ def report(
 
 @app.command(epilog=EXIT_CODES)
 @command
+def explore(
+    data: Tables,
+    target: TargetColumn,
+    engine: Engine = "auto",
+    likelihood: Likelihood = "auto",
+    kernel: KernelText = None,
+    impute: ImputeOption = None,
+    drop: Drop = "",
+    id: Id = None,
+    rows: Annotated[int, typer.Option(min=10, help="Largest number of rows. Of more, a sample is shown.")] = 1000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Open a page in which lengthscale and scale are dragged and the model follows, until Ctrl-C.
+
+    The page shows the decision map, reliability, leave-one-out scores and log evidence of a table, for any engine, kernel
+    and likelihood that use all rows, and the Python code of the model. It is served on 127.0.0.1 only: other machines cannot
+    open it, and other pages do not know the token in its address.
+    """
+    from . import explore as exploring
+    from .training import Columns
+
+    out = Output(quiet=quiet)
+    with short_warnings(out):
+        exploring.explore(
+            data,
+            Columns.of(target, drop, id),
+            engine=engine.lower(),
+            kernel=kernel,
+            likelihood=likelihood.lower(),
+            impute=impute.value if impute else None,
+            most=rows,
+            port=port,
+            browser=browser,
+            seed=seed,
+            out=out,
+        )
+
+
+@app.command(epilog=EXIT_CODES)
+@command
 def datasets(
     name: Annotated[str | None, typer.Argument(help="Name of a data set. By default all are listed.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Table to write. By default stdout.")] = None,

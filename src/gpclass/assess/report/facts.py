@@ -386,7 +386,8 @@ def _evidence(model, train, last) -> tuple[EvidenceMap | None, str]:
         likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
         learned = scales.here
         axes = learned[0] + grid, learned[1] + grid
-        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], scales.make, likelihood, engine, *axes)
+        codes = codes_of(labels, last.classes_)[chosen]
+        surface = evidence_surface(X[chosen], codes, scales.make, likelihood, engine, *axes)
     if not np.isfinite(surface.log_evidence).any():
         return None, "The evidence could not be computed anywhere around the learned hyperparameters."
     default = "EP" if C == 2 or last.likelihood_.ordered else "NestedEP"

@@ -1,0 +1,93 @@
+"""How many rows a preview uses, so that a person who drags sees ten frames a second; and threads that compute."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..numerics.threads import one_thread
+
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04)  # of the rows
+FEWEST = 40  # rows of a preview
+FIRST = 0.25  # share of the rows of the first preview
+SLOW, GOAL = 0.085, 0.06  # seconds: above the first fewer rows are used; as many as are expected to take the second
+POWER = 2.3  # of the number of rows: how the time grows, measured between 100 and 1000 rows
+
+
+class Pace:
+    """The number of rows of previews, by engine, kernel and likelihood, from the time that earlier ones took.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of all rows.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self.sizes = sorted({max(min(FEWEST, n_rows), round(share * n_rows)) for share in SHARES})
+        self._rows: dict[Any, int] = {}
+        self._seconds: dict[Any, float] = {}
+
+    def rows(self, key: Any) -> int:
+        """Return the number of rows of the next preview."""
+        first = max((size for size in self.sizes if size <= max(FIRST * self.sizes[-1], 150)), default=self.sizes[0])
+        return self._rows.get(key, first)
+
+    def took(self, key: Any, seconds: float) -> None:
+        """Take note of the time of a preview. One that was slow leads to fewer rows at once."""
+        self._rows[key], self._seconds[key] = self.rows(key), seconds
+        if seconds > SLOW:
+            self._rows[key] = self._expected(key, self._rows[key], seconds)
+            self._seconds.pop(key)
+
+    def rested(self, key: Any) -> None:
+        """Use more rows if the last preview was quick. Called when nobody drags, so that figures do not jump."""
+        if key in self._seconds:
+            self._rows[key] = max(self._rows[key], self._expected(key, self._rows[key], self._seconds.pop(key)))
+
+    def _expected(self, key: Any, rows: int, seconds: float) -> int:
+        """Return the largest number of rows that is expected to take `GOAL` seconds."""
+        able = [size for size in self.sizes if seconds * (size / rows) ** POWER <= GOAL]
+        return max(able, default=self.sizes[0])
+
+
+class Worker:
+    """A thread that computes one thing after the other. It ends with the process, also in the middle of a computation."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name=f"explore-{name}", daemon=True).start()
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return `function(*arguments)`, computed in the thread."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put((function, arguments, answer, loop))
+        return await answer
+
+    def _work(self) -> None:
+        with one_thread():  # for as long as the thread lives: several of them compute at the same time
+            while True:
+                function, arguments, answer, loop = self._jobs.get()
+                if answer.cancelled():
+                    continue
+                try:
+                    result, error = function(*arguments), None
+                except Exception as raised:  # it is raised again where `run` was called
+                    result, error = None, raised
+                try:
+                    loop.call_soon_threadsafe(_settle, answer, result, error)
+                except RuntimeError:  # the loop has ended, and with it everybody who waits
+                    return
+
+
+def _settle(answer: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if answer.done():
+        return
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)
