@@ -31,6 +31,7 @@ let waiting = null;
 function choose(changes, final = true) {
   Object.assign(state.setting, changes);
   $("error").hidden = true;
+  document.body.dataset.asked = state.sent + 1;
   if (waiting) { Object.assign(waiting.setting, changes); waiting.final = final; return; }
   waiting = { type: "set", setting: { ...changes }, final };
   requestAnimationFrame(() => { tell({ ...waiting, id: ++state.sent }); waiting = null; });
