@@ -15,7 +15,7 @@ from gpclass.explore import Session, Table
 from gpclass.explore import panels as data_of
 from gpclass.explore.code import code
 from gpclass.explore.messages import setting_from
-from gpclass.explore.pace import GOAL, SLOW, Pace
+from gpclass.explore.pace import FIXED, GOAL, POWER, SLOW, Pace
 from gpclass.explore.section import Section
 from gpclass.kernels import RBF, Linear
 
@@ -229,7 +229,7 @@ def test_the_surface_is_that_of_assess(two):
 
 
 def test_a_surface_ends_when_it_is_no_longer_wanted(two):
-    answers = iter([True, True, False])
+    answers = iter([True] * (2 * data_of.GRIDS[0] + 1) + [False])  # two rows of the rough grid, and one point
     assert len(list(data_of.surfaces(two, two.first("rbf"), lambda: next(answers)))) == 2
 
 
@@ -270,13 +270,19 @@ def test_an_engine_keeps_its_likelihoods(two):
 
 def test_previews_use_as_many_rows_as_the_time_allows():
     pace = Pace(1000)
-    cost = (2 * GOAL) / 1000**2.3  # seconds by the number of rows: all of them take twice the goal
+
+    def seconds():  # all rows take twice the goal
+        return FIXED + (2 * GOAL - FIXED) * (pace.rows("ep") / 1000) ** POWER
+
     for _ in range(5):
-        rows = pace.rows("ep")
-        pace.took("ep", cost * rows**2.3)
+        pace.took("ep", seconds())
         pace.rested("ep")
     assert pace.rows("ep") == 700
+    pace.took("ep", seconds())
     pace.took("ep", 4 * SLOW)
+    assert pace.rows("ep") == 700, "one slow preview among quick ones was held up by something else"
+    for _ in range(4):
+        pace.took("ep", 4 * SLOW)
     assert pace.rows("ep") < 500
     assert Pace(30).rows("ep") == 30
 

@@ -203,7 +203,7 @@ class Desk:
         await self._frame(job, shown, final=True, ms=1000 * (time.perf_counter() - began), **about)
         if job is not self.job:
             return
-        maps = await self.workers.exact.run(self._maps, job.setting)
+        maps = await self.workers.exact.run(self._maps, job)
         if job is self.job:
             await self.send({"type": "maps", "id": job.number, "size": self._size(FINE), "maps": maps})
 
@@ -253,12 +253,13 @@ class Desk:
         except FAILURES:
             return {"doubtful": None, "row": None, "code": code(self.session, setting)}  # the panel says why
 
-    def _maps(self, setting: Setting) -> list[Any]:
+    def _maps(self, job: Job) -> list[Any]:
+        """Return the fine map of each engine, as long as the setting is the newest; None for one that fails."""
         found: list[Any] = []
-        for name in engines_of(setting):
+        for name in engines_of(job.setting):
             try:
-                model = self.session.model(setting, name)
-                found.append(panels.map_of(self.session, model, self._size(FINE)))
+                model = self.session.model(job.setting, name)
+                found.append(panels.map_of(self.session, model, self._size(FINE), lambda: job is self.job))
             except FAILURES:
                 found.append(None)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,10 @@ from ..numerics.threads import one_thread
 
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04)  # of the rows
 FEWEST = 40  # rows of a preview
-FIRST = 0.25  # share of the rows of the first preview
+FIRST, SMALL = 0.25, 150  # share of the rows of the first preview, and rows up to which it uses all of them
 SLOW, GOAL = 0.085, 0.06  # seconds: above the first fewer rows are used; as many as are expected to take the second
-POWER = 2.3  # of the number of rows: how the time grows, measured between 100 and 1000 rows
+FIXED, POWER = 0.01, 2.3  # seconds that do not depend on the rows, and how the others grow; measured from 60 to 1000 rows
+RECENT = 4  # previews that are remembered: the quickest of them counts, since others were held up by something else
 
 
 class Pace:
@@ -28,29 +30,38 @@ class Pace:
 
     def __init__(self, n_rows: int) -> None:
         self.sizes = sorted({max(min(FEWEST, n_rows), round(share * n_rows)) for share in SHARES})
+        self._first = max(size for size in self.sizes if size <= max(FIRST * n_rows, SMALL, self.sizes[0]))
         self._rows: dict[Any, int] = {}
-        self._seconds: dict[Any, float] = {}
+        self._seconds: dict[Any, deque[float]] = {}  # of previews with the present number of rows
 
     def rows(self, key: Any) -> int:
         """Return the number of rows of the next preview."""
-        first = max((size for size in self.sizes if size <= max(FIRST * self.sizes[-1], 150)), default=self.sizes[0])
-        return self._rows.get(key, first)
+        return self._rows.get(key, self._first)
 
     def took(self, key: Any, seconds: float) -> None:
-        """Take note of the time of a preview. One that was slow leads to fewer rows at once."""
-        self._rows[key], self._seconds[key] = self.rows(key), seconds
-        if seconds > SLOW:
-            self._rows[key] = self._expected(key, self._rows[key], seconds)
-            self._seconds.pop(key)
+        """Take note of the time of a preview. If all recent ones were slow, the next one uses fewer rows."""
+        recent = self._seconds.setdefault(key, deque(maxlen=RECENT))
+        recent.append(seconds)
+        if len(recent) > 1 and min(recent) > SLOW:
+            self._change(key, min(self._expected(key), self._below(self.rows(key))))
 
     def rested(self, key: Any) -> None:
-        """Use more rows if the last preview was quick. Called when nobody drags, so that figures do not jump."""
-        if key in self._seconds:
-            self._rows[key] = max(self._rows[key], self._expected(key, self._rows[key], self._seconds.pop(key)))
+        """Use more rows if recent previews were quick. Called when nobody drags, so that figures do not jump."""
+        if self._seconds.get(key):
+            self._change(key, max(self._expected(key), self.rows(key)))
 
-    def _expected(self, key: Any, rows: int, seconds: float) -> int:
+    def _change(self, key: Any, rows: int) -> None:
+        if rows != self.rows(key):
+            self._rows[key] = rows
+            self._seconds[key].clear()
+
+    def _below(self, rows: int) -> int:
+        return max((size for size in self.sizes if size < rows), default=self.sizes[0])
+
+    def _expected(self, key: Any) -> int:
         """Return the largest number of rows that is expected to take `GOAL` seconds."""
-        able = [size for size in self.sizes if seconds * (size / rows) ** POWER <= GOAL]
+        growing = max(min(self._seconds[key]) - FIXED, 0.2 * FIXED)
+        able = [size for size in self.sizes if FIXED + growing * (size / self.rows(key)) ** POWER <= GOAL]
         return max(able, default=self.sizes[0])
 
 

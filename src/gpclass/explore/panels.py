@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..assess.labels import LabelCheck, ranked
 from ..assess.metrics import error_rate, expected_calibration_error, nlpd
 from ..assess.novelty import correlations
 from ..assess.plots.common import COLOURS
 from ..assess.plots.reliability import binned, claims, wilson
-from ..assess.surface import evidence_surface, sample_rows
+from ..assess.surface import fit_from, sample_rows
 from ..choose import engine_named, n_latents_of
 from ..learning import Calibration
 from ..registry import name_of
@@ -25,6 +23,7 @@ from .session import KERNELS, Session
 BINS = 10  # of the reliability diagram
 LISTED, NEIGHBOURS, SHOWN_COLUMNS = 25, 6, 30  # doubtful rows, neighbours and columns that are shown
 SURFACE_ROWS, SURFACE_LATENTS = 400, 600  # rows of an evidence surface; rows times latent functions if there are several
+AT_ONCE = 600  # points of a map that are computed before somebody is asked whether it is still wanted
 GRIDS = (7, 13)  # points along each axis of the surface: a rough one comes first
 
 
@@ -119,10 +118,18 @@ def _reliability(codes: np.ndarray, p: np.ndarray) -> dict[str, list]:
     return {name: np.round(values, 4).tolist() for name, values in each.items()} | {"count": count.tolist()}
 
 
-def map_of(session: Session, model: Model, size: int) -> list[list[int]]:
-    """Return the class probabilities on the grid of the map in thousandths: one list per class, without the first of two."""
-    section = session.section(model.setting.plane)
-    p = model.probabilities(section.points(size))
+def map_of(session: Session, model: Model, size: int, wanted: Callable[[], bool] | None = None) -> list[list[int]] | None:
+    """Return the class probabilities on the grid of the map in thousandths: one list per class, without the first of two.
+
+    `wanted` is called now and then; if it returns False, the result is None.
+    """
+    points = session.section(model.setting.plane).points(size)
+    parts = []
+    for k in range(0, len(points), AT_ONCE):
+        if wanted is not None and not wanted():
+            return None
+        parts.append(model.probabilities(points[k : k + AT_ONCE]))
+    p = np.concatenate(parts)
     p = p[:, 1:] if p.shape[1] == 2 else p
     return np.rint(1000 * p.T).astype(int).tolist()
 
@@ -197,7 +204,7 @@ def surfaces(session: Session, setting: Setting, pause: Callable[[], bool]) -> I
     setting : Setting
         The setting.
     pause : callable
-        Called before each row of the grid. The computation ends if it returns False.
+        Called before each point of the grid. The computation ends if it returns False.
 
     Yields
     ------
@@ -216,17 +223,19 @@ def surfaces(session: Session, setting: Setting, pause: Callable[[], bool]) -> I
         yield {"missing": "There are too many classes for an evidence surface in reasonable time."}
         return
     engine, (_, likelihood) = engine_named(setting.engine), session.likelihood(setting, setting.engine)
-    X, codes = session.table.X[chosen], session.codes[chosen]
+    X, targets = session.table.X[chosen], likelihood.class_targets[session.codes[chosen]]
     low, high = session.ranges(setting.kernel)
     for size in GRIDS:
         across, up = (np.linspace(low[d], high[d], size) for d in (0, 1))
         z = np.full((size, size), np.nan)
         for i in _from_the_middle(size):
-            if not pause():
-                return
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # points where it fails are left out
-                z[i] = evidence_surface(X, codes, scales.make, likelihood, engine, across, up[i : i + 1]).log_evidence[0]
+            fit = None
+            for j in range(size):
+                if not pause():
+                    return
+                kernel = scales.make(np.exp(across[j]), np.exp(2 * up[i]))
+                fit, _ = fit_from(engine, kernel(X), targets, likelihood, fit)
+                z[i, j] = np.nan if fit is None else fit.log_evidence
             if size == GRIDS[0] or i == 0:
                 values = [[finite(value, 7) for value in line] for line in z.tolist()]
                 yield {"x": across.tolist(), "y": up.tolist(), "z": values, "rows": len(chosen), "done": size == GRIDS[-1]}
