@@ -134,7 +134,7 @@ def test_dragging_a_slider_moves_everything(page, table):
 
 
 def test_a_click_on_the_surface_moves_both_sliders(page, table):
-    page.wait_for_selector("body[data-surface=done]", timeout=SOON)
+    page.wait_for_selector("body[data-surface]", timeout=SOON)
     before = [float(page.locator(f"#{name}").input_value()) for name in ("lengthscale", "scale")]
     box = page.locator("#hit").bounding_box()
     page.mouse.click(box["x"] + 0.7 * box["width"], box["y"] + 0.4 * box["height"])

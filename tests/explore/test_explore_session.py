@@ -216,16 +216,31 @@ def test_one_input_has_a_line():
     assert np.shape(found["map"]) == (1, 7)
 
 
-def test_the_surface_is_that_of_assess(two):
+def test_the_surface_is_that_of_assess(two, monkeypatch):
+    monkeypatch.setattr(data_of, "GRIDS", (3, 4, 5))
     setting = two.first("rbf")
     *rough, last = list(data_of.surfaces(two, setting, lambda: True))
-    assert len(rough) == data_of.GRIDS[0]
+    assert len(rough) == data_of.GRIDS[0] + len(data_of.GRIDS) - 2, "each row of the first grid, and each whole grid"
     assert last["done"]
     axes = np.array(last["x"]), np.array(last["y"])
     kernel = CommonScales.of(two.start("rbf"))
-    theirs = evidence_surface(two.table.X, two.table.y, kernel.make, log_lengthscales=axes[0][::6], log_scales=axes[1][::6])
-    assert_allclose(np.array(last["z"])[::6, ::6], theirs.log_evidence, rtol=1e-5)
+    theirs = evidence_surface(two.table.X, two.table.y, kernel.make, log_lengthscales=axes[0], log_scales=axes[1])
+    assert_allclose(np.array(last["z"]), theirs.log_evidence, rtol=1e-5)
     assert last["x"][0] <= setting.log_lengthscale <= last["x"][-1]
+
+
+def test_the_surface_does_not_depend_on_the_sliders():
+    session = Session(iris())
+    first = session.first("rbf", "laplace")
+    key = data_of.surface_key(session, first)
+    assert data_of.surface_key(session, replace(first, log_scale=0.1, row=3, calibrate=True)) == key
+    session.learned["rbf"] = session.start("rbf").with_theta(session.start("rbf").theta + 0.5)
+    assert data_of.surface_key(session, first) == key, "one lengthscale has no ratios"
+    ard = session.first("rbf-ard", "laplace")
+    key = data_of.surface_key(session, ard)
+    theta = session.start("rbf-ard").theta
+    session.learned["rbf-ard"] = session.start("rbf-ard").with_theta(theta + np.arange(len(theta)) / 9)
+    assert data_of.surface_key(session, ard) != key
 
 
 def test_a_surface_ends_when_it_is_no_longer_wanted(two):

@@ -64,6 +64,7 @@ class Desk:
         self.pace = Pace(session.n)
         self.moved, self.rested, self.reshaped = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.shape = 0  # number of the evidence surface that belongs to the setting
+        self.surface_key: Any = None  # and what it depends on
         self.busy_until = 0.0  # when the surface may go on
         self.exact_runs = self.searching = False
         self.search: asyncio.Task[None] | None = None
@@ -75,16 +76,20 @@ class Desk:
         """Describe the table to the page, and serve it until cancelled."""
         await self.send({"type": "hello", **panels.described(self.session)})
         await self._tell_sliders()
-        self._start_all()
+        self.moved.set()
+        self._reshape()
         try:
             await asyncio.gather(self._previews(), self._exacts(), self._surfaces())
         finally:
             self.shape = -1  # ends the thread's surface
 
-    def _start_all(self) -> None:
-        self.shape += 1
-        for event in (self.moved, self.reshaped):
-            event.set()
+    def _reshape(self) -> None:
+        """Begin a new evidence surface, unless that of the setting is the same as before."""
+        now = panels.surface_key(self.session, self.job.setting)
+        if now != self.surface_key:
+            self.surface_key = now
+            self.shape += 1
+            self.reshaped.set()
 
     async def receive(self, message: Any) -> None:
         """Do what the page asks for; answer with an error if it is not valid."""
@@ -112,8 +117,7 @@ class Desk:
         if setting.kernel != before.kernel or setting.likelihood != before.likelihood:
             await self._tell_sliders()
         if (setting.kernel, setting.engine, setting.likelihood) != (before.kernel, before.engine, before.likelihood):
-            self.shape += 1
-            self.reshaped.set()
+            self._reshape()
         if replace(before, row=setting.row) == setting:  # the model is the same
             self.rested.set()
         else:
@@ -147,7 +151,8 @@ class Desk:
         """Move the sliders of the page."""
         self.job = Job(self.job.number, setting, True)
         await self._tell_sliders()
-        self._start_all()
+        self.moved.set()
+        self._reshape()
 
     async def _tell_sliders(self) -> None:
         setting = self.job.setting

@@ -3,7 +3,7 @@
 
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "star"];
 const STRONGEST = 0.6;  // opacity of the map where a class is certain
-const FINE = 400;       // pixels of the map along each axis
+const FINE = 400, QUICK = 200;  // pixels of the map along each axis, at rest and in previews
 export const MARGIN = { l: 50, r: 12, t: 8, b: 42 };
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false };
 
@@ -47,16 +47,17 @@ export function probabilities(map) {
 }
 
 // paint the most probable class, stronger where it is more certain, with lines where the class changes
-export function paintMap(canvas, map, size) {
+export function paintMap(canvas, map, size, preview = false) {
+  const side = preview ? QUICK : FINE;
   const p = probabilities(map), C = p.length, colours = p.map((_, c) => rgb(classColour(c))), line = rgb(ink("--ink"));
-  canvas.width = canvas.height = FINE;
-  const context = canvas.getContext("2d"), image = context.createImageData(FINE, FINE), pixels = image.data;
-  const top = new Uint8Array(FINE * FINE), level = new Uint8Array(FINE * FINE), sure = new Float32Array(FINE * FINE);
-  for (let row = 0; row < FINE; row++) {
-    const v = (1 - row / (FINE - 1)) * (size - 1), i = Math.min(size - 2, Math.floor(v)), b = v - i;
-    for (let column = 0; column < FINE; column++) {
-      const u = (column / (FINE - 1)) * (size - 1), j = Math.min(size - 2, Math.floor(u)), a = u - j, at = i * size + j;
-      const w00 = (1 - a) * (1 - b), w10 = a * (1 - b), w01 = (1 - a) * b, w11 = a * b, k = row * FINE + column;
+  canvas.width = canvas.height = side;
+  const context = canvas.getContext("2d"), image = context.createImageData(side, side), pixels = image.data;
+  const top = new Uint8Array(side * side), level = new Uint8Array(side * side), sure = new Float32Array(side * side);
+  for (let row = 0; row < side; row++) {
+    const v = (1 - row / (side - 1)) * (size - 1), i = Math.min(size - 2, Math.floor(v)), b = v - i;
+    for (let column = 0; column < side; column++) {
+      const u = (column / (side - 1)) * (size - 1), j = Math.min(size - 2, Math.floor(u)), a = u - j, at = i * size + j;
+      const w00 = (1 - a) * (1 - b), w10 = a * (1 - b), w01 = (1 - a) * b, w11 = a * b, k = row * side + column;
       let best = -1, which = 0;
       for (let c = 0; c < C; c++) {
         const q = p[c], value = w00 * q[at] + w10 * q[at + 1] + w01 * q[at + size] + w11 * q[at + size + 1];
@@ -68,9 +69,9 @@ export function paintMap(canvas, map, size) {
     }
   }
   for (let k = 0; k < top.length; k++) {
-    const right = (k + 1) % FINE ? k + 1 : k, down = k + FINE < top.length ? k + FINE : k;
+    const right = (k + 1) % side ? k + 1 : k, down = k + side < top.length ? k + side : k;
     const border = top[k] !== top[right] || top[k] !== top[down];
-    const dots = C === 2 && (level[k] !== level[right] || level[k] !== level[down]) && (((k % FINE) + Math.floor(k / FINE)) % 6 < 3);
+    const dots = C === 2 && (level[k] !== level[right] || level[k] !== level[down]) && (((k % side) + Math.floor(k / side)) % 6 < 3);
     const colour = border || dots ? line : colours[top[k]];
     pixels[4 * k] = colour[0];
     pixels[4 * k + 1] = colour[1];
@@ -121,7 +122,7 @@ export function curves(map, size, section) {
   }));
 }
 
-export function drawReliability(plot, box, found, several, preview) {
+export function drawReliability(plot, box, found, classes, preview) {
   const colour = preview ? ink("--care") : ink("--accent");
   const up = found.high.map((value, i) => value - found.share[i]), down = found.low.map((value, i) => found.share[i] - value);
   const traces = [
@@ -134,7 +135,7 @@ export function drawReliability(plot, box, found, several, preview) {
     { type: "bar", x: found.x.map((x) => Math.min(9, Math.floor(x * 10 - 1e-9)) / 10 + 0.05), y: found.count, width: 0.085, marker: { color: colour, opacity: 0.45 },
       yaxis: "y2", hovertemplate: "%{y} rows<extra></extra>" },
   ];
-  const name = several ? "stated probability of the top class" : "stated probability";
+  const name = classes.length > 2 ? "stated probability of the top class" : `stated probability of ${plain(classes[1], 20)}`;
   const strip = { domain: [0, 0.16], showgrid: false, zeroline: false, fixedrange: true, showticklabels: false };
   Plotly.react(plot, traces, layout(box, { name, range: [0, 1.01], anchor: "y2" }, { name: "share that came true", range: [-0.02, 1.02], domain: [0.2, 1] }, { yaxis2: strip }), CONFIG);
 }

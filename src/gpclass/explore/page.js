@@ -260,9 +260,9 @@ function showPanel(panel, found, shown) {
     if (name === "log_evidence") tile.querySelector("dt").textContent = found.comparable ? "log evidence" : "log evidence (own scale)";
   }
   root.querySelector(".more").textContent = more(found, preview);
-  showMap(panel, found);
+  showMap(panel, found, preview);
   panel.reliability = found.reliability;
-  drawReliability(panel.rel.plot, panel.rel.box, found.reliability, state.about.classes.length > 2, preview);
+  drawReliability(panel.rel.plot, panel.rel.box, found.reliability, state.about.classes, preview);
 }
 
 function more(found, preview) {
@@ -272,7 +272,7 @@ function more(found, preview) {
     : `After calibration it would be: NLPD ${figure(nlpd, 4)}, calibration error ${figure(ece, 3)} (${shift}).`;
 }
 
-function showMap(panel, found) {
+function showMap(panel, found, preview = false) {
   if (!state.section) return;
   panel.shownMap = found;
   const { map } = panel;
@@ -283,7 +283,7 @@ function showMap(panel, found) {
     return;
   }
   placeCanvas(panel.canvas, map.box);
-  paintMap(panel.canvas, found.map, found.size);
+  paintMap(panel.canvas, found.map, found.size, preview);
   showPoints(panel);
 }
 
@@ -356,7 +356,7 @@ function showRow(row) {
   box.replaceChildren(
     paragraph(`verdict-line ${row.doubtful ? "poor" : "good"}`, `Row ${row.name}. ${verdict}`),
     paragraph("soft", "Probability of each class, given all other rows:"), ...bars,
-    paragraph("soft", `With its own label the model gives ${own} ${row.fitted[row.label].toFixed(3)}. Of all labels this is the ${row.rank}${ending(row.rank)} least probable.`),
+    paragraph("soft", `With its own label the model gives ${own} ${row.fitted[row.label].toFixed(3)}. Among the labels of all rows, this is the ${row.rank > 1 ? `${row.rank}${ending(row.rank)} ` : ""}least probable one.`),
     table, paragraph("soft", inputs),
   );
   $("row").value = names[row.row];

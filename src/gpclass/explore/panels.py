@@ -24,7 +24,7 @@ BINS = 10  # of the reliability diagram
 LISTED, NEIGHBOURS, SHOWN_COLUMNS = 25, 6, 30  # doubtful rows, neighbours and columns that are shown
 SURFACE_ROWS, SURFACE_LATENTS = 400, 600  # rows of an evidence surface; rows times latent functions if there are several
 AT_ONCE = 600  # points of a map that are computed before somebody is asked whether it is still wanted
-GRIDS = (7, 13)  # points along each axis of the surface: a rough one comes first
+GRIDS = (7, 13, 25)  # points along each axis of the surface: rough ones come first
 
 
 def finite(value: float, digits: int = 10) -> float | None:
@@ -192,6 +192,13 @@ def row_details(session: Session, model: Model, row: int) -> dict[str, Any]:
 
 
 # evidence surface -------------------------------------------------------------------------------------------------------
+
+
+def surface_key(session: Session, setting: Setting) -> tuple:
+    """Return what the evidence surface of a setting depends on: not on ℓ and σ_f, but on the ratios of lengthscales."""
+    shape = np.round(session.scales(setting.kernel).make(1.0, 1.0).theta, 9).tolist()
+    likelihood = session.likelihood(setting, setting.engine)[1]
+    return setting.kernel, setting.engine, repr(likelihood), tuple(shape), session.ranges(setting.kernel)
 
 
 def surfaces(session: Session, setting: Setting, pause: Callable[[], bool]) -> Iterator[dict[str, Any]]:
