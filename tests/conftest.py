@@ -3,6 +3,9 @@
 Code without a random_state draws from NumPy's global generator, which is seeded here so that tests are the same each time.
 """
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 
@@ -22,3 +25,22 @@ def rows_at_a_time(monkeypatch):
         monkeypatch.setattr(f"{module}.blocks", lambda n, *_, **__: blocks(n, 1, size))
 
     return limit
+
+
+def browser_path():
+    """A Chromium to drive, or None for playwright's own."""
+    found = [os.environ.get("GPCLASS_CHROMIUM"), *map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))]
+    return next((path for path in found if path), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, driven by playwright; one for the tests of a module."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    with sync_api.sync_playwright() as playwright:
+        try:
+            opened = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium found (playwright install chromium, or set GPCLASS_CHROMIUM): {str(error)[:200]}")
+        yield opened
+        opened.close()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpclass.expressions import KERNELS, kernel_names, parse_kernel
+from gpclass.expressions import KERNELS, kernel_names, parse_kernel, rounded, written
 from gpclass.kernels import RBF, Constant, Linear
 
 
@@ -46,9 +46,39 @@ def test_a_product_has_one_free_variance():
         ("2 * rbf", "is none of these"),
         ("__import__('os').system('true')", "is none of these"),
         ("(" * 40 + "rbf" + ")" * 40, "30 nested parentheses"),
-        ("rbf+" * 1000, "2000 characters"),
+        ("rbf+" * 6000, "20000 characters"),
+        ("rbf(lengthscale=-1)", "'lengthscale=-1' is none of these"),
+        ("rbf(lengthscale=x)", "is none of these"),
+        ("rbf(lengthscale=1, lengthscale=2)", "'lengthscale' twice"),
+        ("rbf(lengthscale=0)", "lengthscale must be a positive finite number"),
+        ("rbf(length=1)", "no setting 'length'"),
+        ("rbf(lengthscale=1", "is none of these"),
+        ("rbf(ard=1)", "is written rbf-ard"),
+        ("rbf(__class__=1)", "is none of these"),
     ],
 )
 def test_bad_expressions_are_refused(text, told):
     with pytest.raises(ValueError, match=told):
         parse_kernel(text, 3)
+
+
+def test_settings_replace_starting_values():
+    kernel = parse_kernel("RBF-ARD(lengthscale=[1, 2.5], variance=3e0) + linear * (rbf(lengthscale=5e-2,) + constant)", 2)
+    by_hand = RBF([1.0, 2.5], 3.0) + Linear(1.0, 2.0) * (RBF(0.05, 4.0) + Constant(1.0))
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    assert np.array_equal(kernel(X), by_hand(X))
+    assert parse_kernel("polynomial(degree=3)", 2).degree == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rbf", "rbf-ard + linear", "rbf * (linear-ard + constant)", "polynomial", "rational-quadratic * rbf(variance=2)"],
+)
+def test_a_kernel_is_written_as_the_expression_that_makes_it(text):
+    rng = np.random.default_rng(1)
+    kernel = parse_kernel(text, 3)
+    kernel = kernel.with_theta(kernel.theta + rng.normal(size=len(kernel.theta)))
+    again = parse_kernel(written(text, kernel), 3)
+    X = rng.normal(size=(5, 3))
+    assert np.array_equal(again(X), rounded(kernel)(X))
+    assert np.allclose(again(X), kernel(X), rtol=1e-4)  # six digits of each value

@@ -5,7 +5,6 @@ Set GPCLASS_SCREENSHOTS to a folder to keep the browser's screenshots there.
 
 import os
 import re
-import shutil
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -430,24 +429,6 @@ def test_without_jinja2_or_matplotlib_the_error_says_how_to_get_them(iris, monke
 
 
 # in a browser -----------------------------------------------------------------------------------------------------------
-
-
-def browser_path():
-    """A Chromium to drive, or None for playwright's own."""
-    found = [os.environ.get("GPCLASS_CHROMIUM"), *map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))]
-    return next((path for path in found if path), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-    with sync_api.sync_playwright() as playwright:
-        try:
-            opened = playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
-        except sync_api.Error as error:
-            pytest.skip(f"no Chromium found (playwright install chromium, or set GPCLASS_CHROMIUM): {str(error)[:200]}")
-        yield opened
-        opened.close()
 
 
 def keep(page, name):

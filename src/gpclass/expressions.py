@@ -1,9 +1,10 @@
 """Kernels written as text: `parse_kernel("rbf-ard + linear", n_columns=4)`.
 
-    expression = term + term + …      term = factor * factor * …      factor = name, or ( expression )
+    expression = term + term + …      term = factor * factor * …      factor = kernel, or ( expression )
+    kernel = name, or name(setting=number, setting=[number, …], …)
 
 Names are short names of kernels; "-ard" means one lengthscale per column. "precomputed" is a matrix given instead of inputs.
-The text is parsed, never evaluated as Python.
+Settings replace starting values: "rbf(lengthscale=1.5, variance=4)". The text is parsed, never evaluated as Python.
 Starting values suit standardised columns: lengthscales equal to the typical distance between rows, and a given variance.
 In a product only the variance of the first factor is free, since only the product of the variances has an effect.
 """
@@ -50,9 +51,13 @@ KERNELS: dict[str, Any] = {
 }
 # of estimators whose kernel is None, up to this number of columns, and for more
 DEFAULT_KERNEL, MOST_COLUMNS, DEFAULT_OF_MANY = "matern32-ard", 100, "matern32"
-LONGEST, DEEPEST = 2000, 30  # largest number of characters, and of nested parentheses
+LONGEST, DEEPEST = 20_000, 30  # largest number of characters, and of nested parentheses
 VARIANCE = 4.0  # latent values of about ±2, a good starting point for learning
-TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[+*()])")
+NUMBER = r"\d+\.?\d*(?:[eE][+-]?\d+)?"
+# a name with its settings is one token: what is in its parentheses is no expression
+TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*(?:\s*\(\s*[A-Za-z]+\s*=[^()]*\))?|[+*()])")
+SETTING = re.compile(rf"\s*([A-Za-z]+)\s*=\s*({NUMBER}|\[\s*{NUMBER}(?:\s*,\s*{NUMBER})*\s*,?\s*\])\s*(?:,|$)")
+DIGITS = 6  # significant digits of settings in `written`
 
 
 def kernel_names() -> list[str]:
@@ -71,7 +76,7 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None, varia
     Parameters
     ----------
     text : str
-        Sums and products of kernel names, such as "rbf-ard + linear".
+        Sums and products of kernel names, such as "rbf-ard + linear", perhaps with settings: "rbf(lengthscale=1.5)".
     n_columns : int
         Number of input columns.
     distance : float, optional
@@ -99,6 +104,72 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None, varia
     if parser.rest:
         raise ValueError(f"the kernel expression should end before {parser.rest[0]!r}")
     return kernel
+
+
+def split_settings(token: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the settings of a kernel such as "rbf(lengthscale=2)"."""
+    name, _, inside = token.partition("(")
+    settings: dict[str, Any] = {}
+    rest = inside.removesuffix(")")
+    while rest.strip():
+        match = SETTING.match(rest)
+        if not match:
+            raise ValueError(
+                f"settings of {name.strip()!r} are numbers such as lengthscale=1.5, or lists of numbers in brackets; "
+                f"{rest.strip()[:20]!r} is none of these"
+            )
+        if match[1] in settings:
+            raise ValueError(f"{name.strip()!r} has {match[1]!r} twice")
+        settings[match[1]] = _numbers(match[2])
+        rest = rest[match.end() :]
+    return name.strip(), settings
+
+
+def _numbers(text: str) -> Any:
+    if text.startswith("["):
+        return [float(number) for number in text[1:-1].split(",") if number.strip()]
+    return int(text) if text.isdigit() else float(text)
+
+
+def written(text: str, kernel: Kernel) -> str:
+    """Return an expression for a kernel that was made from one, with the values of its settings.
+
+    Parameters
+    ----------
+    text : str
+        The expression that the kernel was made from.
+    kernel : Kernel
+        The kernel, with other values.
+
+    Returns
+    -------
+    str
+        Each value has `DIGITS` significant digits. See `rounded` for the kernel that it describes.
+    """
+    leaves = iter(kernel.leaves)
+    parts = [t if t in "+*()" else _leaf_text(split_settings(t)[0], next(leaves)) for t in _tokens(text)]
+    return " ".join(parts).replace("( ", "(").replace(" )", ")")
+
+
+def _leaf_text(name: str, leaf: Kernel) -> str:
+    values = {key: _digits(value) for key, value in leaf.settings().items() if not isinstance(value, bool)}
+    return f"{name}({', '.join(f'{key}={value}' for key, value in values.items())})" if values else name
+
+
+def _digits(value: Any) -> str:
+    if np.ndim(value):
+        return f"[{', '.join(map(_digits, value))}]"
+    return str(value) if isinstance(value, int) else f"{value:.{DIGITS}g}"
+
+
+def rounded(kernel: Kernel) -> Kernel:
+    """Return the kernel with the values that `written` shows."""
+    found = {name: value for name, value in kernel.settings().items() if not isinstance(value, (bool, int))}
+    return kernel.with_settings(**{name: _rounded(value) for name, value in found.items()})
+
+
+def _rounded(value: Any) -> Any:
+    return [float(_digits(one)) for one in value] if np.ndim(value) else float(_digits(value))
 
 
 def _tokens(text: str) -> list[str]:
@@ -145,7 +216,11 @@ class _Parser:
         if not self.rest or self.rest[0] in "+*)":
             found = f"has {self.rest[0]!r}" if self.rest else "ends"
             raise ValueError(f"the kernel expression {found} where a kernel is expected, such as 'rbf' or 'linear'")
-        return self._leaf(self.rest.pop(0).lower(), first)
+        name, settings = split_settings(self.rest.pop(0).lower())
+        leaf = self._leaf(name, first)
+        if "ard" in settings:
+            raise ValueError(f"one lengthscale per column is written {name.removesuffix('-ard')}-ard, without ard=")
+        return leaf.with_settings(**settings) if settings else leaf
 
     def _take(self, symbol: str) -> bool:
         found = self.rest[:1] == [symbol]

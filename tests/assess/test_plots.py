@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binomtest
 
 from gpclass.assess.metrics import expected_calibration_error
-from gpclass.assess.plots import _wilson, contour_levels, plot_reliability, plot_surface
+from gpclass.assess.plots import contour_levels, plot_reliability, plot_surface, wilson
 from gpclass.assess.surface import QUANTITIES, Surface
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -119,7 +119,7 @@ def test_reliability_of_many_classes_and_series():
 def test_interval_is_wilsons():
     for hits, n in [(0, 5), (3, 10), (40, 40)]:
         wanted = binomtest(hits, n).proportion_ci(0.95, method="wilson")
-        assert_allclose(_wilson(hits / n, n), wanted, atol=1e-5)  # 1.96 for 1.959964
+        assert_allclose(wilson(hits / n, n), wanted, atol=1e-5)  # 1.96 for 1.959964
 
 
 def test_reliability_errors():

@@ -119,6 +119,11 @@ def ranked(
     return pd.DataFrame(table, index=pd.Index(places, name="row")).iloc[order]
 
 
+def doubtful(check: pd.DataFrame) -> pd.DataFrame:
+    """Return those of ranked rows whose label is not the most probable one."""
+    return check[check["probability"] < check["suggested_probability"]]
+
+
 def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
     """Return cross-validated class probabilities (n, C)."""
     classes = classifier(model).classes_

@@ -71,16 +71,21 @@ def _kernels_and_inputs(model):
     return [(kernel, np.asarray(inputs, float).reshape(-1, inputs.shape[-1])) for kernel, inputs in pairs]
 
 
+def correlations(kernel: Any, X: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """Return the prior correlations (m, n) of the rows of X (m, D) with `inputs` (n, D); (C, m, n) if classes differ."""
+    scale = np.sqrt(_variances(kernel, X)[..., :, None] * _variances(kernel, inputs)[..., None, :])
+    return inputs_of(kernel(X, inputs)) / scale
+
+
 def _largest(kernel, X, inputs, themselves=None, block: int = 512):
     """Return the largest correlation (m,) of each row of X with a row of `inputs`.
 
     If `themselves` is given, row i of X is `inputs[themselves[i]]`, and is not compared with itself.
     """
-    own = _variances(kernel, inputs)
     out = np.empty(len(X))
     for i in range(0, len(X), block):
         rows = X[i : i + block]
-        c = inputs_of(kernel(rows, inputs)) / np.sqrt(_variances(kernel, rows)[..., :, None] * own[..., None, :])
+        c = correlations(kernel, rows, inputs)
         c = c.max(axis=0) if c.ndim == 3 else c  # one class is enough
         if themselves is not None:
             c[np.arange(len(rows)), themselves[i : i + block]] = -np.inf

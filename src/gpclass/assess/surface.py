@@ -130,7 +130,7 @@ def evidence_surface(
         fit = first_of_row
         for j, log_lengthscale in enumerate(columns):
             k = make(float(np.exp(log_lengthscale)), float(np.exp(2 * log_scale)))
-            fit, complaint = _fit(engine, k(X), targets, likelihood, fit)
+            fit, complaint = fit_from(engine, k(X), targets, likelihood, fit)
             if complaint:
                 failures.append(f"ln ℓ = {log_lengthscale:.3g}, ln σ_f = {log_scale:.3g}: {complaint}")
             if fit is None:
@@ -147,7 +147,49 @@ def evidence_surface(
     return Surface(columns, rows, found["log_evidence"], found["jensen_bound"], converged, **tested)
 
 
-def _fit(engine, K, targets, likelihood, start) -> tuple[Any, str]:
+@dataclass(frozen=True)
+class CommonScales:
+    """A kernel as a function of one lengthscale and one variance, of which all of its own are multiples.
+
+    Lengthscales keep their ratios, and so do variances. Fixed parameters stay as they are.
+    """
+
+    kernel: Kernel
+    lengthscales: tuple[int, ...]  # indices of the free lengthscales in theta
+    variances: tuple[int, ...]  # indices of the free variances in theta
+
+    @staticmethod
+    def of(kernel: Kernel) -> CommonScales:
+        """Return the free lengthscales and variances of a kernel. There may be none of either."""
+        last_parts = [name.split(".")[-1].split("[")[0] for name in kernel.names]
+        wanted = ("lengthscale", "variance")
+        return CommonScales(kernel, *(tuple(i for i, p in enumerate(last_parts) if p == name) for name in wanted))
+
+    @property
+    def here(self) -> tuple[float, float]:
+        """Return (ln ℓ, ln σ_f) of the kernel: averages over its lengthscales and variances, 0 if there are none."""
+        theta = self.kernel.theta
+        ell, variance = (float(theta[list(at)].mean()) if at else 0.0 for at in (self.lengthscales, self.variances))
+        return ell, variance / 2
+
+    def make(self, lengthscale: float, variance: float) -> Kernel:
+        """Return the kernel scaled so that `here` becomes (ln lengthscale, ½ ln variance)."""
+        here, moved = self.here, self.kernel.theta.copy()
+        moved[list(self.lengthscales)] += np.log(lengthscale) - here[0]
+        moved[list(self.variances)] += np.log(variance) - 2 * here[1]
+        return self.kernel.with_theta(moved)
+
+
+def sample_rows(labels: np.ndarray, most: int, seed: int = 0) -> np.ndarray:
+    """Return at most `most` row numbers, ascending: a reproducible sample with the class proportions of `labels`."""
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    return np.sort(by_class[np.linspace(0, len(labels) - 1, most).astype(int)])
+
+
+def fit_from(engine: Any, K: Any, targets: Any, likelihood: Any, start: Any) -> tuple[Any, str]:
     """Return a fit that begins at `start`, or from the default start if that fails, and a message about failure.
 
     The fit is None if both fail; the message is empty if the fit converged.

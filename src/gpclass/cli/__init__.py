@@ -1,4 +1,4 @@
-"""The command line: `gpclass fit`, `predict`, `compare`, `audit`, `report`, `datasets`, `demo`.
+"""The command line: `gpclass fit`, `predict`, `compare`, `audit`, `report`, `explore`, `datasets`, `demo`.
 
 commands one file for each command
 app      the application that they are registered with
@@ -14,6 +14,7 @@ clusters the client of a cluster
 models   model files, and tables of predictions
 folders  predictions of several files, in this process or on a cluster
 compare  comparison of engines by cross-validation
+explore  from a table to a page on this machine
 demo     a demonstration on an included data set
 """
 

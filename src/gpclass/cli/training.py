@@ -80,7 +80,12 @@ class Columns:
     @property
     def needs_whole(self) -> bool:
         """Whether the rows must be one table in this process."""
-        return bool(self.dates or self.units or self.skip_unlabelled or self.merge_labels)
+        return bool(self.dates or self.units or self.changes_labels)
+
+    @property
+    def changes_labels(self) -> bool:
+        """Whether labels are changed, or rows left out for them."""
+        return self.skip_unlabelled or self.merge_labels
 
     def encoder(self) -> TableEncoder:
         """Return an encoder, not fitted, for the inputs."""

@@ -13,13 +13,12 @@ from .decision import plot_decision_map, plot_inducing
 from .marginals import plot_marginal, plot_marginals
 from .progress import plot_learning_curve, plot_score_against_time
 from .relevance import plot_relevance, relevances
-from .reliability import _wilson, plot_reliability
+from .reliability import plot_reliability, wilson
 from .surface import contour_levels, plot_surface
 
 __all__ = [
     "COLOURS",
     "MARKERS",
-    "_wilson",
     "contour_levels",
     "plot_decision_map",
     "plot_inducing",
@@ -31,4 +30,5 @@ __all__ = [
     "plot_score_against_time",
     "plot_surface",
     "relevances",
+    "wilson",
 ]

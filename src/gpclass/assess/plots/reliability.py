@@ -52,7 +52,7 @@ def plot_reliability(
         raise ValueError("there is nothing to plot: p is an empty dict.")
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
-    made = [_claims(y, values, classes) for values in series.values()]
+    made = [claims(y, values, classes) for values in series.values()]
     if ax is None:
         ax = plt.figure(figsize=(4.8, 5.0), layout="constrained").subplots()
     strip = ax.inset_axes((0.0, 0.0, 1.0, FOOT / (FOOT + 1.02)))
@@ -61,9 +61,9 @@ def plot_reliability(
     for i, ((name, values), (claimed, came_true)) in enumerate(zip(series.items(), made, strict=True)):
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         label = f"{plain(name) + ', ' if name else ''}ECE {expected_calibration_error(y, values, n_bins, classes):.3f}"
-        count, x, share = _binned(claimed, came_true, n_bins)
+        count, x, share = binned(claimed, came_true, n_bins)
         if len(series) == 1:
-            low, high = _wilson(share, count)
+            low, high = wilson(share, count)
             bars = np.maximum([share - low, high - share], 0)
             ax.errorbar(x, share, yerr=bars, fmt="none", ecolor=colour, elinewidth=1, capsize=3)
             _counts(strip, claimed, n_bins, colour)
@@ -99,7 +99,7 @@ def _counts(strip, claimed, n_bins, colour):
     strip.set_ylim(0, 1.6 * count.max())  # room for the numbers
 
 
-def _claims(y, p, classes) -> tuple[np.ndarray, np.ndarray]:
+def claims(y: ArrayLike, p: Any, classes: Classes = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted probability of an event for each row, and whether the event occurred."""
     codes, P, _ = _checked(y, p, classes)
     if P.shape[1] == 2:
@@ -107,7 +107,7 @@ def _claims(y, p, classes) -> tuple[np.ndarray, np.ndarray]:
     return P.max(axis=1), P.argmax(axis=1) == codes
 
 
-def _binned(claimed, came_true, n_bins):
+def binned(claimed: np.ndarray, came_true: np.ndarray, n_bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return count, mean prediction and observed frequency for each non-empty bin (a, b]."""
     which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
     count = np.bincount(which, minlength=n_bins)
@@ -116,7 +116,7 @@ def _binned(claimed, came_true, n_bins):
     return count[full], sums[0] / count[full], sums[1] / count[full]
 
 
-def _wilson(share, count, z=1.96):
+def wilson(share: Any, count: Any, z: float = 1.96) -> tuple[Any, Any]:
     """Return Wilson's interval for a binomial proportion."""
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)

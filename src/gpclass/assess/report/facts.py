@@ -11,7 +11,7 @@ from scipy.special import entr
 
 from ..._version import __version__
 from ..comparison import Comparison, checked_test, compare_engines, engine_name, scored
-from ..labels import names_of, ranked, row_names, suspicious_labels
+from ..labels import doubtful, names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
 from ..models import (
     as_fitted,
@@ -168,10 +168,10 @@ def gather(
         engines_words=rows_words,
         confusion=_confusion(codes, p.argmax(axis=1), len(names)),
         uncertain=_uncertain(model, X, judged, codes, names, test_names),
-        check_train=[] if check is None else _as_rows(_doubtful(check)),
+        check_train=[] if check is None else _as_rows(doubtful(check)),
         check_train_words=check_words,
         checked=check is not None,
-        check_test=_as_rows(_doubtful(ranked(p, labels, last.classes_, test_names))),
+        check_test=_as_rows(doubtful(ranked(p, labels, last.classes_, test_names))),
         relevance=relevance_of(model),
         evidence=evidence,
         evidence_words=evidence_words,
@@ -270,11 +270,6 @@ def _label_check(model, train, loo):
     if train is None:
         return None, "This engine has no leave-one-out probabilities, and the training rows were not given."
     return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
-
-
-def _doubtful(check: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows whose label is not the most probable one."""
-    return check[check["probability"] < check["suggested_probability"]]
 
 
 def _as_rows(check: pd.DataFrame) -> list[Row]:

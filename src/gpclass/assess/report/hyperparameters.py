@@ -18,7 +18,7 @@ from ..comparison import FAILURES, engine_name
 from ..models import as_fitted, classifier, codes_of, input_names, to_inputs, training_inputs, training_labels
 from ..plots.relevance import relevances
 from ..summaries import loo_scores
-from ..surface import Surface, evidence_surface
+from ..surface import CommonScales, Surface, evidence_surface, sample_rows
 
 REACH, GRID = 2.5, 9  # evidence surface: range on either side of the learned values, and points along an axis
 ROWS, ROWS_BY_CLASSES = 400, 900  # rows used here: ROWS for two classes, ROWS_BY_CLASSES / C for C classes
@@ -122,10 +122,10 @@ def evidence_of(model: Any, train: Any) -> tuple[EvidenceMap | None, str]:
     last, (X, labels) = classifier(model), _known_rows(model, train)
     if X is None or labels is None:
         return None, "The model does not keep its training rows, and they were not given: there is no evidence surface."
-    made = _moved(last.kernel_)
-    if made is None:
+    scales = CommonScales.of(last.kernel_)
+    if not (scales.lengthscales and scales.variances):
         return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
-    make, learned, several = made
+    learned = scales.here
     C, chosen = len(last.classes_), _some(labels, last)
     if len(np.unique(labels[chosen])) < C:
         return None, "There are too many classes for an evidence surface in reasonable time."
@@ -135,31 +135,13 @@ def evidence_of(model: Any, train: Any) -> tuple[EvidenceMap | None, str]:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
         likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
         axes = learned[0] + grid, learned[1] + grid
-        surface = evidence_surface(X[chosen], codes_of(labels, last.classes_)[chosen], make, likelihood, engine, *axes)
+        codes = codes_of(labels, last.classes_)[chosen]
+        surface = evidence_surface(X[chosen], codes, scales.make, likelihood, engine, *axes)
     if not np.isfinite(surface.log_evidence).any():
         return None, "The evidence could not be computed anywhere around the learned hyperparameters."
     default = "EP" if C == 2 or last.likelihood_.ordered else "NestedEP"
     name = engine_name(engine) if engine is not None else default
-    return EvidenceMap(surface, learned, name, len(chosen), len(labels), several), ""
-
-
-def _moved(kernel):
-    """Return a function of ℓ and σ_f² that scales the kernel's lengthscales and variances, their present (ln ℓ, ln σ_f),
-    and whether several lengthscales move together; None if no lengthscale or no variance is free."""
-    theta, last_parts = kernel.theta, [name.split(".")[-1].split("[")[0] for name in kernel.names]
-    lengths = [i for i, part in enumerate(last_parts) if part == "lengthscale"]
-    variances = [i for i, part in enumerate(last_parts) if part == "variance"]
-    if not lengths or not variances:
-        return None
-    here = float(theta[lengths].mean()), float(theta[variances].mean()) / 2
-
-    def make(lengthscale: float, variance: float) -> Any:
-        moved = theta.copy()
-        moved[lengths] += np.log(lengthscale) - here[0]
-        moved[variances] += np.log(variance) - 2 * here[1]
-        return kernel.with_theta(moved)
-
-    return make, here, len(lengths) > 1
+    return EvidenceMap(surface, learned, name, len(chosen), len(labels), len(scales.lengthscales) > 1), ""
 
 
 def _known_rows(model, train):
@@ -169,13 +151,9 @@ def _known_rows(model, train):
 
 
 def _some(labels, last) -> np.ndarray:
-    """Return the numbers of so many rows that a fit is quick: a reproducible sample with the proportions of the classes."""
+    """Return the numbers of so many rows that a fit is quick."""
     most = ROWS if last.likelihood_.n_latents == 1 else ROWS_BY_CLASSES // len(last.classes_)
-    if len(labels) <= most:
-        return np.arange(len(labels))
-    order = np.random.default_rng(0).permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
-    return np.sort(by_class[np.linspace(0, len(labels) - 1, most).astype(int)])
+    return sample_rows(labels, most)
 
 
 def _quick_engine(last, n_rows: int):

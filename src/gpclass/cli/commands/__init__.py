@@ -9,7 +9,8 @@ from .predict import predict
 from .compare import compare
 from .audit import audit
 from .report import report
+from .explore import explore
 from .datasets import datasets
 from .demo import demo
 
-__all__ = ["audit", "compare", "datasets", "demo", "fit", "predict", "report"]
+__all__ = ["audit", "compare", "datasets", "demo", "explore", "fit", "predict", "report"]
