@@ -86,12 +86,14 @@ def timed(model: GPClassifier, rows: np.ndarray) -> float:
 
 def table(cases: Iterable[Case], calls: int = 1000, block: int = BLOCK) -> str:
     """Return the measurements as a Markdown table."""
-    lines = ["| model, 10 columns | one row, p50 | p99 | rows a second, in blocks | load | file |", "|---|---:|---:|---:|---:|---:|"]
+    lines = ["| model, 10 columns | one row, p50 | p99 | rows a second, in blocks | load | file |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
     for case in cases:
         found = measure(case, calls, block)
         rate = f"{found.per_second:,.0f}" if found.per_second < 1000 else f"{round(found.per_second, -3):,.0f}"
         lines.append(
-            f"| {case.name} | {found.p50:.2f} ms | {found.p99:.2f} ms | {rate} | {found.loading:.0f} ms | {found.size / 1000:.0f} kB |"
+            f"| {case.name} | {found.p50:.2f} ms | {found.p99:.2f} ms | {rate} "
+            f"| {found.loading:.0f} ms | {found.size / 1000:.0f} kB |"
         )
     return "\n".join(lines)
 

@@ -46,12 +46,12 @@ html_show_sourcelink = False
 html_copy_source = False
 toc_object_entries_show_parents = "hide"
 
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_block"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence", "attrs_block", "attrs_inline"]
 myst_heading_anchors = 3
 
 
 def state_of_the_code() -> str:
-    """Return a hash of the package and of the versions that it runs on: executed pages are reused as long as it is the same."""
+    """Return a hash of the package and of the versions that it runs on: executed pages are reused while it is the same."""
     sources = sorted(Path(gpclass.__file__).parent.rglob("*.py"))
     versions = [metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "pandas", "matplotlib")]
     parts = [file.read_bytes() for file in sources] + [text.encode() for text in (sys.version, *versions)]

@@ -15,7 +15,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 HERE = Path(__file__).parent
-FIGURE = {"medical": 0, "fingerprints": 0, "sensors": 0, "labels": 0, "active_learning": 0}  # number of the figure on its page
+# Number of the figure on its page
+FIGURE = {"medical": 0, "fingerprints": 0, "sensors": 0, "labels": 0, "active_learning": 0}
 
 
 def cells(page: Path) -> list[str]:

@@ -1,7 +1,7 @@
 """Draw docs/images/overview.png: class probabilities over a plane, and whether they come true.
 
-Two half moons that overlap: 150 training rows, 20,000 test rows. The right panel compares the probabilities of gpclass with those
-of a random forest and of gradient boosting with default settings, fitted to the same rows.
+Two half moons that overlap: 150 training rows, 20,000 test rows. The right panel compares the probabilities of gpclass with
+those of a random forest and of gradient boosting with default settings, fitted to the same rows.
 """
 
 from __future__ import annotations

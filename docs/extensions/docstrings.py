@@ -46,7 +46,7 @@ def paragraphs(lines: list[str]) -> list[list[str]]:
 
 
 def as_table(paragraph: list[str]) -> list[str]:
-    """Return a table if the lines have two columns, the lines as they are if they are prose, and otherwise a literal block."""
+    """Return a table if the lines have two columns, a literal block if they are indented, and otherwise the lines."""
     rows = textwrap.dedent("\n".join(paragraph)).split("\n")
     found = [TWO_COLUMNS.match(row) or NAME_AND_TEXT.match(row) for row in rows]
     if len(rows) > 1 and all(found):

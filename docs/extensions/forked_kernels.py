@@ -1,11 +1,11 @@
 """Sphinx extension: run the pages in kernels that are forked from one process with all imports done.
 
-A fresh kernel takes about three processor seconds to import NumPy, SciPy, scikit-learn, pandas and matplotlib, which is longer
-than most pages take. Here one process imports them when the first page asks for a kernel, and forks a kernel for each page. A
-page starts from a fresh state as before: only modules are shared.
+A fresh kernel takes about three processor seconds to import NumPy, SciPy, scikit-learn, pandas and matplotlib, which is
+longer than most pages take. Here one process imports them when the first page asks for a kernel, and forks a kernel for
+each page. A page starts from a fresh state as before: only modules are shared.
 
 The extension puts a kernel specification "python3" into a temporary folder of JUPYTER_PATH. Its command connects to the
-process, names the connection file, and waits until the kernel has ended. Without os.fork (Windows) the usual kernels are used.
+process, names the connection file, and waits until the kernel has ended. Without os.fork (Windows) kernels are as usual.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def serve(descriptor: int) -> None:
     import select
 
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-    os.environ.pop("JPY_PARENT_PID", None)  # a kernel's parent is this process
+    os.environ["JPY_PARENT_PID"] = str(os.getpid())  # a kernel ends if its parent does, and prints no advice
     listener, kernels = socket.socket(fileno=descriptor), set()
     while listener in select.select([listener, sys.stdin], [], [])[0]:
         for name in IMPORTS:
