@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 # Two test processes on two cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test test-all lint docs bench peers tables tables-of-others speed clean
+.PHONY: demo test test-all test-oldest lint docs bench peers tables tables-of-others speed clean
 
 $(VENV)/.installed: pyproject.toml
+	@echo "installing gpclass and its dependencies into $(VENV): a minute or two, once"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,large,test,lint]"
 	touch $@
 
 demo: $(VENV)/.installed
+	@echo "comparing eight approximations on one data set: half a minute or so"
 	$(BIN)/python examples/compare_approximations.py
 
 test: $(VENV)/.installed
@@ -25,9 +27,26 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+# Runs the code of the pages; pages whose code has not changed are reused as long as the package has not changed
+docs: $(VENV)/.installed-docs
+	@echo "building docs/_build/html and running its pages: two minutes of processor time at most, 20 s if nothing has changed"
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_pages.py docs/_build/html
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@echo "installing what the documentation needs into $(VENV): half a minute, once"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
+# The quick tests with the oldest versions of the dependencies that pyproject.toml allows; needs Python 3.10 or 3.11
+test-oldest: .venv-oldest/.installed
+	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n 2 -q
+
+.venv-oldest/.installed: pyproject.toml tests/oldest.txt
+	@echo "installing the oldest supported dependencies into .venv-oldest: a minute or two, once"
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/oldest.txt --editable ".[plot,large,test]"
+	touch $@
 
 # gpclass beside other libraries, and each of its times beside the work that cannot be avoided; ten minutes or so.
 # `make peers` makes the other libraries' environments, once.
@@ -53,4 +72,4 @@ speed: $(VENV)/.installed
 	$(BIN)/python benchmarks/shares.py
 
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-oldest build dist docs/_build .pytest_cache .mypy_cache .ruff_cache

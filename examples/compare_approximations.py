@@ -8,6 +8,7 @@ out/compare_approximations.png.
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 import time
 from dataclasses import dataclass
@@ -61,10 +62,16 @@ def choose(X, y, likelihood) -> RBF:
     return RBF(lengthscale, scale**2)
 
 
+def say(text: str) -> None:
+    """Print what is being computed, at once and apart from the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def compare(X, y, X_test, y_test, kernel, likelihood) -> dict[str, Row]:
     """Fit every engine and return its results."""
     K, Ks, kd = kernel(X), kernel(X, X_test), kernel.diag(X_test)
     rows = {}
+    say(f"fitting {', '.join(ENGINES)} …")
     for name, engine in ENGINES.items():
         began = time.perf_counter()
         fit = engine.fit(K, y, likelihood)
@@ -163,6 +170,7 @@ def main(arguments=None) -> dict[str, Row]:
         parser.error(f"--rows must be from 20 to 500, so that enough test rows remain; got {args.rows}")
 
     likelihood = Logit()
+    say("breast cancer data: EP's evidence on a grid chooses the kernel, which is the same for all approximations …")
     X, y, X_test, y_test = split(args.rows)
     kernel = choose(X, y, likelihood)
     print(f"breast cancer: {len(y)} training rows, {len(y_test)} test rows, {X.shape[1]} inputs")

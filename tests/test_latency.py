@@ -1,0 +1,18 @@
+"""The benchmark of latencies, run at small size."""
+
+from test_examples import script
+
+
+def test_latency_of_one_row_and_of_blocks():
+    latency = script("benchmarks/latency.py")
+    case = latency.Case("2 classes, 40 rows", 40, 2, {"kernel": "matern32"})
+    found = latency.measure(case, calls=20, block=100)
+    assert 0 < found.p50 <= found.p99
+    assert found.per_second > 100  # a block of 100 rows in less than a second
+    assert found.size > 1000
+    assert latency.table([case], calls=2, block=50).count("\n") == 2
+
+
+def test_overview_picture(tmp_path):
+    script("examples/overview_picture.py").main(["--rows", "40", "--out", str(tmp_path / "overview.png")])
+    assert (tmp_path / "overview.png").stat().st_size > 10_000
