@@ -33,8 +33,9 @@ MAY_IMPORT = {
         "sparse",
         "tables",
     },
-    "sampling": {"inputs", "numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
+    "sampling": {"_lazy", "inputs", "numerics", "engines", "kernels", "likelihoods", "gaussian", "inference", "learning"},
     "assess": {
+        "_lazy",
         "distributed",
         "files",
         "inputs",
@@ -108,6 +109,7 @@ MAY_IMPORT = {
         "_version",
     },
     "cli": {
+        "_lazy",
         "assess",
         "choose",
         "datasets",

@@ -32,7 +32,6 @@ from .choose import (
 from .decisions import Decisions
 from .display import Facts, ShowsLearned
 from .distributed.collections import Parts, is_collection, parts_of
-from .distributed.gathering import loaded
 from .distributed.predictions import accuracy, on_collections
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
@@ -360,6 +359,8 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
 
     def _fit_collection(self, parts: Parts) -> Learned:
         """Fit to the partitions of a Dask collection. If that fails, the estimator is as before."""
+        from .distributed.gathering import loaded  # only for collections
+
         before = dict(vars(self))
         try:
             with loaded(parts, self.missing, self.verbose) as rows:

@@ -11,6 +11,25 @@ compare  comparison of engines by cross-validation
 demo     a demonstration on an included data set
 """
 
-from .commands import app, main
+import sys
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
+from .._version import __version__
 
 __all__ = ["app", "main"]
+
+if TYPE_CHECKING:
+    from .commands import app
+else:
+    __getattr__, __dir__ = lazy_names(__name__, {"app": "commands"})
+
+
+def main() -> None:
+    """Entry point of the `gpclass` command."""
+    if sys.argv[1:] == ["--version"]:  # shown without typer, which takes most of the time
+        print(f"gpclass {__version__}")
+        return
+    from .commands import app
+
+    app()

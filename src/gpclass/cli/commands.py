@@ -85,11 +85,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors (and JSON).")]
 
 
-def main() -> None:
-    """Entry point of the `gpclass` command."""
-    app()
-
-
 def _version(asked: bool) -> None:
     if asked:
         print(f"gpclass {__version__}")
