@@ -80,6 +80,7 @@ from .learning.streams import (
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 from .numerics.threads import threads_for
+from .posteriors import SlimPickles
 from .units import KernelSettings, start_kernel
 
 CALIBRATIONS = ("loo", None)
@@ -108,7 +109,7 @@ def _mean_variance(kernel: Kernel, X) -> float:
     return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
 
 
-class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
+class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     """Gaussian process classification with two or more classes.
 
     Parameters
@@ -274,7 +275,7 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     encoder_: Any = None  # of data frames that are not all numbers
     covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
-    _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
+    _mixture: Mixture | None  # several members: stacked kernels, or integrated hyperparameters; see SlimPickles
     row_map_: RowMap | None = None  # observations of the training rows, if they differ
 
     def __init__(
@@ -569,6 +570,7 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
 
     def _conclude(self, learned: Learned, engine, mixture: Mixture | None = None) -> Learned:
         """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
+        self._drop_packed()
         self._mixture = mixture
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         if mixture is not None:
