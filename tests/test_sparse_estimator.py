@@ -36,7 +36,7 @@ def test_predictions_need_the_active_rows_only():
     assert ivm.score(X2, y2) > 0.8
     assert ivm.loo().shape == (120, 2)
     again = pickle.loads(pickle.dumps(ivm))
-    assert_allclose(again.predict_proba(X2), ivm.predict_proba(X2), rtol=1e-13)
+    assert_allclose(again.predict_proba(X2), ivm.predict_proba(X2), rtol=1e-12)  # covariances are computed anew
     assert_allclose(clone(ivm).fit(X2, y2).predict_proba(X2), ivm.predict_proba(X2), rtol=1e-10)
 
 

@@ -49,15 +49,40 @@ def run(code):
     return printed, set(json.loads(modules))
 
 
+def beyond(code, before="pass"):
+    """How many modules some code imports in a fresh process, beyond those that `before` imports."""
+    return len(run(f"{before}\n{code}")[1]) - len(run(before)[1])
+
+
 def test_the_package_alone_imports_nothing_slow():
     _, modules = run("import gpclass; gpclass.__version__; dir(gpclass)")
     assert "gpclass" in modules
+    assert not modules & {*NUMERICAL, *COMMAND_LINE, "dask", "distributed"}
+    assert sum(name.startswith("gpclass") for name in modules) == 3  # the package, its version, and what makes it lazy
+    assert beyond("import gpclass") < 50  # 32 with Python 3.11: modules of the standard library
+
+
+@pytest.mark.parametrize("part", ["assess", "sampling", "distributed"])
+def test_parts_are_imported_when_their_names_are_used(part):
+    _, modules = run(f"import gpclass.{part}; dir(gpclass.{part})")
     assert not modules & {*NUMERICAL, *COMMAND_LINE}
+    for name in getattr(gpclass, part).__all__:
+        assert getattr(getattr(gpclass, part), name).__name__ == name
+
+
+def test_a_classifier_imports_few_modules():
+    """Those of samplers, of other processes and of assessments only when they are used."""
+    base = "import scipy.linalg, sklearn.base"
+    _, modules = run("from gpclass import GPClassifier; GPClassifier()")
+    assert not [name for name in modules if name.startswith(("gpclass.assess.", "gpclass.cli", "gpclass.persist"))]
+    assert not modules & {"dask", "distributed", "tqdm", "gpclass.distributed.dask_crew", "gpclass.learning.crew_sweeps"}
+    assert not modules & {"gpclass.sampling.auditing", "gpclass.sampling.annealing", "gpclass.sampling.orthant"}
+    assert beyond("from gpclass import GPClassifier", base) < 230  # 200 with scikit-learn 1.9
 
 
 @pytest.mark.parametrize(
     ("words", "shown"),
-    [("--version", gpclass.__version__), ("--help", "Exit codes"), ("fit --help", "--likelihood")],
+    [("--version", f"gpclass {gpclass.__version__}"), ("--help", "Exit codes"), ("fit --help", "--likelihood")],
 )
 def test_help_and_version_need_no_numpy(words, shown):
     printed, modules = run(
@@ -66,6 +91,14 @@ def test_help_and_version_need_no_numpy(words, shown):
     )
     assert shown in printed
     assert not modules & set(NUMERICAL)
+    assert len(modules) < 600  # 441 when this was written; scikit-learn alone has a thousand more
+
+
+def test_the_version_needs_no_command_line():
+    printed, modules = run("from gpclass.cli import main\nsys.argv = ['gpclass', '--version']\nmain()")
+    assert printed == f"gpclass {gpclass.__version__}"
+    assert not modules & set(COMMAND_LINE)
+    assert beyond("from gpclass.cli import main") < 60
 
 
 @pytest.mark.parametrize("name", ["GPClassifier", "GPRegressor"])

@@ -33,7 +33,6 @@ from .choose import (
 from .decisions import Decisions
 from .display import Facts, ShowsLearned
 from .distributed.collections import Parts, is_collection, parts_of
-from .distributed.gathering import loaded
 from .distributed.predictions import accuracy, on_collections
 from .engines import Engine, UnsuitableLikelihood
 from .engines.contract import correlated_classes
@@ -82,6 +81,7 @@ from .learning.streams import (
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
 from .numerics.threads import threads_for
+from .posteriors import SlimPickles
 from .progress import interrupted, phase, shown, stops_here
 from .units import KernelSettings, start_kernel
 
@@ -112,7 +112,7 @@ def _mean_variance(kernel: Kernel, X) -> float:
     return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
 
 
-class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
+class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     """Gaussian process classification with two or more classes.
 
     Parameters
@@ -281,7 +281,7 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
     encoder_: Any = None  # of data frames that are not all numbers
     covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
-    _mixture: Mixture | None = None  # several members: stacked kernels, or integrated hyperparameters
+    _mixture: Mixture | None  # several members: stacked kernels, or integrated hyperparameters; see SlimPickles
     row_map_: RowMap | None = None  # observations of the training rows, if they differ
 
     def __init__(
@@ -367,6 +367,8 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
 
     def _fit_collection(self, parts: Parts) -> Learned:
         """Fit to the partitions of a Dask collection. If that fails, the estimator is as before."""
+        from .distributed.gathering import loaded  # only for collections
+
         before = dict(vars(self))
         try:
             with loaded(parts, self.missing) as rows:
@@ -583,6 +585,7 @@ class GPClassifier(ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
 
     def _conclude(self, learned: Learned, engine, mixture: Mixture | None = None) -> Learned:
         """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
+        self._drop_packed()
         self._mixture = mixture
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         if mixture is not None:

@@ -32,6 +32,7 @@ from .learning import (
 from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian
 from .numerics.threads import threads_for
+from .posteriors import SlimPickles
 from .progress import shown
 from .sparse import IVM
 from .spelling import did_you_mean
@@ -48,7 +49,7 @@ def _has_active_set(model: GPRegressor) -> bool:
     raise AttributeError("partial_fit needs an active set: use GPRegressor(inference='ivm')")
 
 
-class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
+class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
     """Gaussian process regression with Gaussian noise. The noise variance is learned together with the kernel.
 
     Parameters
@@ -197,6 +198,7 @@ class GPRegressor(ShowsLearned, RegressorMixin, KernelSettings):
         with shown(self.verbose), threads_for(engine.size(len(data.X), 1)):
             learned = learn(objective, starts, self.max_iter)
         warn_if_unfinished(learned)
+        self._drop_packed()
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs
         self.__dict__.pop("active_indices_", None)

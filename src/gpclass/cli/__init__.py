@@ -1,7 +1,7 @@
 """The command line: `gpclass fit`, `predict`, `compare`, `audit`, `report`, `explore`, `datasets`, `demo`.
 
 commands one file for each command
-app      the application that they are registered with
+application  the application that they are registered with
 options  arguments and options that several commands have
 reading_options   options that say how tables are read
 completion  shell completion
@@ -18,7 +18,25 @@ explore  from a table to a page on this machine
 demo     a demonstration on an included data set
 """
 
-from . import commands  # registers the commands
-from .app import app, main
+import sys
+from typing import TYPE_CHECKING
 
-__all__ = ["app", "commands", "main"]
+from .._lazy import lazy_names
+from .._version import __version__
+
+__all__ = ["app", "main"]
+
+if TYPE_CHECKING:
+    from .commands import app
+else:
+    __getattr__, __dir__ = lazy_names(__name__, {"app": "commands"})
+
+
+def main() -> None:
+    """Entry point of the `gpclass` command."""
+    if sys.argv[1:] == ["--version"]:  # shown without typer, which takes most of the time
+        print(f"gpclass {__version__}")
+        return
+    from .commands import app
+
+    app()

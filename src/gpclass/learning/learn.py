@@ -24,8 +24,6 @@ from . import checkpoint as checkpoints
 from .active_set import learn_active_set
 from .augment import fit_augmented
 from .crew import Crew
-from .crew_active import learn_active
-from .crew_sweeps import learn_settled
 from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank, start_inputs
@@ -122,6 +120,8 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
 def _by_design(objective, starts, max_iter, stream, seed, n_jobs):
     design = objective.engine.design
     if stream is not None and design == "active rows":
+        from .crew_active import learn_active  # only for rows in several processes
+
         return learn_active(stream[0].crew, objective, stream[1], starts, seed)
     if design == "inducing inputs":
         return _inducing(objective, starts, max_iter, stream, seed)
@@ -363,6 +363,8 @@ def all_at_once_on(
     Learned
         `trainer` is None. `left_out` are at most `held_rows.MOST` rows.
     """
+    from .crew_sweeps import learn_settled  # only for rows in several processes
+
     _refuse_checkpoint(objective.engine)
     Z = start_inputs(summary, objective.engine, crew.n_rows, objective.likelihood.n_latents, np.random.default_rng(seed))
     found = learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter)

@@ -22,8 +22,9 @@ from .archive import is_model
 from .errors import ModelFileError
 from .probe import check_fitted, disagreement, expected
 from .tree import decode, encode
+from .trusted import trusted_types
 
-__all__ = ["ModelFileError", "is_model", "load", "save"]
+__all__ = ["ModelFileError", "is_model", "load", "save", "trusted_types"]
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:

@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..posteriors import posterior_state
 from . import registry
 from .errors import ModelFileError
-from .models import posterior_state, restore_posterior
+from .models import restore_posterior
 
 INLINE = 64  # size up to which an array is written into the document
 INLINE_BYTES = 4096  # limit of such an array in memory: short text may have a dtype for long text

@@ -14,18 +14,46 @@ Each is an engine: `HMC().fit(K, y, likelihood)` returns `Draws`. Three function
 `audit` compares an approximation with these and reports its errors.
 """
 
-from .annealing import AnnealedEvidence, annealed_importance
-from .audit import Audit, audit
-from .chains import Sampler
-from .diagnostics import effective_size, pareto_k, r_hat
-from .draws import Draws
-from .elliptical import EllipticalSlice
-from .gibbs import Gibbs
-from .hmc import HMC
-from .hyper import HyperDraws
-from .importance import ImportanceEvidence, importance_sampling
-from .metropolis import ScaledMetropolis
-from .orthant import OrthantEvidence, orthant_evidence
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
+
+NAMES = {  # imported when first used
+    "AnnealedEvidence": "annealing",
+    "Audit": "auditing",
+    "Draws": "draws",
+    "EllipticalSlice": "elliptical",
+    "Gibbs": "gibbs",
+    "HMC": "hmc",
+    "HyperDraws": "hyper",
+    "ImportanceEvidence": "importance",
+    "OrthantEvidence": "orthant",
+    "Sampler": "chains",
+    "ScaledMetropolis": "metropolis",
+    "annealed_importance": "annealing",
+    "audit": "auditing",
+    "effective_size": "diagnostics",
+    "importance_sampling": "importance",
+    "orthant_evidence": "orthant",
+    "pareto_k": "diagnostics",
+    "r_hat": "diagnostics",
+}
+
+if TYPE_CHECKING:
+    from .annealing import AnnealedEvidence, annealed_importance
+    from .auditing import Audit, audit
+    from .chains import Sampler
+    from .diagnostics import effective_size, pareto_k, r_hat
+    from .draws import Draws
+    from .elliptical import EllipticalSlice
+    from .gibbs import Gibbs
+    from .hmc import HMC
+    from .hyper import HyperDraws
+    from .importance import ImportanceEvidence, importance_sampling
+    from .metropolis import ScaledMetropolis
+    from .orthant import OrthantEvidence, orthant_evidence
+else:
+    __getattr__, __dir__ = lazy_names(__name__, NAMES, tuple(NAMES.values()))
 
 __all__ = [
     "HMC",

@@ -4,6 +4,7 @@ Modules that import NumPy or other large packages are imported inside the comman
 """
 
 # ruff: noqa: I001 (--help lists the commands in the order of these imports)
+from ..application import app
 from .fit import fit
 from .predict import predict
 from .compare import compare
@@ -13,4 +14,4 @@ from .explore import explore
 from .datasets import datasets
 from .demo import demo
 
-__all__ = ["audit", "compare", "datasets", "demo", "explore", "fit", "predict", "report"]
+__all__ = ["app", "audit", "compare", "datasets", "demo", "explore", "fit", "predict", "report"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...progress import begin
-from ..app import app
+from ..application import app
 from ..console import EXIT_CODES, NoTraining, Output, command, facts, grid, number, short_warnings
 from ..options import Json, ModelFile, Quiet, Seed
 from ..reading_options import Given, reads_tables

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...progress import begin
-from ..app import app
+from ..application import app
 from ..clusters import client_of
 from ..console import EXIT_CODES, Output, command, grid, number, short_warnings
 from ..options import (

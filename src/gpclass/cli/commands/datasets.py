@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..app import app
+from ..application import app
 from ..console import EXIT_CODES, Output, command, grid
 from ..options import Force, Json, Quiet
 

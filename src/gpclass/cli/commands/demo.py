@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..app import app
+from ..application import app
 from ..console import EXIT_CODES, command
 from ..options import Force, Seed
 

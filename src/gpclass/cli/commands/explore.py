@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ...progress import begin
-from ..app import app
+from ..application import app
 from ..console import EXIT_CODES, Output, command, short_warnings
 from ..options import Drop, Engine, Id, ImputeOption, KernelText, Likelihood, Quiet, Seed, Tables, TargetColumn
 from ..reading_options import Given, reads_training_tables

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ...progress import Interruption, begin, keeping_best
-from ..app import app
+from ..application import app
 from ..clusters import client_of
 from ..console import EXIT_CODES, INTERRUPTED, Output, command, facts, number, short_warnings
 from ..options import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...progress import begin, counted, rest
-from ..app import app
+from ..application import app
 from ..clusters import client_of
 from ..console import EXIT_CODES, Output, command, facts, short_warnings
 from ..options import Cluster, Force, Id, Json, ModelFile, Quiet, Tables, Workers

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...progress import begin
-from ..app import app
+from ..application import app
 from ..console import EXIT_CODES, Output, command, short_warnings
 from ..options import Data, Engines, Force, Id, Json, ModelFile, OtherTarget, Quiet
 from ..reading_options import Given, reads_tables

@@ -31,8 +31,3 @@ def _options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Entry point of the `gpclass` command."""
-    app()
