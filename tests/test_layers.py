@@ -45,6 +45,7 @@ MAY_IMPORT = {
         "inference",
         "learning",
         "progress",
+        "sparse",
     },
     "assess": {
         "progress",

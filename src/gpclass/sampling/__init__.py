@@ -26,6 +26,7 @@ from .hyper import HyperDraws
 from .importance import ImportanceEvidence, importance_sampling
 from .metropolis import ScaledMetropolis
 from .orthant import OrthantEvidence, orthant_evidence
+from .sample_audit import SampleAudit
 
 __all__ = [
     "HMC",
@@ -37,6 +38,7 @@ __all__ = [
     "HyperDraws",
     "ImportanceEvidence",
     "OrthantEvidence",
+    "SampleAudit",
     "Sampler",
     "ScaledMetropolis",
     "annealed_importance",
