@@ -172,7 +172,7 @@ def test_partial_fit_calibrates_again():
 
 @pytest.mark.parametrize("engine", ["scalable-ep", "stochastic-ep", "svgp"])
 def test_held_out_rows_are_not_flattered(engine):
-    """Labels without any relation to the inputs: rows that inducing inputs were learned from look predictable, not others."""
+    """Labels without any relation to the inputs: only rows that inducing inputs were learned from look predictable."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1500, 8)), rng.integers(2, size=1500)
     engine = replace(engine_named(engine), search="minibatches", n_inducing=100, epochs=10, learn_inputs=True)
