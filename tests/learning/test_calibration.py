@@ -174,31 +174,33 @@ def test_partial_fit_calibrates_again():
 def test_held_out_rows_are_not_flattered(engine):
     """Labels without any relation to the inputs: only rows that inducing inputs were learned from look predictable."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1500, 8)), rng.integers(2, size=1500)
-    engine = replace(engine_named(engine), search="minibatches", n_inducing=100, epochs=10, learn_inputs=True)
+    X, y = rng.normal(size=(2000, 8)), rng.integers(2, size=2000)
+    engine = replace(engine_named(engine), search="minibatches", n_inducing=100, epochs=6, learn_inputs=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the log evidence is below guessing, of course
         clf = GPClassifier(RBF(1.0, 4.0), inference=engine, calibrate="held-out", random_state=0).fit(X, y)
     found = clf.calibration_
     assert found.held_out
-    assert found.n_rows == 150
+    assert found.n_rows == 200
     assert found.nlpd_before > np.log(2) - 0.02
-    assert abs(found.error - 0.5) < 3 * 0.5 / np.sqrt(150)
+    assert abs(found.error - 0.5) < 3 * 0.5 / np.sqrt(200)
 
 
 def test_scores_are_those_of_the_held_out_rows():
-    X, y = two_classes(800)
+    X, y = two_classes(2100)
     engine = replace(engine_named("svgp"), search="minibatches", n_inducing=15, epochs=3)
     clf = GPClassifier("rbf", inference=engine, calibrate="held-out", random_state=0).fit(X, y)
     Xh, codes = clf._trainer.held
     p, found = clf.predict_proba(Xh), clf.calibration_
-    assert len(Xh) == found.n_rows == 80
-    assert clf._trainer.n_rows == 720
+    assert len(Xh) == found.n_rows == 210
+    assert clf._trainer.n_rows == 1890
     assert found.error == np.mean(p.argmax(1) != codes)
     assert_allclose(found.nlpd_after, nlpd(codes, p, classes=[0, 1]))
     assert_allclose(found.gap_after, expected_calibration_error(codes, p, classes=[0, 1]))
     assert len(clf.history_) == 3  # no early stopping by these rows
     assert np.all(np.isnan([one.validation for one in clf.history_]))
+    few = GPClassifier("rbf", inference=engine, calibrate="held-out", random_state=0).fit(X[:1900], y[:1900]).calibration_
+    assert (few.held_out, few.n_rows) == (False, 1900)  # a tenth of the rows would be too few to judge by
 
 
 def test_held_out_is_leave_one_out_without_minibatches():
