@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -20,9 +21,10 @@ from gpclass import choose
 from gpclass.assess import suspicious_labels
 from gpclass.assess.folds import splits
 from gpclass.choose import engine_named
-from gpclass.cli import app
+from gpclass.cli import app, console
 from gpclass.cli.compare import chosen_engines, default_engines
 from gpclass.cli.models import latent_variances
+from gpclass.progress import display
 from gpclass.sampling import HMC
 from gpclass.tables import read_table
 
@@ -37,9 +39,9 @@ def run(*words, code=0):
 
 
 def refused(*words):
-    """The one line on stderr that a bad input gets; a second one may have a command that works."""
+    """The one line on stderr that a bad input gets, besides the progress; a second one may have a command that works."""
     result = run(*words, code=2)
-    lines = result.stderr.strip().splitlines()
+    lines = [line for line in result.stderr.strip().splitlines() if not re.match(r"\d+:\d\d  ", line)]
     assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("try: ")), result.stderr
     assert lines[0].startswith("gpclass: ")
     return lines[0]
@@ -221,9 +223,11 @@ def test_a_sampler_reports_progress_without_a_terminal(tmp_path, monkeypatch):
     X = rng.normal(size=(20, 2))
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "class": np.where(X[:, 0] > 0, "up", "down")}).to_csv(tmp_path / "t.csv")
     words = ["fit", tmp_path / "t.csv", "-t", "class", "-o", tmp_path / "m", "-e", "mcmc", "--json"]
+    monkeypatch.setattr(console, "QUIET", 0.0)
+    monkeypatch.setattr(display, "LASTING", 0.0)
+    monkeypatch.setattr(display, "TICK", 0.001)
     loud = run(*words)
     assert "20 steps of warm-up and 20 draws" in loud.stderr
-    assert "<" in loud.stderr  # time taken < time left
     json.loads(loud.stdout)
     assert "warm-up" not in run(*words, "-q").stderr
 
@@ -242,7 +246,14 @@ def test_audit(tmp_path):
     assert "20 of 50 rows were used for training; scores of them are leave-one-out" in shown
     assert "class is in the table: error" in shown
     run("fit", tmp_path / "few.csv", "-t", "class", "-o", tmp_path / "ivm", "-e", "ivm")
-    assert "IVM" in refused("audit", tmp_path / "ivm")
+    assert "IVM does not keep its training rows" in refused("audit", tmp_path / "ivm")
+    read_table(tmp_path / "wdbc.csv").drop(columns="class").to_csv(tmp_path / "bare.csv", index=False)
+    assert "this audit needs labels" in refused("audit", tmp_path / "ivm", tmp_path / "bare.csv")
+    told = json.loads(run("audit", tmp_path / "ivm", tmp_path / "more.csv", "--json").stdout)
+    assert told["sample"] == 50
+    assert "EP on all rows of the sample" in told["verdict"]
+    shown = " ".join(run("audit", tmp_path / "ivm", tmp_path / "more.csv").stdout.split())
+    assert "the same 50 rows and the hyperparameters of the model" in shown
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gpclass.assess.report") is None, reason="no reports yet")
@@ -636,7 +647,7 @@ def test_python_m_gpclass(folder):
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=True)
     assert done.stdout.startswith("row,prediction,p(setosa)")
     remark = "rows were used for training; predictions of them come from the model that has seen them"
-    assert done.stderr == f"note: {twins(folder)} of 75 {remark}\n"
+    assert done.stderr.splitlines()[-1] == f"note: {twins(folder)} of 75 {remark}"  # after the progress of the imports
 
 
 # real files -------------------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ MAY_IMPORT = {
         "inference",
         "learning",
         "progress",
+        "sparse",
     },
     "assess": {
         "_lazy",

@@ -171,7 +171,8 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         leave-one-out probabilities of the training rows, with priors that shrink them towards no change. Nothing is
         refitted. Engines trained on minibatches use held-out rows (`validation`), or some training rows without their own
         sites. The scores of the latter are too good if inducing inputs are learned, because these follow the labels.
-        "held-out" holds out up to 2000 rows, at most a tenth, of training on minibatches; for all other fits it is "loo".
+        "held-out" holds out up to 2000 rows, at most a tenth, of training on minibatches of at least 2000 rows; for all
+        other fits it is "loo".
         None gives the probabilities of the engine's posterior. Latent values and the evidence are never calibrated.
     categories : sequence, optional
         All labels in their order, for labels whose order is not that of sorting. It may contain labels that are not in y;

@@ -1,11 +1,16 @@
 """Temperature and noise floor, against a grid and against identities; averages over members, against their definition."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from gpclass import GPClassifier
+from gpclass.assess import expected_calibration_error, nlpd
+from gpclass.choose import engine_named
 from gpclass.inference import EP
 from gpclass.kernels import RBF
 from gpclass.learning.calibration import Calibration, LeftOut
@@ -178,3 +183,47 @@ def test_an_uncalibrated_copy_has_the_probabilities_of_the_posterior(settings):
     assert_allclose(clf.predict_proba(X), before, rtol=0)  # the model itself is as it was
     if "kernel" not in settings:  # a stack without calibration has other weights
         assert_allclose(plain.loo(), GPClassifier(calibrate=None, **settings).fit(X, y).loo(), atol=1e-8)
+
+
+@pytest.mark.parametrize("engine", ["scalable-ep", "stochastic-ep", "svgp"])
+def test_held_out_rows_are_not_flattered(engine):
+    """Labels without any relation to the inputs: only rows that inducing inputs were learned from look predictable."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 8)), rng.integers(2, size=2000)
+    engine = replace(engine_named(engine), search="minibatches", n_inducing=100, epochs=6, learn_inputs=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the log evidence is below guessing, of course
+        clf = GPClassifier(RBF(1.0, 4.0), inference=engine, calibrate="held-out", random_state=0).fit(X, y)
+    found = clf.calibration_
+    assert found.held_out
+    assert found.n_rows == 200
+    assert found.nlpd_before > np.log(2) - 0.02
+    assert abs(found.error - 0.5) < 3 * 0.5 / np.sqrt(200)
+
+
+def test_scores_are_those_of_the_held_out_rows():
+    X, y = two_classes(2100)
+    engine = replace(engine_named("svgp"), search="minibatches", n_inducing=15, epochs=3)
+    clf = GPClassifier("rbf", inference=engine, calibrate="held-out", random_state=0).fit(X, y)
+    Xh, codes = clf._trainer.held
+    p, found = clf.predict_proba(Xh), clf.calibration_
+    assert len(Xh) == found.n_rows == 210
+    assert clf._trainer.n_rows == 1890
+    assert found.error == np.mean(p.argmax(1) != codes)
+    assert_allclose(found.nlpd_after, nlpd(codes, p, classes=[0, 1]))
+    assert_allclose(found.gap_after, expected_calibration_error(codes, p, classes=[0, 1]))
+    assert len(clf.history_) == 3  # no early stopping by these rows
+    assert np.all(np.isnan([one.validation for one in clf.history_]))
+    few = GPClassifier("rbf", inference=engine, calibrate="held-out", random_state=0).fit(X[:1900], y[:1900]).calibration_
+    assert (few.held_out, few.n_rows) == (False, 1900)  # a tenth of the rows would be too few to judge by
+
+
+def test_held_out_is_leave_one_out_without_minibatches():
+    X, y = two_classes(60)
+    a, b = (GPClassifier("rbf", calibrate=how).fit(X, y) for how in ("held-out", "loo"))
+    assert a.calibration_ == b.calibration_
+    assert not a.calibration_.held_out
+    loo = a.loo()
+    assert_allclose(a.calibration_.nlpd_after, nlpd(y, loo, classes=a.classes_))
+    assert_allclose(a.calibration_.gap_after, expected_calibration_error(y, loo, classes=a.classes_))
+    assert_allclose(a.calibration_.error, np.mean(a.classes_[loo.argmax(1)] != y))

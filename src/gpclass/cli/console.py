@@ -22,7 +22,7 @@ from ..progress import Display, listening, rest, say
 from ..progress.phases import current
 
 BAD_INPUT, UNEXPECTED, INTERRUPTED = 2, 1, 130  # exit codes
-QUIET = 1.0  # seconds of a command before it shows its progress
+QUIET = 0.7  # seconds of a command before it shows its progress
 LONGEST = 300  # characters of a warning
 EXIT_CODES = (
     "Exit codes: 0 success; 2 the command or its input is not valid, stderr says why; "

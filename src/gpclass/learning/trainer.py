@@ -34,7 +34,7 @@ from .streams import Batch, Source, Summary, codes, finite, look, take_out, warn
 from .streams.labels import sampled_rows
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
-SHARE = 10  # rows for each row held out for calibration and scores, at least
+SHARE, FEWEST = 10, 200  # a tenth of the rows at most, and so many at least, are held out for calibration and scores
 LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
 LATER_ROWS = "rows added later"  # their key in the identity of a run
 EVIDENCE = "log evidence (estimate from minibatches)"
@@ -561,7 +561,8 @@ def _store(source, engine, likelihood, labels) -> Any:
 def _held_rows(training: Any, n: int) -> int:
     """Return the number of rows to hold out."""
     if not training.validation:
-        return min(training.held_out, n // SHARE)
+        count = min(training.held_out, n // SHARE)
+        return count if count >= min(training.held_out, FEWEST) else 0
     count = min(VALIDATED, max(1, round(training.validation * n)))
     if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from .phases import Listener, Phase, current, listening
 
-TICK = 0.5  # seconds between two looks at the phases
+TICK = 0.25  # seconds between two looks at the phases
 LASTING = 1.0  # seconds after which a phase is worth a line in a log file
 SELDOM = 30.0  # seconds between two lines on the same phase in a log file
 ENOUGH = 3.0  # seconds of a phase before its remaining time is shown

@@ -28,6 +28,7 @@ NAMES = {  # imported when first used
     "HyperDraws": "hyper",
     "ImportanceEvidence": "importance",
     "OrthantEvidence": "orthant",
+    "SampleAudit": "sample_audit",
     "Sampler": "chains",
     "ScaledMetropolis": "metropolis",
     "annealed_importance": "annealing",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .importance import ImportanceEvidence, importance_sampling
     from .metropolis import ScaledMetropolis
     from .orthant import OrthantEvidence, orthant_evidence
+    from .sample_audit import SampleAudit
 else:
     __getattr__, __dir__ = lazy_names(__name__, NAMES, tuple(NAMES.values()))
 
@@ -65,6 +67,7 @@ __all__ = [
     "HyperDraws",
     "ImportanceEvidence",
     "OrthantEvidence",
+    "SampleAudit",
     "Sampler",
     "ScaledMetropolis",
     "annealed_importance",

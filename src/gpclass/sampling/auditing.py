@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import html
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -17,22 +16,24 @@ from sklearn.exceptions import ConvergenceWarning
 from ..engines.observations import whole_copies
 from ..gaussian import Prior
 from ..inputs import more_inputs
+from ..progress import shown
 from .annealing import annealed_importance
 from .diagnostics import HIGH_K, pareto_k
 from .draws import HIGH_R_HAT
+from .figures import Figure, Figures, grade
 from .hmc import HMC
 from .orthant import orthant_evidence
 from .reference import Reference
+from .sample_audit import SampleAudit, audit_on_sample, sampled_probabilities
 from .target import Target, generator
 
 ORTHANT = 300  # maximum dimension for which the evidence of a probit model is computed as an orthant probability
 PROPOSALS = 4000  # draws from the approximation, for the Pareto shape of the weights
 ENOUGH = 1000  # effective draws of HMC; errors: means 0.03 standard deviations, class probabilities about 0.005
-GOOD, FAIR = 0.02, 0.05  # largest errors of a class probability for these grades
 
 
-@dataclass(frozen=True)
-class Audit:
+@dataclass(frozen=True, repr=False)
+class Audit(Figures):
     """Comparison of an approximation with sampling. Errors are approximation minus sampling.
 
     Attributes
@@ -86,6 +87,10 @@ class Audit:
     effective_draws: float
 
     @property
+    def subject(self) -> str:
+        return f"{self.engine} with {self.likelihood} on {self.n_points} points"
+
+    @property
     def evidence_error(self) -> float:
         """Error of the engine's log evidence, in nats."""
         return self.log_evidence - self.sampled_log_evidence
@@ -97,24 +102,15 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The conclusion in one sentence."""
         if not self.r_hat < HIGH_R_HAT:
             return "no conclusion, because the sampler has not converged: raise its number of draws"
-        worst = self.probability_error_max
-        if worst <= GOOD + 2 * self.probability_noise:
-            grade = "class probabilities can be trusted"
-        elif worst <= FAIR + 2 * self.probability_noise:
-            grade = "class probabilities have errors of a few percent in places"
-        else:
-            grade = "do not trust class probabilities"
         gap = abs(self.evidence_error)
         evidence = "evidence is good enough to compare models" if gap <= 0.5 + 2 * self.sampled_error else (
             f"evidence is {gap:.1f} nats {'too high' if self.evidence_error > 0 else 'too low'}"
         )
-        return f"{grade}; {evidence}"
+        return f"{grade(self.probability_error_max, self.probability_noise)}; {evidence}"
 
-    def rows(self) -> list[tuple[str, float | None, float | None, str]]:
-        """Return tuples (quantity, value, sampling error, remark), as shown by `to_frame` and `print`."""
+    def rows(self) -> list[Figure]:
         return [
             ("log evidence", self.log_evidence, None, f"by {self.engine}"),
             ("log evidence, sampled", self.sampled_log_evidence, self.sampled_error, self.evidence_method),
@@ -132,70 +128,66 @@ class Audit:
             ("sampler's effective draws", self.effective_draws, None, ""),
         ]
 
-    def to_frame(self):
-        """Return the results as a pandas DataFrame with one row per quantity."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows(), columns=["quantity", "value", "error", "remark"]).set_index("quantity")
-
-    @property
-    def table(self):
-        """The results as a pandas DataFrame; see `to_frame`."""
-        return self.to_frame()
-
-    @property
-    def _headline(self) -> str:
-        return f"Audit of {self.engine} with {self.likelihood} on {self.n_points} points: {self.verdict}."
-
-    def _repr_html_(self) -> str:
-        table = self.to_frame().to_html(float_format="{:.4g}".format, na_rep="–")
-        return f"<p>{html.escape(self._headline)}</p>\n{table}"
-
-    def __repr__(self) -> str:
-        lines = [self._headline]
-        for quantity, value, error, remark in self.rows():
-            shown = "–" if value is None else f"{value:.4g}" if abs(value) < 100 else f"{value:.2f}"
-            spread = "" if error is None or value is None else f" ± {error:.2g}"
-            lines.append(f"  {quantity:<28}{shown + spread:<22}{remark}".rstrip())
-        return "\n".join(lines)
-
 
 def audit(
     posterior: Any,
     X: Any = None,
     *,
+    data: Any = None,
     sampler: Any = None,
     n_temperatures: int = 1000,
     random_state: Any = 0,
     verbose: int = 0,
-) -> Audit:
+) -> Audit | SampleAudit:
     """Compare a fit with samplers on the same data and hyperparameters.
 
     The evidence is an orthant probability for probit models of up to 300 dimensions. Otherwise it is estimated by annealed
     importance sampling, which starts from the fit if its Pareto k is good and from the prior if not.
+
+    A classifier with inducing points or an active set does not keep its training rows, which may be too many for an exact
+    posterior anyway. It needs `data`: its engine and an engine that uses all rows, or a sampler, are applied to the same
+    sample of these rows with the hyperparameters of the model, and their class probabilities are compared (`SampleAudit`).
 
     Parameters
     ----------
     posterior : Fit, GPClassifier or Pipeline
         An engine's fit, a fitted classifier, or a pipeline that ends with one.
     X : array-like of shape (m, D), optional
-        Rows at which class probabilities are compared, for a classifier. By default the training rows.
+        Rows at which class probabilities are compared, for a classifier. By default the training rows, or the rows of
+        `data` outside of the sample.
+    data : tuple (X, y), optional
+        Rows with labels, from which a sample is drawn if the classifier does not keep its training rows.
     sampler : Sampler, optional
-        Draws from the posterior. By default HMC.
+        Draws from the posterior. By default HMC. On a sample of rows, by default an engine that uses all rows is the
+        reference: EP, NestedEP, or HMC if neither supports the likelihood.
     n_temperatures : int, default=1000
         Number of steps of annealed importance sampling.
     random_state : int, Generator, RandomState or None, default=0
         Seed or source of random numbers.
     verbose : int, default=0
-        1 shows progress bars.
+        1 shows the progress on stderr.
 
     Returns
     -------
-    Audit
+    Audit or SampleAudit
     """
     if isinstance(posterior, sklearn.pipeline.Pipeline):
-        X = X if X is None or len(posterior) == 1 else posterior[:-1].transform(X)
+        if len(posterior) > 1:
+            X = X if X is None else posterior[:-1].transform(X)
+            data = data if data is None else (posterior[:-1].transform(data[0]), data[1])
         posterior = posterior[-1]
+    with shown(verbose):
+        if _is_sparse(posterior):
+            return audit_on_sample(posterior, data, X, sampler, random_state)
+        return _audit(posterior, X, sampler, n_temperatures, random_state)
+
+
+def _is_sparse(model: Any) -> bool:
+    """Return whether a model is a classifier whose posterior does not rest on all rows."""
+    return hasattr(model, "posterior_") and model.inference_.design != "all rows"
+
+
+def _audit(posterior, X, sampler, n_temperatures, random_state) -> Audit:
     fit, kernel, inputs = _subject(posterior)
     if X is not None and kernel is not None:
         X = more_inputs(posterior, X)
@@ -203,13 +195,13 @@ def audit(
     rng = generator(random_state)
     Ks, kd = _where(K, kernel, inputs, X)
     if sampler is None:
-        sampler = HMC(n_draws=1000, n_warmup=300, enough=ENOUGH, random_state=rng, verbose=verbose)
+        sampler = HMC(n_draws=1000, n_warmup=300, enough=ENOUGH, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict reports it
         draws = sampler.fit(K, fit.y, fit.likelihood)
     shape = _weights_shape(K, fit, rng)
-    log_z, error, method = _evidence(K, fit, shape, n_temperatures, rng, verbose)
-    p, noise = _sampled_probabilities(draws, Ks, kd)
+    log_z, error, method = _evidence(K, fit, shape, n_temperatures, rng)
+    p, noise = sampled_probabilities(draws, Ks, kd)
     gap = np.abs(np.exp(fit.log_class_probabilities(Ks, kd)) - p)
     sd, draws_sd = np.sqrt(fit.var), np.sqrt(draws.var)
     random = draws_sd > 0  # prior variance zero means posterior variance zero
@@ -238,22 +230,10 @@ def audit(
     )
 
 
-def _rows_of(model):
-    """Return the number of training rows. Fits to Dask collections have no fingerprints, and fits to streams no number."""
-    prints = getattr(model, "row_fingerprints_", None)
-    return model.n_samples_seen_ if prints is None else len(prints)
-
-
 def _subject(posterior):
     """Return fit, kernel and training inputs; the last two are None for a bare fit."""
     if hasattr(posterior, "posterior_"):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
-        engine = posterior.inference_
-        if engine.design != "all rows":
-            raise TypeError(
-                "audit needs a posterior of the latent values of all rows, but that of "
-                f"{type(engine).__name__} has {inputs.shape[-2]} inputs for {_rows_of(posterior)} training rows"
-            )
     else:
         fit, kernel, inputs = posterior, None, None
     if not (hasattr(fit, "posterior") and hasattr(fit, "log_class_probabilities")):
@@ -272,33 +252,22 @@ def _where(K, kernel, inputs, X):
     return kernel(inputs, X), kernel.diag(X)
 
 
-def _evidence(K, fit, shape, n_temperatures, rng, verbose):
+def _evidence(K, fit, shape, n_temperatures, rng):
     copies = whole_copies(fit.y)
     dimensions = np.inf if copies is None else len(copies) * max(1, fit.likelihood.n_latents - 1)
     if fit.likelihood.offers("orthant") and dimensions <= ORTHANT:
-        exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng, verbose=verbose)
+        exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng)
         return exact.log_evidence, exact.standard_error, "orthant probability"
     # the path from an inaccurate posterior is longer than that from the prior
     start, name = (fit, type(fit.engine).__name__) if shape is not None and shape < HIGH_K else (None, "the prior")
     annealed = annealed_importance(
-        K, fit.y, fit.likelihood, start, n_temperatures=n_temperatures, random_state=rng, verbose=verbose
+        K, fit.y, fit.likelihood, start, n_temperatures=n_temperatures, random_state=rng
     )
     return annealed.log_evidence, annealed.standard_error, f"annealed from {name}"
 
 
 def _has_sites(fit):
     return getattr(fit.posterior, "sites", None) is not None and fit.likelihood.n_latents == 1
-
-
-def _sampled_probabilities(draws, Ks, kd):
-    """Return the sampler's class probabilities (m, C) and their largest standard error, from the spread of half chains."""
-    parts = max(2, 2 * draws.n_chains)
-    means, noises = [], []
-    for p in draws._per_draw(Ks, kd):
-        pieces = np.stack([part.mean(0) for part in np.array_split(p, parts)])
-        means.append(p.mean(0))
-        noises.append(pieces.std(0, ddof=1).max() / np.sqrt(parts))
-    return np.concatenate(means), float(np.max(noises))
 
 
 def _weights_shape(K, fit, rng):

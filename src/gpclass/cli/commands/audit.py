@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 def audit(
     model: ModelFile,
     data: Annotated[
-        Path | None, typer.Argument(help="Table of rows at which probabilities are compared. By default the training rows.")
+        Path | None,
+        typer.Argument(
+            help="Table of rows at which probabilities are compared. By default the training rows. Models with inducing "
+            "points or active rows need a table with labels, such as the training rows, and are compared on a sample of it."
+        ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -35,6 +39,9 @@ def audit(
 
     The comparison shows how accurate the computation is, not how good the model is. The quality of the model is shown by
     the leave-one-out scores of the training rows, and by the scores on DATA if it has labels.
+
+    Engines for many rows (scalable-ep, stochastic-ep, svgp, gfitc, ivm, sparse-mnl) and an engine that uses all rows are
+    applied to the same sample of DATA, with the hyperparameters of the model, and compared at the other rows.
     """
     begin(f"reading {model}")
     from ...sampling import audit as run_audit
@@ -42,18 +49,22 @@ def audit(
 
     out = Output(as_json, quiet)
     fitted = models.read_model(model)
+    sparse = fitted.steps[-1][1].inference_.design != "all rows"
     with short_warnings(out):
         rows = None
         if data is not None:
+            begin(f"reading {data}")
             asked = models.Asked(reading=given.reading)
             rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
         begin("audit")
         try:
-            at = None if rows is None else rows.frame
-            result = run_audit(fitted, at, random_state=seed)
+            if sparse:
+                result = run_audit(fitted, data=_labelled(fitted, rows, data), random_state=seed)
+            else:
+                result = run_audit(fitted, None if rows is None else rows.frame, random_state=seed)
         except TypeError as error:
             raise NoTraining(str(error)) from error
-        figures, told = _audited_rows(fitted, rows, out)
+        figures, told = _sampled_rows(result) if sparse else _audited_rows(fitted, rows, out)
     quantities = [
         {"quantity": quantity, "value": value, "error": error, "remark": remark}
         for quantity, value, error, remark in result.rows()
@@ -62,10 +73,34 @@ def audit(
         (quantity, remark, "–" if value is None else f"{value:.4g}", "" if error is None else f"± {error:.2g}")
         for quantity, value, error, remark in result.rows()
     ]
-    heading = f"{result.engine} with {result.likelihood} on {result.n_points} rows: [bold]{result.verdict}[/bold]."
+    heading = f"{result.subject}: [bold]{result.verdict}[/bold]."
     outcome = {"engine": result.engine, "likelihood": result.likelihood, "verdict": result.verdict, **figures}
     outcome["quantities"] = quantities
     out.result(outcome, heading, grid(("quantity", "", "value", "error"), cells, left=2), facts(told))
+
+
+def _labelled(fitted: Any, rows: Rows | None, data: Path | None) -> Any:
+    """Return the inputs and labels of a table, from which a sample is drawn; None if there is no table."""
+    from .. import models
+
+    if rows is None:
+        return None
+    target, y = models.known_labels(fitted, rows.frame, None)
+    if y is None:
+        raise ValueError(f"this audit needs labels, but {data} has no column {target!r}")
+    return rows.frame, y
+
+
+def _sampled_rows(result: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return what was compared on a sample of rows, as data and as text."""
+    told = [
+        ("compared", f"{result.engine} ({result.n_inputs} inputs) and {result.reference}"),
+        ("with", f"the same {result.n_points} rows and the hyperparameters of the model"),
+        ("at", result.compared_at.removeprefix("at ")),
+        ("note", "on more rows the same inputs represent a more detailed posterior: the error may be larger there"),
+    ]
+    figures = {"compared_at": result.compared_at, "rows": result.n_compared, "sample": result.n_points}
+    return {**figures, "inputs": result.n_inputs, "reference": result.reference}, told
 
 
 def _audited_rows(fitted: Any, rows: Rows | None, out: Output) -> tuple[dict[str, Any], list[tuple[str, str]]]:

@@ -62,7 +62,9 @@ class Training(Inducing):
     beta2: float = 0.999
     adam_epsilon: float = 1e-8
     validation: float = 0.0  # fraction of the rows held out for early stopping; 0 disables it
-    held_out: int = 0  # rows held out of minibatches for calibration and scores, at most a tenth; not with `validation`
+    # Rows held out of minibatches for calibration and scores: at most a tenth of all, and none if that is fewer than 200.
+    # Rows of `validation` serve as well.
+    held_out: int = 0
     patience: int = 5  # passes without improvement on the held-out rows before stopping
     warm_up: int = 0  # initial minibatches that update only the sites
     # File in which a run on minibatches is saved, and whether a saved run is continued. With a file, search="auto" is
