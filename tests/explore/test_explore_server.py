@@ -260,8 +260,8 @@ def test_without_the_extra_the_command_names_it(table, monkeypatch, missing):
 
 
 def test_the_code_reads_the_table_as_the_command_does(table):
+    from gpclass.cli.columns import Columns
     from gpclass.cli.explore import table_of
-    from gpclass.cli.training import Columns
     from gpclass.explore.code import code
 
     rows = table_of(table, Columns.of("kind", "", "who", impute="median"), 1000, 0)
@@ -275,8 +275,8 @@ def test_the_code_reads_the_table_as_the_command_does(table):
 
 
 def test_of_many_rows_a_sample_with_the_same_proportions_is_shown(table):
+    from gpclass.cli.columns import Columns
     from gpclass.cli.explore import table_of
-    from gpclass.cli.training import Columns
 
     rows = table_of(table, Columns.of("kind", "who,left"), 20, 0)
     assert (len(rows.y), rows.total) == (20, 40)
@@ -285,8 +285,8 @@ def test_of_many_rows_a_sample_with_the_same_proportions_is_shown(table):
 
 
 def test_the_code_knows_dates_units_and_the_way_a_table_is_read(tmp_path):
+    from gpclass.cli.columns import Columns
     from gpclass.cli.explore import table_of
-    from gpclass.cli.training import Columns
     from gpclass.explore.code import code
     from gpclass.tables import Reading
 

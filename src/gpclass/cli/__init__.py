@@ -9,6 +9,7 @@ names    names of engines, likelihoods and kernels, for help texts
 console  printing, errors and exit codes, progress bars
 outputs  checks of output files
 remedies all problems of a file at once, and the command that solves them
+columns  what options say of the columns of a training table
 training from data files to a fitted pipeline, in this process or on a cluster
 clusters the client of a cluster
 models   model files, and tables of predictions

@@ -12,10 +12,11 @@ from ..explore import Session, Table
 from ..explore.server import check_installed, listening, serve
 from ..progress import rest
 from ..tables import USUAL, row_names
+from .columns import Columns
 from .console import Output
 from .reading_options import Given
 from .remedies import diagnosed
-from .training import Columns, several_files, training_table
+from .training import several_files, training_table
 
 
 def explore(

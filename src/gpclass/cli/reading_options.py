@@ -19,7 +19,7 @@ from . import completion
 
 if TYPE_CHECKING:
     from ..tables import Option, Reading
-    from .training import Columns
+    from .columns import Columns
 
 PANEL = "Reading tables"
 
@@ -93,7 +93,7 @@ class Given:
 
     def columns(self, target: str, drop: str = "", id: str | None = None, impute: Any = None) -> Columns:
         """Return the columns of a training table, given the options --target, --drop, --id and --impute."""
-        from .training import Columns
+        from .columns import Columns
 
         return Columns.of(target, drop, id, impute=impute.value if impute else None, reading=self.reading, **self.training)
 

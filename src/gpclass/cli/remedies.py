@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Remediable(Protocol):
-    """Options of a table: `training.Columns`, or `models.Asked`."""
+    """Options of a table: `columns.Columns`, or `models.Asked`."""
 
     def options(self) -> dict[str, str | bool]:
         """Return the values of the options by name. Those that are not set are empty or false."""

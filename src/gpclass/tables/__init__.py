@@ -2,8 +2,9 @@
 
 `read_table` reads CSV, TSV and Parquet files, and `read_tables` several of them as one; `split_target` separates inputs and
 labels; `TableEncoder` is a scikit-learn transformer from data frames to arrays: numbers are unchanged, booleans become 0 and
-1, text becomes one column per level. Nothing is guessed: unusable cells (dates, empty cells, text among numbers) raise an
-error that names the row, the column and the remedy.
+1, text becomes one column per level. Nothing is guessed: unusable cells (dates, empty cells, text among numbers) raise a
+`TableError` that names the row, the column and the remedy. It lists all columns that cannot be used (`TableError.problems`).
+Dates and numbers with units are declared (`TableEncoder(dates=..., units=...)`), and so is how a file is read (`Reading`).
 
 The name of a row is its entry in the index of the frame. `read_table` uses the line in the file, header not counted: the
 first row after the header is 1. `with_ids` adds the text of an id column: "7 (patient 12)". Other frames keep their index,
