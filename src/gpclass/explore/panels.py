@@ -11,7 +11,6 @@ import numpy as np
 from ..assess.labels import LabelCheck, ranked
 from ..assess.metrics import error_rate, expected_calibration_error, nlpd
 from ..assess.novelty import correlations
-from ..assess.plots.common import COLOURS
 from ..assess.plots.reliability import binned, claims, wilson
 from ..assess.surface import fit_from, sample_rows
 from ..choose import engine_named, n_latents_of
@@ -49,7 +48,6 @@ def described(session: Session) -> dict[str, Any]:
         "names": [str(name) for name in table.names],
         "engines": session.engines,
         "kernels": list(KERNELS),
-        "colours": list(COLOURS),
     }
 
 
