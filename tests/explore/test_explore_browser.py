@@ -263,6 +263,7 @@ def test_learning_and_reset(page, table):
     assert figure(page) == pytest.approx(python_evidence(page, table), abs=0.0051)
     page.click("#reset")
     until(page, "document.getElementById('scale-value').textContent === '2'")
+    until(page, "document.getElementById('code').textContent.includes('variance=4)')")  # the exact result of the start
 
 
 def test_the_code_is_copied(page):

@@ -8,7 +8,7 @@ export const MARGIN = { l: 50, r: 12, t: 8, b: 42 };
 const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false };
 
 export function ink(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
-export function classColour(c) { return ink(`--series-${c % 8}`); }
+export function classColour(c) { return ink(`--series-${c % 10}`); }
 export function symbol(c) { return SYMBOLS[c % SYMBOLS.length]; }
 
 function layout(box, x, y, more = {}) {

@@ -319,6 +319,7 @@ function section(message) {
 
 function select(row) {
   $("row").value = state.about.names[row];
+  if (document.body.dataset.final !== "true") $("details").replaceChildren(paragraph("soft", `Row ${state.about.names[row]} is told as soon as the exact result is there.`));
   choose({ row });
 }
 

@@ -12,7 +12,6 @@ from ..assess.labels import doubtful as doubtful_rows
 from ..assess.labels import ranked
 from ..assess.metrics import error_rate, expected_calibration_error, nlpd
 from ..assess.novelty import correlations
-from ..assess.plots.common import COLOURS
 from ..assess.plots.reliability import binned, claims, wilson
 from ..assess.surface import fit_from, sample_rows
 from ..choose import engine_named, n_latents_of
@@ -53,7 +52,6 @@ def described(session: Session) -> dict[str, Any]:
         "names": [str(name) for name in table.names],
         "engines": session.engines,
         "kernels": list(KERNELS),
-        "colours": list(COLOURS),
     }
 
 
