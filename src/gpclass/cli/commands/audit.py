@@ -43,7 +43,7 @@ def audit(
     with short_warnings(out):
         rows = None
         if data is not None:
-            asked = models.Asked(reading=given.reading)
+            asked = models.Asked(reading=given.reading, imputes=models.imputes(fitted))
             rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
         try:
             at = None if rows is None else rows.frame

@@ -65,7 +65,7 @@ def predict(
         check_output(output, "table", [model, data], force)
     fitted = models.read_model(model)
     with short_warnings(out):
-        asked = models.Asked(id, None, given.reading)
+        asked = models.Asked(id, None, given.reading, imputes=models.imputes(fitted))
         rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
         target, y = models.labels_if_any(fitted, rows.frame, out)
         judged, standing = models.judged_rows(fitted, rows, y)

@@ -46,7 +46,7 @@ def report(
     out = Output(as_json, quiet)
     check_output(output, "report", [model, data, train], force)
     fitted = models.read_model(model)
-    how = models.Asked(id, target, given.reading)
+    how = models.Asked(id, target, given.reading, imputes=models.imputes(fitted))
     with short_warnings(out):
         rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), how, given)
     frame = rows.frame
