@@ -32,7 +32,7 @@ from .kernels import (
     Tanimoto,
     White,
 )
-from .spelling import did_you_mean
+from .spelling import closest
 
 KERNELS: dict[str, Any] = {
     "rbf": RBF,
@@ -231,7 +231,9 @@ class _Parser:
     def _leaf(self, name: str, first: bool) -> Kernel:
         known = kernel_names()
         if name not in known:
-            raise ValueError(f"there is no kernel {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
+            near = closest(name, known)
+            hint = "." if near is None else f"; did you mean {near!r}?"
+            raise ValueError(f"there is no kernel {name!r}{hint} There are: {', '.join(known)}")
         short = name.removesuffix("-ard")
         D, distance, variance = self.n_columns, self.distance, self.variance if first else 1.0
         match short:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import os
 import re
 from collections.abc import Iterable
@@ -62,6 +60,9 @@ def _table(ctx: typer.Context) -> Path | None:
 
 def header(path: Path | None) -> list[str]:
     """Return the names of the columns of a text file. Only its beginning is read; no names if that is not possible."""
+    import csv
+    import gzip
+
     if path is None:
         return []
     try:

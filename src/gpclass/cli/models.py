@@ -133,13 +133,17 @@ class Asked:
     id: str | None = None
     target: str | None = None
     reading: Reading = USUAL
+    imputes: bool = True  # whether the model takes missing values
 
     def options(self) -> dict[str, str | bool]:
         """Return the values of the options of the command line by name. Those that are not set are empty or false."""
-        return {"--id": self.id or "", "--target": self.target or "", **reading_options(self.reading)}
+        every = {"--id": self.id or "", "--target": self.target or "", **reading_options(self.reading)}
+        return {name: value for name, value in every.items() if name != "--missing-values" or self.imputes}
 
     def with_option(self, option: Option) -> Asked:
-        """Return this with one more option; those of training tables change nothing."""
+        """Return this with one more option; those of training tables, and those that do not help, change nothing."""
+        if option.name not in self.options():
+            return self
         if option.name == "--id":
             return replace(self, id=option.value)
         if option.name == "--target":
@@ -161,6 +165,11 @@ def read_for(model: Pipeline, path: Path, asked: Asked = Asked()) -> Rows:  # no
         warnings.simplefilter("ignore")  # predictions warn
         model.steps[0][1].transform(rows.frame)
     return rows
+
+
+def imputes(model: Pipeline) -> bool:
+    """Return whether a model takes missing values."""
+    return model.steps[0][1].impute is not None
 
 
 def text_columns(model: Pipeline, id: str | None = None, target: str | None = None) -> list[str]:

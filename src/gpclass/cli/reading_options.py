@@ -6,7 +6,6 @@ tables that models are fitted to.
 
 from __future__ import annotations
 
-import csv
 import functools
 import inspect
 from collections.abc import Callable, Iterable
@@ -132,6 +131,8 @@ def _reading(missing_values: str, no_header: bool, **settings: Any) -> Reading:
 
 def names_in(text: str) -> list[str]:
     """Return names that are separated by commas; a name with a comma is in double quotes."""
+    import csv
+
     cells = next(csv.reader([text], skipinitialspace=True), [])
     return [name for name in dict.fromkeys(cells) if name]
 

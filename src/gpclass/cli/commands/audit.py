@@ -54,7 +54,7 @@ def audit(
         rows = None
         if data is not None:
             begin(f"reading {data}")
-            asked = models.Asked(reading=given.reading)
+            asked = models.Asked(reading=given.reading, imputes=models.imputes(fitted))
             rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
         begin("audit")
         try:

@@ -68,7 +68,7 @@ def predict(
     fitted = models.read_model(model)
     begin(f"reading {data}")
     with short_warnings(out):
-        asked = models.Asked(id, None, given.reading)
+        asked = models.Asked(id, None, given.reading, imputes=models.imputes(fitted))
         rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), asked, given)
         begin(f"predictions of {len(rows.lines)} rows")
         target, y = models.labels_if_any(fitted, rows.frame, out)

@@ -54,7 +54,7 @@ def report(
     check_output(output, "report", [model, data, train], force)
     fitted = models.read_model(model)
     begin(f"reading {data}")
-    how = models.Asked(id, target, given.reading)
+    how = models.Asked(id, target, given.reading, imputes=models.imputes(fitted))
     with short_warnings(out):
         rows = remedies.diagnosed(lambda some: models.read_for(fitted, data, some), how, given)
     frame = rows.frame
