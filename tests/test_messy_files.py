@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import gpclass
 from gpclass.cli import app
-from gpclass.tables import Reading, TableError, read_table
+from gpclass.tables import Reading, TableError, read_table, split_target
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -267,3 +267,16 @@ def test_compare_offers_a_command_too(tmp_path):
     told = run(words, code=2).stderr.strip().splitlines()
     assert told[0].startswith("gpclass: column 'c' has numbers with a unit")
     run(shlex.split(told[-1].removeprefix("try: "))[1:])
+
+
+def test_labels_that_differ_in_case_are_kept_apart_on_request(tmp_path):
+    path = tmp_path / "letters.csv"
+    path.write_text("\n".join(["x,letter", *(f"{i},{'aAb'[i % 3]}" for i in range(30))]))
+    frame = read_table(path)
+    with pytest.raises(TableError, match="--keep-labels"):
+        split_target(frame, "letter")
+    assert sorted(set(split_target(frame, "letter", merge_labels=False)[1])) == ["A", "a", "b"]
+    assert sorted(set(split_target(frame, "letter", merge_labels=True)[1])) == ["a", "b"]
+    words = ("fit", path, "--target", "letter", "-o", tmp_path / "m.gpclass", "--json", *QUICK)
+    assert "--merge-labels" in run(words, code=2).stderr
+    assert len(json.loads(run([*words, "--keep-labels"]).stdout)["classes"]) == 3

@@ -30,7 +30,7 @@ class Columns:
     dates: tuple[tuple[str, str | None], ...] = ()  # columns of dates with their formats, if these are given
     units: tuple[str, ...] = ()  # columns of numbers with a unit
     skip_unlabelled: bool = False
-    merge_labels: bool = False
+    merge_labels: bool | None = None
     reading: Reading = USUAL
 
     @staticmethod
@@ -60,7 +60,7 @@ class Columns:
     @property
     def changes_labels(self) -> bool:
         """Whether labels are changed, or rows left out for them."""
-        return self.skip_unlabelled or self.merge_labels
+        return self.skip_unlabelled or self.merge_labels is not None
 
     def encoder(self) -> TableEncoder:
         """Return an encoder, not fitted, for the inputs."""
@@ -78,7 +78,8 @@ class Columns:
             "--dates": joined(dates),
             "--units": joined(self.units),
             "--skip-unlabelled": self.skip_unlabelled,
-            "--merge-labels": self.merge_labels,
+            "--merge-labels": self.merge_labels is True,
+            "--keep-labels": self.merge_labels is False,
             **reading_options(self.reading),
         }
 

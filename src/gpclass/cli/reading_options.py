@@ -76,8 +76,11 @@ TRAINING: dict[str, tuple[Any, Any]] = {
     ),
     "skip_unlabelled": (Annotated[bool, _option("--skip-unlabelled", text="Leave out rows without a label.")], False),
     "merge_labels": (
-        Annotated[bool, _option("--merge-labels", text="Labels that differ only in case or spaces are one class.")],
-        False,
+        Annotated[
+            bool | None,
+            _option("--merge-labels/--keep-labels", text="Whether labels that differ only in case or spaces are one class."),
+        ],
+        None,
     ),
 }
 

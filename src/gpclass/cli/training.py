@@ -33,7 +33,7 @@ from .columns import Columns, names_not_there, row_numbers, target_by_number
 MOST_CELLS = 10_000_000  # cells of several files up to which they are read as one table
 CELL = 8  # bytes of a cell in a text file, about
 PATTERN = "*?["  # characters of patterns of file names
-WHOLE = "--dates, --units, --skip-unlabelled and --merge-labels"
+WHOLE = "--dates, --units, --skip-unlabelled, --merge-labels and --keep-labels"
 
 
 @dataclass(frozen=True)

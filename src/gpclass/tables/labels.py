@@ -14,7 +14,7 @@ MANY_CLASSES = 50  # a target with more classes, and more than a quarter as many
 
 
 def split_target(
-    frame: pd.DataFrame, target: str, skip_unlabelled: bool = False, merge_labels: bool = False
+    frame: pd.DataFrame, target: str, skip_unlabelled: bool = False, merge_labels: bool | None = None
 ) -> tuple[pd.DataFrame, np.ndarray]:
     """Return the inputs and the labels of a table.
 
@@ -26,9 +26,9 @@ def split_target(
         Column of labels: text, whole numbers or booleans.
     skip_unlabelled : bool, default=False
         Whether rows without a label are left out. By default they are an error.
-    merge_labels : bool, default=False
+    merge_labels : bool, optional
         Whether labels that differ only in case and in surrounding spaces are one class, written as its most frequent label.
-        By default they are an error.
+        False keeps them apart. By default they are an error.
 
     Returns
     -------
@@ -50,7 +50,8 @@ def split_target(
     if not len(rest.columns):
         raise TableError(f"{target!r} is the only column; there are no inputs to predict it from")
     y = checked_labels(_merged(labels) if merge_labels else labels, target)
-    _refuse_spellings(y, target)
+    if merge_labels is None:
+        _refuse_spellings(y, target)
     return rest, y
 
 
@@ -81,7 +82,7 @@ def _refuse_spellings(y: np.ndarray, target: str) -> None:
         other = first.setdefault(_folded(label), label)
         if other != label:
             text = f"labels {cut(other)} and {cut(label)} of the target {target!r} differ only in case or spaces"
-            advice = "; if they are one class, use --merge-labels (split_target(merge_labels=True)), otherwise rename one"
+            advice = "; if they are one class, use --merge-labels (split_target(merge_labels=True)), otherwise --keep-labels"
             code = f"split_target(frame, {target!r}, merge_labels=True)"
             raise TableError.of(Problem("spelling", text, (target,), advice, (Option("--merge-labels"),), code))
 
