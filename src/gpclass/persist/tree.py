@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import UserList
 from pathlib import PurePath
 from typing import Any
 
@@ -66,6 +67,8 @@ class _Encoder:
     def node(self, value: Any, where: str) -> Any:
         if isinstance(value, np.generic):
             value = value.item()
+        if isinstance(value, UserList):  # columns that are left over, in a ColumnTransformer of scikit-learn 1.6
+            value = list(value.data)
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
         if type(value) is float:
