@@ -1,12 +1,14 @@
 """Gradients of the whole chain θ → K → evidence, by central differences."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.kernels import RBF, Constant, Linear, Matern52, White
-from gpclass.learning import Flat, Gamma, Objective, resolve_priors
+from gpclass.learning import Flat, Gamma, Objective, learn, objective, resolve_priors
 from gpclass.likelihoods import Logit, Probit
 
 ENGINES = [
@@ -106,3 +108,17 @@ def test_finish_does_no_work_twice(data):
 class _Broken:
     def log_density(self, theta):
         return np.full_like(theta, np.nan), theta
+
+
+def test_threads_are_limited_by_the_rows_of_each_evaluation(monkeypatch):
+    """A search on many rows begins with some of them, for which threads would not pay."""
+    asked = []
+    monkeypatch.setattr(objective, "threads_for", lambda rows: asked.append(rows) or nullcontext())
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    whole = Objective(X, np.sign(X[:, 0] + 0.1), RBF(1.0, 4.0), Probit(), Laplace(), [])
+    learn(whole, [whole.theta], max_iter=2)
+    assert {133, 400} <= set(asked)
+    asked.clear()
+    found = whole.fit(whole.theta)
+    whole.with_gradient(found)
+    assert asked == [400, 400]

@@ -8,6 +8,7 @@ warm-started from the last successful one.
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..engines.observations import main_targets, targets_at
 from ..kernels import Kernel, Part
 from ..numerics.fingerprint import single_precision_fingerprints
+from ..numerics.threads import threads_for
 from .priors import Flat, log_prior
 
 LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; most evidences have its square as error
@@ -214,11 +216,19 @@ class Objective:
     def fit(self, theta: np.ndarray, start: Any = None, tol: float = 0.0) -> Evaluation:
         """Return the posterior at θ without a gradient, converged to the tolerance of the engine or to `tol`."""
         (kernel, likelihood), design = self.at(theta), self.design.with_theta(theta[self.n_hyper :])
-        K = design.matrices(kernel, self.X)
-        fit = design.fit(self.engine.loosened(tol), K, self.y, likelihood, self.first if start is None else start)
+        with self.threads():
+            K = design.matrices(kernel, self.X)
+            fit = design.fit(self.engine.loosened(tol), K, self.y, likelihood, self.first if start is None else start)
         evidence = np.nan if self.engine.draws else fit.log_evidence
         value = evidence + log_prior(theta[: self.n_hyper], self.priors)[0]
         return Evaluation(np.array(theta, float), value, np.full(len(theta), np.nan), fit, kernel, likelihood, design, K)
+
+    def threads(self) -> AbstractContextManager:
+        """Return a context for an evaluation: BLAS uses one thread if there are few rows, also in a fit to many.
+
+        Searches begin with some of the rows, and threads would make these evaluations slower.
+        """
+        return threads_for(self.engine.size(len(self.X), self.likelihood.n_latents))
 
     def loose_fit(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
         """Return the posterior at θ without a gradient, converged to `tol`, and without convergence warnings."""
@@ -233,9 +243,11 @@ class Objective:
 
     def with_gradient(self, found: Evaluation) -> Evaluation:
         """Return the evaluation with its gradient."""
-        in_kernel, in_design = found.design.pullback(found.kernel, self.X, found.K, found.fit)
+        with self.threads():
+            in_kernel, in_design = found.design.pullback(found.kernel, self.X, found.K, found.fit)
+            in_likelihood = found.fit.likelihood_gradient()
         slope = log_prior(found.theta[: self.n_hyper], self.priors)[1]
-        gradient = np.concatenate([np.concatenate([in_kernel, found.fit.likelihood_gradient()]) + slope, in_design])
+        gradient = np.concatenate([np.concatenate([in_kernel, in_likelihood]) + slope, in_design])
         if not (np.isfinite(found.value) and np.all(np.isfinite(gradient))):
             raise FloatingPointError(f"the objective is not finite at {self._describe(found.theta)}")
         return replace(found, gradient=gradient)
