@@ -2,14 +2,17 @@
 
 - No page loads scripts, styles or images from another server.
 - Links between the pages, and to sections of them, exist.
+- Figures are shown as pictures, not as the text of a figure object.
 - The search index has the words that people look for, on the pages that answer them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -37,6 +40,7 @@ class Page(HTMLParser):
         self.loads: list[str] = []
         self.links: list[str] = []
         self.ids: set[str] = set()
+        self.figures_as_text = text.count("&lt;Figure size")
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -62,13 +66,25 @@ def problems(root: Path) -> list[str]:
         lost = [address for address in page.loads if not exists(root, name, address)]
         lost += [link for link in page.links if is_broken(root, pages, name, link)]
         found += [f"{name} refers to {address}, which does not exist" for address in lost]
+        found += [f"{name} shows a figure as text" for _ in range(page.figures_as_text)]
     return found + missing_words(root / "searchindex.js")
 
 
 def exists(root: Path, page: Path, address: str) -> bool:
     """Return whether the file behind a relative address exists; other addresses are not checked."""
     parts = urlparse(address)
-    return bool(parts.scheme or parts.netloc or not parts.path) or (root / page.parent / unquote(parts.path)).exists()
+    return bool(parts.scheme or parts.netloc or not parts.path) or is_file(target(root, page, parts.path))
+
+
+def target(root: Path, page: Path, path: str) -> str:
+    """Return the file that a relative path on a page leads to; the page itself if the path is empty."""
+    return os.path.normpath(root / page.parent / unquote(path)) if path else str(root / page)
+
+
+@cache
+def is_file(file: str) -> bool:
+    """Return whether a file exists. Pages have the same links, so answers are kept."""
+    return os.path.exists(file)
 
 
 def is_broken(root: Path, pages: dict[Path, Page], page: Path, link: str) -> bool:
@@ -78,8 +94,7 @@ def is_broken(root: Path, pages: dict[Path, Page], page: Path, link: str) -> boo
     parts = urlparse(link)
     if parts.scheme or parts.netloc or not parts.fragment:
         return False
-    target = (root / page.parent / unquote(parts.path)).resolve() if parts.path else (root / page).resolve()
-    known = {(root / name).resolve(): other for name, other in pages.items()}.get(target)
+    known = pages.get(Path(os.path.relpath(target(root, page, parts.path), root)))
     return known is not None and unquote(parts.fragment) not in known.ids
 
 

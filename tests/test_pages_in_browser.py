@@ -21,10 +21,7 @@ CUT = """() => {
   if (!article) return [];
   const right = article.getBoundingClientRect().right + 1;
   const scrolls = (e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
-  const inScroller = (e) => {
-    for (let p = e; p !== article; p = p.parentElement) if (scrolls(p)) return true;
-    return false;
-  };
+  const inScroller = (e) => e !== article && (scrolls(e) || inScroller(e.parentElement));
   const drawn = [...article.querySelectorAll("p, pre, table, img, li, dt, dd, h1, h2, h3, div.math, div.highlight")];
   return drawn.filter((e) => !inScroller(e) && (e.getBoundingClientRect().right > right ||
       (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== "inline" && e.clientWidth > 0)))

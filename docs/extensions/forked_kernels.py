@@ -22,8 +22,8 @@ from pathlib import Path
 
 IMPORTS = (
     "ipykernel.kernelapp",
-    "matplotlib_inline.backend_inline",
-    "matplotlib.pyplot",
+    "matplotlib.figure",  # not pyplot: its backend must find the shell of the kernel, or figures are not shown
+    "matplotlib.backends.backend_agg",
     "pandas",
     "scipy.stats",
     "sklearn.datasets",
@@ -76,7 +76,6 @@ def serve(descriptor: int) -> None:
     import importlib
     import select
 
-    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # a kernel ends if its parent does, and prints no advice
     listener, kernels = socket.socket(fileno=descriptor), set()
     while listener in select.select([listener, sys.stdin], [], [])[0]:
