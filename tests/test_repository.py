@@ -70,14 +70,14 @@ def test_each_kind_of_problem_is_found(tmp_path, monkeypatch):
     (tmp_path / "searchindex.js").write_text(INDEX)
     (tmp_path / "a.html").write_text(
         '<script src="https://cdn.example.org/a.js"></script><img src="no.png"><a href="b.html">b</a><a href="#no">no</a>'
-        "<pre>&lt;Figure size 640x480 with 1 Axes&gt;</pre>"
+        "<pre>plt<span>.</span>show()</pre>"
     )
     assert module.problems(tmp_path) == [
         "a.html loads https://cdn.example.org/a.js from a server",
         "a.html refers to no.png, which does not exist",
         "a.html refers to b.html, which does not exist",
         "a.html refers to #no, which does not exist",
-        "a.html shows a figure as text",
+        "a.html lacks a figure that its code shows",
         "the search for 'balanced' does not find howto/imbalanced",
         "the page none does not exist",
     ]

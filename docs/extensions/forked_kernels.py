@@ -76,6 +76,7 @@ def serve(descriptor: int) -> None:
     import importlib
     import select
 
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # matplotlib reads it when it is imported
     os.environ["JPY_PARENT_PID"] = str(os.getpid())  # a kernel ends if its parent does, and prints no advice
     listener, kernels = socket.socket(fileno=descriptor), set()
     while listener in select.select([listener, sys.stdin], [], [])[0]:
