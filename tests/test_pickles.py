@@ -206,6 +206,11 @@ def test_copies_share_or_copy_the_posterior_without_rebuilding(monkeypatch):
     assert not hasattr(clone(model), "posterior_")
     with pytest.raises(AttributeError, match="'GPClassifier' object has no attribute 'posterior_'"):
         _ = clone(model).posterior_
+    with pytest.raises(AttributeError, match="not fitted yet"):  # the errors of properties are kept
+        _ = clone(model).members_
+    with pytest.raises(AttributeError) as error:
+        _ = model.partial_fit
+    assert "partial_fit needs an engine that supports it" in str(error.value.__cause__)
 
 
 def test_joblib_stores_and_recognises_models(tmp_path):

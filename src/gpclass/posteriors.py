@@ -98,7 +98,7 @@ class SlimPickles:
             return getattr(self, name)
         if name == "_mixture":  # set only if predictions average over several posteriors
             return None
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return object.__getattribute__(self, name)  # again, for its own error, such as that of an unfitted estimator
 
     def _unpack(self) -> None:
         """Rebuild the posterior, once."""
