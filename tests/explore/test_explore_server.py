@@ -220,7 +220,7 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(table):
     [
         (["--target", "nothing"], "there is no column 'nothing'"),
         (["--target", "kind", "--drop", "who,left", "--engine", "svgp"], "uses all rows"),
-        (["--target", "kind", "--drop", "who,left", "--kernel", "rfb"], "Did you mean 'rbf'"),
+        (["--target", "kind", "--drop", "who,left", "--kernel", "rfb"], "did you mean 'rbf'"),
     ],
 )
 def test_errors_are_one_line(table, arguments, told):

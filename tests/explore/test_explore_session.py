@@ -120,7 +120,7 @@ def test_auto_is_the_estimators_choice(two, three):
         ({"engine": "svgp"}, "an engine that uses all rows"),
         ({"engine": "epp"}, "Did you mean 'ep'"),
         ({"likelihood": "softmax", "engine": "ep"}, "does not support 'softmax'"),
-        ({"kernel": "rfb"}, "Did you mean 'rbf'"),
+        ({"kernel": "rfb"}, "did you mean 'rbf'"),
         ({"kernel": "precomputed"}, "needs a covariance matrix"),
     ],
 )

@@ -18,8 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..engines.iterate import COARSE
 from ..estimator import GPClassifier
 from ..kernels.per_class import covariances_with
+from ..learning.calibration import NONE, Calibration
 from ..numerics.separable import classes_of, inputs_of
 from ..regressor import GPRegressor
+from ..tables import TableEncoder
 
 ROWS = 3
 SMALL = 1e-6  # in prior standard deviations: variances have errors of about 1e3 eps, standard deviations the root of that
@@ -50,6 +52,8 @@ def disagreement(model: Any, stored: Any) -> str:
     because a variance is computed as a difference from the prior variance.
     """
     last = _last(model)
+    if not _has_sound_parts(last):
+        return "its calibration or its encoder is damaged"
     now, prior_sd = _moments(last, own_rows(last))
     before = np.asarray(stored["latent"], float)
     if before.shape != now.shape or not np.all(np.abs(before - now) <= COARSE * now[1] + SMALL * prior_sd):
@@ -60,6 +64,21 @@ def disagreement(model: Any, stored: Any) -> str:
     _moments(last, front)  # the last step must accept the output of the others
     same = front.shape == np.shape(front_before) and np.allclose(front, front_before, rtol=SMALL, atol=SMALL)
     return "" if same else "its first steps transform an example row differently than when it was stored"
+
+
+def _has_sound_parts(last: Any) -> bool:
+    """Return whether the calibrations and the encoder of the last step are what they should be."""
+    mixture = getattr(last, "_mixture", None)
+    found = [getattr(last, "calibration_", NONE), *(() if mixture is None else (one.calibration for one in mixture.members))]
+    encoder = getattr(last, "encoder_", None)
+    return all(map(_is_sound, found)) and (encoder is None or isinstance(encoder, TableEncoder))
+
+
+def _is_sound(calibration: Any) -> bool:
+    if not isinstance(calibration, Calibration):
+        return False
+    numbers = calibration.temperature, calibration.noise
+    return all(isinstance(one, (int, float)) for one in numbers) and numbers[0] > 0 and 0 <= numbers[1] <= 1
 
 
 def own_rows(model: Any) -> np.ndarray:
