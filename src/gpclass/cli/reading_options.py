@@ -90,8 +90,13 @@ class Given:
     """The options of a command that say how tables are read."""
 
     context: typer.Context
-    reading: Reading
+    settings: dict[str, Any]  # the options of `READING`
     training: dict[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def reading(self) -> Reading:
+        """How tables are read. Its module imports pandas, so commands say first what they do."""
+        return _reading(**self.settings)
 
     def columns(self, target: str, drop: str = "", id: str | None = None, impute: Any = None) -> Columns:
         """Return the columns of a training table, given the options --target, --drop, --id and --impute."""
@@ -113,9 +118,9 @@ def reads_training_tables(function: Callable[..., None]) -> Callable[..., None]:
 def _with(function: Callable[..., None], more: dict[str, tuple[Any, Any]]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
-        reading = _reading(**{name: values.pop(name) for name in READING})
+        settings = {name: values.pop(name) for name in READING}
         training = {name: values.pop(name) for name in more}
-        function(given=Given(ctx, reading, training), **values)
+        function(given=Given(ctx, settings, training), **values)
 
     own = inspect.signature(function, eval_str=True)
     kind = inspect.Parameter.KEYWORD_ONLY
