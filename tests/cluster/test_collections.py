@@ -384,7 +384,7 @@ def test_medians_by_counting_are_exact(kind, n, few, monkeypatch):
 
 def test_labels_of_text_files_are_numbers_only_if_written_so(tmp_path):
     """ "01" in one file and "1" in another are not taken for the same class."""
-    from gpclass.distributed.file_parts import file_parts, label_counts
+    from gpclass.distributed.parts_of_files import file_parts, label_counts
 
     for name, labels in (("a.csv", ["1", "2"]), ("b.csv", ["01", "2"]), ("c.csv", ["True", "False"])):
         (tmp_path / name).write_text("x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels)))

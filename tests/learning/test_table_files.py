@@ -155,7 +155,7 @@ def loaded(parts):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_files_are_partitions_with_their_names(kind, tmp_path):
     pytest.importorskip("dask")
-    from gpclass.distributed.file_parts import file_parts
+    from gpclass.distributed.parts_of_files import file_parts
     from gpclass.inputs.frames import fitted_encoder
 
     parts = file_parts(folder(tmp_path, kind, MIXED), "late", drop=["id"])
@@ -185,7 +185,7 @@ def test_row_groups_of_large_files_are_partitions(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_errors_of_partitions_name_the_file(kind, tmp_path):
     pytest.importorskip("dask")
-    from gpclass.distributed.file_parts import file_parts
+    from gpclass.distributed.parts_of_files import file_parts
 
     path = folder(tmp_path, kind)
     with pytest.raises(TableError, match=rf"part-0.{kind} has no column 'early'; its columns are a, late, b"):

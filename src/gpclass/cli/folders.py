@@ -16,7 +16,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from ..distributed.clusters import results_of
-from ..distributed.file_parts import FilePiece, file_pieces, read_piece
+from ..distributed.parts_of_files import FilePiece, file_pieces, read_piece
 from ..tables import TableError, write_table
 from . import models
 

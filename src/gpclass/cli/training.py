@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from ..assess.models import classifier as on_encoded_rows
 from ..choose import LARGE, engine_for, engine_named, engine_names, likelihoods_of, targets_of
-from ..distributed.file_parts import file_parts, label_counts
+from ..distributed.parts_of_files import file_parts, label_counts
 from ..engines import Engine
 from ..learning import files_of, table_files
 from ..learning.streams import look

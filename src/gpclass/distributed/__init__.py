@@ -4,7 +4,7 @@ Estimators take Dask collections as they take arrays. How rows are divided among
 `gpclass.learning` (crew, crew_rows, crew_sweeps, crew_active); this package knows Dask.
 
 collections  Dask arrays, data frames and delayed pairs as partitions; the encoder of a table by sums over partitions
-file_parts   folders of Parquet and CSV files as partitions
+parts_of_files  folders of Parquet and CSV files as partitions
 gathering    partitions loaded into the workers, or into this process
 dask_crew    the crew on a cluster: actors that hold rows, calls along a tree, lost workers
 predictions  methods of estimators on collections, by partition, lazily
@@ -12,6 +12,6 @@ predictions  methods of estimators on collections, by partition, lazily
 
 from .._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(__name__, {"ClusterError": "dask_crew", "file_parts": "file_parts"})
+__getattr__, __dir__ = lazy_names(__name__, {"ClusterError": "dask_crew", "file_parts": "parts_of_files"})
 
 __all__ = ["ClusterError", "file_parts"]
