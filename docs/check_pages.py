@@ -75,7 +75,7 @@ def problems(root: Path) -> list[str]:
         lost = [address for address in page.loads if not exists(root, name, address)]
         lost += [link for link in page.links if is_broken(root, pages, name, link)]
         found += [f"{name} refers to {address}, which does not exist" for address in lost]
-        if page.lacks_figures and name.parts[0] != "_modules":
+        if page.lacks_figures:
             found.append(f"{name} lacks a figure that its code shows")
     return found + missing_words(root / "searchindex.js")
 

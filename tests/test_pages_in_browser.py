@@ -39,7 +39,7 @@ def page():
 
 
 def pages() -> list[Path]:
-    found = [file for file in sorted(HTML.rglob("*.html")) if file.relative_to(HTML).parts[0] not in ("_static", "_modules")]
+    found = [file for file in sorted(HTML.rglob("*.html")) if file.relative_to(HTML).parts[0] != "_static"]
     return [file for file in found if file.name not in ("genindex.html", "py-modindex.html", "search.html")]
 
 
