@@ -151,7 +151,7 @@ class Asked:
         return replace(self, reading=with_reading_option(self.reading, option))
 
 
-def read_for(model: Pipeline, path: Path, asked: Asked = Asked()) -> Rows:  # noqa: B008
+def read_for(model: Pipeline, path: Path, asked: Asked = Asked()) -> Rows:
     """Return a table to predict. Columns that were text in the training data are read as text.
 
     Raises
