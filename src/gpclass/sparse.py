@@ -9,11 +9,12 @@ engines/mnl/sparse              SparseVariationalMNL: variational multinomial lo
 engines/mnl/sparse_climb        the maximisation of its bound
 engines/mnl/inducing_set        sets of inducing variables at rows, and their covariances
 engines/mnl/selection           choice of inducing variables by their increase of the bound
-engines/inducing/engine         base of the engines on inducing points with independent classes
+engines/inducing/engine         base of the engines on inducing points
 engines/inducing/sweep          sweeps over all rows at fixed hyperparameters, and the resulting fit
 engines/inducing/mixer          the sites of the next sweep
 engines/inducing/step           a minibatch step as two pure functions
 engines/inducing/scalable_ep    ScalableEP: EP with rank-one sites, on all data or on minibatches
+engines/inducing/coupled_ep     CoupledScalableEP: nested EP on inducing points, classes coupled in the posterior
 engines/inducing/stochastic_ep  StochasticEP: the same with tied sites; memory does not depend on the number of rows
 engines/inducing/svgp           SVGP: variational inference with natural gradients
 engines/inducing/gfitc          GFITC: EP with the FITC prior, on all data
@@ -22,6 +23,7 @@ engines/inducing/training       training settings of these engines
 
 from .engines.active.criterion import log_evidence
 from .engines.active.ivm import IVM, ActiveFit
+from .engines.inducing.coupled_ep import CoupledScalableEP
 from .engines.inducing.engine import LowRankEngine, Message
 from .engines.inducing.gfitc import GFITC
 from .engines.inducing.scalable_ep import ScalableEP
@@ -39,6 +41,7 @@ for _name, _cls in (
     ("ivm", IVM),
     ("sparse-mnl", SparseVariationalMNL),
     ("scalable-ep", ScalableEP),
+    ("coupled-scalable-ep", CoupledScalableEP),
     ("stochastic-ep", StochasticEP),
     ("svgp", SVGP),
     ("gfitc", GFITC),
@@ -50,6 +53,7 @@ __all__ = [
     "IVM",
     "SVGP",
     "ActiveFit",
+    "CoupledScalableEP",
     "Inducing",
     "InducingFit",
     "InducingSet",

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpclass.engines.inducing import sweep, swept_rows
 from gpclass.engines.observations import Observed
-from gpclass.gaussian.low_rank import LowRankPosterior
+from gpclass.gaussian.low_rank import LowRankPosterior, LowRankPrior
 from gpclass.kernels import RBF, Linear, PerClass
 from gpclass.learning import crew_sweeps
 from gpclass.learning.calibration import LeftOut
@@ -165,7 +165,7 @@ def test_improper_posteriors_shorten_the_step(monkeypatch):
             raise NotPositiveDefinite("not proper")
         return LowRankPosterior(*arguments)
 
-    monkeypatch.setattr(sweep, "LowRankPosterior", posterior)
+    monkeypatch.setattr(LowRankPrior, "posterior", posterior)
     one, many = objectives(Probit(), GFITC(tol=1e-9), EVEN)
     a = one.fit(one.theta)
     first, made[:] = len(made), []

@@ -27,6 +27,7 @@ from scipy.linalg.blas import dgemm, dtrmm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
 from ..numerics import NotPositiveDefinite, blocks
+from .sites import cavity
 
 ROUNDING = 1e-15  # smallest pivot, relative to the variance before elimination; smaller ones are rounding
 LEAST = 1e-12  # residual variance, relative to the prior variance, that is zero up to rounding
@@ -102,6 +103,23 @@ class LowRankPrior:
         self.L_inv = np.stack([dtrtri(L.T, lower=0)[0].T for L in self.L])
         self.n_groups = len(self.L)  # 1, or one for each latent function
 
+    @staticmethod
+    def no_sites(n_latents: int, M: int) -> tuple[np.ndarray, np.ndarray]:
+        """Natural parameters of no sites: zeros, in the shapes of those of any sites."""
+        return np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
+
+    def site_sums(self, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Natural parameters of sites on g = (coordinates of u or v)ᵀ `rows`, (1 or C, m, M); τ and ν (m, C)."""
+        return site_sums(rows, tau, nu)
+
+    def moments(self, mu: np.ndarray, A_inv: np.ndarray) -> LowRankMoments:
+        """A distribution of v from its mean and covariance."""
+        return LowRankMoments(self, mu, A_inv)
+
+    def posterior(self, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
+        """The posterior from the natural parameters of sites, in terms of v."""
+        return LowRankPosterior(self, S, pull)
+
     def grouped(self, parts: np.ndarray) -> np.ndarray:
         """(C, …) as (groups, latent functions per group, …)."""
         return parts.reshape(self.n_groups, -1, *parts.shape[1:])
@@ -169,9 +187,9 @@ class LowRankMoments:
         return self.prior.carried(self.mu, self.A_inv)
 
     def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f, (m, C) each."""
+        """Means (m, C) of f, and variances (m, C), or covariances (m, C, C) if latent functions are coupled."""
         at = self.marginals(rows)
-        return at.mean, at.var + rows.residual
+        return at.mean, widened(at.spread, rows.residual)
 
 
 class LowRankPosterior(LowRankMoments):
@@ -188,15 +206,20 @@ class LowRankPosterior(LowRankMoments):
         """Everything that `restored` needs except the prior."""
         return {"S": self.S, "pull": self.pull}
 
-    @classmethod
-    def restored(cls, prior: LowRankPrior, state: Mapping[str, Any]) -> LowRankPosterior:
+    @staticmethod
+    def restored(prior: LowRankPrior, state: Mapping[str, Any]) -> LowRankPosterior:
         """Posterior from its `state`."""
-        return cls(prior, state["S"], state["pull"])
+        return prior.posterior(state["S"], state["pull"])
 
     @cached_property
     def log_partition(self) -> float:
         """log ∫ N(v | 0, I) exp(-½ vᵀSv + pullᵀv) dv, summed over latent functions."""
         return 0.5 * float(np.sum(self.pull * self.mu) - np.sum(self.log_det))
+
+    def change_of_moments(self) -> np.ndarray:
+        """(1 or C, M, M) E[v vᵀ] - I of each latent function, summed over those that share a covariance."""
+        mu, A_inv = self.prior.grouped(self.mu), self.prior.grouped(self.A_inv)
+        return np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - mu.shape[1] * np.eye(self.prior.M)
 
     def divergence(self) -> float:
         """KL(q(u) ‖ p(u)), summed over latent functions."""
@@ -214,6 +237,37 @@ class Marginals:
     mean: np.ndarray  # (m, C)
     var: np.ndarray  # (m, C)
 
+    @property
+    def spread(self) -> np.ndarray:
+        """(m, C) variances; covariances (m, C, C) if latent functions are coupled."""
+        return self.var
+
+    def outward(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
+        """Σ_c slope_c μ_c + spread_c A_c⁻¹ φ for each row, (m, M), over the latent functions of each group."""
+        parts = zip(*(np.split(part, prior.n_groups, axis=1) for part in (slope, spread)), strict=True)
+        means = prior.grouped(self.mu)
+        return [times(p, means[g]) + np.matmul(r[:, None], self.psi[g])[:, 0] for g, (p, r) in enumerate(parts)]
+
+    def without(self, tau: np.ndarray, nu: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
+        """(m, C) means and variances without these sites; see `cavity`."""
+        left = cavity(self.mean, self.var, tau, nu, least)
+        return left.mean, left.var
+
+    def move(self, old: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray]) -> float:
+        """Largest move from old to new sites (τ, ν), in units of their row's posterior; NaN if one is NaN."""
+        d_tau, d_nu = (after - before for before, after in zip(old, new, strict=True))
+        shift = np.abs(d_nu - d_tau * self.mean) * np.sqrt(self.var)
+        return float(np.maximum(np.max(np.abs(d_tau) * self.var, initial=0.0), np.max(shift, initial=0.0)))
+
+
+def widened(spread: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Variances (m, C) or covariances (m, C, C) with additional independent variances (m, C)."""
+    if spread.ndim == 2:
+        return spread + rest
+    out = spread.copy()
+    np.einsum("icc->ic", out)[...] += rest
+    return out
+
 
 class GradientSum:
     """Derivatives of log ∫ N(u | 0, K_uu) exp(sites) du + Σ_i log Z_i in the prior matrices, sites fixed, block by block.
@@ -230,15 +284,14 @@ class GradientSum:
     def add(self, at: Marginals, slope: np.ndarray, spread: np.ndarray, excess: np.ndarray, share: float = 1.0):
         """Add rows and return their derivatives in K_fu and k_diag.
 
-        `slope` is d log Z/da, `excess` is d log Z/db, and `spread` is the factor of V w_i in d log Z/dw_i, with V of the
-        posterior that `at` comes from; (m, C) each.
+        `slope` is d log Z/da, `excess` is d log Z/db, (m, C) each, and `spread` is the factor of V w_i in d log Z/dw_i, with
+        V of the posterior that `at` comes from; see `outward` of the marginals.
         """
-        groups = self.prior.n_groups
-        fu, parts = [], zip(*(np.split(share * part, groups, axis=1) for part in (slope, spread, excess)), strict=True)
-        for g, (p, r, e) in enumerate(parts):
+        groups, fu = self.prior.n_groups, []
+        outwards, excesses = at.outward(self.prior, share * slope, share * spread), np.split(share * excess, groups, axis=1)
+        for g, (outward, more) in enumerate(zip(outwards, excesses, strict=True)):
             phi = at.rows.phi[g]
-            known = e.sum(1)[:, None] * phi
-            outward = times(p, self.prior.grouped(at.mu)[g]) + np.matmul(r[:, None], at.psi[g])[:, 0]
+            known = more.sum(1)[:, None] * phi
             outward -= known
             self.inner[g] -= transposed_times(outward, phi)
             outward -= known
@@ -247,9 +300,7 @@ class GradientSum:
 
     def uu(self, q: LowRankPosterior) -> np.ndarray:
         """(1 or C, M, M) derivative in K_uu of the posterior's own term and of all added rows."""
-        mu, A_inv = self.prior.grouped(q.mu), self.prior.grouped(q.A_inv)
-        own = np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - mu.shape[1] * np.eye(self.prior.M)
-        inner = self.inner + 0.5 * own
+        inner = self.inner + 0.5 * q.change_of_moments()
         inner = 0.5 * (inner + np.swapaxes(inner, 1, 2))
         halves = [np.ascontiguousarray(times_triangle(part, L).T) for part, L in zip(inner, self.prior.L_inv, strict=True)]
         uu = np.stack([times_triangle(half, L) for half, L in zip(halves, self.prior.L_inv, strict=True)])
@@ -322,4 +373,5 @@ __all__ = [
     "Marginals",
     "Rows",
     "site_sums",
+    "widened",
 ]

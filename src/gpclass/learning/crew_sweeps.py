@@ -29,7 +29,7 @@ from ..engines.inducing.sweep import InducingFit, Settled, check, same_form, set
 from ..engines.inducing.swept_rows import SweptRows
 from ..engines.iterate import warn_if_unfinished
 from ..engines.observations import Data, Observed, at_least_one, data_of
-from ..gaussian.low_rank import GradientSum, LowRankMoments, LowRankPosterior, LowRankPrior, Rows
+from ..gaussian.low_rank import GradientSum, LowRankPrior, Rows
 from ..kernels import Kernel
 from .calibration import LeftOut
 from .crew import Crew, Piece, RowsLost, Shard, resumed
@@ -232,7 +232,7 @@ def _slopes(shard: Shard, number: Any, problem: Problem, mu: np.ndarray, A_inv: 
     sites, now = here.of(number), here.now if here.number == number else None
     rows: Any = ShardRows(shard, problem, keep=False) if now is None else now.rows
     data = _data(shard, problem) if now is None else now.data
-    total, source = RowDerivatives(problem.prior, problem.likelihood), LowRankMoments(problem.prior, mu, A_inv)
+    total, source = RowDerivatives(problem.prior, problem.likelihood), problem.prior.moments(mu, A_inv)
     theta, dZ = np.zeros(len(kernel.kernel.theta)), np.zeros_like(kernel.Z)
     for piece, K_fu, block in rows.pieces(mu.size):
         own = {name: part[piece.at] for name, part in sites.items()}
@@ -253,7 +253,7 @@ def _left_out(shard: Shard, number: Any, problem: Problem, S: np.ndarray, pull: 
     weight = np.ones(len(rows)) if batch.weight is None else batch.weight
     features = _features(problem, *problem.kernel.cross(batch.X))
     own = {name: part[rows] for name, part in sites_on(shard).of(number).items()}
-    q = LowRankPosterior(problem.prior, S, pull)
+    q = problem.prior.posterior(S, pull)
     given = problem.engine, q, features, problem.data(place, weight), likelihood, own, problem.n_total
     return [(batch.rows, likelihood.log_class_probabilities(*cavities(*given)), place, weight)]
 
@@ -360,7 +360,7 @@ class SettledRows:
         survey = self.survey
         tempered = engine.tempers and survey.weighted and survey.least < 1 and not raised
         n_total = survey.raised if tempered or raised else survey.weight
-        prior = LowRankPrior(K.K_uu, likelihood.n_latents, engine.jitter)
+        prior = engine.prior(K.K_uu, likelihood)
         numbers = survey.rows * sum(part.shape[1] for part in engine.row_sites(1, likelihood).values())
         memory = int(np.clip(HISTORY * self.crew.processes // (2 * numbers) - 1, 2, MIXED_SWEEPS))
         settings = survey.weighted, tempered, raised, n_total, memory

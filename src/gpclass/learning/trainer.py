@@ -18,7 +18,6 @@ import numpy as np
 
 from ..engines.inducing.step import RowSites, State, repaired
 from ..engines.inducing.training import Training
-from ..gaussian.low_rank import LowRankPrior
 from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
 from ..progress import counted, interrupted, phase, shown, stops_here, tell
@@ -212,7 +211,7 @@ class Trainer:
         trainer = Trainer(
             engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
             summary.units.spread, priors,
-            State.empty(C, Z.shape[1]), _store(source, engine, likelihood, labels),
+            State.empty(C, Z.shape[1], engine.structure(likelihood)), _store(source, engine, likelihood, labels),
             Adam(np.zeros(size), np.zeros(size)), random_state, source.n_rows, summary.weight, identity=whose,
         )  # fmt: skip
         if held is not None:
@@ -504,7 +503,7 @@ class Trainer:
 
     def _model(self, at):
         kernel, likelihood = self._at(at["theta"])
-        prior = LowRankPrior(InducingKernel(kernel, at["Z"]).gram(), likelihood.n_latents, self.engine.jitter)
+        prior = self.engine.prior(InducingKernel(kernel, at["Z"]).gram(), likelihood)
         return InducingModel(self.engine, kernel, likelihood, at["Z"], repaired(prior, *prior.whitened(at["P"], at["h"])))
 
     # checkpoints ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from ..engines.inducing.sweep import InducingFit
 from ..engines.iterate import Status
 from ..engines.observations import Data
 from ..gaussian.low_rank import LowRankPosterior, LowRankPrior
+from ..gaussian.low_rank_contrasts import ContrastLowRankPosterior, ContrastLowRankPrior
 from ..gaussian.low_rank_coupled import InducingPosterior
 from ..gaussian.places import Places
 from ..learning.site_store import SiteStore
@@ -15,7 +16,8 @@ from .registry import FURTHER, classes
 
 # parts of posteriors that are stored as they are: those with inducing inputs, and their training on minibatches
 INDUCING = (
-    Adam, Data, InducingFit, InducingPosterior, LowRankPosterior, LowRankPrior, Places, SiteStore, State, Status, Trainer,
+    Adam, ContrastLowRankPosterior, ContrastLowRankPrior, Data, InducingFit, InducingPosterior, LowRankPosterior,
+    LowRankPrior, Places, SiteStore, State, Status, Trainer,
 )  # fmt: skip
 
 

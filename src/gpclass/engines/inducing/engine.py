@@ -31,10 +31,10 @@ class Message:
     """The result of a rule for some rows: for one copy of each, if they have weights."""
 
     value: np.ndarray  # (m,) contributions to the evidence besides the posterior's own term
-    tau: np.ndarray  # (m, C) precisions of the new sites, on g
+    tau: np.ndarray  # (m, C) precisions of the new sites, on g; their meaning is that of the prior's `site_sums`
     nu: np.ndarray  # (m, C) precisions times means
     slope: np.ndarray  # (m, C) derivative of the contribution in w_iᵀ m
-    spread: np.ndarray  # (m, C) factor of V w_i in its derivative in w_i
+    spread: np.ndarray  # (m, C) or (m, C, C) factor of V w_i in its derivative in w_i; see `outward` of the marginals
     excess: np.ndarray  # (m, C) derivative in the variance of f_i
     theta: np.ndarray  # (p, m) derivatives in the likelihood's parameters
     sites: RowSites = field(default_factory=dict)  # new sites of these rows, in the engine's own form
@@ -43,8 +43,8 @@ class Message:
         """The message of all copies of each row; `sites` stay those of one copy. Derivatives in θ are weighted in sums."""
         if np.ndim(weight) == 0:
             return self
-        each = np.asarray(weight)[:, None]
-        parts = {name: each * getattr(self, name) for name in ("tau", "nu", "slope", "spread", "excess")}
+        names = "tau", "nu", "slope", "spread", "excess"
+        parts: dict[str, Any] = {name: _by_row(weight, getattr(self, name)) for name in names}
         return replace(self, value=weight * self.value, theta=weight * self.theta, **parts)
 
 
@@ -94,9 +94,17 @@ class LowRankEngine(Engine):
 
     def restore(self, K_uu, y, likelihood, state) -> InducingFit:
         """Restore from the covariances (1 or C, M, M) among the inducing inputs; rows, including y, are not stored."""
-        q = LowRankPosterior.restored(LowRankPrior(K_uu, likelihood.n_latents, self.jitter), state)
+        q = LowRankPosterior.restored(self.prior(K_uu, likelihood), state)
         status = Status(**state["status"])
         return InducingFit(self, q, np.zeros(0), likelihood, status, float(state["log_evidence"]), int(state["n_rows"]))
+
+    def structure(self, likelihood) -> type[LowRankPrior]:
+        """Return the structure of the posterior of the inducing variables."""
+        return LowRankPrior
+
+    def prior(self, K_uu: np.ndarray, likelihood) -> LowRankPrior:
+        """Return the prior of the inducing variables with covariances K_uu (M, M) or (1 or C, M, M)."""
+        return self.structure(likelihood)(K_uu, likelihood.n_latents, self.jitter)
 
     def starter(self, likelihood) -> LowRankEngine | None:
         """Return the engine whose sites are the start of a fit without an earlier one, or None if it starts without sites.
@@ -120,9 +128,10 @@ class LowRankEngine(Engine):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) means and variances of f_i = g_i + e_i at some training rows, from those of g_i, for one copy of a row.
+        """Means (m, C) and variances (m, C) or covariances (m, C, C) of f_i = g_i + e_i at some training rows.
 
-        This version uses a Gaussian site on g_i + e_i. Given g_i, e_i is then Gaussian with a mean that is linear in g_i.
+        They are computed from those of g_i, for one copy of a row.
+ This version uses a Gaussian site on g_i + e_i. Given g_i, e_i is then Gaussian with a mean that is linear in g_i.
         """
         rest = self.rest(g, likelihood)
         tau, nu = sites_on_f(message.tau, message.nu, rest)
@@ -167,7 +176,7 @@ class LowRankEngine(Engine):
         """
         q, likelihood, n_total = broadcast.posterior, broadcast.likelihood, broadcast.copies
         left = 1 - 1 / self.n_factors(n_total, likelihood)
-        at = LowRankPosterior(q.prior, left * q.S, left * q.pull).marginals(q.prior.rows(K_fu, k_diag))
+        at = q.prior.posterior(left * q.S, left * q.pull).marginals(q.prior.rows(K_fu, k_diag))
         data = data_of(self, y, likelihood)
         none = self.row_sites(len(data.y), likelihood)
         return self.rule(likelihood, n_total, loose=True)(at, data.y, none).sites
@@ -179,6 +188,10 @@ class LowRankEngine(Engine):
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
         """The state after a minibatch with these sums."""
         raise NotImplementedError
+
+
+def _by_row(weight: np.ndarray | float, x: np.ndarray) -> np.ndarray:
+    return np.asarray(weight).reshape(-1, *[1] * (x.ndim - 1)) * x
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...gaussian.low_rank import GradientSum, LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows
-from ...gaussian.sites import cavity
+from ...gaussian.low_rank import GradientSum, LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows, widened
 from ..fit import squeezed
 from ..observations import Data
 from .step import RowSites
@@ -45,17 +44,17 @@ def messages(
 def cavities(
     engine: Any, q: LowRankPosterior, rows: Rows, data: Data, likelihood: Any, sites: RowSites, n_total: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means and variances of f at training rows without one copy of their own sites, (m,) or (m, C) each.
+    """Means (m,) or (m, C), and variances or covariances (m, C, C), of f at training rows without a copy of their own sites.
 
     A row of weight below one is left out entirely.
     """
-    mean, var = np.empty((2, *rows.residual.shape))
-    source = engine.source(q, n_total, likelihood)
-    for some, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
+    found, source = [], engine.source(q, n_total, likelihood)
+    for _, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
         g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1.0))
-        without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
-        mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
-    return squeezed(mean), squeezed(var)
+        mean, spread = g.without(message.tau, message.nu, LEAST_LEFT)
+        found.append((mean, widened(spread, engine.rest(g, likelihood))))
+    means, spreads = zip(*found, strict=True)
+    return squeezed(np.concatenate(means)), squeezed(np.concatenate(spreads))
 
 
 class RowDerivatives:

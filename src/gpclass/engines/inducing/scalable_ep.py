@@ -14,9 +14,9 @@ own and the other class have opposite signs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -26,22 +26,18 @@ from ...likelihoods import Probit
 from ...likelihoods.tempered import PowerFactor, Tempered, split_targets
 from ...numerics import hazard, hazard_curvature, log_ndtr
 from ..fit import several, squeezed
-from .engine import LowRankEngine, Message, RowRule, sites_on_f
-from .step import Broadcast, RowSites, State, Sums
+from .engine import Message, RowRule, sites_on_f
+from .kept_sites import LEAST_KEPT, LEAST_KEPT_LOOSE, KeptSites
+from .step import RowSites
 from .training import Training
 
 FACTORS = ("auto", "pairwise", "joint")
-# smallest fraction of a marginal's precision that a cavity keeps. Exact sweeps need it only against rounding. On minibatches
-# a site was computed under earlier hyperparameters and can be stronger than the posterior that includes it
-LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
-STEADY = 0.2  # largest move of hyperparameters, times minibatches per pass, for which single old sites are removed
 # EP on the factors of one row: maximum number of sweeps, fraction of each step, tolerance of the sites
 ROW_SWEEPS, ROW_PART, ROW_TOL = 200, 0.7, 1e-9
-AT_ONCE, HALF = 0.25, 0.5  # up to this fraction of all rows take full steps together; more could cycle
 
 
 @dataclass(frozen=True)
-class ScalableEP(LowRankEngine, Training):
+class ScalableEP(KeptSites, Training):
     """Rank-one sites for each datum, by moment matching; on all data or on minibatches."""
 
     factors: str = "auto"  # "pairwise": a factor for each wrong class; "joint": one; "auto": pairwise if there is no ε
@@ -49,9 +45,6 @@ class ScalableEP(LowRankEngine, Training):
     tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
-
-    keeps_rows: ClassVar = True
-    tempers: ClassVar = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -96,51 +89,6 @@ class ScalableEP(LowRankEngine, Training):
         own, other = (sites_on_f(sites[f"{k}_tau"], sites[f"{k}_nu"], v) for k, v in (("own", mine), ("other", rest)))
         start = dict(zip(PAIRWISE_SITES, (*own, *other), strict=True))
         return settled_pairs(likelihood, without.mean, without.var + rest, y, start)
-
-    def moved_sites(self, broadcast: Broadcast, message: Message, sites: RowSites) -> RowSites:
-        part = step_part(self.damping, broadcast.rows, broadcast.n_total)
-        return {name: sites[name] + part * (fresh - sites[name]) for name, fresh in message.sites.items()}
-
-    def takes_out(self, broadcast: Broadcast) -> bool:
-        """True after the first pass, while hyperparameters are fixed."""
-        state, n_total = broadcast.state, broadcast.n_total
-        last = state.passed + broadcast.rows >= n_total
-        return state.seen >= n_total and not last and state.age * n_total <= STEADY * broadcast.size
-
-    def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
-        """Replace old sites by new ones and return the state.
-
-        In the first pass the sum over the rows seen is scaled up to all rows, unless the likelihood is not log-concave: then
-        a few rows would make the posterior too narrow.
-
-        P and h are the sums over this pass's sites and over the remaining sites of the last pass. While hyperparameters are
-        fixed, the old site of each row is subtracted: this is EP, for any number of minibatches per pass. If they change,
-        the old site is no longer known in the form in which it was added. Subtracting its current form leaves an error of
-        either sign, of relative size `state.age` in the whole sum. At the end of a pass only one minibatch of the old sum
-        remains, so the error would make searches diverge. Since rows come in random order, the remaining sum is instead
-        reduced in proportion to its rows.
-
-        At the end of a pass P and h are recomputed as the sums over its sites, so rounding does not accumulate over passes.
-        """
-        state, n_total = broadcast.before, broadcast.n_total
-        P, h = state.fresh_P + sums.P, state.fresh_h + sums.h
-        passed, seen = state.passed + sums.rows, state.seen + sums.rows
-        if passed >= n_total:
-            done = replace(state, P=P, h=h, passed=0, seen=seen, moved=0.0, moved_before=state.moved)
-            return replace(done, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h))
-        now = replace(state, fresh_P=P, fresh_h=h, passed=passed, seen=seen)
-        if state.seen < n_total:
-            scale = n_total / passed if broadcast.likelihood.log_concave else 1.0
-            return replace(now, P=scale * P, h=scale * h)
-        if self.takes_out(broadcast):
-            return replace(now, P=state.P + sums.P - sums.old_P, h=state.h + sums.h - sums.old_h)
-        left = (n_total - passed) / (n_total - state.passed)
-        return replace(now, P=P + left * (state.P - state.fresh_P), h=h + left * (state.h - state.fresh_h))
-
-
-def step_part(damping: float, m: int, n_total: int) -> float:
-    """Fraction of the step that m rows take together in training, where no sweep checks the effect of the last step."""
-    return min(damping, HALF) if m > AT_ONCE * n_total else damping
 
 
 # one factor for each datum ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian.low_rank import GradientSum, LowRankMatrices, LowRankPosterior, LowRankPrior, site_sums
+from ...gaussian.low_rank import GradientSum, LowRankMatrices, LowRankPosterior, LowRankPrior, Rows
 from ...numerics import NotPositiveDefinite
 from ..fit import check_weights
 from ..observations import Data, Observed, data_of
@@ -32,8 +32,8 @@ RowSites = dict[str, np.ndarray]  # values stored for each row, (n, …) each
 class State:
     """Information about the inducing variables, as natural parameters that do not change with the hyperparameters."""
 
-    P: np.ndarray  # (C, M, M) sum of the sites' precisions, in terms of u
-    h: np.ndarray  # (C, M) sum of the sites' precisions times means
+    P: np.ndarray  # (C, M, M) sum of the sites' precisions, in terms of u; (1, C M, C M) if classes are coupled
+    h: np.ndarray  # (C, M) or (1, C M) sum of the sites' precisions times means
     fresh_P: np.ndarray  # P and h of the rows of this pass only, for engines that keep sites of rows
     fresh_h: np.ndarray
     seen: int = 0  # rows processed so far, in all passes
@@ -43,8 +43,8 @@ class State:
     moved_before: float = 0.0  # the same in the previous pass
 
     @staticmethod
-    def empty(n_latents: int, M: int) -> State:
-        P, h = np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
+    def empty(n_latents: int, M: int, structure: type[LowRankPrior] = LowRankPrior) -> State:
+        P, h = structure.no_sites(n_latents, M)
         return State(P, h, P, h)
 
     @property
@@ -83,7 +83,7 @@ class Broadcast:
 
     @cached_property
     def prior(self) -> LowRankPrior:
-        return LowRankPrior(self.K_uu, self.likelihood.n_latents, self.engine.jitter)
+        return self.engine.prior(self.K_uu, self.likelihood)
 
     @cached_property
     def posterior(self) -> LowRankPosterior:
@@ -116,8 +116,8 @@ class Sums:
     value: float  # contribution to the evidence besides the posterior's own term
     theta: np.ndarray  # (p,) its derivative in the likelihood's parameters
     inner: np.ndarray  # (1 or C, M, M) contribution to the derivative in K_uu; see `GradientSum`
-    P: np.ndarray  # (C, M, M) precisions of the new sites, in terms of u
-    h: np.ndarray  # (C, M) precisions times means
+    P: np.ndarray  # precisions of the new sites, in terms of u; in the shapes of `State`
+    h: np.ndarray  # precisions times means
     old_P: np.ndarray  # of the replaced sites if the engine subtracts them, else the number zero
     old_h: np.ndarray
 
@@ -161,17 +161,17 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
     fu, diag = gradient.add(at, message.slope, message.spread, message.excess, broadcast.share)
     W = prior.weights(rows)
     new = engine.moved_sites(broadcast, each, sites)
-    P, h = site_sums(W, *(_totals(engine, new, data) if new else (message.tau, message.nu)))
+    P, h = prior.site_sums(W, *(_totals(engine, new, data, rows) if new else (message.tau, message.nu)))
     old = np.zeros(()), np.zeros(())
     if engine.takes_out(broadcast):
-        old = site_sums(W, *_totals(engine, sites, data))
+        old = prior.site_sums(W, *_totals(engine, sites, data, rows))
     value, theta = float(np.sum(message.value)), message.theta.sum(1)
     return Contribution(Sums(len(data.y), value, theta, gradient.inner, P, h, *old), fu, diag, new)
 
 
-def _totals(engine: Any, sites: RowSites, data: Data) -> list[np.ndarray]:
+def _totals(engine: Any, sites: RowSites, data: Data, rows: Rows) -> list[np.ndarray]:
     """(m, C) sites on g of all copies of each row."""
-    return [of_all_copies(x, data) for x in engine.totals(sites, data.y, np.zeros(0))]
+    return [of_all_copies(x, data) for x in engine.totals(sites, data.y, rows.residual)]
 
 
 def of_all_copies(x: np.ndarray, data: Data) -> np.ndarray:
@@ -213,8 +213,8 @@ def take_step(
 def repaired(prior: LowRankPrior, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
     """The posterior for natural parameters learned under another prior; parts that make it improper are dropped."""
     try:
-        return LowRankPosterior(prior, S, pull)
+        return prior.posterior(S, pull)
     except NotPositiveDefinite:
         value, vector = np.linalg.eigh(0.5 * (S + np.swapaxes(S, 1, 2)))
         kept = np.maximum(value, -0.5)
-        return LowRankPosterior(prior, np.einsum("cij,cj,ckj->cik", vector, kept, vector), pull)
+        return prior.posterior(np.einsum("cij,cj,ckj->cik", vector, kept, vector), pull)

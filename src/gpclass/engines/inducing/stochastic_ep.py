@@ -16,7 +16,8 @@ import numpy as np
 
 from ...gaussian.low_rank import LowRankPosterior, Marginals
 from .engine import LowRankEngine, Message, RowRule
-from .scalable_ep import FACTORS, ScalableEP, step_part
+from .kept_sites import step_part
+from .scalable_ep import FACTORS, ScalableEP
 from .step import Broadcast, RowSites, State, Sums
 from .training import Training
 
@@ -63,7 +64,7 @@ class StochasticEP(LowRankEngine, Training):
     def source(self, q: LowRankPosterior, n_total: float, likelihood) -> LowRankPosterior:
         """The common cavity of all factors."""
         left = 1 - 1 / self.n_factors(n_total, likelihood)
-        return LowRankPosterior(q.prior, left * q.S, left * q.pull)
+        return q.prior.posterior(left * q.S, left * q.pull)
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
         """Σ g(cavity) - g(q) over factors. (5.18)"""

@@ -153,22 +153,25 @@ class InducingFit(Fit):
     @property
     def var(self) -> np.ndarray:
         """(n,) or (n, C) marginal variances of f at the training points; see `mean`."""
-        return squeezed(self._marginals[1])
+        spread = self._marginals[1]
+        return squeezed(spread) if spread.ndim == 2 else np.einsum("icc->ic", spread)
 
     @property
     def cov(self) -> np.ndarray:
-        """(n, C, C) marginal covariances of f at the training points, diagonal; see `mean`."""
-        return independent(self._marginals[1])
+        """(n, C, C) marginal covariances of f at the training points, diagonal if classes are independent; see `mean`."""
+        spread = self._marginals[1]
+        return independent(spread) if spread.ndim == 2 else spread
 
     @cached_property
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of f_i = g_i + e_i according to the engine."""
         source = self.engine.source(self.posterior, self.targets.copies, self.likelihood)
-        mean, var = np.empty((2, *self.rows.residual.shape))
-        for some, at, data, message in self._messages(source):
+        found = []
+        for _, at, data, message in self._messages(source):
             g = at if source is self.posterior else self.posterior.marginals(at.rows)
-            mean[some], var[some] = self.engine.latent_marginals(g, message, data.y, self.likelihood)
-        return mean, var
+            found.append(self.engine.latent_marginals(g, message, data.y, self.likelihood))
+        mean, spread = (np.concatenate(part) for part in zip(*found, strict=True))
+        return mean, spread
 
     def _messages(self, source: LowRankPosterior) -> Messages:
         data = self.targets
@@ -211,7 +214,7 @@ def settle(
 
     def posterior(method, *arguments) -> LowRankPosterior:
         sums = total(method, *arguments)
-        return LowRankPosterior(prior, sums.S, sums.pull)
+        return prior.posterior(sums.S, sums.pull)
 
     q = posterior(SweptRows.sums)
     mixer, status, value = Mixer(engine.damping, engine.ascends, memory), Status(False, 0, np.inf), np.nan
@@ -243,7 +246,7 @@ def advice(extent: Extent) -> str:
 def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
     """Fit with converged sites of rows in this process."""
     matrices, data, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
-    prior = LowRankPrior(matrices.K_uu, likelihood.n_latents, engine.jitter)
+    prior = engine.prior(matrices.K_uu, likelihood)
     rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
     sites = start_sites(engine, likelihood, len(data.y), start)
     part = SweptRows(engine, prior, likelihood, rows, data, sites)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian.low_rank import LowRankMoments, LowRankPrior, Marginals, site_sums
+from ...gaussian.low_rank import LowRankMoments, LowRankPrior
 from ...numerics import NormalEquations, blocks, mixed_point, within_reach
 from ..climb import LINEAR_REGIME
 from ..observations import Data
@@ -27,8 +27,8 @@ SLACK = 1e-2  # see `within_reach`
 class SiteSums:
     """Natural parameters of the sites of some rows, as `LowRankPosterior` takes them."""
 
-    S: np.ndarray  # (C, M, M)
-    pull: np.ndarray  # (C, M)
+    S: np.ndarray  # (C, M, M), or (1, C M, C M) if classes are coupled
+    pull: np.ndarray  # (C, M) or (1, C M)
 
     def __add__(self, other: SiteSums) -> SiteSums:
         return SiteSums(self.S + other.S, self.pull + other.pull)
@@ -89,12 +89,11 @@ class SweptRows:
 
     def sums(self) -> SiteSums:
         """Natural parameters of the current sites."""
-        C, M = self.likelihood.n_latents, self.prior.M
-        S, pull = np.zeros((C, M, M)), np.zeros((C, M))
-        for some, rows in self.rows.blocks(M):
+        S, pull = self.prior.no_sites(self.likelihood.n_latents, self.prior.M)
+        for some, rows in self.rows.blocks(self.prior.M):
             data, own = self.data.some(some), {name: site[some] for name, site in self.sites.items()}
             tau, nu = (of_all_copies(x, data) for x in self.engine.totals(own, data.y, rows.residual))
-            more, pulled = site_sums(rows.phi, tau, nu)
+            more, pulled = self.prior.site_sums(rows.phi, tau, nu)
             S += more
             pull += pulled
             self.tau[some], self.nu[some] = tau, nu
@@ -107,13 +106,13 @@ class SweptRows:
         """
         goal = np.empty_like(self.point)
         new, wide, value, change = _split(goal, self.sites), np.empty(len(self.data.y)), 0.0, 0.0
-        for some, at, data, each in self._messages(LowRankMoments(self.prior, mu, A_inv), n_total):
+        for some, at, data, each in self._messages(self.prior.moments(mu, A_inv), n_total):
             message = each.times(data.weight)
             for name, sites in new.items():
                 sites[some] = message.sites[name]
             wide[some] = np.mean(np.ascontiguousarray(at.var), axis=1)
             value += float(np.sum(message.value))
-            move = moved(at, message.tau - self.tau[some], message.nu - self.nu[some])
+            move = at.move((self.tau[some], self.nu[some]), (message.tau, message.nu))
             change = float(np.maximum(change, move))  # keeps NaN
         goal -= self.point
         self.points = [*self.points[-self.memory :], self.point]
@@ -167,12 +166,6 @@ class SweptRows:
             known = np.einsum("cij,cij->ic", rows.phi, rows.phi)
             variance = max(variance, float(np.max(known + rows.residual)) - self.engine.noise(self.likelihood))
         return Extent(len(self.data.y), float(np.max(np.abs(self.tau), initial=0.0)), variance)
-
-
-def moved(at: Marginals, d_tau: np.ndarray, d_nu: np.ndarray) -> float:
-    """Largest move of a site, in units of its row's posterior."""
-    shift = np.abs(d_nu - d_tau * at.mean) * np.sqrt(at.var)
-    return float(np.maximum(np.max(np.abs(d_tau) * at.var, initial=0.0), np.max(shift, initial=0.0)))
 
 
 def units(sites: RowSites, wide: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
