@@ -23,7 +23,7 @@ from gpclass.learning.objective import Objective
 from gpclass.learning.streams import Arrays, Order, look
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.numerics import NotPositiveDefinite
-from gpclass.sparse import GFITC, SVGP, InducingFit, ScalableEP, StochasticEP
+from gpclass.sparse import GFITC, SVGP, CoupledScalableEP, InducingFit, ScalableEP, StochasticEP
 
 N, M = 50, 5
 rng = np.random.default_rng(3)
@@ -115,6 +115,7 @@ CASES = [
     (ScalableEP(tol=1e-9), MultinomialProbit(3, bias=[0.1, 0.0, -0.1]), EVEN, True),
     (ScalableEP(tol=1e-9), Probit(bias=0.3), EVEN, True),
     (ScalableEP("joint", tol=1e-9), Softmax(3), EVEN, False),
+    (CoupledScalableEP(tol=1e-9), MultinomialProbit(3, bias=[0.1, 0.0, -0.1]), UNEVEN, True),
     (StochasticEP(tol=1e-9), MultinomialProbit(3), UNEVEN, True),
     (StochasticEP(tol=1e-9), Logit(), EVEN, False),
     (SVGP(tol=1e-9), Logit(), UNEVEN, True),
