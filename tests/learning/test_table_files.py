@@ -171,11 +171,11 @@ def test_files_are_partitions_with_their_names(kind, tmp_path):
 
 def test_row_groups_of_large_files_are_partitions(tmp_path, monkeypatch):
     pytest.importorskip("dask")
-    from gpclass.distributed import file_parts
+    from gpclass.distributed import parts_of_files
 
-    monkeypatch.setattr(file_parts, "LARGE", 100)
+    monkeypatch.setattr(parts_of_files, "LARGE", 100)
     FRAME.set_index("a", drop=False).rename_axis(None).to_parquet(tmp_path / "x.parquet", row_group_size=50)
-    parts = file_parts.file_parts(tmp_path, "late")
+    parts = parts_of_files.file_parts(tmp_path, "late")
     assert parts.names == [f"{tmp_path / 'x.parquet'}, row group {g}" for g in range(3)]
     X, y, _ = loaded(parts)
     assert_array_equal(X, FRAME[["a", "b"]].to_numpy())

@@ -1,6 +1,8 @@
 """Limits of BLAS threads."""
 
 import threading
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -14,7 +16,17 @@ def threads():
     return {part["num_threads"] for part in threadpool_info() if part["user_api"] == "blas"}
 
 
+def in_a_new_process(function):
+    """Call a function where no thread of an earlier test is still inside a context."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pool.submit(function).result()
+
+
 def test_no_thread_restores_the_limit_of_another():
+    in_a_new_process(two_threads)
+
+
+def two_threads():
     with threadpool_limits(2, "blas"):
         before = threads()
         entered, leave = threading.Event(), threading.Event()
@@ -41,6 +53,10 @@ def test_no_thread_restores_the_limit_of_another():
 
 
 def test_an_error_restores_the_limit():
+    in_a_new_process(an_error)
+
+
+def an_error():
     with threadpool_limits(2, "blas"):
         before = threads()
         try:

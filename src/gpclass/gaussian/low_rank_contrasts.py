@@ -220,9 +220,9 @@ def _room(cov: np.ndarray, pi: np.ndarray, Pi: np.ndarray, least: float) -> np.n
     room = np.ones(len(pi))
     doubtful = np.einsum("icd,idc->i", Pi, cov) > 1 - least  # a bound of the largest eigenvalue
     if np.any(doubtful):
-        q = np.sqrt(pi[doubtful] / pi[doubtful].sum(1, keepdims=True))
-        # Π = R Rᵀ, since I - qqᵀ is a projection
-        R = np.sqrt(pi[doubtful])[:, :, None] * (np.eye(pi.shape[1]) - q[:, :, None] * q[:, None, :])
+        root = np.sqrt(np.maximum(pi[doubtful], 0.0))
+        q = root / np.linalg.norm(root, axis=1, keepdims=True)
+        R = root[:, :, None] * (np.eye(pi.shape[1]) - q[:, :, None] * q[:, None, :])  # Π = R Rᵀ: I - qqᵀ is a projection
         largest = np.linalg.eigvalsh(np.swapaxes(R, 1, 2) @ cov[doubtful] @ R)[:, -1]
         room[doubtful] = np.minimum(1.0, (1 - least) / np.maximum(largest, 1e-300))
     return room

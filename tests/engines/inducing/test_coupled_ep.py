@@ -182,7 +182,8 @@ def test_a_checkpoint_goes_on_to_the_same_model(tmp_path):
 
 def test_rows_added_later():
     X, y = problem(200)
-    clf = GPClassifier(inference=CoupledScalableEP(n_inducing=10, epochs=5, search="minibatches"), random_state=0).fit(X[:100], y[:100])
+    engine = CoupledScalableEP(n_inducing=10, epochs=5, search="minibatches")
+    clf = GPClassifier(inference=engine, random_state=0).fit(X[:100], y[:100])
     before = clf.predict_proba(X)
     clf.partial_fit(X[100:], y[100:])
     assert np.max(np.abs(clf.predict_proba(X) - before)) > 1e-3

@@ -170,12 +170,7 @@ class InnerEP:
 
     def _marginals(self, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
         """(m, C) means and variances of the contrasts with their sites."""
-        root = np.sqrt(sites.tau)
-        half = root[:, :, None] * self.cov
-        B = half * root[:, None, :] + np.eye(root.shape[1])
-        pulled = sites.nu - sites.tau * self.mean
-        right = np.concatenate([half, np.einsum("icd,id->ic", half, pulled)[:, :, None]], axis=2)
-        solved = np.linalg.solve(B, right)
-        var = np.einsum("icc->ic", self.cov) - np.einsum("icd,icd->id", half, solved[:, :, :-1])
-        moved = pulled - root * solved[:, :, -1]
-        return self.mean + np.einsum("icd,id->ic", self.cov, moved), var
+        # (I + cov T)⁻¹ applied to cov and to mean + cov ν; mixed steps can make τ negative
+        right = np.concatenate([self.cov, (self.mean + np.einsum("icd,id->ic", self.cov, sites.nu))[:, :, None]], axis=2)
+        solved = np.linalg.solve(np.eye(right.shape[1]) + self.cov * sites.tau[:, None, :], right)
+        return solved[:, :, -1], np.einsum("icc->ic", solved[:, :, :-1])
