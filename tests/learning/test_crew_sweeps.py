@@ -134,13 +134,13 @@ def test_fits_and_gradients_do_not_depend_on_the_partitions(engine, likelihood, 
 
 
 @pytest.mark.parametrize(
-    ("engine", "likelihood", "kept"),
+    ("engine", "likelihood", "kernel", "kept"),
     [
-        (ScalableEP(), RobustMax(3, epsilon=0.01), "last"),  # moves grow: past sweeps are forgotten
-        (SVGP(), Probit(), "previous"),  # the objective falls: the step is undone
+        (ScalableEP(), RobustMax(3, epsilon=0.01), RBF(1.0, 500.0), "last"),  # moves grow: past sweeps are forgotten
+        (SVGP(), Probit(), RBF(0.5, 50.0), "previous"),  # the objective falls: the step is undone
     ],
 )
-def test_failed_steps_are_followed_by_the_same_steps(engine, likelihood, kept, monkeypatch):
+def test_failed_steps_are_followed_by_the_same_steps(engine, likelihood, kernel, kept, monkeypatch):
     steps, after = [], sweep.Mixer._after
 
     def recorded(*arguments):
@@ -148,7 +148,7 @@ def test_failed_steps_are_followed_by_the_same_steps(engine, likelihood, kept, m
         return steps[-1]
 
     monkeypatch.setattr(sweep.Mixer, "_after", recorded)
-    one, many = objectives(likelihood, engine, EVEN, None, RBF(0.5, 50.0))
+    one, many = objectives(likelihood, engine, EVEN, None, kernel)
     a, b = one.fit(one.theta), many.fit(many.theta)
     taken = [step.kept for step in steps]
     assert kept in taken

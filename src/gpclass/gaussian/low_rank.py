@@ -18,6 +18,7 @@ functions that share a covariance form a group. Each operation on a group is one
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -201,6 +202,22 @@ class LowRankPosterior(LowRankMoments):
         super().__init__(prior, np.einsum("cij,cj->ci", A_inv, pull), A_inv)
         self.S, self.pull = S, pull
         self.log_det = np.array([log_det for _, log_det in parts])  # (C,) log|A|
+
+    def common_mean(self) -> np.ndarray | None:
+        """(M,) average of the latent functions' means; None if their covariances differ or sites couple them."""
+        several = self.prior.n_groups == 1 and len(self.mu) > 1
+        return self.mu.mean(0) if several else None
+
+    def recentred(self, common: np.ndarray) -> LowRankPosterior:
+        """The posterior with all sites moved by -φᵀ`common`, where their latent values move by nearly as much.
+
+        A site moves with ν alone: its slope at the new place is that at the old one. Needs no factorisation.
+        """
+        new = copy(self)
+        new.__dict__.pop("log_partition", None)
+        new.pull = self.pull - np.einsum("cij,j->ci", self.S, common)
+        new.mu = np.einsum("cij,cj->ci", self.A_inv, new.pull)
+        return new
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that `restored` needs except the prior."""

@@ -31,6 +31,8 @@ class Likelihood(ABC):
     log_concave : bool
         Whether p(y | f) is log-concave in f. If not, sites may have negative precision, and the sites of a few rows must
         not be scaled up to represent all rows.
+    shift_invariant : bool
+        Whether p(y | f) does not change if the same number is added to all latent functions.
     n_latents : int
         Number of latent functions per datum.
     theta : ndarray of shape (p,)
@@ -44,6 +46,7 @@ class Likelihood(ABC):
     kind: ClassVar[str] = "likelihood"
     targets: ClassVar[str] = "class labels"
     log_concave: bool = False
+    shift_invariant: bool = False
 
     @property
     def n_latents(self) -> int:

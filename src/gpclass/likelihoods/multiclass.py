@@ -40,6 +40,8 @@ class Multiclass(Likelihood):
     bias: tuple[float, ...] | None = None
     learn_bias: bool = False
 
+    shift_invariant = True
+
     def __post_init__(self):
         if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 2:
             raise ValueError(f"n_classes must be an integer of at least 2, but is {self.n_classes!r}")

@@ -36,6 +36,8 @@ class OneAgainstRest(Multiclass):
 
     binary: Sigmoid = field(default_factory=Probit)
 
+    shift_invariant = False
+
     @property
     def log_concave(self) -> bool:  # type: ignore[override]
         return self.binary.log_concave

@@ -1,5 +1,7 @@
 """Fits of sweeps over all rows: marginals at the training points against dense matrices."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
@@ -11,6 +13,7 @@ from scipy.stats import norm
 from gpclass.inference import EP, IndependentEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, RobustMax, Softmax
+from gpclass.likelihoods.multiclass import Multiclass
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
 
@@ -174,3 +177,33 @@ def test_answers_that_are_not_finite_are_an_error(engine):
     y = np.digitize(X[:, 0], [-0.8, 0.5])
     with pytest.raises(FloatingPointError, match=r"1e\+06.*scale the kernel's variance down"):
         engine.fit(K[:15, :15], K[:, :15], np.diagonal(K), y, Softmax(3))
+
+
+@pytest.mark.parametrize("engine", [ScalableEP(), GFITC(), SVGP()], ids=lambda engine: type(engine).__name__)
+@pytest.mark.parametrize("kernel", [KERNEL, RBF(3.0, 4.0)], ids=["short", "long"])
+def test_a_common_part_of_all_classes_does_not_slow_sweeps_down(engine, kernel):
+    """What all latent functions share is unknown to the labels: without recentring this takes more than 1000 sweeps."""
+    X, y = problem(1000)
+    fit = engine.fit(*matrices(kernel, X, X[:20]), y, MultinomialProbit(C))
+    assert fit.converged
+    assert fit.n_iter <= 40
+    assert np.max(np.abs(fit.posterior.common_mean())) < 1e-4 * np.max(np.abs(fit.posterior.mu))
+
+
+@pytest.mark.parametrize("engine", [ScalableEP(tol=1e-8), GFITC(tol=1e-8), SVGP(tol=1e-8)])
+def test_recentring_does_not_change_the_fixed_point(engine, monkeypatch):
+    X, y = problem(60)
+    args = (*matrices(RBF(0.5, 1.0), X, X[:10]), y, MultinomialProbit(C, bias=(0.2, 0.0, -0.1)))
+    fit = engine.fit(*args)
+    monkeypatch.setattr(Multiclass, "shift_invariant", False)
+    plain = replace(engine, max_iter=5000).fit(*args)
+    assert plain.converged
+    assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-7)
+    assert_allclose(fit.posterior.mu, plain.posterior.mu, atol=1e-5)  # the slow direction ends early at any tolerance
+
+
+def test_sites_of_negative_precision_may_stay_where_they_are():
+    """Recentring could move the common part further away there."""
+    X, y = problem(400, seed=1)
+    fit = ScalableEP("joint").fit(*matrices(KERNEL, X, X[:20]), y, RobustMax(C, epsilon=0.05))
+    assert fit.converged

@@ -72,6 +72,7 @@ class LowRankEngine(Engine):
     keeps_rows: ClassVar = False  # whether rows keep their own sites between minibatches
     settles: ClassVar = True  # whether the default search on few rows sweeps sites to convergence at each step
     ascends: ClassVar = False  # whether sweeps maximise log_evidence
+    consistent: ClassVar = True  # whether converged sites have the derivatives of their factors at the posterior mean
 
     damping: float
     tol: float

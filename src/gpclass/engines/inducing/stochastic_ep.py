@@ -33,6 +33,7 @@ class StochasticEP(LowRankEngine, Training):
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
 
     settles: ClassVar = False  # tied sites are not a stationary point of the evidence
+    consistent: ClassVar = False  # sites are computed under the cavity of an average site
 
     def __post_init__(self):
         super().__post_init__()

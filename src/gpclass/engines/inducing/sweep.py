@@ -196,6 +196,10 @@ def settle(
 ) -> Settled:
     """Update the sites of all rows together until they converge, with damping if needed.
 
+    If a likelihood depends on differences of latent functions only, the derivatives of a row sum to zero over these. So do
+    the means of functions with the same covariance: μ_c is a sum of φ_i times derivatives. Sweeps alone come to this only
+    slowly, since the sites of each function hold it where it is. So the sites are moved there after each sweep.
+
     Parameters
     ----------
     engine : LowRankEngine
@@ -214,7 +218,15 @@ def settle(
 
     def posterior(method, *arguments) -> LowRankPosterior:
         sums = total(method, *arguments)
-        return prior.posterior(sums.S, sums.pull)
+        q = prior.posterior(sums.S, sums.pull)
+        common = q.common_mean() if likelihood.shift_invariant and engine.consistent else None
+        if common is None:
+            return q
+        centred = q.recentred(common)
+        if np.linalg.norm(centred.mu.mean(0)) > np.linalg.norm(common):  # possible with sites of negative precision
+            return q
+        total(SweptRows.recentre, common)
+        return centred
 
     q = posterior(SweptRows.sums)
     mixer, status, value = Mixer(engine.damping, engine.ascends, memory), Status(False, 0, np.inf), np.nan

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian.low_rank import LowRankMoments, LowRankPrior
+from ...gaussian.low_rank import LowRankMoments, LowRankPrior, times
 from ...numerics import NormalEquations, blocks, mixed_point, within_reach
 from ..climb import LINEAR_REGIME
 from ..observations import Data
@@ -146,6 +146,16 @@ class SweptRows:
         self.point = x + step.part * residual if step.mix is None else self._mixed(step)
         self.sites = _split(self.point, self.sites)
         return self.sums()
+
+    def recentre(self, common: np.ndarray) -> int:
+        """Move all sites by -φᵀ`common`; see `LowRankPosterior.recentred`."""
+        for some, rows in self.rows.blocks(self.prior.M):
+            moved = times(rows.phi[0], common[:, None])
+            for name, nu in self.sites.items():
+                if name.endswith("nu"):
+                    nu[some] -= self.sites[f"{name[:-2]}tau"][some] * moved
+            self.nu[some] -= self.tau[some] * moved
+        return 0
 
     def _mixed(self, step: Step) -> np.ndarray:
         out = np.empty_like(self.points[-1])
