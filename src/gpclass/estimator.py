@@ -143,7 +143,7 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     inference : str, Engine or sampler, default="auto"
         The approximation. Names: "auto", "laplace", "ep", "tap", "tap-naive", "kl", "vb", "fv", "lr", "nested-ep",
         "independent-ep", "quadrature-ep", "mean-field-probit", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep",
-        "stochastic-ep", "svgp", "gfitc", "mcmc".
+        "coupled-scalable-ep", "stochastic-ep", "svgp", "gfitc", "mcmc".
 
         "auto" is EP for two classes and nested EP for more. With softmax it is variational MNL. With robust-max, and with
         label noise in multinomial probit, it is quadrature EP with independent classes. Above a few thousand rows it is
@@ -152,7 +152,8 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
 
         "laplace", "nested-ep" and all names after it support any number of classes; the others support two, or any number
         of ordered categories (except "vb" and "lr"). "ivm" and
-        "sparse-mnl" use a subset of the rows. "scalable-ep", "stochastic-ep", "svgp" and "gfitc" use inducing points.
+        "sparse-mnl" use a subset of the rows. "scalable-ep", "coupled-scalable-ep", "stochastic-ep", "svgp" and "gfitc" use
+        inducing points.
         "mcmc" samples the latent values and the hyperparameters (not the latter if `optimizer` is None), and predictions
         are averages over the draws. A sampler object without `sample_hyper` uses the hyperparameters that the engine of
         "auto" has learned.
@@ -334,9 +335,9 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
             (`gpclass.tables.TableEncoder`). With kernel="precomputed" X is the covariance matrix (n, n) of the rows. Sparse
             matrices need kernel="linear" or "tanimoto". With a `FunctionKernel` X is a sequence of n objects of any type.
 
-            Engines with minibatches ("scalable-ep", "stochastic-ep", "svgp") read memory maps without copying them. With
-            these engines X may also be a stream of inputs and labels, which may be larger than memory: a source
-            (`gpclass.learning.csv_file`, `parquet_file`, `table_files`, `Batches`), a list of pairs (X, y), or a function
+            Engines with minibatches ("scalable-ep", "coupled-scalable-ep", "stochastic-ep", "svgp") read memory maps without
+            copying them. With these engines X may also be a stream of inputs and labels, which may be larger than memory: a
+            source (`gpclass.learning.csv_file`, `parquet_file`, `table_files`, `Batches`), a list of pairs (X, y), or a function
             that returns a new iterator over such pairs.
 
             X may be a Dask array or data frame (y and weights then have the same partitions), or a list of delayed pairs.
@@ -498,7 +499,7 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     def _check_stream(self, engine: Engine, divided: bool) -> None:
         """Raise an error if the engine or the kernel needs all rows in this process; `divided` if others have them."""
         what = "a Dask collection" if divided else "a stream of rows"
-        able = [*("'scalable-ep'", "'stochastic-ep'", "'svgp'"), *(("'gfitc'", "'ivm'") if divided else ())]
+        able = [*("'scalable-ep'", "'coupled-scalable-ep'", "'stochastic-ep'", "'svgp'"), *(("'gfitc'", "'ivm'") if divided else ())]
         if not (engine.minibatches or (divided and engine.design in ("inducing inputs", "active rows"))):
             raise TypeError(
                 f"X is {what}, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "

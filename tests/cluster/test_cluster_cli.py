@@ -379,7 +379,7 @@ def test_a_checkpoint_needs_minibatches(folder, tmp_path):
     words = ("fit", folder / "whole.csv", "-t", "y", "--drop", "patient", "-o", tmp_path / "m")
     words += ("--checkpoint", tmp_path / "c")
     for more in ((), ("-e", "laplace")):
-        assert "--engine with one of scalable-ep, stochastic-ep, svgp" in refused(*words, *more)
+        assert "--engine with one of scalable-ep, coupled-scalable-ep, stochastic-ep, svgp" in refused(*words, *more)
     assert not (tmp_path / "c").exists()
 
 

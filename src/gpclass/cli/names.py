@@ -20,6 +20,7 @@ ENGINES = (
     "ivm",
     "sparse-mnl",
     "scalable-ep",
+    "coupled-scalable-ep",
     "stochastic-ep",
     "svgp",
     "gfitc",

@@ -20,6 +20,7 @@ ARRAYS_PER_CLASS = 3  # additional arrays for each class, if there are several
 # Measured peak memory in bytes per row with default settings, and additional bytes for each latent function
 PER_ROW = {
     "scalable-ep": (16, 32),
+    "coupled-scalable-ep": (16, 16),
     "stochastic-ep": (32, 0),
     "svgp": (32, 0),
     "ivm": (4000, 0),

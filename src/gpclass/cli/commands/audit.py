@@ -40,8 +40,9 @@ def audit(
     The comparison shows how accurate the computation is, not how good the model is. The quality of the model is shown by
     the leave-one-out scores of the training rows, and by the scores on DATA if it has labels.
 
-    Engines for many rows (scalable-ep, stochastic-ep, svgp, gfitc, ivm, sparse-mnl) and an engine that uses all rows are
-    applied to the same sample of DATA, with the hyperparameters of the model, and compared at the other rows.
+    Engines for many rows (scalable-ep, coupled-scalable-ep, stochastic-ep, svgp, gfitc, ivm, sparse-mnl) and an engine that
+    uses all rows are applied to the same sample of DATA, with the hyperparameters of the model, and compared at the other
+    rows.
     """
     begin(f"reading {model}")
     from ...sampling import audit as run_audit

@@ -70,10 +70,10 @@ def fit(
     level. The kernel measures each input in units of its spread. The model file can be
     loaded in Python too: gpclass.load(file).predict_proba(data_frame).
 
-    Several files must have the same columns and are one table. With --cluster or --workers, the workers read the files and
-    keep the rows: the engine is then one of scalable-ep (the default), stochastic-ep, svgp, gfitc and ivm. All workers must
-    see the files under the same names. Without them, files of more than ten million cells in all are read as a stream,
-    again and again, if all inputs are numbers.
+    Several files must have the same columns and are one table. With --cluster or --workers, the workers read the files
+    and keep the rows: the engine is then one of scalable-ep (the default), coupled-scalable-ep, stochastic-ep, svgp,
+    gfitc and ivm. All workers must see the files under the same names. Without them, files of more than ten million
+    cells in all are read as a stream, again and again, if all inputs are numbers.
     """
     begin(f"reading {data}")  # before the imports, which take a second or more
     from ...persist import save
