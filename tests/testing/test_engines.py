@@ -73,6 +73,7 @@ CLAIMS = {
     TAPNaive(): {"independent": True, "regression": "posterior"},
     KL(): {"bound": True},
     VB(): {"bound": True},
+    VB(objective="jensen"): {"bound": True},
     # a product of one-dimensional factors never tends to a correlated prior, however small, nor to that of equal rows
     FV(): {"independent": True, "bound": True, "small_prior": False, "regression": "nothing", "weights": "nothing"},
     # its evidence is that of real-valued labels under its own noise; a search for that knows no start

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,18 @@ from ..numerics import gaussian_nodes
 from .tilted import Triple, product_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
 
 CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
+
+
+class BoundSlopes(NamedTuple):
+    """How ν and τ of the best quadratic bound change with the marginal N(mean, var), each (n,).
+
+    ν and τ depend on mean and var through one number per datum, which moves by `in_mean` d mean + `in_var` d var.
+    """
+
+    nu: np.ndarray  # derivative of ν in that number
+    tau: np.ndarray  # derivative of τ in that number
+    in_mean: np.ndarray
+    in_var: np.ndarray
 
 
 class Likelihood(ABC):
@@ -354,3 +366,10 @@ class Sigmoid(WithBias, WithPowers):
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         return self._per_theta(self.tilted_moments(y, mean, var)[1])
+
+    def bound_sites_theta(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives in θ, (p, n) each, of ν and τ of the best bound. Needs `bound_slopes`."""
+        # log site = ν₀ (f + bias) - ½ τ (f + bias)², where ν₀ and τ depend on mean + bias
+        moves = self.bound_slopes(y, mean, var)  # type: ignore[attr-defined]
+        tau = self.bound(y, self.bound_point(y, mean, var))[2]  # type: ignore[attr-defined]
+        return self._per_theta(moves.nu * moves.in_mean - tau, moves.tau * moves.in_mean)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..numerics import LOG_SQRT_2PI
-from .base import Likelihood, Triple
+from .base import BoundSlopes, Likelihood, Triple
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,10 @@ class Gaussian(Likelihood):
     def bound_curvature(self, y, mean, var) -> np.ndarray:
         return np.full_like(mean, -1 / self.variance)
 
+    def bound_slopes(self, y, mean, var) -> BoundSlopes:
+        zero = np.zeros_like(mean)
+        return BoundSlopes(zero, zero, zero, zero)
+
     def log_predictive(self, y, mean, var) -> np.ndarray:
         """Return the log density of a new target y under f ~ N(mean, var)."""
         return self.tilted_moments(y, mean, var)[0]
@@ -118,3 +122,7 @@ class Gaussian(Likelihood):
 
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
         return self.expected_log_prob_theta(y, mean, var)
+
+    def bound_sites_theta(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        tau = np.full_like(mean, 1 / self.variance)
+        return np.atleast_2d(-y * tau), np.atleast_2d(-tau)

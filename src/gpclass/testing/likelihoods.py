@@ -251,6 +251,22 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
 
         curvature = _one(likelihood.bound_curvature(y, mean, var), y, "bound_curvature")
         _slopes(curvature, slope, mean, np.minimum(1.0, np.sqrt(var)), "bound_curvature")
+    if likelihood.offers("bound_slopes"):
+        check_bound_slopes(likelihood, y, mean, var)
+
+
+def best_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+    """Return ν and τ of the best bound under N(mean, var)."""
+    _, nu, tau = likelihood.bound(y, likelihood.bound_point(y, mean, var))
+    return nu, tau
+
+
+def check_bound_slopes(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
+    moves, width = likelihood.bound_slopes(y, mean, var), np.minimum(1.0, np.sqrt(var))
+    for i, (name, part) in enumerate((("ν", moves.nu), ("τ", moves.tau))):
+        what = f"bound_slopes of {name} in"
+        _slopes(part * moves.in_mean, lambda m: best_bound(likelihood, y, m, var)[i], mean, width, f"{what} mean")  # noqa: B023
+        _slopes(part * moves.in_var, lambda v: best_bound(likelihood, y, mean, v)[i], var, width**2, f"{what} var")  # noqa: B023
 
 
 def check_parameters(likelihood: Any) -> None:
@@ -287,6 +303,9 @@ def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
         touch = np.linspace(-3, 3, len(y))
         part = likelihood.bound_theta(y, touch, mean, var)
         _theta_slopes(part, lambda l: expected_bound(l, y, touch, mean, var), likelihood, len(y), "bound_theta")
+    if likelihood.offers("bound_slopes") and likelihood.offers("bound_sites_theta"):
+        for i, part in enumerate(likelihood.bound_sites_theta(y, mean, var)):
+            _theta_slopes(part, lambda l: best_bound(l, y, mean, var)[i], likelihood, len(y), "bound_sites_theta")  # noqa: B023
 
 
 def _other_theta(likelihood: Any) -> np.ndarray:
