@@ -68,6 +68,7 @@ CLAIMS = {
     Laplace(): {},
     EP(): {"independent": True},
     EP(schedule="sequential"): {"independent": True},
+    EP(power=0.5): {},
     TAP(): {"independent": True},
     # its free energy keeps the prior's variances in the cavities: the posterior of a regression is right, its evidence not
     TAPNaive(): {"independent": True, "regression": "posterior"},
@@ -80,6 +81,7 @@ CLAIMS = {
     LabelRegression(): {"small_prior": False, "regression": "nothing", "warm_start": False},
     LabelRegression(noise=0.7): {"small_prior": False, "regression": "nothing"},
     NestedEP(): INNER_EP,
+    NestedEP(power=0.5): {"small_prior": 0.003},  # low by 0.0027 there
     IndependentEP(): INNER_EP,
     # a diagonal precision of more than two classes is not stationary, and ten nodes know an order of the contrasts
     QuadratureEP(): {"gradient": 0.02, "class_order": 2e-3, "small_prior": 1e-4},

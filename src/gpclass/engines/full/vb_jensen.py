@@ -5,8 +5,9 @@ observation. The posterior of prior × sites has
 
     dm = A dK α + V (dν - m dτ),    dv = diag(A dK Aᵀ) - (V∘V) dτ,    A = V K⁻¹ = I - V T
 
-so (I - D) dt = t_m (A dK α) + t_v diag(A dK Aᵀ). The Jensen bound is not stationary in the sites: it moves by g_m dm +
-g_v dv besides its explicit derivative in K. One system with (I - D)ᵀ gives the adjoints h of m and v, which collect both effects.
+so (I - D) dt = t_m (A dK α) + t_v diag(A dK Aᵀ). The Jensen bound is not stationary in the sites: besides its
+explicit derivative in K it moves by g_m dm + g_v dv. One system with (I - D)ᵀ gives the adjoints h of m and v, which collect
+both effects.
 """
 
 from __future__ import annotations
