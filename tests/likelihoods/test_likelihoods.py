@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpclass.likelihoods as likelihoods
-from gpclass.likelihoods import Gaussian, Heaviside, Likelihood, Logit, Multiclass, Ordinal, Poisson, Probit
+from gpclass.likelihoods import Gaussian, Heaviside, LaplaceNoise, Likelihood, Logit, Multiclass, Ordinal, Poisson, Probit
 from gpclass.testing.likelihoods import check_likelihood, expectation, tilted_truth
 
 TARGETS = np.random.default_rng(0).normal(scale=2.0, size=15)
@@ -21,7 +21,7 @@ BINARY = [
     Heaviside(0.0),
     Heaviside(0.2),
 ]
-REAL = [Gaussian(), Gaussian(0.3)]
+REAL = [Gaussian(), Gaussian(0.3), LaplaceNoise(), LaplaceNoise(0.3)]
 COUNTS = [
     *(Ordinal(cuts) for cuts in ((0.3,), (-1.0, 0.5, 2.0), (-2.0, -1.99, 3.0))),
     Poisson(),

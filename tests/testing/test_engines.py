@@ -27,6 +27,7 @@ from gpclass.inference import (
 from gpclass.likelihoods import (
     Gaussian,
     Heaviside,
+    LaplaceNoise,
     Logit,
     MultinomialProbit,
     OneAgainstRest,
@@ -46,6 +47,7 @@ LIKELIHOODS = [
     Logit(-0.3, learn_bias=True),
     Heaviside(0.05),
     Gaussian(0.3),
+    LaplaceNoise(0.3),
     Ordinal(),
     Poisson(learn_bias=True),
     Softmax(3, learn_bias=True),

@@ -17,6 +17,7 @@ need. No likelihood depends on an engine.
     Probit     cumulative Gaussian, with bias; label noise if ε > 0
     Heaviside  step function with label noise: the binary robust likelihood
     Gaussian   real-valued targets; every engine is then exact regression
+    LaplaceNoise  real-valued targets with outliers
     Ordinal    ordered categories between thresholds (interval.py)
     Poisson    counts
 
@@ -32,6 +33,7 @@ from ..registry import register
 from .base import Likelihood, Sigmoid
 from .gaussian import Gaussian
 from .heaviside import Heaviside
+from .laplace_noise import LaplaceNoise
 from .logit import Logit
 from .multiclass import Multiclass
 from .multinomial_probit import MultinomialProbit
@@ -51,6 +53,7 @@ for _name, _cls in (
     ("robust-max", RobustMax),
     ("one-against-rest", OneAgainstRest),
     ("gaussian", Gaussian),
+    ("laplace-noise", LaplaceNoise),
     ("ordinal", Ordinal),
     ("poisson", Poisson),
 ):
@@ -59,6 +62,7 @@ for _name, _cls in (
 __all__ = [
     "Gaussian",
     "Heaviside",
+    "LaplaceNoise",
     "Likelihood",
     "Logit",
     "Multiclass",

@@ -43,6 +43,8 @@ class Likelihood(ABC):
     log_concave : bool
         Whether p(y | f) is log-concave in f. If not, sites may have negative precision, and the sites of a few rows must
         not be scaled up to represent all rows.
+    conjugate : bool
+        Whether p(y | f) is Gaussian in f, so that posteriors are exact.
     n_latents : int
         Number of latent functions per datum.
     theta : ndarray of shape (p,)
@@ -56,6 +58,7 @@ class Likelihood(ABC):
     kind: ClassVar[str] = "likelihood"
     targets: ClassVar[str] = "class labels"
     log_concave: bool = False
+    conjugate: bool = False
 
     @property
     def n_latents(self) -> int:
@@ -178,6 +181,10 @@ class Likelihood(ABC):
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
         """Return log p(y | f) and its slope in f. Needs `log_prob`. Samplers call this at every step."""
         return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]
+
+    def corner(self, y) -> np.ndarray:
+        """Return the f (n,) at which p(y | f) may jump or have a corner: 0 by default. Elsewhere it must be smooth."""
+        return np.zeros(np.shape(y))
 
     @property
     def centre(self) -> float:

@@ -32,7 +32,7 @@ def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
     Parameters
     ----------
     likelihood : Likelihood
-        The likelihood. p(y | f) may jump at f = 0, but should be smooth elsewhere.
+        The likelihood. p(y | f) may jump or have a corner at `likelihood.corner(y)`, and should be smooth elsewhere.
     y : array-like of shape (n,), optional
         Targets. The default is labels -1 and +1. Needed for real-valued targets and counts.
 
@@ -97,7 +97,7 @@ def check_expected_log_prob(likelihood: Any, y: Array, mean: Array, var: Array) 
         return
     ask, width = likelihood.expected_log_prob, np.minimum(1.0, np.sqrt(var))
     value, slope, curvature = _three(ask(y, mean, var), y, "expected_log_prob")
-    truth = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+    truth = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var, likelihood.corner(y))
     close(value, truth, VALUE_TOL * (1 + np.abs(truth)), "expected_log_prob against quadrature of log_prob")
     _slopes(slope, lambda m: ask(y, m, var)[0], mean, width, "expected_log_prob's slope")
     _slopes(curvature, lambda m: ask(y, m, var)[1], mean, width, "expected_log_prob's curvature")
@@ -115,7 +115,8 @@ def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> 
     value, d1, d2 = _three(ask(y, mean, var), y, "tilted_moments")
     _slopes(d1, lambda m: ask(y, m, var)[0], mean, width, "tilted_moments' slope")
     _slopes(d2, lambda m: ask(y, m, var)[1], mean, width, "tilted_moments' curvature")
-    mass, first, second = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+    corner = likelihood.corner(y)
+    mass, first, second = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var, corner)
     close(value, mass, VALUE_TOL * (1 + np.abs(mass)), "tilted_moments' log mass against quadrature")
     close(mean + var * d1, first, VALUE_TOL * (np.abs(mean) + np.sqrt(var)), "tilted mean against quadrature")
     close(var + var**2 * d2, second, VALUE_TOL * (1 + var), "tilted variance against quadrature")
@@ -138,7 +139,7 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
         close(p, truth, VALUE_TOL, "predictive against quadrature of p(+1 | f)")
     if likelihood.offers("log_predictive"):
         log_p = _one(likelihood.log_predictive(y, mean, var), y, "log_predictive")
-        mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)[0]
+        mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var, likelihood.corner(y))[0]
         close(log_p, mass, VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
         if takes_signs(likelihood):
             both = [np.exp(likelihood.log_predictive(np.full_like(mean, sign), mean, var)) for sign in (1.0, -1.0)]
@@ -342,12 +343,12 @@ def panels(low: float, high: float, break_at: float | None = None) -> tuple[Arra
     return nodes.ravel(), (half[:, None] * w).ravel()
 
 
-def _gaussian_panels(mean: Array, var: Array) -> tuple[Array, Array]:
-    """Return latent values (n, q) and the logs of weights times N(f | mean, var); f = 0 is always a panel edge."""
+def _gaussian_panels(mean: Array, var: Array, corner: Array | None) -> tuple[Array, Array]:
+    """Return latent values (n, q) and the logs of weights times N(f | mean, var); `corner`, or 0, is a panel edge."""
     sd = np.sqrt(var)
     f, log_w = [], []
-    for m, s in zip(mean, sd, strict=True):
-        t, w = panels(-SPREAD, SPREAD, -m / s)
+    for m, s, c in zip(mean, sd, np.zeros_like(mean) if corner is None else corner, strict=True):
+        t, w = panels(-SPREAD, SPREAD, (c - m) / s)
         missing = (PANELS + 1) * ORDER - len(t)
         t, w = np.pad(t, (0, missing)), np.pad(w, (0, missing))
         f.append(m + s * t)
@@ -355,15 +356,20 @@ def _gaussian_panels(mean: Array, var: Array) -> tuple[Array, Array]:
     return np.array(f), np.array(log_w)
 
 
-def expectation(function: Callable[[Array], Array], mean: Array, var: Array) -> Array:
-    """Return E[function(f)], f ~ N(mean, var), by dense quadrature; `function` maps (n, q) to (n, q)."""
-    f, log_w = _gaussian_panels(mean, var)
+def expectation(function: Callable[[Array], Array], mean: Array, var: Array, corner: Array | None = None) -> Array:
+    """Return E[function(f)], f ~ N(mean, var), by dense quadrature; `function` maps (n, q) to (n, q).
+
+    It may have a corner at `corner` (n,), by default at 0.
+    """
+    f, log_w = _gaussian_panels(mean, var, corner)
     return np.sum(np.exp(log_w) * function(f), axis=1)
 
 
-def tilted_truth(log_prob: Callable[[Array], Array], mean: Array, var: Array) -> tuple[Array, Array, Array]:
+def tilted_truth(
+    log_prob: Callable[[Array], Array], mean: Array, var: Array, corner: Array | None = None
+) -> tuple[Array, Array, Array]:
     """Return log mass, mean and variance of N(f | mean, var) exp(log_prob(f)), by dense quadrature."""
-    f, log_w = _gaussian_panels(mean, var)
+    f, log_w = _gaussian_panels(mean, var, corner)
     log_w = log_w + log_prob(f)
     top = log_w.max(axis=1)
     w = np.exp(log_w - top[:, None])
