@@ -30,6 +30,7 @@ from gpclass.likelihoods import (
     LaplaceNoise,
     Logit,
     MultinomialProbit,
+    NullCategory,
     OneAgainstRest,
     Ordinal,
     Poisson,
@@ -44,6 +45,7 @@ from gpclass.testing.engines import check_engine
 # each likelihood once, with its parameters free: biases of zero leave it symmetric
 LIKELIHOODS = [
     Probit(learn_bias=True),
+    NullCategory(learn_bias=True),
     Logit(-0.3, learn_bias=True),
     Heaviside(0.05),
     Gaussian(0.3),

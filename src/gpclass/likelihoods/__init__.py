@@ -16,6 +16,7 @@ need. No likelihood depends on an engine.
     Logit      logistic sigmoid, with bias
     Probit     cumulative Gaussian, with bias; label noise if ε > 0
     Heaviside  step function with label noise: the binary robust likelihood
+    NullCategory  probit with a gap between the classes, for rows without a label
     Gaussian   real-valued targets; every engine is then exact regression
     LaplaceNoise  real-valued targets with outliers
     Ordinal    ordered categories between thresholds (interval.py)
@@ -37,6 +38,7 @@ from .laplace_noise import LaplaceNoise
 from .logit import Logit
 from .multiclass import Multiclass
 from .multinomial_probit import MultinomialProbit
+from .null_category import NullCategory
 from .one_against_rest import OneAgainstRest
 from .ordinal import Ordinal
 from .poisson import Poisson
@@ -54,6 +56,7 @@ for _name, _cls in (
     ("one-against-rest", OneAgainstRest),
     ("gaussian", Gaussian),
     ("laplace-noise", LaplaceNoise),
+    ("null-category", NullCategory),
     ("ordinal", Ordinal),
     ("poisson", Poisson),
 ):
@@ -67,6 +70,7 @@ __all__ = [
     "Logit",
     "Multiclass",
     "MultinomialProbit",
+    "NullCategory",
     "OneAgainstRest",
     "Ordinal",
     "Poisson",

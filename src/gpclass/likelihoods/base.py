@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,10 @@ class Likelihood(ABC):
         not be scaled up to represent all rows.
     conjugate : bool
         Whether p(y | f) is Gaussian in f, so that posteriors are exact.
+    unlabelled : int, float, str or None
+        The value in the y of a classifier that marks rows without a label. None if all rows have one.
+    unlabelled_target : float or None
+        The target of such rows. None if the likelihood needs a label for each row.
     n_latents : int
         Number of latent functions per datum.
     theta : ndarray of shape (p,)
@@ -59,6 +63,9 @@ class Likelihood(ABC):
     targets: ClassVar[str] = "class labels"
     log_concave: bool = False
     conjugate: bool = False
+    unlabelled: Any = None
+    unlabelled_target: ClassVar[float | None] = None
+    if_improper: ClassVar[str] = "raise its label noise (epsilon)"  # advice if there is no proper posterior
 
     @property
     def n_latents(self) -> int:
@@ -126,6 +133,18 @@ class Likelihood(ABC):
         if not self.has_classes:
             raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
         return np.array([-1.0, 1.0])
+
+    @property
+    def code_targets(self) -> np.ndarray:
+        """The value of y for each class, followed by that of rows without a label if the likelihood takes them."""
+        extra = [] if self.unlabelled_target is None else [self.unlabelled_target]
+        return np.append(self.class_targets, extra)
+
+    def codes_of(self, y) -> np.ndarray:
+        """Return the class number (n,) of targets, -1 for rows without a label."""
+        y = np.asarray(y)
+        codes = np.searchsorted(self.class_targets, y)
+        return codes if self.unlabelled_target is None else np.where(y == self.unlabelled_target, -1, codes)
 
     def log_class_probabilities(self, mean, spread) -> np.ndarray:
         """Return the log probability of each class under f ~ N(mean, spread).

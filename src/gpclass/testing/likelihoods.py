@@ -63,7 +63,7 @@ def check_targets(likelihood: Any, y: Array) -> None:
     require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes valid targets")
     bad = [[[1.0, -1.0]], [1.0, np.nan], [np.inf], ["no", "number"]]
     if takes_signs(likelihood):
-        bad += [[0, 1], [1, 2], [True, False]]
+        bad += [[1, 2], [True, False]] if likelihood.unlabelled_target == 0 else [[0, 1], [1, 2], [True, False]]
     if takes_counts(likelihood):
         bad += [[-1, 1], [0.5, 1]]
     for targets in bad:
@@ -81,6 +81,7 @@ def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
         _slopes(third, lambda x: likelihood.log_prob(y, x)[2], f, 1.0, "log_prob_third")
     if takes_signs(likelihood):
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, sign), f)[0]) for sign in (1.0, -1.0))
+        total = total + 1 - presence(likelihood, f)
     elif takes_counts(likelihood):
         f = np.clip(f, -FEW, FEW)
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, k), f)[0]) for k in counts(likelihood))
@@ -134,13 +135,14 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
         return
     p = _one(likelihood.predictive(mean, var), y, "predictive")
     require(bool(np.all((p >= 0) & (p <= 1))), "predictive gives a probability outside [0, 1]")
+    present = expectation(partial(presence, likelihood), mean, var)
     if takes_signs(likelihood):
-        truth = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
+        truth = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var) / present
         close(p, truth, VALUE_TOL, "predictive against quadrature of p(+1 | f)")
     if likelihood.offers("log_predictive"):
         log_p = _one(likelihood.log_predictive(y, mean, var), y, "log_predictive")
         mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var, likelihood.corner(y))[0]
-        close(log_p, mass, VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
+        close(log_p, mass - np.log(present), VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
         if takes_signs(likelihood):
             both = [np.exp(likelihood.log_predictive(np.full_like(mean, sign), mean, var)) for sign in (1.0, -1.0)]
             close(both[0] + both[1], np.ones_like(mean), VALUE_TOL, "sum of exp(log_predictive) over labels")
@@ -153,10 +155,21 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
             close(positive, p, VALUE_TOL, "predictive against exp(log_predictive) over positive targets")
     if likelihood.offers("predictive_std"):
         std = _one(likelihood.predictive_std(mean, var), y, "predictive_std")
-        centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
-        spread = expectation(lambda f: (np.exp(log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var)
+        centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var) / present
+
+        def squared(f):
+            there = presence(likelihood, f)
+            return there * (np.exp(log_prob(likelihood, np.ones_like(f), f)) / there - centre[:, None]) ** 2
+
+        spread = expectation(squared, mean, var) / present
         # compared as variances, which are accurate to rounding; their roots have only half of the digits
         close(std**2, spread, VALUE_TOL, "squared predictive_std against quadrature")
+
+
+def presence(likelihood: Any, f: Array) -> Array:
+    """Return the probability given f that a row is in one of the classes: that of a row without a label, or one."""
+    unlabelled = likelihood.unlabelled_target
+    return np.ones_like(f) if unlabelled is None else np.exp(log_prob(likelihood, np.full_like(f, unlabelled), f))
 
 
 def check_predicted_counts(likelihood: Any, mean: Array, var: Array) -> None:

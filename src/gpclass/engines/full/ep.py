@@ -132,8 +132,8 @@ def require_cavities(engine, q, likelihood) -> None:
     if not has_cavities(q):
         raise NotPositiveDefinite(
             f"{type(engine).__name__} ended with sites of negative precision that leave other data no proper cavity: there "
-            f"is no evidence. Labels and prior contradict each other too strongly for {likelihood!r}: raise its label noise "
-            "(epsilon)."
+            f"is no evidence. Labels and prior contradict each other too strongly for {likelihood!r}: "
+            f"{likelihood.if_improper}."
         )
 
 
