@@ -89,6 +89,7 @@ CLAIMS = {
     IndependentEP(): INNER_EP,
     # a diagonal precision of more than two classes is not stationary, and ten nodes know an order of the contrasts
     QuadratureEP(): {"gradient": 0.02, "class_order": 2e-3, "small_prior": 1e-4},
+    QuadratureEP(precision="full"): {"gradient": 2e-3, "class_order": 2e-3, "small_prior": 1e-4},
     QuadratureEP(coupled=False): {"independent": True},
     MeanFieldProbit(): {"bound": True},
     VariationalMNL(): {"bound": True},

@@ -137,8 +137,9 @@ class Likelihood(ABC):
     @property
     def code_targets(self) -> np.ndarray:
         """The value of y for each class, followed by that of rows without a label if the likelihood takes them."""
-        extra = [] if self.unlabelled_target is None else [self.unlabelled_target]
-        return np.append(self.class_targets, extra)
+        if self.unlabelled_target is None:
+            return self.class_targets
+        return np.append(self.class_targets, self.unlabelled_target)
 
     def codes_of(self, y) -> np.ndarray:
         """Return the class number (n,) of targets, -1 for rows without a label."""
