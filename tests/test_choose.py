@@ -28,6 +28,7 @@ from gpclass.inference import EP, KL, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import (
     Gaussian,
+    LaplaceNoise,
     Likelihood,
     MultinomialProbit,
     OneAgainstRest,
@@ -96,7 +97,7 @@ def test_the_contract_says_which_pairs_fit():
                         engine.fit(K, y, likelihood)
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(), Poisson()])
+@pytest.mark.parametrize("likelihood", [Gaussian(), LaplaceNoise(), Poisson()])
 def test_likelihoods_of_other_targets_are_told_by_what_they_take(likelihood):
     for C in (2, 3):
         for inference in ("auto", "laplace", HMC(**QUICK)):

@@ -68,6 +68,12 @@ def engines_with_weights() -> list[str]:
     return [name for name in engine_names() if engine_named(name).weights != "none"]
 
 
+def engines_without_minibatches(likelihood: Likelihood) -> list[str]:
+    """Return the names of the engines that support a likelihood and are not trained on minibatches."""
+    engines = {name: engine_named(name) for name in engine_names()}
+    return [name for name, engine in engines.items() if engine.serves(likelihood) and not engine.minibatches]
+
+
 def engines_for(n_classes: int, likelihood: Any = "auto") -> list[str]:
     """Return the names of the engines that support so many classes, nominal or ordered as the likelihood's are."""
     return [name for name in engine_names() if takes_targets(engine_named(name), likelihood, n_classes)]

@@ -24,6 +24,7 @@ from .choose import (
     engine_for,
     engines_for,
     engines_with_weights,
+    engines_without_minibatches,
     is_crowded,
     likelihoods_of,
     n_latents_of,
@@ -67,7 +68,7 @@ from .learning import (
 )
 from .learning.crew import weighted_by_class
 from .learning.parallel import until_interrupted
-from .learning.rows import class_factors, is_soft, merged, observations, row_weights, soft_labels
+from .learning.rows import class_factors, is_soft, labelled_rows, merged, observations, row_weights, soft_labels
 from .learning.streams import (
     ClassWeighted,
     Fingerprinted,
@@ -642,8 +643,12 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         else:
             X, y = fitted_inputs(self, X, y, dtype=[np.float64, np.float32])
             check_classification_targets(y)
-            self._set_classes(np.unique(y if classes is None else classes), order)
-            votes = codes(y, self.classes_)
+            labelled = labelled_rows(y, self.likelihood)
+            self._set_classes(np.unique(y[labelled] if classes is None else classes), order)
+            votes = np.full(len(y), len(self.classes_))  # of rows without a label
+            votes[labelled] = codes(y[labelled], self.classes_)
+            if self.class_weight is not None and not np.all(labelled):
+                raise ValueError("class_weight needs a label for each row, but some rows of y have none; use sample_weight")
         self.n_samples_seen_, self.row_fingerprints_ = len(X), row_fingerprints(self, X)
         return X, votes, row_weights(votes, sample_weight, self.class_weight, self.classes_)
 
@@ -696,7 +701,10 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     def _objective(self, data: TrainingRows, engine, kernel: Kernel, rng):
         X = data.X
         likelihood = self._likelihood_or(lambda: default_likelihood(engine, len(self.classes_)), engine)
-        y = data.targets(likelihood.class_targets)
+        if engine.minibatches and np.any(data.codes >= len(self.classes_)):
+            able = ", ".join(engines_without_minibatches(likelihood))
+            raise ValueError(f"{type(engine).__name__} does not support rows without a label; engines that do: {able}")
+        y = data.targets(likelihood.code_targets)
         if isinstance(self.likelihood, str):
             counts = np.bincount(data.codes, data.weight, minlength=len(self.classes_))
             likelihood = likelihood.starting_at(counts, _mean_variance(kernel, X))

@@ -1,4 +1,4 @@
-"""GPRegressor, a scikit-learn estimator for regression with Gaussian noise: exact, or on an active set."""
+"""GPRegressor, a scikit-learn estimator for regression with Gaussian or Laplace noise, on all rows or on an active set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .learning import (
     warn_if_unfinished,
 )
 from .learning.rows import checked_weights, observations
-from .likelihoods import Gaussian
+from .likelihoods import Gaussian, LaplaceNoise
 from .numerics.threads import threads_for
 from .posteriors import SlimPickles
 from .progress import shown
@@ -38,7 +38,8 @@ from .sparse import IVM
 from .spelling import did_you_mean
 from .units import KernelSettings, start_kernel
 
-ENGINES: dict[str, Any] = {"exact": EP, "ivm": IVM}  # with Gaussian noise EP is exact
+ENGINES: dict[str, Any] = {"exact": EP, "ep": EP, "ivm": IVM}  # with Gaussian noise EP is exact
+NOISES: dict[str, Any] = {"gaussian": Gaussian, "laplace": LaplaceNoise.of_variance}  # the likelihood of a noise variance
 BATCH = 2048  # rows predicted at a time, to limit memory
 QUIET = 0.1  # starting value of the noise variance, for targets with unit variance
 
@@ -50,7 +51,7 @@ def _has_active_set(model: GPRegressor) -> bool:
 
 
 class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
-    """Gaussian process regression with Gaussian noise. The noise variance is learned together with the kernel.
+    """Gaussian process regression with Gaussian or Laplace noise. The noise variance is learned together with the kernel.
 
     Parameters
     ----------
@@ -58,9 +59,12 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         Covariance function and starting point of learning, as for `GPClassifier`: text and the default, "rbf", measure each
         column in units of its own spread, and a kernel object is used as it is. Variances are relative to that of the
         targets (see `normalize_y`), and start at 1 for text.
-    inference : {"exact", "ivm"} or Engine, default="exact"
-        "ivm" is the informative vector machine, for large data: exact regression on an active set of rows chosen from all
-        rows. `IVM(active=500)` sets the size of the active set.
+    inference : {"exact", "ep", "ivm"} or Engine, default="exact"
+        "exact" and "ep" use all rows by expectation propagation, which is exact with Gaussian noise and an approximation
+        with Laplace noise. "ivm" is the informative vector machine, for large data: the same on an active set of rows
+        chosen from all rows. `IVM(active=500)` sets the size of the active set.
+    noise : {"gaussian", "laplace"}, default="gaussian"
+        Distribution of the noise. With "laplace" (double exponential, heavy tails) outliers move the fit less.
     noise_variance : float, optional
         Variance of the noise, relative to that of the targets, and starting point of learning. The default is 0.1.
     priors : "weak", None, prior object, function or dict, default="weak"
@@ -88,7 +92,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
     ----------
     kernel_ : Kernel
         The learned kernel, in units of the scaled targets.
-    likelihood_ : Gaussian
+    likelihood_ : Gaussian or LaplaceNoise
         The likelihood with the learned noise variance, in units of the scaled targets.
     inference_ : Engine
         The engine.
@@ -97,7 +101,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
     noise_variance_ : float
         The learned noise variance, in units of the targets.
     log_evidence_ : float
-        log p(y | X, hyperparameters), in units of the targets.
+        log p(y | X, hyperparameters), in units of the targets; approximate with Laplace noise.
     n_iter_ : int
         Number of iterations of the optimiser.
     history_ : list of Step
@@ -137,6 +141,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         kernel=None,
         inference="exact",
         *,
+        noise="gaussian",
         noise_variance=None,
         priors="weak",
         optimizer="lbfgs",
@@ -149,6 +154,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
     ):
         self.kernel = kernel
         self.inference = inference
+        self.noise = noise
         self.noise_variance = noise_variance
         self.priors = priors
         self.optimizer = optimizer
@@ -181,6 +187,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         X, y = fitted_inputs(self, X, y, dtype=np.float64, y_numeric=True)
         self.n_samples_seen_, weight = len(X), None if sample_weight is None else checked_weights(sample_weight, len(X))
         engine = self._engine()
+        engine.check_likelihood(self._likelihood())
         self._set_scale(y, weight)
         values, codes = np.unique(y, return_inverse=True)
         data = observations(engine, X, codes, weight, list(ENGINES))  # each value is a kind of its own
@@ -255,6 +262,12 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
             raise TypeError(f"inference must be one of {known}, or an engine object; got {self.inference!r}")
         return self.inference
 
+    def _likelihood(self):
+        if not isinstance(self.noise, str) or self.noise not in NOISES:
+            hint = did_you_mean(self.noise, NOISES) if isinstance(self.noise, str) else ""
+            raise ValueError(f"noise={self.noise!r} is not known.{hint} Known names: {', '.join(NOISES)}.")
+        return NOISES[self.noise](QUIET if self.noise_variance is None else self.noise_variance)
+
     def _set_scale(self, y, weight):
         self.target_mean_, self.target_scale_ = 0.0, 1.0
         if self.normalize_y:
@@ -265,7 +278,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         kernel, distance = start_kernel(starting_point(self, 1.0), X, rng, variance=1.0)
         spread = column_spread(X, kernel.seen)
-        likelihood = Gaussian(QUIET if self.noise_variance is None else self.noise_variance)
+        likelihood = self._likelihood()
         priors = resolve_priors(self.priors, [*kernel.names, *likelihood.names], spread=spread)
         objective = Objective(X, y, kernel, likelihood, engine, priors)
         if self.optimizer is None:
@@ -274,7 +287,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         return objective, [objective.theta, *restarts]
 
     def _conclude(self):
-        self.noise_variance_ = self.likelihood_.variance * self.target_scale_**2
+        self.noise_variance_ = self.likelihood_.noise_variance * self.target_scale_**2
         count = float(np.sum(weights_of(self.posterior_.y)))
         self.log_evidence_ = self.posterior_.log_evidence - count * np.log(self.target_scale_)
 
@@ -321,6 +334,52 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         mean, var = self.latent(X)
         return (mean, np.sqrt(var + self.noise_variance_)) if return_std else mean
 
+    @on_collections
+    def predict_interval(self, X, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return central intervals for new targets, including noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+        coverage : float, default=0.95
+            Probability of each interval under the model, in (0, 1).
+
+        Returns
+        -------
+        low, high : ndarray of shape (m,)
+            Ends of the intervals.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1, but is {coverage}")
+        low, high = (self._scaled(X, "predictive_quantile", 0.5 + side * coverage / 2) for side in (-1, 1))
+        return self.target_mean_ + self.target_scale_ * low, self.target_mean_ + self.target_scale_ * high
+
+    def log_density(self, X, y) -> np.ndarray:
+        """Return the log predictive density of targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, D)
+            Inputs.
+        y : array-like of shape (m,)
+            Targets.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            log p(y | X), with the noise, in units of the targets.
+        """
+        check_is_fitted(self)
+        targets = (np.asarray(y, float) - self.target_mean_) / self.target_scale_
+        return self._scaled(X, "log_predictive", targets) - np.log(self.target_scale_)
+
+    def _scaled(self, X, question: str, argument) -> np.ndarray:
+        """Return what a method of the likelihood says about new targets, in units of the scaled targets."""
+        mean, var = self.latent(X)
+        mean, var = (mean - self.target_mean_) / self.target_scale_, var / self.target_scale_**2
+        return getattr(self.likelihood_, question)(argument, mean, var)
+
     def _learned_facts(self) -> Facts:
         if not hasattr(self, "posterior_"):
             return []
@@ -328,7 +387,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
             ("data", f"{self.n_samples_seen_} rows, {self.n_features_in_} inputs"),
             ("engine", type(self.inference_).__name__),
             ("kernel", str(self.kernel_)),
-            ("noise variance", f"{self.noise_variance_:.4g}"),
+            ("noise variance", f"{self.noise_variance_:.4g}{'' if self.likelihood_.conjugate else f' ({self.noise})'}"),
             ("log evidence", f"{self.log_evidence_:.2f}"),
         ]
 

@@ -8,7 +8,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gpclass.likelihoods as likelihoods
-from gpclass.likelihoods import Gaussian, Heaviside, Likelihood, Logit, Multiclass, Ordinal, Poisson, Probit
+from gpclass.likelihoods import (
+    Gaussian,
+    Heaviside,
+    LaplaceNoise,
+    Likelihood,
+    Logit,
+    Multiclass,
+    NullCategory,
+    Ordinal,
+    Poisson,
+    Probit,
+)
 from gpclass.testing.likelihoods import check_likelihood, expectation, tilted_truth
 
 TARGETS = np.random.default_rng(0).normal(scale=2.0, size=15)
@@ -20,8 +31,10 @@ BINARY = [
     Heaviside(),
     Heaviside(0.0),
     Heaviside(0.2),
+    *(NullCategory(width=width) for width in (0.0, 1.0, 6.0)),
+    NullCategory(0.4, learn_bias=True, width=2.0),
 ]
-REAL = [Gaussian(), Gaussian(0.3)]
+REAL = [Gaussian(), Gaussian(0.3), LaplaceNoise(), LaplaceNoise(0.3)]
 COUNTS = [
     *(Ordinal(cuts) for cuts in ((0.3,), (-1.0, 0.5, 2.0), (-2.0, -1.99, 3.0))),
     Poisson(),
@@ -32,6 +45,11 @@ COUNTS = [
 @pytest.mark.parametrize("likelihood", BINARY, ids=repr)
 def test_kit(likelihood):
     check_likelihood(likelihood)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5, 3.0, 6.0])
+def test_kit_with_rows_without_a_label(width):
+    check_likelihood(NullCategory(-0.3, True, width), np.tile([0.0, 1.0, 0.0, -1.0], 5))
 
 
 @pytest.mark.parametrize("likelihood", REAL, ids=repr)

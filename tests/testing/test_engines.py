@@ -27,8 +27,10 @@ from gpclass.inference import (
 from gpclass.likelihoods import (
     Gaussian,
     Heaviside,
+    LaplaceNoise,
     Logit,
     MultinomialProbit,
+    NullCategory,
     OneAgainstRest,
     Ordinal,
     Poisson,
@@ -43,9 +45,11 @@ from gpclass.testing.engines import check_engine
 # each likelihood once, with its parameters free: biases of zero leave it symmetric
 LIKELIHOODS = [
     Probit(learn_bias=True),
+    NullCategory(learn_bias=True),
     Logit(-0.3, learn_bias=True),
     Heaviside(0.05),
     Gaussian(0.3),
+    LaplaceNoise(0.3),
     Ordinal(),
     Poisson(learn_bias=True),
     Softmax(3, learn_bias=True),
@@ -68,20 +72,24 @@ CLAIMS = {
     Laplace(): {},
     EP(): {"independent": True},
     EP(schedule="sequential"): {"independent": True},
+    EP(power=0.5): {},
     TAP(): {"independent": True},
     # its free energy keeps the prior's variances in the cavities: the posterior of a regression is right, its evidence not
     TAPNaive(): {"independent": True, "regression": "posterior"},
     KL(): {"bound": True},
     VB(): {"bound": True},
+    VB(objective="jensen"): {"bound": True},
     # a product of one-dimensional factors never tends to a correlated prior, however small, nor to that of equal rows
     FV(): {"independent": True, "bound": True, "small_prior": False, "regression": "nothing", "weights": "nothing"},
     # its evidence is that of real-valued labels under its own noise; a search for that knows no start
     LabelRegression(): {"small_prior": False, "regression": "nothing", "warm_start": False},
     LabelRegression(noise=0.7): {"small_prior": False, "regression": "nothing"},
     NestedEP(): INNER_EP,
+    NestedEP(power=0.5): {"small_prior": 0.003},  # low by 0.0027 there
     IndependentEP(): INNER_EP,
     # a diagonal precision of more than two classes is not stationary, and ten nodes know an order of the contrasts
     QuadratureEP(): {"gradient": 0.02, "class_order": 2e-3, "small_prior": 1e-4},
+    QuadratureEP(precision="full"): {"gradient": 2e-3, "class_order": 2e-3, "small_prior": 1e-4},
     QuadratureEP(coupled=False): {"independent": True},
     MeanFieldProbit(): {"bound": True},
     VariationalMNL(): {"bound": True},

@@ -80,7 +80,7 @@ def input_names(model: Any) -> list[str]:
 
 
 def training_labels(model: Any) -> np.ndarray | None:
-    """Return the labels (n,) of all training rows in order, or None if the posterior does not keep them.
+    """Return the labels (n,) of all training rows in order, or None if the posterior does not keep them, or some have none.
 
     Rows of weight zero are left out; of soft labels it is the one with the largest weight.
     """
@@ -88,8 +88,9 @@ def training_labels(model: Any) -> np.ndarray | None:
     # a posterior on active rows of a Dask collection keeps the labels of these only
     if last.inference_.design == "inducing inputs" or getattr(last, "row_fingerprints_", 0) is None:
         return None
-    codes = np.searchsorted(last.likelihood_.class_targets, np.asarray(last.posterior_.y))
-    rows = last.row_map_
+    codes, rows = last.likelihood_.codes_of(last.posterior_.y), last.row_map_
+    if np.any(codes < 0):
+        return None
     return last.classes_[codes if rows is None else codes[rows.main[rows.used]]]
 
 

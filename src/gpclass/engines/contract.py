@@ -54,6 +54,9 @@ class Engine:
     tempers : bool
         Whether the engine matches moments, so that observations of weight below one need powers of the likelihood
         (`tilted_power`). Other engines multiply slopes and curvatures by the weight.
+    part : float
+        The power of the likelihood of one copy with which an engine matches moments: below one for power EP. An observation
+        is then 1/part copies of p(y | f)^part.
     likelihood_names : tuple of str
         Names of the likelihoods that "auto" tries first, in this order.
     """
@@ -72,6 +75,7 @@ class Engine:
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`
+    part: Any = 1.0
     tol: Any = None  # set by engines that iterate: a run ends when moves, in posterior standard deviations, are smaller
     restore: Any = None  # (K, y, likelihood, state) -> fit, for model files; None if the posterior is K × scalar sites
 

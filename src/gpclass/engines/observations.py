@@ -213,14 +213,22 @@ def data_of(engine: Any, given: Any, likelihood: Any, tempered: bool | None = No
 
     Engines whose rules are linear in log p(y | f) multiply slopes and curvatures by the weight. Those that match moments
     (`Engine.tempers`) leave one copy out, and so need a weight of at least one: for a smaller weight w the copy is p^w.
-    `tempered` is whether such engines get targets with powers; by default, if a weight is below one.
+    `tempered` is whether such engines get targets with powers; by default, if a weight is below one. An engine with a `part`
+    below one (power EP) gets each copy as 1/part copies of its power.
     """
     if not isinstance(given, Observed):
         y = likelihood.check_targets(given)
+        if engine.part < 1:
+            return _in_parts(engine.part, y, y, np.ones(len(y)), likelihood, Places(len(y)))
         return Data(y, y, likelihood, Places(len(y)))
     y, weight, places = likelihood.check_targets(given.y), given.weight, given.places
     given = Observed(y, weight, given.place)
-    if not engine.tempers or not (np.any(weight < 1) if tempered is None else tempered):
-        return Data(given, y, likelihood, places, weight)
-    powers = np.minimum(weight, 1.0)
-    return Data(given, tempered_targets(y, powers), Tempered(likelihood), places, np.maximum(weight, 1.0))
+    if engine.part < 1 or (engine.tempers and (np.any(weight < 1) if tempered is None else tempered)):
+        return _in_parts(engine.part, given, y, weight, likelihood, places)
+    return Data(given, y, likelihood, places, weight)
+
+
+def _in_parts(part: float, given: Any, y: np.ndarray, weight: np.ndarray, likelihood: Any, places: Places) -> Data:
+    """Targets with powers: each copy, of weight one at most, is 1/part copies of its power."""
+    powers = part * np.minimum(weight, 1.0)
+    return Data(given, tempered_targets(y, powers), Tempered(likelihood), places, np.maximum(weight, 1.0) / part)

@@ -24,11 +24,14 @@ def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
 class ContrastPrior:
     """N(0, K) of the contrasts of data with labels y, and the maps between n (C - 1) contrasts and n × C classes.
 
-    A datum may be several copies of one, each with its own u; `copies` is their number, one or (n,).
+    A datum may be several copies of one, each with its own u; `copies` is their number, one or (n,). Each contrast of a copy
+    may consist of several equal `parts`, which share its u and its site (power EP).
     """
 
-    def __init__(self, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0):
-        self.K, self.y, self.n_classes = K, y, n_classes
+    def __init__(
+        self, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0, parts: float = 1.0
+    ):
+        self.K, self.y, self.n_classes, self.parts = K, y, n_classes, parts
         self.copies = copies if np.ndim(copies) == 0 else np.asarray(copies)[:, None]  # for tables (n, …)
         self.others = other_classes(y, n_classes)
         first = np.arange(len(y))[:, None] * n_classes
@@ -128,10 +131,10 @@ class ContrastPosterior:
 
     @classmethod
     def without_sites(
-        cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0
+        cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0, parts: float = 1.0
     ) -> ContrastPosterior:
         """The prior."""
-        prior = ContrastPrior(K, y, n_classes, copies)
+        prior = ContrastPrior(K, y, n_classes, copies, parts)
         return cls(prior, Sites.zeros(prior.var.size))
 
     def state(self) -> dict[str, np.ndarray]:
@@ -140,10 +143,10 @@ class ContrastPosterior:
 
     @classmethod
     def restored(
-        cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float, state: Mapping[str, Any]
+        cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float, state: Mapping[str, Any], parts=1.0
     ) -> ContrastPosterior:
         """Posterior from its `state`."""
-        prior, sites = ContrastPrior(K, y, n_classes, copies), Sites(state["tau"], state["nu"])
+        prior, sites = ContrastPrior(K, y, n_classes, copies, parts), Sites(state["tau"], state["nu"])
         return cls(prior, sites, moments=(state["alpha"], state["mean"]))
 
     def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
@@ -163,18 +166,20 @@ class ContrastPosterior:
 
     @property
     def weight(self) -> np.ndarray | float:
-        """Number of copies of each contrast, one or (n (C - 1),)."""
-        copies = self.prior.copies
-        return copies if np.ndim(copies) == 0 else np.broadcast_to(copies, self.prior.others.shape).ravel()
+        """Number of equal parts of each contrast in all copies, one or (n (C - 1),)."""
+        copies, parts = self.prior.copies, self.prior.parts
+        if np.ndim(copies) == 0 and parts == 1:
+            return copies
+        return np.broadcast_to(copies * parts, self.prior.others.shape).ravel()
 
     @property
     def each(self) -> Sites:
-        """The sites of one copy of each datum."""
+        """The sites of one part of one copy of each datum."""
         return Sites(self.sites.tau / self.weight, self.sites.nu / self.weight)
 
     @property
     def slope(self) -> np.ndarray:
-        """α of one copy."""
+        """α of one part of one copy."""
         return self.alpha / self.weight
 
     @property
@@ -183,7 +188,7 @@ class ContrastPosterior:
         return self._system.var
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each contrast of one copy with its own site removed."""
+        """Mean and variance of each contrast of one copy with its own site removed, or that of one part of it."""
         var = self._system.var
         var = var / (1 - self.each.tau * var)
         return self.mean - var * self.slope, var

@@ -107,17 +107,17 @@ class SharedPosterior:
     def log_partition(self) -> float:
         return self.latent.log_partition
 
-    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each latent value without one copy of the observation."""
-        var = self.var / self._kept()
-        return self.mean - var * self.slope, var
+    def cavity(self, removed: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of each latent value without one copy of the observation, or without `removed` copies."""
+        var = self.var / self._kept(removed / self.copies)
+        return self.mean - var * (removed * self.slope), var
 
-    def _kept(self):
-        """(m,) 1 - var times the precision of one copy, without loss of digits if it outweighs the prior."""
+    def _kept(self, share):
+        """(m,) 1 - var times the precision of a share of the copies, without loss of digits if it outweighs the prior."""
         kept = self.places.spread(self.latent.kept)
         if self.places.index is None:
-            return 1 - (1 - kept) / self.copies
-        total, each = self.places.spread(self.latent.sites.tau), self.sites.tau / self.copies
+            return (1 - share) + share * kept
+        total, each = self.places.spread(self.latent.sites.tau), self.sites.tau * share
         usable = np.abs(total) >= np.abs(each)  # not if negative precisions cancel
         part = np.divide(each, total, out=np.zeros_like(each), where=usable & (total != 0))
         return np.where(usable, (1 - part) + part * kept, 1 - each * self.var)

@@ -12,8 +12,11 @@ PUSHES = 0.1  # slope of the objective out of the bounds, in nats per unit of th
 
 
 def guessing_evidence(objective: Objective) -> float:
-    """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n); minus infinity without classes."""
-    if not objective.likelihood.has_classes:
+    """Return the log probability of the labels at their frequencies, Σ n_c log(n_c / n).
+
+    It is minus infinity without classes, and if rows may have no label: then p(y | f) does not sum to one over the classes.
+    """
+    if not objective.likelihood.has_classes or objective.likelihood.unlabelled_target is not None:
         return -np.inf
     _, kind = np.unique(np.asarray(objective.y), return_inverse=True)
     counts = np.bincount(kind.ravel(), weights_of(objective.y))

@@ -136,7 +136,8 @@ class Mixture:
         logs = np.array([member.loo_log_class_probabilities() for member in self.members])  # (M, n, C)
         log_weights = np.broadcast_to(np.log(_weights(self.members))[:, None], logs.shape[:2])
         if self.integrated:
-            log_weights = log_weights - logs[:, np.arange(logs.shape[1]), codes_of_rows(self.best.posterior)]
+            codes = codes_of_rows(self.best.posterior)
+            log_weights = log_weights - np.where(codes >= 0, logs[:, np.arange(logs.shape[1]), codes], 0.0)
             log_weights = log_weights - logsumexp(log_weights, axis=0)
         return logsumexp(logs + log_weights[:, :, None], axis=0)
 
@@ -145,14 +146,17 @@ def left_out(model: Any) -> LeftOut | None:
     """Return the leave-one-out probabilities of a fit or a mixture, or None if it has none."""
     fit = model.best.posterior if isinstance(model, Mixture) else model
     try:
-        return LeftOut(model.loo_log_class_probabilities(), codes_of_rows(fit), weights_of(fit.y))
+        logs = model.loo_log_class_probabilities()
     except AttributeError:  # raised if the training rows are not kept
         return None
+    codes, weight = codes_of_rows(fit), weights_of(fit.y)
+    labelled = codes >= 0
+    return LeftOut(logs[labelled], codes[labelled], weight[labelled])
 
 
 def codes_of_rows(fit: Any) -> np.ndarray:
-    """Return the class numbers (m,) of the observations of a fit."""
-    return np.searchsorted(fit.likelihood.class_targets, np.asarray(fit.y))
+    """Return the class numbers (m,) of the observations of a fit, -1 for those without a label."""
+    return fit.likelihood.codes_of(fit.y)
 
 
 def _weights(members):

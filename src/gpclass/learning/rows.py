@@ -211,6 +211,21 @@ def is_soft(y: Any) -> bool:
     return len(shape) == 2 and shape[1] > 1
 
 
+def labelled_rows(y: np.ndarray, likelihood: Any) -> np.ndarray:
+    """Return which rows (n,) have a label: all, unless the likelihood says how the others are marked.
+
+    Raises a ValueError if it does and no row has a label.
+    """
+    mark = getattr(likelihood, "unlabelled", None)  # a likelihood may be given by name
+    if mark is None:
+        return np.ones(len(y), bool)
+    same = np.asarray(y == mark)  # a scalar if labels and mark are of different types
+    labelled = ~same if same.shape == y.shape else np.ones(len(y), bool)
+    if not np.any(labelled):
+        raise ValueError(f"all labels of y are {mark!r}, which marks rows without a label; at least two classes need some")
+    return labelled
+
+
 def soft_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return checked soft labels (n, C) and the class labels (C,).
 

@@ -16,7 +16,9 @@ need. No likelihood depends on an engine.
     Logit      logistic sigmoid, with bias
     Probit     cumulative Gaussian, with bias; label noise if ε > 0
     Heaviside  step function with label noise: the binary robust likelihood
+    NullCategory  probit with a gap between the classes, for rows without a label
     Gaussian   real-valued targets; every engine is then exact regression
+    LaplaceNoise  real-valued targets with outliers
     Ordinal    ordered categories between thresholds (interval.py)
     Poisson    counts
 
@@ -32,9 +34,11 @@ from ..registry import register
 from .base import Likelihood, Sigmoid
 from .gaussian import Gaussian
 from .heaviside import Heaviside
+from .laplace_noise import LaplaceNoise
 from .logit import Logit
 from .multiclass import Multiclass
 from .multinomial_probit import MultinomialProbit
+from .null_category import NullCategory
 from .one_against_rest import OneAgainstRest
 from .ordinal import Ordinal
 from .poisson import Poisson
@@ -51,6 +55,8 @@ for _name, _cls in (
     ("robust-max", RobustMax),
     ("one-against-rest", OneAgainstRest),
     ("gaussian", Gaussian),
+    ("laplace-noise", LaplaceNoise),
+    ("null-category", NullCategory),
     ("ordinal", Ordinal),
     ("poisson", Poisson),
 ):
@@ -59,10 +65,12 @@ for _name, _cls in (
 __all__ = [
     "Gaussian",
     "Heaviside",
+    "LaplaceNoise",
     "Likelihood",
     "Logit",
     "Multiclass",
     "MultinomialProbit",
+    "NullCategory",
     "OneAgainstRest",
     "Ordinal",
     "Poisson",

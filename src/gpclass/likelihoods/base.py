@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,18 @@ from ..numerics import gaussian_nodes
 from .tilted import Triple, product_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
 
 CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
+
+
+class BoundSlopes(NamedTuple):
+    """How ν and τ of the best quadratic bound change with the marginal N(mean, var), each (n,).
+
+    ν and τ depend on mean and var through one number per datum, which moves by `in_mean` d mean + `in_var` d var.
+    """
+
+    nu: np.ndarray  # derivative of ν in that number
+    tau: np.ndarray  # derivative of τ in that number
+    in_mean: np.ndarray
+    in_var: np.ndarray
 
 
 class Likelihood(ABC):
@@ -33,6 +45,12 @@ class Likelihood(ABC):
         not be scaled up to represent all rows.
     shift_invariant : bool
         Whether p(y | f) does not change if the same number is added to all latent functions.
+    conjugate : bool
+        Whether p(y | f) is Gaussian in f, so that posteriors are exact.
+    unlabelled : int, float, str or None
+        The value in the y of a classifier that marks rows without a label. None if all rows have one.
+    unlabelled_target : float or None
+        The target of such rows. None if the likelihood needs a label for each row.
     n_latents : int
         Number of latent functions per datum.
     theta : ndarray of shape (p,)
@@ -47,6 +65,10 @@ class Likelihood(ABC):
     targets: ClassVar[str] = "class labels"
     log_concave: bool = False
     shift_invariant: bool = False
+    conjugate: bool = False
+    unlabelled: Any = None
+    unlabelled_target: ClassVar[float | None] = None
+    if_improper: ClassVar[str] = "raise its label noise (epsilon)"  # advice if there is no proper posterior
 
     @property
     def n_latents(self) -> int:
@@ -115,6 +137,19 @@ class Likelihood(ABC):
             raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
         return np.array([-1.0, 1.0])
 
+    @property
+    def code_targets(self) -> np.ndarray:
+        """The value of y for each class, followed by that of rows without a label if the likelihood takes them."""
+        if self.unlabelled_target is None:
+            return self.class_targets
+        return np.append(self.class_targets, self.unlabelled_target)
+
+    def codes_of(self, y) -> np.ndarray:
+        """Return the class number (n,) of targets, -1 for rows without a label."""
+        y = np.asarray(y)
+        codes = np.searchsorted(self.class_targets, y)
+        return codes if self.unlabelled_target is None else np.where(y == self.unlabelled_target, -1, codes)
+
     def log_class_probabilities(self, mean, spread) -> np.ndarray:
         """Return the log probability of each class under f ~ N(mean, spread).
 
@@ -169,6 +204,10 @@ class Likelihood(ABC):
     def log_prob_slope(self, y, f) -> tuple[np.ndarray, np.ndarray]:
         """Return log p(y | f) and its slope in f. Needs `log_prob`. Samplers call this at every step."""
         return self.log_prob(y, f)[:2]  # type: ignore[attr-defined]
+
+    def corner(self, y) -> np.ndarray:
+        """Return the f (n,) at which p(y | f) may jump or have a corner: 0 by default. Elsewhere it must be smooth."""
+        return np.zeros(np.shape(y))
 
     @property
     def centre(self) -> float:
@@ -357,3 +396,10 @@ class Sigmoid(WithBias, WithPowers):
 
     def tilted_theta(self, y, mean, var) -> np.ndarray:
         return self._per_theta(self.tilted_moments(y, mean, var)[1])
+
+    def bound_sites_theta(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        """Return the derivatives in θ, (p, n) each, of ν and τ of the best bound. Needs `bound_slopes`."""
+        # log site = ν₀ (f + bias) - ½ τ (f + bias)², where ν₀ and τ depend on mean + bias
+        moves = self.bound_slopes(y, mean, var)  # type: ignore[attr-defined]
+        tau = self.bound(y, self.bound_point(y, mean, var))[2]  # type: ignore[attr-defined]
+        return self._per_theta(moves.nu * moves.in_mean - tau, moves.tau * moves.in_mean)

@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from ..numerics import LOG_SQRT_2PI
-from .base import Likelihood, Triple
+from .base import BoundSlopes, Likelihood, Triple
+
+
+def check_real(y) -> np.ndarray:
+    """Return y as floats, or raise a ValueError unless they are finite numbers."""
+    y = np.asarray(y, float)
+    if y.ndim != 1 or not np.all(np.isfinite(y)):
+        raise ValueError("targets must be a one-dimensional array of finite numbers")
+    return y
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,7 @@ class Gaussian(Likelihood):
 
     targets: ClassVar[str] = "real numbers"
     log_concave = True
+    conjugate = True
 
     def __post_init__(self):
         if not (np.isfinite(self.variance) and self.variance > 0):
@@ -47,11 +57,12 @@ class Gaussian(Likelihood):
             raise ValueError(f"Gaussian has one free parameter, but got {np.size(theta)}")
         return Gaussian(float(np.exp(np.ravel(theta)[0])))
 
+    @property
+    def noise_variance(self) -> float:
+        return self.variance
+
     def check_targets(self, y) -> np.ndarray:
-        y = np.asarray(y, float)
-        if y.ndim != 1 or not np.all(np.isfinite(y)):
-            raise ValueError("targets must be a one-dimensional array of finite numbers")
-        return y
+        return check_real(y)
 
     def tilted_moments(self, y, mean, var) -> Triple:
         total = var + self.variance
@@ -92,15 +103,25 @@ class Gaussian(Likelihood):
     def bound_curvature(self, y, mean, var) -> np.ndarray:
         return np.full_like(mean, -1 / self.variance)
 
+    def bound_slopes(self, y, mean, var) -> BoundSlopes:
+        zero = np.zeros_like(mean)
+        return BoundSlopes(zero, zero, zero, zero)
+
     def log_predictive(self, y, mean, var) -> np.ndarray:
         """Return the log density of a new target y under f ~ N(mean, var)."""
         return self.tilted_moments(y, mean, var)[0]
 
     def predictive(self, mean, var) -> np.ndarray:
         """Return the probability that a new target is positive."""
-        from scipy.special import ndtr
-
         return ndtr(mean / np.sqrt(var + self.variance))
+
+    def predictive_cdf(self, y, mean, var) -> np.ndarray:
+        """Return the probability that a new target is at most y."""
+        return ndtr((y - mean) / np.sqrt(var + self.variance))
+
+    def predictive_quantile(self, p, mean, var) -> np.ndarray:
+        """Return the value that a new target does not exceed with probability p."""
+        return mean + np.sqrt(var + self.variance) * ndtri(p)
 
     # derivatives in θ = log variance, each (1, n) ---------------------------------------------------------------
 
@@ -118,3 +139,7 @@ class Gaussian(Likelihood):
 
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
         return self.expected_log_prob_theta(y, mean, var)
+
+    def bound_sites_theta(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        tau = np.full_like(mean, 1 / self.variance)
+        return np.atleast_2d(-y * tau), np.atleast_2d(-tau)

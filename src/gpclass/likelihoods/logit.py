@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_expit
 
 from ..numerics import LOG_SQRT_2PI, LOGISTIC_SCALES2, LOGISTIC_WEIGHTS
-from .base import Sigmoid, Triple
+from .base import BoundSlopes, Sigmoid, Triple
 
 SQRT_2PI = np.exp(LOG_SQRT_2PI)
 
@@ -96,6 +96,11 @@ class Logit(Sigmoid):
         curvature = -(2 * _bound_width(t) * (var / t**2) + 0.25 * sech**2 * share)
         return np.where(small, -0.25 + g**2 / 24 + (g**2 + var) / 48, curvature)
 
+    def bound_slopes(self, y, mean, var) -> BoundSlopes:
+        """Return the derivatives of ν and τ of the best bound in mean and var; they depend on ς² = (mean + bias)² + var."""
+        tau = 2 * _bound_width_slope(self.bound_point(y, mean, var))
+        return BoundSlopes(-self.bias * tau, tau, 2 * (mean + self.bias), np.ones_like(tau))
+
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
         """Return the derivative in θ of the expected bound under N(mean, var)."""
         _, nu, tau = self.bound(y, touch)
@@ -107,6 +112,16 @@ def _bound_width(touch):
     small = touch < 1e-2  # uses a series
     t = np.where(small, 1.0, touch)
     return np.where(small, 0.125 - touch**2 / 96 + touch**4 / 960, np.tanh(0.5 * t) / (4 * t))
+
+
+def _bound_width_slope(touch):
+    """dλ/d(t²) = (t sech²(t/2) - 2 tanh(t/2))/(16 t³), for t ≥ 0."""
+    small = touch < 0.1  # uses a series: its next term is below 1e-14, and the closed form loses five digits
+    t, t2 = np.where(small, 1.0, touch), touch**2
+    sech = 1 / np.cosh(np.minimum(0.5 * t, 300.0))
+    # λ = 1/8 - t²/96 + t⁴/960 - 17 t⁶/161280 + 31 t⁸/2903040 - 691 t¹⁰/638668800
+    series = -1 / 96 + t2 * (1 / 480 + t2 * (-17 / 53760 + t2 * (31 / 725760 - t2 * 691 / 127733760)))
+    return np.where(small, series, (t * sech**2 - 2 * np.tanh(0.5 * t)) / (16 * t**3))
 
 
 def _bell_and_tail(z):

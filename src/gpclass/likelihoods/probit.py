@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard, normal_below
-from .base import Sigmoid, Triple
+from .base import BoundSlopes, Sigmoid, Triple
 from .label_noise import NoisySigmoid
 
 
@@ -87,6 +87,11 @@ class NoiseFreeProbit(Sigmoid):
         """Return the second derivative in `mean` of the largest expected bound, log Φ(y (mean + bias)) - var/2."""
         return self.log_prob(y, mean)[2]
 
+    def bound_slopes(self, y, mean, var) -> BoundSlopes:
+        """Return the derivatives of ν and τ of the best bound in mean and var."""
+        touch, zero = self.bound_point(y, mean, var), np.zeros(np.broadcast(y, mean).shape)
+        return BoundSlopes(y * (1 - hazard_curvature(touch, hazard(touch))), zero, y + zero, zero)
+
     def bound_theta(self, y, touch, mean, var) -> np.ndarray:
         """Return the derivative in θ of the expected bound under N(mean, var)."""
         _, nu, tau = self.bound(y, touch)
@@ -110,7 +115,9 @@ class Probit(NoisySigmoid, NoiseFreeProbit):
         Whether log ε is a free parameter. Ignored if `epsilon` is 0.
     """
 
-    noise_free_only = ("orthant", "bound", "bound_point", "bound_curvature", "bound_theta")
+    noise_free_only = (
+        "orthant", "bound", "bound_point", "bound_curvature", "bound_slopes", "bound_theta", "bound_sites_theta",
+    )  # fmt: skip
 
     @property
     def _corner(self) -> tuple[float, float]:

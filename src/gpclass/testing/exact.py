@@ -54,7 +54,7 @@ def check_limits(engine: Any, likelihood: Any, problem: Problem, claims: Claims)
 
 def check_whole(engine: Any, likelihood: Any, claims: Claims) -> None:
     """Check with all rows in the design: compare with an engine on all rows and, for Gaussian noise, with regression."""
-    regression = likelihood.targets == "real numbers" and claims.regression != "nothing"
+    regression = likelihood.conjugate and claims.regression != "nothing"
     if claims.dense is None and not regression:
         return
     K, y = ordinary_problem(likelihood)

@@ -32,7 +32,7 @@ def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:
     Parameters
     ----------
     likelihood : Likelihood
-        The likelihood. p(y | f) may jump at f = 0, but should be smooth elsewhere.
+        The likelihood. p(y | f) may jump or have a corner at `likelihood.corner(y)`, and should be smooth elsewhere.
     y : array-like of shape (n,), optional
         Targets. The default is labels -1 and +1. Needed for real-valued targets and counts.
 
@@ -63,7 +63,7 @@ def check_targets(likelihood: Any, y: Array) -> None:
     require(checked.dtype == np.float64 and np.array_equal(checked, y), "check_targets changes valid targets")
     bad = [[[1.0, -1.0]], [1.0, np.nan], [np.inf], ["no", "number"]]
     if takes_signs(likelihood):
-        bad += [[0, 1], [1, 2], [True, False]]
+        bad += [[1, 2], [True, False]] if likelihood.unlabelled_target == 0 else [[0, 1], [1, 2], [True, False]]
     if takes_counts(likelihood):
         bad += [[-1, 1], [0.5, 1]]
     for targets in bad:
@@ -81,6 +81,7 @@ def check_log_prob(likelihood: Any, y: Array, f: Array) -> None:
         _slopes(third, lambda x: likelihood.log_prob(y, x)[2], f, 1.0, "log_prob_third")
     if takes_signs(likelihood):
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, sign), f)[0]) for sign in (1.0, -1.0))
+        total = total + 1 - presence(likelihood, f)
     elif takes_counts(likelihood):
         f = np.clip(f, -FEW, FEW)
         total = sum(np.exp(likelihood.log_prob(np.full_like(f, k), f)[0]) for k in counts(likelihood))
@@ -97,7 +98,7 @@ def check_expected_log_prob(likelihood: Any, y: Array, mean: Array, var: Array) 
         return
     ask, width = likelihood.expected_log_prob, np.minimum(1.0, np.sqrt(var))
     value, slope, curvature = _three(ask(y, mean, var), y, "expected_log_prob")
-    truth = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+    truth = expectation(lambda f: log_prob(likelihood, y[:, None], f), mean, var, likelihood.corner(y))
     close(value, truth, VALUE_TOL * (1 + np.abs(truth)), "expected_log_prob against quadrature of log_prob")
     _slopes(slope, lambda m: ask(y, m, var)[0], mean, width, "expected_log_prob's slope")
     _slopes(curvature, lambda m: ask(y, m, var)[1], mean, width, "expected_log_prob's curvature")
@@ -115,7 +116,8 @@ def check_tilted_moments(likelihood: Any, y: Array, mean: Array, var: Array) -> 
     value, d1, d2 = _three(ask(y, mean, var), y, "tilted_moments")
     _slopes(d1, lambda m: ask(y, m, var)[0], mean, width, "tilted_moments' slope")
     _slopes(d2, lambda m: ask(y, m, var)[1], mean, width, "tilted_moments' curvature")
-    mass, first, second = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)
+    corner = likelihood.corner(y)
+    mass, first, second = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var, corner)
     close(value, mass, VALUE_TOL * (1 + np.abs(mass)), "tilted_moments' log mass against quadrature")
     close(mean + var * d1, first, VALUE_TOL * (np.abs(mean) + np.sqrt(var)), "tilted mean against quadrature")
     close(var + var**2 * d2, second, VALUE_TOL * (1 + var), "tilted variance against quadrature")
@@ -133,13 +135,14 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
         return
     p = _one(likelihood.predictive(mean, var), y, "predictive")
     require(bool(np.all((p >= 0) & (p <= 1))), "predictive gives a probability outside [0, 1]")
+    present = expectation(partial(presence, likelihood), mean, var)
     if takes_signs(likelihood):
-        truth = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
+        truth = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var) / present
         close(p, truth, VALUE_TOL, "predictive against quadrature of p(+1 | f)")
     if likelihood.offers("log_predictive"):
         log_p = _one(likelihood.log_predictive(y, mean, var), y, "log_predictive")
-        mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var)[0]
-        close(log_p, mass, VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
+        mass = tilted_truth(lambda f: log_prob(likelihood, y[:, None], f), mean, var, likelihood.corner(y))[0]
+        close(log_p, mass - np.log(present), VALUE_TOL * (1 + np.abs(mass)), "log_predictive against quadrature")
         if takes_signs(likelihood):
             both = [np.exp(likelihood.log_predictive(np.full_like(mean, sign), mean, var)) for sign in (1.0, -1.0)]
             close(both[0] + both[1], np.ones_like(mean), VALUE_TOL, "sum of exp(log_predictive) over labels")
@@ -152,10 +155,21 @@ def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None
             close(positive, p, VALUE_TOL, "predictive against exp(log_predictive) over positive targets")
     if likelihood.offers("predictive_std"):
         std = _one(likelihood.predictive_std(mean, var), y, "predictive_std")
-        centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var)
-        spread = expectation(lambda f: (np.exp(log_prob(likelihood, np.ones_like(f), f)) - centre[:, None]) ** 2, mean, var)
+        centre = expectation(lambda f: np.exp(log_prob(likelihood, np.ones_like(f), f)), mean, var) / present
+
+        def squared(f):
+            there = presence(likelihood, f)
+            return there * (np.exp(log_prob(likelihood, np.ones_like(f), f)) / there - centre[:, None]) ** 2
+
+        spread = expectation(squared, mean, var) / present
         # compared as variances, which are accurate to rounding; their roots have only half of the digits
         close(std**2, spread, VALUE_TOL, "squared predictive_std against quadrature")
+
+
+def presence(likelihood: Any, f: Array) -> Array:
+    """Return the probability given f that a row is in one of the classes: that of a row without a label, or one."""
+    unlabelled = likelihood.unlabelled_target
+    return np.ones_like(f) if unlabelled is None else np.exp(log_prob(likelihood, np.full_like(f, unlabelled), f))
 
 
 def check_predicted_counts(likelihood: Any, mean: Array, var: Array) -> None:
@@ -251,6 +265,22 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
 
         curvature = _one(likelihood.bound_curvature(y, mean, var), y, "bound_curvature")
         _slopes(curvature, slope, mean, np.minimum(1.0, np.sqrt(var)), "bound_curvature")
+    if likelihood.offers("bound_slopes"):
+        check_bound_slopes(likelihood, y, mean, var)
+
+
+def best_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+    """Return ν and τ of the best bound under N(mean, var)."""
+    _, nu, tau = likelihood.bound(y, likelihood.bound_point(y, mean, var))
+    return nu, tau
+
+
+def check_bound_slopes(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
+    moves, width = likelihood.bound_slopes(y, mean, var), np.minimum(1.0, np.sqrt(var))
+    for i, (name, part) in enumerate((("ν", moves.nu), ("τ", moves.tau))):
+        what = f"bound_slopes of {name} in"
+        _slopes(part * moves.in_mean, lambda m: best_bound(likelihood, y, m, var)[i], mean, width, f"{what} mean")  # noqa: B023
+        _slopes(part * moves.in_var, lambda v: best_bound(likelihood, y, mean, v)[i], var, width**2, f"{what} var")  # noqa: B023
 
 
 def check_parameters(likelihood: Any) -> None:
@@ -287,6 +317,9 @@ def check_theta(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
         touch = np.linspace(-3, 3, len(y))
         part = likelihood.bound_theta(y, touch, mean, var)
         _theta_slopes(part, lambda l: expected_bound(l, y, touch, mean, var), likelihood, len(y), "bound_theta")
+    if likelihood.offers("bound_slopes") and likelihood.offers("bound_sites_theta"):
+        for i, part in enumerate(likelihood.bound_sites_theta(y, mean, var)):
+            _theta_slopes(part, lambda l: best_bound(l, y, mean, var)[i], likelihood, len(y), "bound_sites_theta")  # noqa: B023
 
 
 def _other_theta(likelihood: Any) -> np.ndarray:
@@ -323,12 +356,12 @@ def panels(low: float, high: float, break_at: float | None = None) -> tuple[Arra
     return nodes.ravel(), (half[:, None] * w).ravel()
 
 
-def _gaussian_panels(mean: Array, var: Array) -> tuple[Array, Array]:
-    """Return latent values (n, q) and the logs of weights times N(f | mean, var); f = 0 is always a panel edge."""
+def _gaussian_panels(mean: Array, var: Array, corner: Array | None) -> tuple[Array, Array]:
+    """Return latent values (n, q) and the logs of weights times N(f | mean, var); `corner`, or 0, is a panel edge."""
     sd = np.sqrt(var)
     f, log_w = [], []
-    for m, s in zip(mean, sd, strict=True):
-        t, w = panels(-SPREAD, SPREAD, -m / s)
+    for m, s, c in zip(mean, sd, np.zeros_like(mean) if corner is None else corner, strict=True):
+        t, w = panels(-SPREAD, SPREAD, (c - m) / s)
         missing = (PANELS + 1) * ORDER - len(t)
         t, w = np.pad(t, (0, missing)), np.pad(w, (0, missing))
         f.append(m + s * t)
@@ -336,15 +369,20 @@ def _gaussian_panels(mean: Array, var: Array) -> tuple[Array, Array]:
     return np.array(f), np.array(log_w)
 
 
-def expectation(function: Callable[[Array], Array], mean: Array, var: Array) -> Array:
-    """Return E[function(f)], f ~ N(mean, var), by dense quadrature; `function` maps (n, q) to (n, q)."""
-    f, log_w = _gaussian_panels(mean, var)
+def expectation(function: Callable[[Array], Array], mean: Array, var: Array, corner: Array | None = None) -> Array:
+    """Return E[function(f)], f ~ N(mean, var), by dense quadrature; `function` maps (n, q) to (n, q).
+
+    It may have a corner at `corner` (n,), by default at 0.
+    """
+    f, log_w = _gaussian_panels(mean, var, corner)
     return np.sum(np.exp(log_w) * function(f), axis=1)
 
 
-def tilted_truth(log_prob: Callable[[Array], Array], mean: Array, var: Array) -> tuple[Array, Array, Array]:
+def tilted_truth(
+    log_prob: Callable[[Array], Array], mean: Array, var: Array, corner: Array | None = None
+) -> tuple[Array, Array, Array]:
     """Return log mass, mean and variance of N(f | mean, var) exp(log_prob(f)), by dense quadrature."""
-    f, log_w = _gaussian_panels(mean, var)
+    f, log_w = _gaussian_panels(mean, var, corner)
     log_w = log_w + log_prob(f)
     top = log_w.max(axis=1)
     w = np.exp(log_w - top[:, None])

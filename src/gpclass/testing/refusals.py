@@ -23,7 +23,9 @@ def check_errors(engine: Any, likelihood: Any, problem: Problem) -> None:
         "y with NaN": problem.having(y=np.where(np.arange(len(y)) == 1, np.nan, y)),
     }
     if takes_signs(likelihood):
-        spoilt["labels 0 and 1"] = problem.having(y=(y + 1) / 2)
+        spoilt["labels 2 and 1"] = problem.having(y=(3 - y) / 2)
+        if likelihood.unlabelled_target != 0:
+            spoilt["labels 0 and 1"] = problem.having(y=(y + 1) / 2)
     elif likelihood.targets == "class labels":
         spoilt["labels from 1 on"] = problem.having(y=y + 1)
     for what, bad in spoilt.items():

@@ -23,7 +23,17 @@ from gpclass.inference import (
     VariationalMNL,
 )
 from gpclass.kernels import RBF
-from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Ordinal, Poisson, Probit, Softmax
+from gpclass.likelihoods import (
+    Gaussian,
+    Heaviside,
+    LaplaceNoise,
+    Logit,
+    MultinomialProbit,
+    Ordinal,
+    Poisson,
+    Probit,
+    Softmax,
+)
 from gpclass.sparse import IVM
 
 RNG = np.random.default_rng(2)
@@ -32,7 +42,7 @@ F = X[:, 0] + np.sin(2 * X[:, 1])
 KERNEL = RBF(1.2, 2.5)
 SIGN, THIRDS = np.where(F > 0, 1.0, -1.0), np.digitize(F, [-0.5, 0.5])
 ONE = [(Probit(bias=0.2, learn_bias=True), SIGN), (Probit(epsilon=0.1), SIGN), (Logit(), SIGN), (Heaviside(0.1), SIGN)]
-OTHERS = [(Gaussian(0.3), F), (Ordinal((-0.5, 0.5)), THIRDS), (Poisson(), THIRDS)]
+OTHERS = [(Gaussian(0.3), F), (LaplaceNoise(0.3), F), (Ordinal((-0.5, 0.5)), THIRDS), (Poisson(), THIRDS)]
 SEVERAL = [(MultinomialProbit(3, learn_bias=True), THIRDS), (Softmax(3), THIRDS)]
 CASES = [
     *((engine, ONE + OTHERS) for engine in (EP(), TAP(), TAPNaive(), KL(), VB(), FV(), LabelRegression())),

@@ -3,6 +3,9 @@
 [RW] Rasmussen & Williams 2006, section 3.6.   [NR] Nickisch & Rasmussen 2008, section 4.
 Departs from [RW] algorithm 3.5: all sites are updated together, and for given site precisions the mean converges before the
 next factorisation. Sites are updated one by one only on request, or if the parallel sweeps do not converge.
+
+Power EP (Minka 2004, "Power EP") matches moments with p(y | f)^power: a datum is 1/power copies of that power, and all
+copies have one site. So it is EP with observations of weight 1/power, and nothing else here differs.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class EP(Engine):
     tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200  # sweeps; as many sequential ones follow if the parallel sweeps do not converge
     schedule: str = "parallel"  # or "sequential": one site at a time, as in the book; slower, but more robust
+    power: float = 1.0  # of the likelihood, in (0, 1]: below one is power EP, which tends to KL as the power goes to zero
 
     needs: ClassVar = ("tilted_moments",)
     weights: ClassVar = "places"
@@ -37,6 +41,24 @@ class EP(Engine):
     def __post_init__(self):
         if self.schedule not in ("parallel", "sequential"):
             raise ValueError(f"schedule must be 'parallel' or 'sequential', but is {self.schedule!r}")
+        check_power(self.power)
+
+    @property
+    def part(self) -> float:
+        return self.power
+
+    def needed(self, likelihood) -> tuple[str, ...]:
+        return self.needs if self.power == 1 else (*self.needs, "tilted_power")
+
+    def cavity(self, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+        if self.power == 1:
+            return super().cavity(fit)
+        mean, var = fit.posterior.cavity(1 / self.power)  # without all parts of a copy
+        if not np.all(var >= 0):
+            raise NotPositiveDefinite(
+                "sites of negative precision leave some data no proper cavity, so there are no leave-one-out predictions"
+            )
+        return mean, var
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
@@ -68,6 +90,12 @@ class EP(Engine):
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
         data = fit.targets
         return data.total(data.likelihood.tilted_theta(data.y, *fit.posterior.cavity()))
+
+
+def check_power(power: float) -> None:
+    """Raise an error if the power of power EP is not in (0, 1]."""
+    if not 0 < power <= 1:
+        raise ValueError(f"power must be in (0, 1], 1 is ordinary EP, but is {power}")
 
 
 def moment_rule(y: np.ndarray, likelihood, cavity=methodcaller("cavity")):
@@ -104,8 +132,8 @@ def require_cavities(engine, q, likelihood) -> None:
     if not has_cavities(q):
         raise NotPositiveDefinite(
             f"{type(engine).__name__} ended with sites of negative precision that leave other data no proper cavity: there "
-            f"is no evidence. Labels and prior contradict each other too strongly for {likelihood!r}: raise its label noise "
-            "(epsilon)."
+            f"is no evidence. Labels and prior contradict each other too strongly for {likelihood!r}: "
+            f"{likelihood.if_improper}."
         )
 
 

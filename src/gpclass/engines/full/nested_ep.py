@@ -2,7 +2,8 @@
 
 The likelihood of a datum is E_u ∏_j Φ(f_y - f_j + u) over its wrong classes j, and each factor depends on one scalar. So its
 "inner" sites are ordinary probit sites on n (C - 1) contrasts. Updating all of them together merges the inner and the outer
-loop into binary EP on a structured prior, with the rule, the loop and the evidence of `ep`.
+loop into binary EP on a structured prior, with the rule, the loop and the evidence of `ep`. Power EP takes powers of
+the inner factors Φ; u belongs to the prior.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, section 3.2.
 """
@@ -20,7 +21,7 @@ from .. import Engine
 from ..fit import Fit, prepare_data, start_sites
 from ..iterate import iterate, warn_if_unfinished
 from ..observations import Data, data_of, powers_of
-from .ep import ep_evidence, moment_rule
+from .ep import check_power, ep_evidence, moment_rule
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,15 @@ class NestedEP(Engine):
     damping: float = 1.0  # largest fraction of a step; lowered automatically if needed
     tol: float = 1e-8  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 200  # sweeps, C + 1 factorisations each
+    power: float = 1.0  # of the factors of the contrasts, in (0, 1]; below one is power EP
 
     needs: ClassVar = ("contrast_factor",)
     latents: ClassVar = "several"
     weights: ClassVar = "rows"
     tempers: ClassVar = True
+
+    def __post_init__(self):
+        check_power(self.power)
 
     def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
         return ("contrast_power",) if np.any(weight < 1) else ()
@@ -42,9 +47,9 @@ class NestedEP(Engine):
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
         labels = np.asarray(data.given)
-        prior = ContrastPosterior.without_sites(K, labels, likelihood.n_classes, data.weight)
+        prior = ContrastPosterior.without_sites(K, labels, likelihood.n_classes, data.weight, 1 / self.power)
         right = np.ones(len(prior.mean))
-        factor = Shifted(contrast_factor(data, likelihood), likelihood.contrast_offset(labels).ravel())
+        factor = Shifted(contrast_factor(data, likelihood, part=self.power), likelihood.contrast_offset(labels).ravel())
         rule = moment_rule(right, factor)
         q, status = iterate(self, prior, rule, start_sites(start, len(right)))
         warn_if_unfinished(self, status)
@@ -53,7 +58,7 @@ class NestedEP(Engine):
     def restore(self, K, y, likelihood, state) -> Fit:
         data = data_of(self, y, likelihood)
         labels = np.asarray(data.given)
-        q = ContrastPosterior.restored(K, labels, likelihood.n_classes, data.weight, state)
+        q = ContrastPosterior.restored(K, labels, likelihood.n_classes, data.weight, state, 1 / self.power)
         return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
@@ -64,16 +69,16 @@ class NestedEP(Engine):
         return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
 
 
-def contrast_factor(data: Data, likelihood: Any, by_datum: bool = False) -> Any:
+def contrast_factor(data: Data, likelihood: Any, by_datum: bool = False, part: float = 1.0) -> Any:
     """Likelihood of the contrasts of one copy: that of one contrast, to a power for observations of weight below one.
 
-    `by_datum`: arrays are (n,) or (n, C - 1); otherwise they are flat (n (C - 1),).
+    `by_datum`: arrays are (n,) or (n, C - 1); otherwise they are flat (n (C - 1),). `part` is a further power, of all.
     """
     factor = likelihood.contrast_factor()
     powers = powers_of(data)
-    if powers is None:
+    if powers is None and part == 1:
         return factor
-    powers = likelihood.contrast_power(powers)
+    powers = part * (np.ones(len(data.y)) if powers is None else likelihood.contrast_power(powers))
     return PowerFactor(factor, powers if by_datum else np.repeat(powers, likelihood.n_classes - 1))
 
 

@@ -3,7 +3,8 @@
 Class-independent (QIEP): the probability that one of several independent Gaussians is largest is a one-dimensional integral
 over the winner, which the trapezoid rule computes to full accuracy. Coupled (QEP): moments of the C - 1 contrasts by a
 product Gauss–Hermite rule, and the diagonal of the matching site precision. Departs from [RJV] in the coordinates: not the
-contrasts themselves, whose nodes miss features narrower than the cavity, but the variables of sequential truncation.
+contrasts themselves, whose nodes miss features narrower than the cavity, but the variables of sequential truncation. The
+full precision, which matches all covariances, is in `full_precision_ep`.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, sections 3.1 and 3.3.
 """
@@ -17,13 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri_exp
 
-from ...gaussian import ContrastPosterior, StackedPosterior, too_large
+from ...gaussian import ContrastPosterior, DenseCoupledPosterior, Sites, StackedPosterior, too_large
 from ...likelihoods.multiclass import own_first, restore_order
 from ...numerics import NotPositiveDefinite, blocks, hazard, hazard_curvature, hermite_nodes, log_ndtr
 from .. import Engine
 from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, iterate, warn_if_unfinished
 from ..observations import data_of, powers_of
+from .full_precision_ep import fit_full
 from .independent_ep import Tilted, fit_independent
 
 TINY = 1e-12  # smallest site precision in the computation of step directions
@@ -40,13 +42,29 @@ class QuadratureEP(Engine):
     max_iter: int = 200  # sweeps
     coupled: bool = True
     nodes: int = 10  # in each of C - 2 dimensions if coupled; the last contrast needs none
+    precision: str = "diagonal"  # of the contrasts' sites, if coupled; "full" matches all covariances, at a higher cost
 
     latents: ClassVar = "several"
     tempers: ClassVar = True
 
+    def __post_init__(self):
+        if self.precision not in ("diagonal", "full"):
+            raise ValueError(f"precision must be 'diagonal' or 'full', but is {self.precision!r}")
+        if self.full and not self.coupled:
+            raise ValueError("precision='full' needs coupled=True: independent classes have no covariances")
+
+    @property
+    def full(self) -> bool:
+        return self.precision == "full"
+
     @property
     def weights(self) -> str:  # type: ignore[override]
+        if self.full:
+            return "none"
         return "rows" if self.coupled else "places"
+
+    def size(self, n_rows: int, n_latents: int) -> float:
+        return float(n_rows * (n_latents - 1)) if self.full else super().size(n_rows, n_latents)
 
     def needed(self, likelihood) -> tuple[str, ...]:
         return ("contrast_factor",) if self.coupled else ("noise", "tilted_moments")
@@ -65,6 +83,12 @@ class QuadratureEP(Engine):
         if powers is not None:
             one_more = product_rule(self.nodes, likelihood.n_classes - 1)
             rule = replace(rule, power=likelihood.contrast_power(powers), power_rule=one_more)
+        if self.full:
+            sites = full_sites(start, len(labels), likelihood.n_classes)
+            moments = shifted_moments(rule.tilted, rule.offset)
+            q, status, evidence = fit_full(self, K, labels, likelihood.n_classes, moments, sites)
+            warn_if_unfinished(self, status)
+            return Fit(self, q, data.given, likelihood, status, evidence)
         prior = ContrastPosterior.without_sites(K, labels, likelihood.n_classes, data.weight)
         q, status = iterate(self, prior, rule.target, start_sites(start, len(prior.mean)))
         warn_if_unfinished(self, status)
@@ -72,8 +96,10 @@ class QuadratureEP(Engine):
 
     def restore(self, K, y, likelihood, state) -> Fit:
         C, data = likelihood.n_classes, data_of(self, y, likelihood)
-        if self.coupled:
-            q: Any = ContrastPosterior.restored(K, np.asarray(data.given), C, data.weight, state)
+        if self.full:
+            q: Any = DenseCoupledPosterior.restored(K, state)
+        elif self.coupled:
+            q = ContrastPosterior.restored(K, np.asarray(data.given), C, data.weight, state)
         else:
             q = StackedPosterior.restored(K, C, state, data.prior)
         return Fit.restored(self, q, y, likelihood, state)
@@ -83,7 +109,7 @@ class QuadratureEP(Engine):
 
         This is exact if the sites are stationary, which holds without coupling. With coupling and more than two classes it
         holds only approximately, because a diagonal Λ̃ does not match all variances. Expect relative errors of about one
-        percent.
+        percent. A full Λ does, up to the error of the quadrature.
         """
         return fit.posterior.gradient()
 
@@ -92,6 +118,19 @@ class QuadratureEP(Engine):
             return fit.likelihood.theta_gradient(fit.alpha.sum(0))  # a bias shifts the prior mean
         mean, var = (fit.posterior.table(x) for x in fit.posterior.cavity())
         return fit.targets.total(fit.targets.likelihood.tilted_theta(fit.targets.y, mean, var))
+
+
+def full_sites(start: Any, n: int, n_classes: int) -> Sites | None:
+    """Sites of an earlier fit with the full precision; None if `start` is None."""
+    sites = start_sites(start, n)
+    if sites is not None and np.shape(sites.tau) != (n, n_classes, n_classes):
+        raise TypeError("start must be an earlier fit of QuadratureEP(precision='full'), or its sites")
+    return sites
+
+
+def shifted_moments(tilted: Any, offset: Any) -> Any:
+    """Moments of contrasts with an offset added to their means."""
+    return lambda mean, cov: tilted(mean + offset, cov)
 
 
 # independent between classes -----------------------------------------------------------------------------------------
