@@ -54,6 +54,9 @@ class Engine:
     tempers : bool
         Whether the engine matches moments, so that observations of weight below one need powers of the likelihood
         (`tilted_power`). Other engines multiply slopes and curvatures by the weight.
+    single : bool
+        Whether fits in the context `numerics.single_precision` use float32 factorisations, which a search may ask for. The
+        posterior's `rounding` must then be that of float32, and the engine must have `max_iter`.
     likelihood_names : tuple of str
         Names of the likelihoods that "auto" tries first, in this order.
     """
@@ -69,6 +72,7 @@ class Engine:
     draws: ClassVar[bool] = False
     weights: ClassVar[str] = "none"
     tempers: ClassVar[bool] = False
+    single: ClassVar[bool] = False
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`

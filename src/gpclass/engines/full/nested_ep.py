@@ -35,6 +35,7 @@ class NestedEP(Engine):
     latents: ClassVar = "several"
     weights: ClassVar = "rows"
     tempers: ClassVar = True
+    single: ClassVar = True
 
     def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
         return ("contrast_power",) if np.any(weight < 1) else ()
