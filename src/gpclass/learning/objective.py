@@ -26,6 +26,7 @@ LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; 
 MANY = 300  # rows times latent functions above which a search starts with a subset of the rows
 TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the search moves inducing inputs
 SINGLE = 150  # rows from which evaluations in single precision are faster
+SINGLE_ROUNDING = 3e-4  # largest `rounding` of a posterior in single precision: values are accurate to about 0.01 nats there
 SINGLE_SWEEPS = 20  # maximum number of sweeps in single precision; if they do not converge, double precision is needed
 FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
 
@@ -271,9 +272,11 @@ class Objective:
         try:
             with single_precision():
                 found = replace(self, engine=engine).loose_fit(theta, start, tol)
-            if found.fit.converged:
+            rounding = found.fit.posterior.rounding
+            if found.fit.converged and rounding <= SINGLE_ROUNDING:
                 return replace(self.with_gradient(found), single=True)
-            reason = found.fit.status.advice or f"sweeps did not converge beyond {found.fit.status.change:.0e}"
+            coarse = rounding > SINGLE_ROUNDING
+            reason = f"it rounds by {rounding:.0e} standard deviations" if coarse else "sweeps do not converge"
         except (np.linalg.LinAlgError, FloatingPointError) as error:
             reason = str(error)
         raise TooCoarse(f"float32 is too coarse at {self._describe(theta)}: {reason}")
