@@ -336,10 +336,10 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
             (`gpclass.tables.TableEncoder`). With kernel="precomputed" X is the covariance matrix (n, n) of the rows. Sparse
             matrices need kernel="linear" or "tanimoto". With a `FunctionKernel` X is a sequence of n objects of any type.
 
-            Engines with minibatches ("scalable-ep", "coupled-scalable-ep", "stochastic-ep", "svgp") read memory maps without
-            copying them. With these engines X may also be a stream of inputs and labels, which may be larger than memory: a
-            source (`gpclass.learning.csv_file`, `parquet_file`, `table_files`, `Batches`), a list of pairs (X, y), or a function
-            that returns a new iterator over such pairs.
+            Engines with minibatches ("scalable-ep", "coupled-scalable-ep", "stochastic-ep", "svgp") read memory maps
+            without copying them. With these engines X may also be a stream of inputs and labels, which may be larger
+            than memory: a source (`gpclass.learning.csv_file`, `parquet_file`, `table_files`, `Batches`), a list of
+            pairs (X, y), or a function that returns a new iterator over such pairs.
 
             X may be a Dask array or data frame (y and weights then have the same partitions), or a list of delayed pairs.
             With a Dask client the rows stay on its workers, which must hold them in memory together; `batch_size` is the
@@ -500,7 +500,8 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     def _check_stream(self, engine: Engine, divided: bool) -> None:
         """Raise an error if the engine or the kernel needs all rows in this process; `divided` if others have them."""
         what = "a Dask collection" if divided else "a stream of rows"
-        able = [*("'scalable-ep'", "'coupled-scalable-ep'", "'stochastic-ep'", "'svgp'"), *(("'gfitc'", "'ivm'") if divided else ())]
+        able = ["'scalable-ep'", "'coupled-scalable-ep'", "'stochastic-ep'", "'svgp'"]
+        able += ["'gfitc'", "'ivm'"] if divided else []
         if not (engine.minibatches or (divided and engine.design in ("inducing inputs", "active rows"))):
             raise TypeError(
                 f"X is {what}, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "

@@ -350,7 +350,7 @@ def test_improper_posterior():
 def test_garbage_beyond_the_triangle_is_never_touched(monkeypatch):
     """New memory may hold anything: huge numbers would overflow (and warn) where they are scaled."""
     n = 200
-    monkeypatch.setattr("gpclass.numerics.linalg.np.empty", lambda shape: np.full(shape, 1e308))
+    monkeypatch.setattr("gpclass.numerics.linalg.np.empty", lambda shape, dtype=float: np.full(shape, 1e308, dtype))
     K = np.exp(-0.5 * np.subtract.outer(np.arange(n), np.arange(n)) ** 2 / 4.0)
     q = FullPosterior(K, Sites(np.full(n, 1e4), np.ones(n)))
     inverse = np.linalg.inv(K + 1e-4 * np.eye(n))

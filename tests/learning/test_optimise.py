@@ -123,6 +123,7 @@ class Liar:
 
     slope: float
     bounds = np.array([[-5.0, 5.0]])
+    offers_single = False
 
     def evaluate(self, theta, start=None, tol=None):
         value = -float(np.abs(theta).sum())

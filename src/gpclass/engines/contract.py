@@ -57,6 +57,9 @@ class Engine:
     part : float
         The power of the likelihood of one copy with which an engine matches moments: below one for power EP. An observation
         is then 1/part copies of p(y | f)^part.
+    single : bool
+        Whether fits in the context `numerics.single_precision` use float32 factorisations, which a search may ask for. The
+        posterior's `rounding` must then be that of float32, and the engine must have `max_iter`.
     likelihood_names : tuple of str
         Names of the likelihoods that "auto" tries first, in this order.
     """
@@ -72,6 +75,7 @@ class Engine:
     draws: ClassVar[bool] = False
     weights: ClassVar[str] = "none"
     tempers: ClassVar[bool] = False
+    single: ClassVar[bool] = False
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`

@@ -200,6 +200,9 @@ class ContrastPosterior:
     @property
     def rounding(self) -> float:
         """Effect of rounding on the marginals, in standard deviations: eps × condition of A."""
+        coupled = self._system.coupled
+        if coupled is not None and coupled.dtype == np.float32:
+            return coupled.rounding  # the usual error; the bound below would rule out float32 from a few hundred rows on
         return 8 * EPS * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.prior.y))
 
     # in terms of the classes ----------------------------------------------------------------------------------------

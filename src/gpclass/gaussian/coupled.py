@@ -17,8 +17,21 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
 
-from ..numerics import CACHE, Factor, blocks, mirror_lower, refined, row_blocks, scaled_plus_identity
-from .full import factor_of_B
+from ..numerics import (
+    CACHE,
+    Factor,
+    blas,
+    blocks,
+    epsilon,
+    factor_dtype,
+    mirror_lower,
+    refined,
+    row_blocks,
+    scaled_plus_identity,
+    symmetric_product,
+)
+from .dominant import Dominant, correct_symmetric, dominant_direction
+from .full import STALL, factor_of_B
 from .sites import Sites, matrix_cavity
 
 EPS = np.finfo(float).eps
@@ -26,6 +39,7 @@ EPS = np.finfo(float).eps
 # their prior). A site this weak has no visible effect, and the bound avoids division by zero.
 WEAKEST = 1e-10
 STRONG = 1e-3  # value of the same product above which variances are computed from A⁻¹
+STRONG_SINGLE = 1e-2  # the same with factors of float32
 PRECISE = 3e-12  # largest eps × condition of A at which predictions need no refinement: they are accurate to 1e-6 then
 PREDICTION_REFINEMENTS = 2  # number of refinement steps above PRECISE
 
@@ -41,13 +55,16 @@ class CoupledSystem:
         self.pi = np.maximum(pi, WEAKEST / np.maximum(self.prior_var, 1.0))
         self.root = np.sqrt(self.pi)
         self.total = self.pi.sum(1)  # (n,) 1ᵀπ
+        self.dtype = factor_dtype()
+        # P is float64: what all classes share is determined by the prior alone, so P is very small along smooth functions
         self.inverse, P = [], np.zeros((n, n))
         self.log_det_parts = 0.0
         for c in range(C):
-            factor = factor_of_B(scaled_plus_identity(self.K[c], self.root[:, c]), "I + √D K √D", self.K)
+            factor = factor_of_B(scaled_plus_identity(self.K[c], self.root[:, c], self.dtype), "I + √D K √D", self.K)
             self.log_det_parts += factor.log_det
             self.inverse.append(mirror_lower(factor.into_inverse()))  # A_c⁻¹
             self._add_B(c, P)
+        self.dominant = self._dominant(P) if self.dtype == np.float32 else None
         self.P = Factor(P, "the coupling between the classes")
         self.log_det_parts += self.P.log_det  # log |A| + log |P|
 
@@ -57,16 +74,25 @@ class CoupledSystem:
 
         As for one latent function (`FullPosterior.rounding`): if K has full rank, A⁻¹ is small, and so is its error.
         """
-        most = 8 * EPS * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
+        most = STALL[self.dtype] * epsilon(self.dtype) * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
         kept = [np.max(np.diagonal(inverse)) for inverse in self.inverse]
         return float(np.max(np.where(most < 1e-9, most, most * kept)))
 
+    def _dominant(self, P: np.ndarray) -> Dominant:
+        """The dominant directions of K, along which P (lower triangle) is corrected, too."""
+        u = [dominant_direction(k) for k in (self.K[:1] if self.shared else self.K)]
+        U = np.broadcast_to(np.array(u).T, self.pi.shape)
+        found = Dominant(U, self.root, lambda X: X + self.root * self.times_K(self.root * X), self._times_rounded_inverse)
+        for own, missing in zip(U.T, found.missing.T, strict=True):
+            correct_symmetric(P, own, missing)
+        return found
+
     def _add_B(self, c: int, out: np.ndarray, times: float = 1.0) -> None:
         """Add `times` B_c to the lower triangle of `out`."""
-        root, inverse = self.root[:, c], self.inverse[c]
+        root, inverse = self.root[:, c].astype(self.dtype), self.inverse[c]
         for i, j in row_blocks(len(out)):
             block = inverse[i:j, :j] * root[:j]
-            block *= times * root[i:j, None]
+            block *= self.dtype(times) * root[i:j, None]
             out[i:j, :j] += block
 
     @property
@@ -85,7 +111,11 @@ class CoupledSystem:
 
     def _times_inverse(self, X):
         """A_c⁻¹ x_c."""
-        return np.array([dsymv(1.0, a.T, X[:, c]) for c, a in enumerate(self.inverse)]).T
+        return self._times_rounded_inverse(X) if self.dominant is None else self.dominant.times_inverse(X)
+
+    def _times_rounded_inverse(self, X):
+        symv = blas("symv", self.inverse[0])
+        return np.array([symv(1.0, a.T, X[:, c]) for c, a in enumerate(self.inverse)], dtype=float).T
 
     def times_Pi(self, X: np.ndarray) -> np.ndarray:
         return self.pi * (X - (np.sum(self.pi * X, axis=1) / self.total)[:, None])
@@ -97,7 +127,7 @@ class CoupledSystem:
             mean = self.times_K(alpha)
             return nu - alpha - self.times_Pi(mean), mean
 
-        return refined(nu, self._alpha, check)
+        return refined(nu, self._alpha, check, dtype=self.dtype)
 
     def largest_move(self, nu: np.ndarray) -> float:
         """Largest √(ν_iᵀ S_i ν_i), where S_i is the covariance that datum i would have without the other data.
@@ -118,20 +148,22 @@ class CoupledSystem:
         """
         strong = self.pi * self.prior_var > 1
         weak = np.where(strong, 0.0, nu)
-        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0) - self.root * self.times_K(weak)
+        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
+        if np.any(weak):
+            scaled -= self.root * self.times_K(weak)
         g = weak + self.root * self._times_inverse(scaled)
         return g - self.times_B(self.P.solve(g.sum(1) - nu.sum(1))[:, None])
 
     @cached_property
     def _white(self) -> list[np.ndarray]:
         """Transposes of L⁻¹ H_cᵀ, (n, n) each. They take as much memory as `inverse`; `forget` frees it."""
-        halves = [self._H(c) for c in range(self.pi.shape[1])]
+        halves, factor = [self._H(c) for c in range(self.pi.shape[1])], self.P.rounded(self.dtype)
         for half in halves:
-            self.P.whiten_rows(half)
+            factor.whiten_rows(half)
         return halves
 
     def _H(self, c: int) -> np.ndarray:
-        root, inverse = self.root[:, c], self.inverse[c]
+        root, inverse = self.root[:, c].astype(self.dtype), self.inverse[c]
         out = np.empty_like(inverse)
         for i, j in row_blocks(len(out)):
             np.multiply(inverse[i:j], -root, out=out[i:j])
@@ -150,7 +182,7 @@ class CoupledSystem:
         out = np.empty((n, C, C))
         for some in blocks(n, C * n, CACHE):
             by_datum = np.stack([half[some] for half in self._white], axis=1)
-            np.matmul(by_datum, np.swapaxes(by_datum, 1, 2), out=out[some])
+            out[some] = _products(by_datum)
         for c in range(C):
             out[:, c, c] += self._own_var(c)
         return out
@@ -159,7 +191,8 @@ class CoupledSystem:
         """(n,) variances of class c without the coupling: diag(K - K B K)."""
         pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
         var = (1 - np.diagonal(inverse)) / pi
-        weak = pi * prior <= STRONG  # where that form cancels: diag(K - H K), in blocks of rows
+        # diag(K - H K), in blocks of rows, where that form cancels
+        weak = pi * prior <= (STRONG_SINGLE if self.dtype == np.float32 else STRONG)
         for i, j in row_blocks(len(pi)):
             some = i + np.flatnonzero(weak[i:j])
             if len(some):
@@ -206,20 +239,52 @@ class CoupledSystem:
         n, C = self.pi.shape
         out = np.zeros((1 if self.shared else C, n, n))
         parts = [slice(0, C)] if self.shared else [slice(c, c + 1) for c in range(C)]
-        white, inverse_root = self._white, np.ascontiguousarray(self.P.inverse_root().T)
+        white, inverse_root = self._white, np.ascontiguousarray(self.P.inverse_root().T, self.dtype)
         self.forget()  # its memory is overwritten below
         for G, part in zip(out, parts, strict=True):
             for c in range(C)[part]:
-                self._add_B(c, G, -0.5)
                 half = np.subtract(inverse_root, white[c], out=white[c])
-                half *= self.pi[:, c, None]
-                dsyrk(0.5, half.T, trans=1, beta=1.0, c=G.T, overwrite_c=1)
+                half *= self.pi[:, c, None].astype(self.dtype)
+                self._add_minus_M(c, half, G)
+            if self.dominant is not None:
+                self._correct_gradient(part, G)
             dsyrk(0.5, np.asfortranarray(alpha[:, part]), beta=1.0, c=G.T, overwrite_c=1)
             for u, w in pairs:
                 u, w = np.asfortranarray(u[:, part]), np.asfortranarray(w[:, part])
                 dsyr2k(0.5, u, w, beta=1.0, c=G.T, overwrite_c=1)
             mirror_lower(G)
         return out[0] if self.shared else out
+
+    def _correct_gradient(self, part: slice, G: np.ndarray) -> None:
+        """Correct G = -½ Σ M_cc over the classes of `part` along their dominant direction, which they share."""
+        assert self.dominant is not None, "float64 needs no correction"
+        u, BU = np.array(self.dominant.U[:, part.start]), self.dominant.BU
+        MU = BU - self.times_B(self.P.solve(BU))
+        correct_symmetric(G, u, -0.5 * MU[:, part].sum(1) - symmetric_product(G, u))
+
+    def _add_minus_M(self, c: int, half: np.ndarray, G: np.ndarray) -> None:
+        """Add ½(halfᵀ half - B_c) to the lower triangle of G. With float32 factors, only the sum over classes is float64."""
+        own = G if half.dtype == G.dtype else np.zeros(G.shape, half.dtype)
+        self._add_B(c, own, -0.5)
+        blas("syrk", half)(0.5, half.T, trans=1, beta=1.0, c=own.T, overwrite_c=1)
+        if own is not G:
+            for i, j in row_blocks(len(G)):
+                G[i:j, :j] += own[i:j, :j]
+
+
+def _products(rows: np.ndarray) -> np.ndarray:
+    """(n, C, C) inner products of rows (n, C, m), in float64.
+
+    Rows of float32 are centred first. Nearly all of their length can be common to the classes, and the variances of
+    differences between classes must not be lost in its rounding.
+    """
+    if rows.dtype == np.float64:
+        return np.matmul(rows, np.swapaxes(rows, 1, 2))
+    common = rows.mean(axis=1, keepdims=True)
+    rows = rows - common
+    across = np.matmul(rows, np.swapaxes(common, 1, 2)).astype(float)  # (n, C, 1)
+    own = np.einsum("ijk,ijk->ij", common, common, dtype=float)[:, :, None]
+    return np.matmul(rows, np.swapaxes(rows, 1, 2)) + across + np.swapaxes(across, 1, 2) + own
 
 
 def precisions(pi: np.ndarray) -> np.ndarray:

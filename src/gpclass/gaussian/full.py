@@ -19,6 +19,8 @@ import numpy as np
 from ..numerics import (
     Factor,
     NotPositiveDefinite,
+    epsilon,
+    factor_dtype,
     mirror_lower,
     refined,
     row_blocks,
@@ -30,10 +32,14 @@ from .places import Places
 from .sites import Sites
 
 EPS = np.finfo(float).eps
+# Sweeps stall at so many times the rounding: up to 5 times in measurements, on problems made for it. Results in float32 are
+# confirmed in float64, so that the usual value is enough.
+STALL = {np.float64: 8.0, np.float32: 0.5}
 NEGLIGIBLE = 1e-3  # rounding of B's eigenvalues that is too small to make a factorisation fail
 SAFE = 1e8  # entries of K with negligible rounding for ten thousand rows, if no site precision is much above one
 SMALLER = "scale the kernel's variance down, or standardise the inputs"  # advice if K is too large
 TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
+TINY_SINGLE = 1e-2  # the same for more than five digits, with factors of float32
 
 
 class FullPosterior:
@@ -116,7 +122,7 @@ class FullPosterior:
 
         Large only for K of low rank and large scale: if K has full rank, B⁻¹ is small and so is its error.
         """
-        most = 8 * rounding_of_B(self.K, self.sites.tau)  # in measurements sweeps stall at up to 5 times the rounding
+        most = STALL[self._system.dtype] * rounding_of_B(self.K, self.sites.tau, self._system.dtype)
         return most if most < 1e-9 else most * float(np.max(self._system.kept))
 
     @property
@@ -137,7 +143,7 @@ class FullPosterior:
             return nu - alpha - self.sites.tau * mean, mean
 
         # under priors of very large scale the first solution loses digits, which refinement restores
-        return refined(nu, self._system.alpha, check)
+        return refined(nu, self._system.alpha, check, dtype=self._system.dtype)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Moments of the latent values of each observation without it."""
@@ -155,11 +161,12 @@ class FullPosterior:
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the given pairs: a new symmetric (n, n) array."""
-        G = self._system.residual_precision()  # lower triangle, negated and halved below
+        M = self._system.residual_precision()  # lower triangle, overwritten below unless it is float32
+        G = M if M.dtype == np.float64 else np.empty(M.shape)
         products = [(self.alpha, self.alpha), *pairs, *((w, u) for u, w in pairs)]
         for i, j in row_blocks(len(G)):
             block = G[i:j, :j]
-            np.negative(block, out=block)
+            np.negative(M[i:j, :j], out=block)
             for u, w in products:
                 block += u[i:j, None] * w[:j]
             block *= 0.5
@@ -174,9 +181,9 @@ class _PositiveSystem:
     """(K, τ) with all τ ≥ 0."""
 
     def __init__(self, K: np.ndarray, tau: np.ndarray):
-        self.K, self.tau = K, tau
+        self.K, self.tau, self.dtype = K, tau, factor_dtype()
         self.root = np.sqrt(tau)
-        self.factor = factor_of_B(scaled_plus_identity(K, self.root), "I + √W K √W", K) if np.any(tau) else None
+        self.factor = factor_of_B(scaled_plus_identity(K, self.root, self.dtype), "I + √W K √W", K) if np.any(tau) else None
         self.log_det = self.factor.log_det if self.factor else 0.0
 
     def apply_residual_precision(self, x):
@@ -203,7 +210,7 @@ class _PositiveSystem:
     def var(self):
         prior = np.diagonal(self.K)
         kept = self.kept
-        weak = (1 - kept < TINY) & (self.tau * prior < 1)
+        weak = (1 - kept < (TINY_SINGLE if self.dtype == np.float32 else TINY)) & (self.tau * prior < 1)
         var = np.empty_like(self.tau)
         var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
         var[weak] = prior[weak] - self._part(self.explained(self.K[:, weak]), prior[weak])
@@ -211,7 +218,7 @@ class _PositiveSystem:
 
     def _part(self, part, whole):
         """Clip `part` to `whole`, but raise if it is larger by more than rounding: then K is not a covariance matrix."""
-        if np.any(part - whole > 10 * len(self.K) * rounding_of_B(self.K, self.tau) * whole):
+        if np.any(part - whole > 10 * len(self.K) * rounding_of_B(self.K, self.tau, self.dtype) * whole):
             raise NotPositiveDefinite(
                 "K is not positive semidefinite: a posterior variance is negative. Is the kernel valid for these inputs?"
             )
@@ -241,6 +248,7 @@ class _IndefiniteSystem:
     """(K, τ) with some τ < 0, for likelihoods that are not log-concave: V = L (I + LᵀTL)⁻¹ Lᵀ, K = L Lᵀ."""
 
     JITTER = 1e-10  # relative to the mean prior variance; bounds the error of V
+    dtype = np.float64  # whatever the context is: the factor of K has the square of its condition
 
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau = K, tau
@@ -276,9 +284,9 @@ class _IndefiniteSystem:
         return np.diag(self.tau) - self.tau[:, None] * (self.half.T @ self.half) * self.tau
 
 
-def rounding_of_B(K: np.ndarray, tau: np.ndarray) -> float:
-    """Rounding error of the largest entry of B."""
-    return EPS * float(np.max(1 + np.abs(tau) * np.diagonal(K)))
+def rounding_of_B(K: np.ndarray, tau: np.ndarray, dtype: Any = np.float64) -> float:
+    """Rounding error of the largest entry of B in `dtype`."""
+    return epsilon(dtype) * float(np.max(1 + np.abs(tau) * np.diagonal(K)))
 
 
 def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> Any:
@@ -288,7 +296,7 @@ def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> 
     or the rounding of K is larger than the identity. The error says which. `K` (..., n, n) is used for the message; its
     entries must be finite.
     """
-    rounding = len(B) * EPS * float(np.max(np.diagonal(B), initial=0.0))  # NaN if B overflows
+    rounding = len(B) * epsilon(B.dtype) * float(np.max(np.diagonal(B), initial=0.0))  # NaN if B overflows
     try:
         return kind(B, what)
     except NotPositiveDefinite as error:

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..engines.observations import main_targets, targets_at
 from ..kernels import Kernel, Part
+from ..numerics import single_precision
 from ..numerics.fingerprint import single_precision_fingerprints
 from ..numerics.threads import threads_for
 from .priors import Flat, log_prior
@@ -24,7 +25,14 @@ from .priors import Flat, log_prior
 LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; most evidences have its square as error
 MANY = 300  # rows times latent functions above which a search starts with a subset of the rows
 TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the search moves inducing inputs
+SINGLE = 150  # rows from which evaluations in single precision are faster
+SINGLE_ROUNDING = 3e-4  # largest `rounding` of a posterior in single precision: values are accurate to about 0.01 nats there
+SINGLE_SWEEPS = 20  # maximum number of sweeps in single precision; if they do not converge, double precision is needed
 FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
+
+
+class TooCoarse(Exception):
+    """Single precision is not enough for an evaluation."""
 
 
 class Design(Protocol):
@@ -106,6 +114,8 @@ class Evaluation:
         The design at `theta`.
     K : object
         The covariances that the engine was given.
+    single : bool
+        Whether factorisations were in single precision.
     """
 
     theta: np.ndarray
@@ -116,6 +126,7 @@ class Evaluation:
     likelihood: Any
     design: Design
     K: Any = field(repr=False)
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,6 +183,11 @@ class Objective:
     @property
     def names(self) -> list[str]:
         return [*self.kernel.names, *self.likelihood.names, *self.design.names]
+
+    @property
+    def offers_single(self) -> bool:
+        """Whether evaluations in single precision are possible, and faster."""
+        return self.engine.single and len(self.X) >= SINGLE and isinstance(self.design, AllRows)
 
     @property
     def tail(self) -> float:
@@ -241,6 +257,30 @@ class Objective:
         self._check_prior(theta)
         return self.with_gradient(self.loose_fit(theta, start, tol))
 
+    def evaluate_in_single(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
+        """Return value and gradient at θ with factorisations in single precision, for the way to a maximum.
+
+        Sweeps converge to `tol` or to the rounding of float32 (`rounding` of posteriors).
+
+        Raises
+        ------
+        TooCoarse
+            If that rounding is too large, or sweeps do not converge.
+        """
+        self._check_prior(theta)
+        engine = replace(self.engine, max_iter=min(self.engine.max_iter, SINGLE_SWEEPS))
+        try:
+            with single_precision():
+                found = replace(self, engine=engine).loose_fit(theta, start, tol)
+            rounding = found.fit.posterior.rounding
+            if found.fit.converged and rounding <= SINGLE_ROUNDING:
+                return replace(self.with_gradient(found), single=True)
+            coarse = rounding > SINGLE_ROUNDING
+            reason = f"it rounds by {rounding:.0e} standard deviations" if coarse else "sweeps do not converge"
+        except (np.linalg.LinAlgError, FloatingPointError) as error:
+            reason = str(error)
+        raise TooCoarse(f"float32 is too coarse at {self._describe(theta)}: {reason}")
+
     def with_gradient(self, found: Evaluation) -> Evaluation:
         """Return the evaluation with its gradient."""
         with self.threads():
@@ -255,7 +295,7 @@ class Objective:
     def finish(self, evaluation: Evaluation) -> Any:
         """Return the posterior of an evaluation, converged to the tolerance of the engine."""
         fit = evaluation.fit
-        if fit.converged and self.engine.is_met(fit.status.change):
+        if fit.converged and self.engine.is_met(fit.status.change) and not evaluation.single:
             return replace(fit, engine=self.engine)
         return evaluation.design.fit(self.engine, evaluation.K, self.y, evaluation.likelihood, fit)
 

@@ -5,6 +5,10 @@ that it steps back. The result is the best point of all evaluations, so restarts
 
 With many rows, a run starts at the end of the same search on a subset of the rows, in coordinates in which the curvature
 found there is the identity. The search on the subset is cheap and saves half of the evaluations or more.
+
+Where the engine offers it and there are enough rows, a run has two parts: the way to the maximum in single precision, which
+halves the cost of factorisations, and the last part in double precision, from the end of the first and with its curvature.
+Only evaluations in double precision are results. The first part ends early where single precision is too coarse.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import scipy
 from sklearn.exceptions import ConvergenceWarning
 
 from ..progress import interrupted, phase, shown, stops_here, tell
-from .objective import LOOSE, Evaluation, Objective
+from .objective import LOOSE, Evaluation, Objective, TooCoarse
 from .parallel import until_interrupted
 from .warm import WarmStart
 
@@ -46,6 +50,9 @@ class Step(NamedTuple):
         Sweeps of the engine.
     message : str
         Why the evaluation failed; empty if it did not.
+    precision : {"double", "single"}
+        Precision of the factorisations. A failure in single precision is not one of the objective: the run goes on in double
+        precision.
     """
 
     run: int
@@ -55,6 +62,7 @@ class Step(NamedTuple):
     log_evidence: float
     sweeps: int
     message: str = ""
+    precision: str = "double"
 
 
 @dataclass
@@ -86,11 +94,14 @@ class Search:
 # most 3e-4 nats below the maximum. With ten times looser ones it was up to 0.01, along a bias, where the evidence is flat
 # and L-BFGS-B is slow.
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
+SURE = 1e-4  # stop in and after single precision when three times the gain of a Newton step is less than this, in nats
+NOISE = 200.0  # change of values in single precision, in roundings of the posterior, below which slopes are more accurate
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 STEEP = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
 ROUGH = 1e-3  # engine tolerance at slopes of one and above: gradients have errors of 1 %; decreases with the slope to LOOSE
 DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
 MAX_LINE = 30  # maximum number of evaluations per line search
+MAX_LINE_SINGLE = 5  # the same in single precision, where further ones would follow the rounding
 INTERRUPTED = "the search was interrupted"
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)
 
@@ -180,7 +191,7 @@ def improved(
         return start, None, np.nan
     search = Search()
     better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
-    run = Run(fewer, 0, search, metric, value_tol)
+    run = Run(fewer, 0, search, metric, value_tol, confirm=False)
     try:
         with phase(f"first on {len(fewer.X)} of {len(objective.X)} rows"):
             run.go(better, max_iter)
@@ -290,14 +301,20 @@ class Run:
         metric: np.ndarray | None = None,
         value_tol: float = VALUE_TOL,
         needed: float | None = None,
+        confirm: bool = True,
     ):
         self.objective, self.number, self.search = objective, number, search
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
+        self.confirm = confirm  # whether a run in single precision ends with double precision
+        self.single = objective.offers_single  # precision of the next evaluation
+        self.before = search.best  # result of earlier runs
+        self.enough = SURE if self.single else 0.0  # stop when a Newton step would gain less than this, in nats
         self.bounds = objective.bounds
         self.metric = metric  # inverse curvature from the same search on fewer rows
         self.inverse_curvature = metric  # estimate from this search
         self.iteration = 0
+        self.counted = 0  # iterations that the search has counted
         self.gain = np.inf  # of the last iteration
         self.leads = False  # whether this run found the best point
         self.tol = ROUGH  # of the engine
@@ -307,7 +324,26 @@ class Run:
 
     def go(self, start: np.ndarray, max_iter: int) -> None:
         """Run from `start` and record the evaluations in the search. Raise NoStart if that cannot be evaluated."""
-        start = np.clip(start, *self.bounds.T)
+        start, done = np.clip(start, *self.bounds.T), False
+        if self.single:
+            start, done = self._in_single(start, max_iter)
+        if not done:
+            self._climb(start, max(1, max_iter - self.iteration))
+
+    def _in_single(self, start: np.ndarray, max_iter: int) -> tuple[np.ndarray, bool]:
+        """Run in single precision as far as that is useful; return the end and whether no double precision is needed."""
+        try:
+            self._climb(start, max_iter)
+            done = not self.confirm or interrupted()
+        except TooCoarse:
+            done = False
+        if self.iteration > 0 or hasattr(self, "iterate"):
+            start, self.metric = self.iterate.theta, self.inverse_curvature
+        self.single, self.enough = False, SURE if self.iteration else 0.0
+        return start, done
+
+    def _climb(self, start: np.ndarray, max_iter: int) -> None:
+        """Run from `start` in the current precision."""
         try:
             with phase("first evaluation"):
                 first = self._evaluate(start)
@@ -324,7 +360,7 @@ class Run:
             return -value / unit, -(root.T @ gradient) / unit
 
         # `ftol` is relative to the value, which has no natural zero, and `gtol` refers to z, so `_after_iteration` stops
-        options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxls": MAX_LINE}
+        options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0, "maxls": MAX_LINE_SINGLE if self.single else MAX_LINE}
         settings: Any = {"method": "L-BFGS-B", "bounds": box, "callback": self._after_iteration, "options": options}
         try:
             self._stop_if_done()
@@ -336,26 +372,44 @@ class Run:
             if not stops_here(evaluations_of(self.search)):
                 raise
             status, message = 0, INTERRUPTED
-        self.search.n_iter += self.iteration
+        self.search.n_iter += self.iteration - self.counted
+        self.counted = self.iteration
         if self.leads:
             self.search.message, self.search.problem = message, self._problem(status, message)
 
     def _evaluate(self, theta: np.ndarray) -> _Point:
         """Evaluate the objective at θ and record it in the history."""
         history, where = self.search.history, (self.number, self.iteration, theta.copy())
+        evaluate = self.objective.evaluate_in_single if self.single else self.objective.evaluate
+        precision = "single" if self.single else "double"
         try:
-            evaluation = self.objective.evaluate(theta, self.warm.at(theta), self.tol)
-        except FAILURES as error:
-            history.append(Step(*where, np.nan, np.nan, 0, str(error)))
+            evaluation = evaluate(theta, self.warm.at(theta), self.tol)
+        except (TooCoarse, *FAILURES) as error:
+            history.append(Step(*where, np.nan, np.nan, 0, str(error), precision))
             raise
-        fit = evaluation.fit
-        history.append(Step(*where, evaluation.value, fit.log_evidence, fit.n_iter))
+        evaluation, fit = self._measured(evaluation), evaluation.fit
+        history.append(Step(*where, evaluation.value, fit.log_evidence, fit.n_iter, "", precision))
         if fit.converged:
             self.warm.remember(theta, fit)
+        if self.search.best is not None and self.search.best.single and not self.single:
+            self.search.best, self.leads = self.before, False  # only values of the same precision are compared
         if self.search.best is None or evaluation.value > self.search.best.value:
             self.search.best, self.leads = evaluation, True
         self.point = _Point(evaluation.theta, evaluation.value, evaluation.gradient)
         return self.point
+
+    def _measured(self, evaluation: Evaluation) -> Evaluation:
+        """Return the evaluation, in single precision with a value from the slopes if it is close to the last iterate.
+
+        Log determinants lose digits to the rounding of large entries of K, slopes much less.
+        """
+        if not evaluation.single or not hasattr(self, "iterate"):
+            return evaluation
+        step = evaluation.theta - self.iterate.theta
+        rise = float(0.5 * (evaluation.gradient + self.iterate.gradient) @ step)
+        if abs(rise) > NOISE * evaluation.fit.posterior.rounding:
+            return evaluation
+        return replace(evaluation, value=self.iterate.value + rise)
 
     def _evaluate_or_step_back(self, theta: np.ndarray) -> _Point:
         inside = np.clip(theta, *self.bounds.T)
@@ -379,14 +433,20 @@ class Run:
 
     def _hope(self) -> float:
         """Return the possible further gain, from the estimated curvature and the last iteration; infinite if unknown."""
+        newton = self._newton_gain()
+        return newton if self.iteration == 0 else max(newton, self.objective.tail * self.gain)
+
+    def _newton_gain(self) -> float:
+        """Return an upper estimate of the gain of a Newton step from the last iterate; infinite if unknown."""
         if self.inverse_curvature is None:
             return np.inf
-        newton = float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
-        return DOUBT * newton if self.iteration == 0 else max(DOUBT * newton, self.objective.tail * self.gain)
+        return DOUBT * float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
 
     def _stop_if_done(self) -> None:
         if interrupted():
             raise _Enough(INTERRUPTED)
+        if self._newton_gain() < self.enough:
+            raise _Enough(f"a further step would gain less than {self.enough:.0e}")
         if self._slope(self.iterate) < SLOPE_TOL:
             raise _Enough(f"no slope is above {SLOPE_TOL:g}")
         if self.needed is not None and not self.iterate.value <= self.needed < self.iterate.value + self._hope():
@@ -424,7 +484,7 @@ class Run:
         assert self.search.best is not None, "a run begins with an evaluation"
         slope = self._slope(self.search.best)
         steps = [step for step in self.search.history if step.run == self.number]
-        failed = [step for step in steps if step.message]
+        failed = [step for step in steps if step.message and step.precision == "double"]
         failed_at_the_end = any(step.iteration >= self.iteration - 1 for step in failed)
         if slope < STEEP or (status == 0 and not failed_at_the_end):
             return ""

@@ -153,7 +153,7 @@ class GradientTerms:
 
     def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
         search = Search()
-        run = Run(alone, 0, search, rival.metric, LOOSE / alone.tail, needed)
+        run = Run(alone, 0, search, rival.metric, LOOSE / alone.tail, needed, confirm=False)
         run.warm = WarmStart(best.fit)
         run.go(rival.theta, max_iter)
         assert search.best is not None, "a run begins with an evaluation"

@@ -16,6 +16,7 @@ product     moments of independent Gaussians times softmax, by product quadratur
 separable   covariances that are a product of an input factor and a class factor; contrasts of classes
 mixing      Anderson mixing of the last steps of a fixed-point iteration
 conjugate_gradients  preconditioned conjugate gradients
+precision   float32 in place of float64 for factorisations; the BLAS and LAPACK routines of a dtype
 refinement  iterative refinement of the solution of a linear system
 quadrature  nodes and weights for expectations under Gaussians: of functions with a feature, of smooth ones, quasi-random
 fingerprint hashes of rows and of whole data sets
@@ -43,6 +44,7 @@ from .normal import (
     log_ndtr,
     log_ndtr_and_hazard,
 )
+from .precision import blas, epsilon, factor_dtype, single_precision
 from .quadrature import gaussian_nodes, hermite_nodes, nodes_about, nodes_between, quasi_random_normal
 from .refinement import refined
 from .shares import covariance_roots, expected_softmax, winner_probabilities
@@ -59,11 +61,14 @@ __all__ = [
     "NormalEquations",
     "NotPositiveDefinite",
     "anderson",
+    "blas",
     "blocks",
     "conjugate_gradients",
     "covariance_roots",
     "draw_log_concave",
+    "epsilon",
     "expected_softmax",
+    "factor_dtype",
     "gaussian_nodes",
     "hazard",
     "hazard_curvature",
@@ -84,6 +89,7 @@ __all__ = [
     "row_blocks",
     "scale_lower",
     "scaled_plus_identity",
+    "single_precision",
     "symmetric_product",
     "winner_probabilities",
     "within_reach",

@@ -5,16 +5,20 @@ triangle filled, so nothing is copied. The other triangle is never read.
 
 All BLAS calls in the engines' loops go through SciPy. NumPy has a separate BLAS with separate threads, and two thread pools
 that busy-wait for each other cost more than all the arithmetic between two factorisations.
+
+A factor has the dtype of the matrix, float64 or float32 (`precision`), and so has what is computed from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dsymv, dtrmm, dtrmv, dtrsm
-from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
+
+from .precision import blas, lapack
 
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
 HALVED = range(150, 450)  # sizes of triangles that are inverted recursively, by halves
@@ -34,12 +38,12 @@ def row_blocks(n: int) -> Iterator[tuple[int, int]]:
         yield i, min(i + TRIANGLE_ROWS, n)
 
 
-def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return the lower triangle of I + diag(scale) K diag(scale)."""
+def scaled_plus_identity(K: np.ndarray, scale: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    """Return the lower triangle of I + diag(scale) K diag(scale) in an array of `dtype`."""
     n = len(K)
-    out = np.empty((n, n))
+    out, scale = np.empty((n, n), dtype), scale.astype(dtype, copy=False)
     for i, j in row_blocks(n):
-        np.multiply(K[i:j, :j], scale[:j], out=out[i:j, :j])
+        np.multiply(K[i:j, :j].astype(dtype, copy=False), scale[:j], out=out[i:j, :j])
         out[i:j, :j] *= scale[i:j, None]
     out.ravel()[:: n + 1] += 1.0
     return out
@@ -47,7 +51,7 @@ def scaled_plus_identity(K: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return K x for symmetric K and a vector x. Only the lower triangle is read."""
-    return dsymv(1.0, K.T, x)
+    return blas("symv", K)(1.0, K.T, x)
 
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:
@@ -61,6 +65,7 @@ def mirror_lower(A: np.ndarray) -> np.ndarray:
 
 def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Replace the lower triangle of A by that of diag(scale) A diag(scale), in place."""
+    scale = scale.astype(A.dtype, copy=False)  # products of mixed precision are slow
     for i, j in row_blocks(len(A)):
         A[i:j, :j] *= scale[:j]
         A[i:j, :j] *= scale[i:j, None]
@@ -70,16 +75,17 @@ def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
 def invert_upper(U: np.ndarray) -> np.ndarray:
     """Invert an upper triangular matrix in Fortran order, in place. Entries below the diagonal are not changed.
 
-    Recursive by halves at sizes where that is faster than one call of dtrtri.
+    Recursive by halves at sizes where that is faster than one call of LAPACK's trtri.
     """
     n = len(U)
     if n not in HALVED:
-        return dtrtri(U, lower=0, overwrite_c=1)[0]
+        return lapack("trtri", U)(U, lower=0, overwrite_c=1)[0]
+    trmm = blas("trmm", U)
     h = n // 2
     first, last = (invert_upper(np.asfortranarray(part)) for part in (U[:h, :h], U[h:, h:]))
-    corner = dtrmm(-1.0, first, np.asfortranarray(U[:h, h:]), overwrite_b=1)
+    corner = trmm(-1.0, first, np.asfortranarray(U[:h, h:]), overwrite_b=1)
     U[:h, :h], U[h:, h:] = first, last
-    U[:h, h:] = dtrmm(1.0, last, corner, side=1, overwrite_b=1)
+    U[:h, h:] = trmm(1.0, last, corner, side=1, overwrite_b=1)
     return U
 
 
@@ -107,7 +113,7 @@ class Factor:
     """
 
     def __init__(self, A: np.ndarray, what: str = "the matrix"):
-        upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=0)
+        upper, info = lapack("potrf", A)(A.T, lower=0, overwrite_a=1, clean=0)
         if info != 0:
             raise NotPositiveDefinite(
                 f"{what} is not positive definite (leading minor {info} of {len(A)} fails). "
@@ -115,9 +121,21 @@ class Factor:
             )
         self._lower = upper.T
         self._inverted = False
-        self.log_det = 2.0 * float(np.sum(np.log(np.diagonal(self._lower))))
+        self.log_det = 2.0 * float(np.sum(np.log(np.diagonal(self._lower).astype(float))))
         if not np.isfinite(self.log_det):
             raise NotPositiveDefinite(f"{what} has entries that are not finite")
+
+    def rounded(self, dtype: Any) -> Factor:
+        """Return the factor with L rounded to `dtype`, or the factor itself if it has this dtype."""
+        if self._lower.dtype == dtype:
+            return self
+        new = copy(self)
+        # by blocks, because the entries above the diagonal may be anything
+        new._lower = np.empty(self._lower.shape, dtype)
+        for i, j in row_blocks(len(self._lower)):
+            new._lower[i:j, :i] = self._lower[i:j, :i]
+            new._lower[i:j, i:j] = np.tril(self._lower[i:j, i:j])
+        return new
 
     def _invert(self) -> None:
         if not self._inverted:
@@ -127,14 +145,14 @@ class Factor:
         """Return L⁻¹ X, or L⁻ᵀ X if `transpose`, for X (n,) or (n, m)."""
         trans = 0 if transpose else 1  # LAPACK sees U = Lᵀ
         if not self._inverted:
-            return dtrtrs(self._lower.T, X, lower=0, trans=trans)[0]
+            return lapack("trtrs", self._lower)(self._lower.T, X, lower=0, trans=trans)[0]
         if X.ndim == 1:
-            return dtrmv(self._lower.T, X, lower=0, trans=trans)
-        return dtrmm(1.0, self._lower.T, X, lower=0, trans_a=trans)
+            return blas("trmv", self._lower)(self._lower.T, X, lower=0, trans=trans)
+        return blas("trmm", self._lower)(1.0, self._lower.T, X, lower=0, trans_a=trans)
 
     def whiten_rows(self, X: np.ndarray) -> None:
-        """Replace X (m, n), in C order, by (L⁻¹ Xᵀ)ᵀ, in place."""
-        apply = dtrmm if self._inverted else dtrsm
+        """Replace X (m, n), in C order and of the factor's dtype, by (L⁻¹ Xᵀ)ᵀ, in place."""
+        apply = blas("trmm" if self._inverted else "trsm", self._lower)
         apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
 
     def solve(self, X: np.ndarray) -> np.ndarray:
@@ -154,13 +172,13 @@ class Factor:
     def inverse_lower(self) -> np.ndarray:
         """Return the lower triangle of A⁻¹ in a new array. The factor stays usable."""
         self._invert()
-        return dlauum(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
+        return lapack("lauum", self._lower)(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
 
     def into_inverse(self) -> np.ndarray:
         """Return the lower triangle of A⁻¹ in the factor's array. Nothing is copied, and the factor becomes unusable."""
         self._invert()
         spent, self._lower = self._lower, np.empty((0, 0))
-        return dlauum(spent.T, lower=0, overwrite_c=1)[0].T
+        return lapack("lauum", spent)(spent.T, lower=0, overwrite_c=1)[0].T
 
     def inverse_root(self) -> np.ndarray:
         """Return L⁻¹, with zeros above the diagonal, in a new array."""

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 SMALL = 1e-9  # residual, relative to the right-hand side, that needs no refinement
+SMALL_SINGLE = 1e-6  # the same for solutions by factors of float32
+COARSE_SINGLE = 1e-4  # largest residual of such solutions; it is not met if eps × condition is not small
 
 
 def refined(
@@ -15,6 +18,7 @@ def refined(
     solve: Callable[[np.ndarray], np.ndarray],
     check: Callable[[np.ndarray], tuple[np.ndarray, Any]],
     most: int = 6,
+    dtype: Any = np.float64,
 ) -> tuple[np.ndarray, Any]:
     """Return a solution x of A x = right, improved by iterative refinement, and the second result of `check` at x.
 
@@ -31,6 +35,8 @@ def refined(
         x → (right - A x, anything), with less rounding error.
     most : int, default=6
         Maximum number of corrections.
+    dtype : dtype, default=float64
+        The dtype of the factorisation.
 
     Returns
     -------
@@ -38,7 +44,13 @@ def refined(
         The solution.
     found : object
         The second result of `check` at x.
+
+    Raises
+    ------
+    LinAlgError
+        If the factorisation is of float32 and the residual stays large.
     """
+    single = dtype == np.float32
 
     def checked(x):
         residual, found = check(x)
@@ -46,7 +58,8 @@ def refined(
         return size if np.isfinite(size) else np.inf, x, residual, found
 
     best = checked(solve(right))
-    enough = SMALL * float(np.max(np.abs(right), initial=0.0))
+    largest = float(np.max(np.abs(right), initial=0.0))
+    enough = (SMALL_SINGLE if single else SMALL) * largest
     for _ in range(most):
         size, x, residual, _ = best
         if size <= enough:
@@ -56,4 +69,6 @@ def refined(
             best = trial
         if not trial[0] < 0.5 * size:
             break
+    if single and best[0] > COARSE_SINGLE * largest:
+        raise LinAlgError(f"a factor of float32 solves a linear system only to a residual of {best[0] / largest:.0e}")
     return best[1], best[3]

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from ...gaussian import FullPosterior, Sites, log_partition_1d, matched_sites
-from ...numerics import NotPositiveDefinite
+from ...numerics import NotPositiveDefinite, factor_dtype
 from .. import Engine
 from ..fit import Fit, prepare_data, start_sites
 from ..iterate import SiteTarget, Status, ending, iterate, stands_still, warn_if_unfinished
@@ -37,6 +37,7 @@ class EP(Engine):
     needs: ClassVar = ("tilted_moments",)
     weights: ClassVar = "places"
     tempers: ClassVar = True
+    single: ClassVar = True
 
     def __post_init__(self):
         if self.schedule not in ("parallel", "sequential"):
@@ -74,7 +75,8 @@ class EP(Engine):
     def _parallel(self, K, data, sites):
         try:
             q, status = iterate(self, data.prior(K), moment_rule(data.y, data.likelihood), sites)
-            settled = status.converged or q.rounding > self.tol  # no schedule finds what rounding hides
+            # no schedule finds what rounding hides
+            settled = status.converged or q.rounding > self.tol or factor_dtype() != np.float64
             if settled and has_cavities(q):
                 return q, status
             spent = status.n_iter

@@ -37,6 +37,7 @@ class NestedEP(Engine):
     latents: ClassVar = "several"
     weights: ClassVar = "rows"
     tempers: ClassVar = True
+    single: ClassVar = True
 
     def __post_init__(self):
         check_power(self.power)
