@@ -5,6 +5,7 @@ normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic func
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn
+nearly_independent  the same for values that are nearly independent, by a series in their correlations
 grid        expected softmax by trapezoid rules along principal axes
 rare        expected softmax of a rare class by points around its mass
 independent expected softmax of independent latent values, one integral for all classes
