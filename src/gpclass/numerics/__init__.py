@@ -29,10 +29,12 @@ from .linalg import (
     Factor,
     NotPositiveDefinite,
     mirror_lower,
+    product_of_rows,
     row_blocks,
     scale_lower,
     scaled_plus_identity,
     symmetric_product,
+    whole_strips,
 )
 from .mixing import NormalEquations, anderson, mixed_point, within_reach
 from .normal import (
@@ -80,12 +82,14 @@ __all__ = [
     "nodes_about",
     "nodes_between",
     "normal_below",
+    "product_of_rows",
     "quasi_random_normal",
     "refined",
     "row_blocks",
     "scale_lower",
     "scaled_plus_identity",
     "symmetric_product",
+    "whole_strips",
     "winner_probabilities",
     "within_reach",
 ]
