@@ -353,7 +353,7 @@ class CoupledPosterior:
         elif Ks.ndim == 2:
             mean = product_of_rows(whole_strips(Ks.T), np.ascontiguousarray(self.alpha))[:m]
         else:
-            mean = np.stack([np.einsum("nm,n->m", k, a) for k, a in zip(Ks, self.alpha.T, strict=True)], axis=1)
+            mean = np.stack([k.T @ a for k, a in zip(Ks, self.alpha.T, strict=True)], axis=1)
         return mean, self.system.predict_cov(Ks, kd)
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -146,9 +146,11 @@ class FullPosterior:
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
-        var = kd - self._system.explained(Ks)
+        # sums of contiguous arrays: they are rounded in the same way for one row as for many
+        rows, alpha = np.ascontiguousarray(Ks.T), np.ascontiguousarray(self.alpha)
+        var = kd - self._system.explained(rows.T)
         # rounding can push the variance of a point that coincides with data below zero, by at most this amount
-        return np.einsum("mn,n->m", Ks.T, self.alpha), np.maximum(var, 1e-14 * kd)
+        return np.einsum("mn,n->m", rows, alpha), np.maximum(var, 1e-14 * kd)
 
     def covariance(self) -> np.ndarray:
         """(n, n) posterior covariance V."""

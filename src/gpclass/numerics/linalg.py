@@ -17,7 +17,7 @@ from scipy.linalg.blas import dgemm, dsymv, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dlauum, dpotrf, dtrtri, dtrtrs
 
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
-STRIP = 4  # BLAS computes so many columns of a product alike; those beyond a multiple are rounded in another way
+STRIP = 8  # BLAS computes so many columns of a product alike; those beyond a multiple are rounded in another way
 HALVED = range(150, 450)  # sizes of triangles that are inverted recursively, by halves
 ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a diagonal block above the diagonal
 
