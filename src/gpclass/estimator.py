@@ -284,6 +284,7 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     encoder_: Any = None  # of data frames that are not all numbers
     covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
+    _members: list[Any]  # what `members_` were made of, and these; predictions fill it, fits replace it
     _mixture: Mixture | None  # several members: stacked kernels, or integrated hyperparameters; see SlimPickles
     row_map_: RowMap | None = None  # observations of the training rows, if they differ
 
@@ -590,7 +591,7 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     def _conclude(self, learned: Learned, engine, mixture: Mixture | None = None) -> Learned:
         """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
         self._drop_packed()
-        self._mixture = mixture
+        self._mixture, self._members = mixture, []
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         if mixture is not None:
             best = mixture.best
@@ -815,7 +816,7 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         ndarray of shape (m, n_classes)
             Columns are in the order of `classes_`.
         """
-        return np.exp(self.predict_log_proba(X))
+        return np.exp(self._log_proba(self._rows(X)))
 
     @on_collections
     def predict_proba_std(self, X) -> np.ndarray:
@@ -858,11 +859,16 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
 
     @property
     def members_(self) -> list[Member]:
-        check_is_fitted(self)
+        if "posterior_" not in vars(self):
+            check_is_fitted(self)
         if self._mixture is not None:
             return list(self._mixture.members)
-        pairs = self.posterior_.members(self.kernel_)
-        return [Member(1 / len(pairs), kernel, posterior, self.inputs_) for kernel, posterior in pairs]
+        posterior, kept = self.posterior_, self.__dict__.setdefault("_members", [])
+        if not kept or kept[0] is not posterior or kept[1] is not self.kernel_ or kept[2] is not self.inputs_:
+            pairs = posterior.members(self.kernel_)
+            made = [Member(1 / len(pairs), kernel, one, self.inputs_) for kernel, one in pairs]
+            kept[:] = posterior, self.kernel_, self.inputs_, made
+        return list(kept[3])
 
     def uncalibrated(self) -> GPClassifier:
         """Return a fitted copy whose class probabilities are those of the engine's posterior, without calibration.

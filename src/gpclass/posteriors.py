@@ -84,6 +84,7 @@ class SlimPickles:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())  # type: ignore[misc]
+        state.pop("_members", None)  # made anew of the posterior
         if "posterior_" in state:
             state.pop(PACKED, None)
             if _follows_from_state(self):
@@ -124,7 +125,7 @@ class SlimPickles:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         twin = memo[id(self)] = type(self).__new__(type(self))
-        vars(twin).update(copy.deepcopy(vars(self), memo))
+        vars(twin).update(copy.deepcopy({name: value for name, value in vars(self).items() if name != "_members"}, memo))
         return twin
 
 

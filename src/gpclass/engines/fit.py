@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -51,7 +52,7 @@ class Fit:
         y = data_of(engine, y, likelihood).given
         return cls(engine, posterior, y, likelihood, status, float(state["log_evidence"]), **more)
 
-    @property
+    @cached_property
     def targets(self) -> Data:
         """The targets in the form that the engine uses."""
         return data_of(self.engine, self.y, self.likelihood)

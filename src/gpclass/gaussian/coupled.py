@@ -5,6 +5,10 @@ M = Π (I + KΠ)⁻¹ equals B - B R P⁻¹ Rᵀ B. So C + 1 factorisations of n
 K_c B_c = D_c^-½ (I - A_c⁻¹) D_c^½ =: H_c needs no matrix product. With L Lᵀ = P the marginals need L⁻¹ H_cᵀ, and the
 gradient L⁻¹ B_c = (L⁻¹ - L⁻¹ H_cᵀ) D_c.
 
+At a new point with covariances k, the same for all classes, everything follows from h_c = L⁻¹ B_c k. Since Σ_c h_c = Lᵀk,
+kᵀB_c k = h_cᵀ Σ_d h_d: the covariance of classes c ≠ d is h_cᵀh_d, and the variance of class c is the prior's minus the
+covariances with the other classes.
+
 [RJV] Riihimäki, Jylänki & Vehtari 2013, appendix B.
 """
 
@@ -25,10 +29,12 @@ from ..numerics import (
     epsilon,
     factor_dtype,
     mirror_lower,
+    product_of_rows,
     refined,
     row_blocks,
     scaled_plus_identity,
     symmetric_product,
+    whole_strips,
 )
 from .dominant import Dominant, correct_symmetric, dominant_direction
 from .full import STALL, factor_of_B
@@ -41,6 +47,7 @@ WEAKEST = 1e-10
 STRONG = 1e-3  # value of the same product above which variances are computed from A⁻¹
 STRONG_SINGLE = 1e-2  # the same with factors of float32
 PRECISE = 3e-12  # largest eps × condition of A at which predictions need no refinement: they are accurate to 1e-6 then
+NEW_POINTS = 256  # new points predicted at a time
 PREDICTION_REFINEMENTS = 2  # number of refinement steps above PRECISE
 
 
@@ -56,17 +63,24 @@ class CoupledSystem:
         self.root = np.sqrt(self.pi)
         self.total = self.pi.sum(1)  # (n,) 1ᵀπ
         self.dtype = factor_dtype()
+        factors = [self._factor_of_A(c) for c in range(C)]
+        self.log_det_parts = sum(factor.log_det for factor in factors)
+        self.inverse = [mirror_lower(factor.into_inverse()) for factor in factors]
         # P is float64: what all classes share is determined by the prior alone, so P is very small along smooth functions
-        self.inverse, P = [], np.zeros((n, n))
-        self.log_det_parts = 0.0
+        P = np.zeros((n, n))
         for c in range(C):
-            factor = factor_of_B(scaled_plus_identity(self.K[c], self.root[:, c], self.dtype), "I + √D K √D", self.K)
-            self.log_det_parts += factor.log_det
-            self.inverse.append(mirror_lower(factor.into_inverse()))  # A_c⁻¹
             self._add_B(c, P)
         self.dominant = self._dominant(P) if self.dtype == np.float32 else None
         self.P = Factor(P, "the coupling between the classes")
         self.log_det_parts += self.P.log_det  # log |A| + log |P|
+
+    def _factor_of_A(self, c: int) -> Factor:
+        return factor_of_B(scaled_plus_identity(self.K[c], self.root[:, c], self.dtype), "I + √D K √D", self.K)
+
+    @cached_property
+    def inverse(self) -> list[np.ndarray]:
+        """A_c⁻¹ of each class. Predictions free them, see `_halves`; then they are computed anew if they are asked for."""
+        return [mirror_lower(self._factor_of_A(c).into_inverse()) for c in range(self.pi.shape[1])]
 
     @cached_property
     def rounding(self) -> float:
@@ -201,16 +215,46 @@ class CoupledSystem:
                 var[some] = prior[some] - explained
         return var
 
+    @cached_property
+    def _halves(self) -> np.ndarray:
+        """(n, C n) transposes of L⁻¹ B_c, side by side, for predictions. The A_c⁻¹, which take as much memory, are freed."""
+        n, C = self.pi.shape
+        inverse, out = self.inverse, np.empty((n, C * n))
+        for c in range(C):
+            B = inverse[c] * self.root[:, c]
+            B *= self.root[:, c, None]
+            self.P.whiten_rows(B)
+            out[:, c * n : (c + 1) * n] = B
+        self.__dict__.pop("inverse", None)
+        return out
+
     def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C, C) covariances at new points, from Ks (C, n, m) and kd (C, m). [RJV] (27)"""
+        """(m, C, C) covariances at new points, from Ks (n, m) and kd (m,), or Ks (C, n, m) and kd (C, m). [RJV] (27)"""
+        C, m = self.pi.shape[1], Ks.shape[-1]
+        if m == 0:
+            return np.empty((m, C, C))
+        if Ks.ndim == 2 and kd.ndim == 1 and self._all_precise:
+            return self._predict_shared(Ks, kd)
+        return self._predict_by_class(np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m)))
+
+    def _predict_shared(self, Ks, kd):
+        (n, C), m = self.pi.shape, Ks.shape[1]
+        out = np.empty((m, C, C))
+        for some in blocks(m, 1, NEW_POINTS):
+            half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)[: some.stop - some.start].reshape(-1, C, n)
+            np.matmul(half, np.swapaxes(half, 1, 2), out=out[some])
+        var = np.einsum("mcc->mc", out)
+        least = var + 1e-14 * kd[:, None]
+        var[...] = np.maximum(kd[:, None] - (out.sum(2) - var), least)
+        return out
+
+    def _predict_by_class(self, Ks, kd):
         C, n, m = Ks.shape
         out, half, own = np.empty((m, C, C)), np.empty((C, m, n)), np.empty((C, m))
-        if m == 0:
-            return out
         for c in range(C):
             K = np.multiply(Ks[c].T, self.root[:, c], order="C")
             Y = dsymm(1.0, self.inverse[c].T, K.T, c=half[c].T, overwrite_c=1).T
-            explained = np.einsum("mn,mn->m", K, Y) if self._precise(c) else self._refined(c, K, Y)
+            explained = np.einsum("mn,mn->m", K, Y) if self._precise[c] else self._refined(c, K, Y)
             own[c] = kd[c] - explained
             Y *= self.root[:, c]  # B Ks
             self.P.whiten_rows(Y)
@@ -218,9 +262,14 @@ class CoupledSystem:
         np.einsum("mcc->cm", out)[...] += np.maximum(own, 1e-14 * kd)
         return out
 
-    def _precise(self, c: int) -> bool:
-        """Whether A⁻¹ of class c is accurate enough for predictions without refinement."""
-        return bool(EPS * (1 + np.max(self.pi[:, c] * self.prior_var[:, c])) < PRECISE)
+    @cached_property
+    def _precise(self) -> np.ndarray:
+        """(C,) whether A⁻¹ of each class is accurate enough for predictions without refinement."""
+        return EPS * (1 + np.max(self.pi * self.prior_var, axis=0)) < PRECISE
+
+    @cached_property
+    def _all_precise(self) -> bool:
+        return bool(np.all(self._precise))
 
     def _refined(self, c: int, K: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """Improve Y = A⁻¹ K, rows (m, n), in place and return diag(K A⁻¹ Kᵀ).
@@ -355,10 +404,13 @@ class CoupledPosterior:
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (m, C) and covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
-        C = self.nu.shape[1]
-        Ks = np.broadcast_to(Ks, (C, *Ks.shape)) if Ks.ndim == 2 else Ks
-        kd = np.broadcast_to(kd, (C, len(kd))) if kd.ndim == 1 else kd
-        mean = np.stack([Ks[c].T @ self.alpha[:, c] for c in range(C)], axis=1)
+        m = Ks.shape[-1]
+        if m == 0:
+            mean = np.empty((0, self.nu.shape[1]))
+        elif Ks.ndim == 2:
+            mean = product_of_rows(whole_strips(Ks.T), np.ascontiguousarray(self.alpha))[:m]
+        else:
+            mean = np.stack([k.T @ a for k, a in zip(Ks, self.alpha.T, strict=True)], axis=1)
         return mean, self.system.predict_cov(Ks, kd)
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -27,6 +27,7 @@ from ..numerics import (
     scale_lower,
     scaled_plus_identity,
     symmetric_product,
+    whole_strips,
 )
 from .places import Places
 from .sites import Sites
@@ -151,9 +152,11 @@ class FullPosterior:
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
-        var = kd - self._system.explained(Ks)
+        # sums of contiguous arrays: they are rounded in the same way for one row as for many
+        rows, alpha = np.ascontiguousarray(Ks.T), np.ascontiguousarray(self.alpha)
+        var = kd - self._system.explained(rows.T)
         # rounding can push the variance of a point that coincides with data below zero, by at most this amount
-        return Ks.T @ self.alpha, np.maximum(var, 1e-14 * kd)
+        return np.einsum("mn,n->m", rows, alpha), np.maximum(var, 1e-14 * kd)
 
     def covariance(self) -> np.ndarray:
         """(n, n) posterior covariance V."""
@@ -228,8 +231,12 @@ class _PositiveSystem:
         """diag(Ksᵀ (K + T⁻¹)⁻¹ Ks)."""
         if self.factor is None:
             return np.zeros(Ks.shape[1])
-        white = self.factor.whiten(self.root[:, None] * Ks)
-        return np.einsum("ij,ij->j", white, white)
+        if Ks.shape[1] == 0:
+            return np.zeros(0)
+        white = whole_strips(Ks.T)
+        white = np.multiply(white, self.root, out=None if np.may_share_memory(white, Ks) else white)
+        self.factor.whiten_rows(white)
+        return np.einsum("mn,mn->m", white, white)[: Ks.shape[1]]
 
     def covariance(self):
         if self.factor is None:

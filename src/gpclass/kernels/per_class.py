@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..numerics import whole_strips
 from .base import Array, Kernel, Part, pullback_arguments, with_member_settings
 from .leaf import split_theta
 
@@ -159,3 +160,30 @@ def covariances_with(kernel: Kernel, Z: Array, X: Array) -> Any:
         return kernel(Z, X)
     kernels = kernel.class_kernels if len(kernel.class_kernels) > 1 else [kernel] * len(Z)
     return np.stack([k(own, X) for k, own in zip(kernels, Z, strict=True)])
+
+
+class Covariances:
+    """Covariances of given inputs with new ones. What depends on the given inputs alone is computed once.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    Z : ndarray of shape (M, D) or (C, M, D)
+        The given inputs.
+    """
+
+    def __init__(self, kernel: Kernel, Z: Array) -> None:
+        self._kernel, self._Z = kernel, Z
+        one_matrix = np.ndim(Z) == 2 and len(kernel.class_kernels) == 1 and kernel.separated[1] is None
+        # rows of covariances are not exchangeable: which are the training rows matters
+        self._evaluate = kernel._evaluator(Z) if one_matrix and kernel.takes == "numbers" else None
+
+    def __call__(self, X: Array) -> Any:
+        """Return `covariances_with(kernel, Z, X)` for checked inputs X (m, D). A row has the same values in any batch."""
+        if self._evaluate is None or not len(X):
+            return covariances_with(self._kernel, self._Z, X)
+        return self._evaluate(whole_strips(X), None)[: len(X)].T
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Covariances, (self._kernel, self._Z)

@@ -9,6 +9,7 @@ not decide.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -117,9 +118,13 @@ class Calibration:
         """Return calibrated log class probabilities (m, C) from those of the model."""
         if self.is_identity:
             return log_p
-        tempered = log_softmax(np.maximum(log_p, LEAST_LOG) / self.temperature, axis=1)
-        with np.errstate(divide="ignore"):  # without noise
-            return np.logaddexp(np.log1p(-self.noise) + tempered, np.log(self.noise / log_p.shape[1]))
+        tempered = np.maximum(log_p, LEAST_LOG) / self.temperature
+        tempered -= tempered.max(axis=1, keepdims=True)
+        tempered -= np.log(np.exp(tempered).sum(axis=1, keepdims=True))
+        if self.noise == 0:
+            return tempered
+        tempered += math.log1p(-self.noise)
+        return np.logaddexp(tempered, math.log(self.noise / log_p.shape[1]))
 
     def std(self, std: np.ndarray, log_p: np.ndarray) -> np.ndarray:
         """Return standard deviations (m, C) of calibrated probabilities from those of the model, to first order.

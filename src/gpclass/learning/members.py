@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..engines.observations import weights_of
-from ..kernels.per_class import covariances_with
+from ..kernels.per_class import Covariances
 from ..numerics.threads import threads_for
 from .calibration import NONE, Calibration, LeftOut
 
@@ -51,10 +52,15 @@ class Member:
     def ask(self, question: str, X: np.ndarray) -> Any:
         """Return the answer of a method of the posterior at the rows of X, computed in batches."""
         method, n = getattr(self.posterior, question), self.inputs.shape[-2]
+        if len(X) * n**2 < TINY and len(X) <= BATCH:
+            return method(self._covariances(X), self.kernel.diag(X))
         with nullcontext() if len(X) * n**2 < TINY else threads_for(n):
-            cross = (covariances_with(self.kernel, self.inputs, rows) for rows in _batches(X))
-            parts = [method(Ks, self.kernel.diag(rows)) for Ks, rows in zip(cross, _batches(X), strict=True)]
+            parts = [method(self._covariances(rows), self.kernel.diag(rows)) for rows in _batches(X)]
         return tuple(map(np.concatenate, zip(*parts, strict=True))) if type(parts[0]) is tuple else np.concatenate(parts)
+
+    @cached_property
+    def _covariances(self) -> Covariances:
+        return Covariances(self.kernel, self.inputs)
 
     def log_class_probabilities(self, X: np.ndarray) -> np.ndarray:
         """Return calibrated log class probabilities (m, C)."""

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 MISSING_ADVICE = (
     "Fill missing values, remove the rows, or use missing='indicator' (the median, and a column that marks them)."
 )
+PREDICTING = {"dtype": np.float64, "reset": False}  # settings for further rows of a fitted estimator
 NUMPY_TEXT = re.compile(r"np\.(?:str|bytes)_\((.*)\)")  # the form of text in numpy's messages
 
 
@@ -19,6 +20,8 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
 
     With `y_numeric`, y is returned in double precision. Text where numbers are needed raises a ValueError with advice.
     """
+    if isinstance(y, str) and settings == PREDICTING and _is_ready(estimator, X):
+        return X
     try:
         found = validate_data(estimator, X, y, **settings)
         return (found[0], np.asarray(found[1], float)) if settings.get("y_numeric") else found
@@ -34,6 +37,19 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
             raise ValueError(f"{text}; y holds text, but numbers are needed (GPClassifier takes labels)") from error
         advice = "pass a pandas DataFrame, or use gpclass.tables.TableEncoder or scikit-learn's OneHotEncoder"
         raise ValueError(f"{text}; X holds text, but numbers are needed ({advice})") from error
+
+
+def _is_ready(estimator: Any, X: Any) -> bool:
+    """Return whether `validate_data` would return X unchanged for predictions of a fitted estimator.
+
+    Its checks take longer than the prediction of a row. Everything that is not certain is left to them, and so are errors.
+    """
+    if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or not len(X):
+        return False
+    fitted = vars(estimator)
+    if X.shape[1] != fitted.get("n_features_in_") or "feature_names_in_" in fitted:
+        return False
+    return bool(np.isfinite(X).all())
 
 
 def _numeric(X: Any) -> bool:

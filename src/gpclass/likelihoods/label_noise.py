@@ -209,6 +209,11 @@ class NoisySigmoid(LabelNoise):
             return super().log_prob(y, f)  # type: ignore[misc]
         return self._mixed(*self.clean.log_prob(y, f))
 
+    def log_predictive(self, y, mean, var) -> np.ndarray:
+        if not self.epsilon:
+            return super().log_predictive(y, mean, var)  # type: ignore[misc]
+        return self.tilted_moments(y, mean, var)[0]
+
     def log_prob_third(self, y, f) -> np.ndarray:
         if not self.epsilon:
             return super().log_prob_third(y, f)  # type: ignore[misc]

@@ -48,7 +48,10 @@ class NoiseFreeProbit(Sigmoid):
 
     def tilted_moments(self, y, mean, var) -> Triple:
         # [RW] (3.58): a probit under a Gaussian is a wider probit
-        return log_ndtr(y * (mean + self.bias) / np.sqrt(1 + var)), *self.tilted_slopes(y, mean, var)
+        return NoiseFreeProbit.log_predictive(self, y, mean, var), *self.tilted_slopes(y, mean, var)
+
+    def log_predictive(self, y, mean, var) -> np.ndarray:
+        return log_ndtr(y * (mean + self.bias) / np.sqrt(1 + var))
 
     def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
         scale = np.sqrt(1 + var)

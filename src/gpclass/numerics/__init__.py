@@ -5,6 +5,7 @@ normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic func
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn
+nearly_independent  the same for values that are nearly independent, by a series in their correlations
 grid        expected softmax by trapezoid rules along principal axes
 rare        expected softmax of a rare class by points around its mass
 independent expected softmax of independent latent values, one integral for all classes
@@ -29,10 +30,12 @@ from .linalg import (
     Factor,
     NotPositiveDefinite,
     mirror_lower,
+    product_of_rows,
     row_blocks,
     scale_lower,
     scaled_plus_identity,
     symmetric_product,
+    whole_strips,
 )
 from .mixing import NormalEquations, anderson, mixed_point, within_reach
 from .normal import (
@@ -84,6 +87,7 @@ __all__ = [
     "nodes_about",
     "nodes_between",
     "normal_below",
+    "product_of_rows",
     "quasi_random_normal",
     "refined",
     "row_blocks",
@@ -91,6 +95,7 @@ __all__ = [
     "scaled_plus_identity",
     "single_precision",
     "symmetric_product",
+    "whole_strips",
     "winner_probabilities",
     "within_reach",
 ]

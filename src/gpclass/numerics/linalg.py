@@ -17,10 +17,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dgemm
 
 from .precision import blas, lapack
 
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
+STRIP = 8  # BLAS computes so many columns of a product alike; those beyond a multiple are rounded in another way
 HALVED = range(150, 450)  # sizes of triangles that are inverted recursively, by halves
 ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a diagonal block above the diagonal
 
@@ -52,6 +54,24 @@ def scaled_plus_identity(K: np.ndarray, scale: np.ndarray, dtype: Any = np.float
 def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return K x for symmetric K and a vector x. Only the lower triangle is read."""
     return blas("symv", K)(1.0, K.T, x)
+
+
+def whole_strips(rows: np.ndarray) -> np.ndarray:
+    """Return rows (m, n) in C order, with copies of the last row appended until their number is a multiple of `STRIP`.
+
+    Products of BLAS then round each row in the same way, whichever rows are computed with it. m is at least one.
+    """
+    more = -len(rows) % STRIP
+    if not more:
+        return np.ascontiguousarray(rows)
+    out = np.empty((len(rows) + more, rows.shape[1]))
+    out[: len(rows)], out[len(rows) :] = rows, rows[-1]
+    return out
+
+
+def product_of_rows(rows: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Return rows @ A (m, q) in C order for `whole_strips` of rows (m, n) and A (n, q) in C order."""
+    return dgemm(1.0, A.T, rows.T).T
 
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 Each class has its own integral P(g > 0) over the contrasts g_j = f_c - f_j, j ≠ c, with g = mu + L x and x standard normal.
 A class of small probability therefore has a relative error as small as the others'. Up to three classes there is a closed
-form (Owen 1956). Beyond, one contrast after the other is drawn from what those before it leave, the least likely ones first
-(Geweke, Hajivassiliou & Keane; order of Gibson, Glasbey & Elston 1994); the average runs over quasi-random points.
+form (Owen 1956). Beyond, classes that are nearly independent apart from what they share have a series that ends soon
+(`nearly_independent`), which serves nearly all predictions. For the others, one contrast after the other is drawn from what
+those before it leave, the least likely ones first (Geweke, Hajivassiliou & Keane; order of Gibson, Glasbey & Elston 1994);
+the average runs over quasi-random points.
 """
 
 from __future__ import annotations
@@ -11,10 +13,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_expit, ndtr, ndtri, ndtri_exp, owens_t
 
+from .nearly_independent import nearly_independent
 from .normal import hazard
 from .points import TINY, averages, tolerance, uniform_points
 
 FIRST = 512  # quasi-random points to begin with; a jump of the values that these miss is off by p (1 - p) / 512 < 5e-4
+# The series is used where its last term is below these limits: the error of a probability is then below a third of the term.
+LAST_TERM, RELATIVE_TERM = 1e-3, 0.1
+CERTAIN = 4.25  # standard deviations above zero at which a contrast counts as positive: 1e-5 of the probability is lost
+LEAST_CLOSED = 1e-9  # probability below which the closed form for two contrasts has no digits left
+FEW_PAIRS = 64  # pairs of a row and a class that are averaged together, whatever the number of contrasts to draw
 SINGULAR = 1e-12  # a pivot this small, relative to the largest variance, counts as zero
 # Tables of Φ(z), |z| ≤ LIMIT, in steps of 1/4096, and of its inverse in the logit, in steps of 1/1024: rounding to them is
 # off by 5e-5 and 3e-4, of either sign from point to point
@@ -42,16 +50,33 @@ def in_rows(pairs: np.ndarray, n_classes: int) -> np.ndarray:
 def winner(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
     """(m, C) probability that each is the largest."""
     C = mean.shape[1]
+    if C > 3:
+        return _of_many(mean, cov)
     mu, S = contrasts(mean, cov)
     if C == 2:
         p = ndtr(mu[0] / np.sqrt(np.maximum(S[0, 0], TINY)))
-    elif C == 3:
-        p = bivariate_orthant(mu, S)
-        few = np.flatnonzero(p < 1e-9)  # the closed form has no digits left
-        p[few] = _by_points(mu[:, few], S[..., few])
     else:
-        p = _by_points(mu, S)
-    return in_rows(p, C) / in_rows(p, C).sum(1, keepdims=True)
+        p = bivariate_orthant(mu, S)
+        few = np.flatnonzero(p < LEAST_CLOSED)
+        if len(few):
+            p[few] = _by_points(mu[:, few], S[..., few])
+    p = in_rows(p, C)
+    return p / p.sum(1, keepdims=True)
+
+
+def _of_many(mean, cov):
+    """(m, C) probability that each is the largest, for four classes or more: by the series, and where it ends, by points."""
+    p, last = nearly_independent(mean, cov)
+    last = np.abs(last)
+    doubtful = (last > RELATIVE_TERM * p) | (p < LEAST_CLOSED)
+    doubtful |= np.any(last > LAST_TERM, axis=1, keepdims=True)
+    rows = np.flatnonzero(doubtful.any(1))
+    if len(rows):
+        mu, S = contrasts(mean[rows], cov[rows])
+        row, c = np.nonzero(doubtful[rows])
+        pairs = c * len(rows) + row
+        p[rows[row], c] = _by_points(mu[:, pairs], S[..., pairs])
+    return p / p.sum(1, keepdims=True)
 
 
 def bivariate_orthant(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -67,41 +92,84 @@ def bivariate_orthant(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
     return np.clip(np.where((h == 0) & (k == 0), 0.25 + np.arcsin(rho) / (2 * np.pi), p), 0.0, 1.0)
 
 
-def in_turn(mu: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Contrasts in the order in which they are to be drawn, and the Cholesky factor of their covariance in that order.
+def in_turn(mu: np.ndarray, S: np.ndarray, certain: float = np.inf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Contrasts in the order in which they are to be drawn, the Cholesky factor of their covariance, and how many to draw.
 
-    The next is the one least likely to be positive, given that those before it are. mu (d, P), S (d, d, P).
+    The next is the one least likely to be positive, given that those before it are. Where all that are left have a mean,
+    given those before, of more than `certain` of their own standard deviations, they count as positive. mu (d, P),
+    S (d, d, P). The numbers (P,) are at least one; beyond them order and factor are not defined.
     """
     d, P = mu.shape
-    order, everyone = np.tile(np.arange(d)[:, None], P), np.arange(P)
-    L, expected, var = np.zeros_like(S), mu.copy(), np.einsum("jjp->jp", S).copy()
+    drawn, at, L = np.full(P, d), np.zeros((d, P), np.intp), np.zeros_like(S)
+    var = np.einsum("jjp->jp", S).copy()
     tiny = np.maximum(SINGULAR * var.max(0), TINY)
+    expected, widest = mu.copy(), certain * np.sqrt(np.maximum(var, tiny)) if np.isfinite(certain) else None
+    pairs = np.arange(P)  # those with something left to draw
     for k in range(d):
-        chance = expected[k:] / np.sqrt(np.maximum(var[k:], tiny))
-        chosen = k + np.argmin(chance, axis=0)
-        for part in (order, expected, var, L):
-            part[k, ..., everyone], part[chosen, ..., everyone] = (
-                part[chosen, ..., everyone].copy(), part[k, ..., everyone].copy())  # fmt: skip
-        good = var[k] > tiny
-        pivot = np.sqrt(np.where(good, var[k], 1.0))
-        L[k, k] = np.where(good, pivot, 0.0)
-        column = S[order[k + 1 :], order[k], everyone] - np.sum(L[k + 1 :, :k] * L[k, :k], axis=1)
-        L[k + 1 :, k] = np.where(good, column / pivot, 0.0)
-        var[k + 1 :] -= L[k + 1 :, k] ** 2
-        expected[k + 1 :] += L[k + 1 :, k] * hazard(expected[k] / np.sqrt(np.maximum(var[k], tiny)))
-    return np.take_along_axis(mu, order, 0), L
+        if k and widest is not None:
+            open_ = np.any(expected < widest, axis=0)
+            drawn[pairs[~open_]] = k
+            if not open_.all():
+                pairs, tiny = pairs[open_], tiny[open_]
+                var, expected, widest = var[:, open_], expected[:, open_], widest[:, open_]
+            if not len(pairs):
+                break
+        own = np.arange(len(pairs))
+        chosen = np.argmin(expected / np.sqrt(np.maximum(var, tiny)), axis=0)
+        at[k, pairs] = chosen
+        mean, left = expected[chosen, own], var[chosen, own]
+        good = left > tiny
+        pivot = np.sqrt(np.where(good, left, 1.0))
+        column = S[:, chosen, pairs]
+        for j in range(k):
+            column -= L[:, j, pairs] * L[chosen, j, pairs]
+        column = np.where(good, column / pivot, 0.0)
+        column[chosen, own] = np.where(good, pivot, 0.0)
+        L[:, k, pairs] = column
+        var -= column * column
+        expected += column * hazard(mean / np.sqrt(np.maximum(left, tiny)))
+        expected[chosen, own] = np.inf  # drawn
+    return np.take_along_axis(mu, at, 0), np.take_along_axis(L, at[:, None], 0), drawn
 
 
 def _by_points(mu, S):
-    """(P,) P(g > 0) for g ~ N(mu (d, P), S (d, d, P)): contrasts drawn in turn at quasi-random points."""
-    mu, L = in_turn(mu, S)
+    """(P,) P(g > 0) for g ~ N(mu (d, P), S (d, d, P)): closed forms where one or two contrasts decide, else by points."""
+    mu, L, drawn = in_turn(mu, S, CERTAIN)
+    p = np.empty(mu.shape[1])
+    one, two = drawn == 1, np.flatnonzero(drawn == 2)
+    p[one] = ndtr(mu[0, one] / np.sqrt(np.maximum(L[0, 0, one] ** 2, TINY)))
+    if len(two):
+        a, b, c = L[0, 0, two], L[1, 0, two], L[1, 1, two]
+        p[two] = bivariate_orthant(mu[:2, two], np.array([[a * a, a * b], [a * b, b * b + c * c]]))
+    several = (drawn > 2) | ((drawn == 2) & ~(p >= LEAST_CLOSED))
+    for some in _alike(np.flatnonzero(several), drawn):
+        depth = max(3, int(drawn[some].max(initial=0)))
+        p[some] = _averaged(mu[:depth, some], L[:depth, :depth, some], drawn[some], len(mu))
+    return p
+
+
+def _alike(pairs, drawn):
+    """Yield `pairs` in groups of equally many contrasts to draw, or together if they are few."""
+    if len(pairs) <= FEW_PAIRS:
+        yield from [pairs] * bool(len(pairs))
+        return
+    for number in np.unique(drawn[pairs]):
+        yield pairs[drawn[pairs] == number]
+
+
+def _averaged(mu, L, drawn, n_contrasts):
+    """(P,) P(g > 0) by drawing contrasts in turn at quasi-random points; those beyond `drawn` are positive."""
     d, P = mu.shape
+    pivot = np.einsum("kkp->kp", L)
+    skipped = np.arange(d)[:, None] >= drawn
+    L = np.where(skipped[:, None], 0.0, L)
     # in units of the standard deviation left; single precision has digits enough, but for the first, the least likely one
-    pivot = np.maximum(np.einsum("kkp->kp", L), np.sqrt(SINGULAR * np.maximum(np.max(np.sum(L * L, axis=1), axis=0), TINY)))
+    smallest = np.sqrt(SINGULAR * np.maximum(np.max(np.sum(L * L, axis=1), axis=0), TINY))
+    pivot = np.where(skipped, 1.0, np.maximum(pivot, smallest))
     least = ndtr(mu[0] / pivot[0])[:, None]
-    scaled = np.clip(mu / pivot, -1e30, 1e30).astype(np.float32)[..., None]
+    scaled = np.where(skipped, 1e30, np.clip(mu / pivot, -1e30, 1e30)).astype(np.float32)[..., None]
     rows = np.ascontiguousarray(np.swapaxes(L / pivot[:, None], 1, 2), np.float32)[:, :, None]  # (d, P, 1, d)
-    uniform = uniform_points(max(d - 1, 1), np.float32)
+    uniform = uniform_points(n_contrasts - 1, np.float32)
 
     def values(pairs, at):
         x, p = np.empty((len(pairs), d - 1, at.stop - at.start), np.float32), 1.0

@@ -18,7 +18,7 @@ LOGISTIC_VARIANCE = 2.9  # of the normal distribution function closest to the lo
 
 def rare_softmax(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
     """(P,) E[1 / (1 + Σ_j exp(-g_j))] for contrasts g ~ N(mu (d, P), S (d, d, P))."""
-    mu, L = in_turn(mu, S)
+    mu, L, _ = in_turn(mu, S)
     shift = _shift(mu, L)
     mu = (mu + np.sum(L * shift, axis=1)).T[..., None].astype(np.float32)
     L, half_square = np.moveaxis(L, -1, 0).astype(np.float32), (0.5 * np.sum(shift**2, axis=0))[:, None, None]

@@ -49,7 +49,7 @@ FURTHER: dict[str, tuple[type, ...]] = {  # by kind; their names are the class n
 KINDS = (*registry.KINDS, *FURTHER)
 LOCAL: dict[type, tuple[str, ...]] = {Pipeline: ("memory",)}  # for classes of other packages, see `local_settings`
 NOT_STORED: dict[type, tuple[str, ...]] = {  # posteriors are stored separately (`models`); a training run needs its rows
-    GPClassifier: ("posterior_", "_trainer", "_mixture"),
+    GPClassifier: ("posterior_", "_trainer", "_mixture", "_members"),
     GPRegressor: ("posterior_",),
 }
 
