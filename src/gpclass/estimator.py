@@ -853,7 +853,7 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
             check_is_fitted(self)
         if self._mixture is not None:
             return list(self._mixture.members)
-        posterior, kept = self.posterior_, vars(self).setdefault("_members", [])
+        posterior, kept = self.posterior_, self.__dict__.setdefault("_members", [])
         if not kept or kept[0] is not posterior or kept[1] is not self.kernel_ or kept[2] is not self.inputs_:
             pairs = posterior.members(self.kernel_)
             made = [Member(1 / len(pairs), kernel, one, self.inputs_) for kernel, one in pairs]
