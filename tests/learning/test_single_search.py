@@ -129,6 +129,7 @@ def test_an_interrupted_search_in_single_precision_keeps_its_best_point(monkeypa
         return evaluate(self, *arguments)
 
     monkeypatch.setattr(Objective, "evaluate_in_single", interrupted)
+    monkeypatch.setattr(objectives, "SINGLE", 0)
     monkeypatch.setattr(objectives, "MANY", 10**9)  # no search on fewer rows first
     with keeping_best():
         model = GPClassifier(RBF(5.0, 4.0)).fit(X, y)

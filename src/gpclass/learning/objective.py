@@ -25,7 +25,7 @@ from .priors import Flat, log_prior
 LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; most evidences have its square as error
 MANY = 300  # rows times latent functions above which a search starts with a subset of the rows
 TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the search moves inducing inputs
-SINGLE = 150  # rows from which evaluations in single precision are faster
+SINGLE = 400  # size of a problem (`Engine.size`) from which evaluations in single precision are faster
 SINGLE_ROUNDING = 3e-4  # largest `rounding` of a posterior in single precision: values are accurate to about 0.01 nats there
 SINGLE_SWEEPS = 20  # maximum number of sweeps in single precision; if they do not converge, double precision is needed
 FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
@@ -187,7 +187,7 @@ class Objective:
     @property
     def offers_single(self) -> bool:
         """Whether evaluations in single precision are possible, and faster."""
-        return self.engine.single and len(self.X) >= SINGLE and isinstance(self.design, AllRows)
+        return self.engine.single and self.engine.size(len(self.X), self.likelihood.n_latents) >= SINGLE
 
     @property
     def tail(self) -> float:

@@ -94,7 +94,7 @@ class Search:
 # most 3e-4 nats below the maximum. With ten times looser ones it was up to 0.01, along a bias, where the evidence is flat
 # and L-BFGS-B is slow.
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
-SURE = 1e-4  # stop in and after single precision when three times the gain of a Newton step is less than this, in nats
+SURE = 1e-4  # a search in single precision is confirmed if its errors of slopes cost less than this, in nats
 NOISE = 200.0  # change of values in single precision, in roundings of the posterior, below which slopes are more accurate
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 STEEP = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
@@ -309,7 +309,7 @@ class Run:
         self.confirm = confirm  # whether a run in single precision ends with double precision
         self.single = objective.offers_single  # precision of the next evaluation
         self.before = search.best  # result of earlier runs
-        self.enough = SURE if self.single else 0.0  # stop when a Newton step would gain less than this, in nats
+        self.reached: _Point | None = None  # where a run in single precision met a stopping criterion
         self.bounds = objective.bounds
         self.metric = metric  # inverse curvature from the same search on fewer rows
         self.inverse_curvature = metric  # estimate from this search
@@ -332,18 +332,19 @@ class Run:
 
     def _in_single(self, start: np.ndarray, max_iter: int) -> tuple[np.ndarray, bool]:
         """Run in single precision as far as that is useful; return the end and whether no double precision is needed."""
-        try:
-            self._climb(start, max_iter)
+        done = False
+        with suppress(TooCoarse):
+            met = self._climb(start, max_iter)
             done = not self.confirm or interrupted()
-        except TooCoarse:
-            done = False
-        if self.iteration > 0 or hasattr(self, "iterate"):
+            if met:  # most likely the end, whose posterior needs the tolerance of the engine
+                self.reached, self.tol = self.iterate, 0.0
+        if hasattr(self, "iterate"):
             start, self.metric = self.iterate.theta, self.inverse_curvature
-        self.single, self.enough = False, SURE if self.iteration else 0.0
+        self.single = False
         return start, done
 
-    def _climb(self, start: np.ndarray, max_iter: int) -> None:
-        """Run from `start` in the current precision."""
+    def _climb(self, start: np.ndarray, max_iter: int) -> bool:
+        """Run from `start` in the current precision; return whether a stopping criterion was met."""
         try:
             with phase("first evaluation"):
                 first = self._evaluate(start)
@@ -376,6 +377,7 @@ class Run:
         self.counted = self.iteration
         if self.leads:
             self.search.message, self.search.problem = message, self._problem(status, message)
+        return status == 0
 
     def _evaluate(self, theta: np.ndarray) -> _Point:
         """Evaluate the objective at θ and record it in the history."""
@@ -433,20 +435,27 @@ class Run:
 
     def _hope(self) -> float:
         """Return the possible further gain, from the estimated curvature and the last iteration; infinite if unknown."""
-        newton = self._newton_gain()
+        newton = self._newton_gain(self.iterate.gradient)
         return newton if self.iteration == 0 else max(newton, self.objective.tail * self.gain)
 
-    def _newton_gain(self) -> float:
-        """Return an upper estimate of the gain of a Newton step from the last iterate; infinite if unknown."""
+    def _newton_gain(self, gradient: np.ndarray) -> float:
+        """Return an upper estimate of the gain of a Newton step with this gradient; infinite if unknown."""
         if self.inverse_curvature is None:
             return np.inf
-        return DOUBT * float(0.5 * self.iterate.gradient @ self.inverse_curvature @ self.iterate.gradient)
+        return DOUBT * float(0.5 * gradient @ self.inverse_curvature @ gradient)
+
+    def _confirmed(self) -> bool:
+        """Return whether the slopes at the end of single precision were accurate enough for its stopping criterion."""
+        if self.reached is None or self.single:
+            return False
+        error = self.iterate.gradient - self.reached.gradient
+        return np.array_equal(self.iterate.theta, self.reached.theta) and self._newton_gain(error) < SURE
 
     def _stop_if_done(self) -> None:
         if interrupted():
             raise _Enough(INTERRUPTED)
-        if self._newton_gain() < self.enough:
-            raise _Enough(f"a further step would gain less than {self.enough:.0e}")
+        if self._confirmed():
+            raise _Enough("double precision confirms the end of the search")
         if self._slope(self.iterate) < SLOPE_TOL:
             raise _Enough(f"no slope is above {SLOPE_TOL:g}")
         if self.needed is not None and not self.iterate.value <= self.needed < self.iterate.value + self._hope():
