@@ -51,7 +51,7 @@ class EP(Engine):
 
     def _parallel(self, K, data, sites):
         try:
-            q, status = iterate(self, data.prior(K), moment_rule(data.y, data.likelihood), sites)
+            q, status = iterate(self, data.prior(K), moment_rule(data.y, data.likelihood), sites, ahead=0)
             settled = status.converged or q.rounding > self.tol  # no schedule finds what rounding hides
             if settled and has_cavities(q):
                 return q, status
