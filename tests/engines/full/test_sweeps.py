@@ -36,7 +36,8 @@ def test_ep_needs_at_most_two_thirds_of_the_plain_sweeps(likelihood, seed):
 def test_several_classes_need_fewer_sweeps(seed):
     K, y = walk(seed)
     nested, independent = (engine.fit(K, y, MultinomialProbit(3)) for engine in (NestedEP(), IndependentEP()))
-    assert nested.converged and independent.converged
+    assert nested.converged
+    assert independent.converged
     assert nested.n_iter <= 3 / 4 * PLAIN[seed][1]
     assert independent.n_iter < PLAIN[seed][2]
 

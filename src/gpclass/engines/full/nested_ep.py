@@ -25,7 +25,7 @@ from .ep import ep_evidence, moment_rule
 # The squared covariances of all contrasts cost (C - 1)² n³ operations in single precision, a sweep about 2 C n³ in double
 # precision. So with many classes they pay only in runs that are slow.
 FEW = 4  # classes
-LATER = 8  # sweeps
+LATER = 11  # sweeps
 
 
 @dataclass(frozen=True)
