@@ -12,8 +12,9 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf
 from threadpoolctl import threadpool_limits
 
+import learned
 from gpclass.choose import default_likelihood
-from gpclass.inference import Laplace, NestedEP
+from gpclass.inference import IndependentEP, Laplace, NestedEP
 from gpclass.kernels import RBF
 from gpclass.registry import registered
 
@@ -85,6 +86,7 @@ def main() -> None:
     with threadpool_limits(args.threads, "blas"):
         report(args.sizes, args.repeats)
         growth(args.repeats)
+        learned.report([NestedEP(), IndependentEP()], several=True)
 
 
 if __name__ == "__main__":

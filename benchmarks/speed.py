@@ -23,6 +23,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel
 from sklearn.metrics import pairwise_distances
 from threadpoolctl import threadpool_limits
 
+import learned
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, Probit
@@ -210,6 +211,7 @@ def main(arguments=None) -> None:
         report(*measure(sizes, args.repeats))
         against_sklearn(sizes[1], args.repeats)
         whole_fits(args.repeats)
+        learned.report([EP(), TAP()], several=False)
 
 
 if __name__ == "__main__":

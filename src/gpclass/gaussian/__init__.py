@@ -29,6 +29,7 @@ from .full import SMALLER, FullPosterior, too_large
 from .inducing_pairs import InducingCovariance, InducingGradient
 from .low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
 from .low_rank_coupled import InducingPosterior, InducingPrior
+from .nearby import NearbyPosterior, Response
 from .places import Places
 from .prior import Prior
 from .shared import SharedPosterior
@@ -59,8 +60,10 @@ __all__ = [
     "LowRankPrior",
     "MatrixColumns",
     "MatrixGradient",
+    "NearbyPosterior",
     "Places",
     "Prior",
+    "Response",
     "SharedPosterior",
     "Sites",
     "StackedPosterior",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .coupled import EPS, CoupledPosterior, CoupledSystem, precisions
+from .nearby import Response, strong_sites
 from .sites import Sites, matrix_cavity
 
 
@@ -113,6 +115,39 @@ class _ContrastSystem:
         return (plain - 2 * prior.to_contrasts(Sw) + noise[:, None]).ravel()
 
 
+    def squared_covariances(self, rows: np.ndarray) -> np.ndarray:
+        """Squares (m, m) of the posterior covariances between contrasts `rows` (m,), which are sorted by their rival class.
+
+        A contrast is Σ_c β_c f_c - f_j + noise, β = π/(1ᵀπ). The covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d.
+        Single precision suffices for predictions.
+        """
+        assert self.coupled is not None, "without sites there are no covariances to predict"
+        datum, rival = self.split(rows)
+        beta = (self.prior.pi(self.tau) / self.total[:, None]).astype(np.float32)  # (n, C)
+        own, white = zip(*(self.coupled.covariance_parts(c) for c in range(self.prior.n_classes)), strict=True)
+        common = sum(b[:, None] * N * b for b, N in zip(beta.T, own, strict=True))
+        common.ravel()[:: len(common) + 1] += 1 / self.total  # the noise is that of the datum
+        lead = sum(b[:, None] * W for b, W in zip(beta.T, white, strict=True))
+        ends = np.searchsorted(rival, np.arange(self.prior.n_classes + 1))
+        parts = [slice(i, j) for i, j in pairwise(ends)]
+        half = np.concatenate([(lead - W)[datum[part]] for W, part in zip(white, parts, strict=True)])
+        cov = half @ half.T
+        for j, at in enumerate(parts):
+            first = (common - own[j] * beta[:, j])[datum[at]]  # without the terms of the other contrast's rival
+            for c, to in enumerate(parts[: j + 1]):
+                block = first - beta[datum[at], c, None] * own[c][datum[at]]
+                if c == j:
+                    block += own[j][datum[at]]
+                cov[at, to] += block[:, datum[to]]
+                cov[to, at] = cov[at, to].T
+        return np.square(cov, out=cov)
+
+    def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The datum and the rival class (m,) of each of the contrasts `rows` (m,)."""
+        datum, place = np.divmod(rows, self.prior.others.shape[1])
+        return datum, self.prior.others[datum, place]
+
+
 class ContrastPosterior:
     """Scalar sites on the contrasts of all data.
 
@@ -186,6 +221,17 @@ class ContrastPosterior:
     def var(self) -> np.ndarray:
         """Marginal variances of the contrasts."""
         return self._system.var
+
+    def response(self) -> Response | None:
+        """Response of the marginal variances to changes of τ; None with copies.
+
+        At most 2 √(C + 1) n contrasts are used, so that it takes no more memory than the factorisation.
+        """
+        if np.ndim(self.prior.copies) or self._system.coupled is None:
+            return None
+        rows = strong_sites(self.sites.tau, self.var, int(2 * np.sqrt(1 + self.prior.n_classes) * len(self.prior.y)))
+        rows = rows[np.argsort(self._system.split(rows)[1], kind="stable")]
+        return Response([(rows, self._system.squared_covariances(rows))])
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of each contrast of one copy with its own site removed, or that of one part of it."""

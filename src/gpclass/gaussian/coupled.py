@@ -201,6 +201,14 @@ class CoupledSystem:
             out[:, c, c] += self._own_var(c)
         return out
 
+    def covariance_parts(self, c: int) -> tuple[np.ndarray, np.ndarray]:
+        """N_c and W_c (n, n): the covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d. In single precision."""
+        root = self.root[:, c]
+        own = np.divide(self.inverse[c], -root)
+        own /= root[:, None]
+        own.ravel()[:: len(own) + 1] = self._own_var(c)
+        return own.astype(np.float32), self._white[c].astype(np.float32)
+
     def _own_var(self, c: int) -> np.ndarray:
         """(n,) variances of class c without the coupling: diag(K - K B K)."""
         pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]

@@ -29,6 +29,7 @@ from ..numerics import (
     symmetric_product,
     whole_strips,
 )
+from .nearby import Response, strong_sites
 from .places import Places
 from .sites import Sites
 
@@ -146,6 +147,12 @@ class FullPosterior:
         # under priors of very large scale the first solution loses digits, which refinement restores
         return refined(nu, self._system.alpha, check, dtype=self._system.dtype)
 
+    def response(self) -> Response | None:
+        """Response of the marginal variances to changes of τ; None if precisions are negative."""
+        rows = strong_sites(self.sites.tau, self.var, len(self.K))
+        cov = self._system.covariances(rows)
+        return None if cov is None else Response([(rows, cov**2)], cov)
+
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Moments of the latent values of each observation without it."""
         return self.cavity()
@@ -244,6 +251,15 @@ class _PositiveSystem:
         white = self.factor.whiten(self.root[:, None] * self.K)
         return self.K - white.T @ white
 
+    def covariances(self, rows):
+        """Posterior covariances between `rows`, in single precision: V = T^-½ (I - B⁻¹) T^-½."""
+        if self.factor is None:
+            return self.K[np.ix_(rows, rows)].astype(np.float32)
+        cov = mirror_lower(scale_lower(self.factor.inverse_lower(), 1 / np.where(self.tau > 0, self.root, np.inf)))
+        np.negative(cov, out=cov)
+        cov.ravel()[:: len(cov) + 1] = self.var
+        return (cov if len(rows) == len(cov) else cov[np.ix_(rows, rows)]).astype(np.float32)
+
     def residual_precision(self):
         """Lower triangle of (K + T⁻¹)⁻¹ = √τ B⁻¹ √τ, in a new array."""
         if self.factor is None:
@@ -286,6 +302,9 @@ class _IndefiniteSystem:
 
     def covariance(self):
         return self.half.T @ self.half
+
+    def covariances(self, rows):
+        return None  # predictions of variances are not reliable here
 
     def residual_precision(self):
         return np.diag(self.tau) - self.tau[:, None] * (self.half.T @ self.half) * self.tau

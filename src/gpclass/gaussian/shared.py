@@ -128,6 +128,10 @@ class SharedPosterior:
         mean = self.places.spread(mean)
         return self._split(nu, self.sites.tau, alpha, mean), mean
 
+    def response(self) -> None:
+        """None: responses to changes of τ are predicted only for observations of weight one with their own latent value."""
+        return None
+
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Moments of the latent values of each observation without it."""
         return self.cavity()

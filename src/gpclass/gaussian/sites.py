@@ -16,7 +16,7 @@ class Sites:
     nu: np.ndarray  # (n,) precision times mean ν_i
 
     @staticmethod
-    def zeros(n: int) -> Sites:
+    def zeros(n: int | tuple[int, ...]) -> Sites:
         return Sites(np.zeros(n), np.zeros(n))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from .coupled import CoupledSystem
 from .full import FullPosterior
+from .nearby import Response
 from .places import Places
 from .sites import Sites
 
@@ -84,7 +85,10 @@ class StackedPosterior:
         """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
         C = self.n_classes
         steps = zip(self.parts, np.split(alpha, C), np.split(mean, C), strict=True)
-        return StackedPosterior(self.K, [p.shifted(a, m) for p, a, m in steps], self.coupling)
+        moved = StackedPosterior(self.K, [p.shifted(a, m) for p, a, m in steps], self.coupling)
+        if "_coupled" in self.__dict__:  # good enough for the steps that follow, and much cheaper than a new one
+            moved.__dict__["_coupled"] = self._coupled
+        return moved
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) for ν under the current τ, or under the coupled precision if there is one."""
@@ -139,6 +143,13 @@ class StackedPosterior:
         """Mean and variance of each latent value with its own site removed; flat."""
         mean, var = zip(*(p.cavity() for p in self.parts), strict=True)
         return np.concatenate(mean), np.concatenate(var)
+
+    def response(self) -> Response | None:
+        """Response of the marginal variances to changes of τ: each class for itself."""
+        parts = [part.response() for part in self.parts]
+        size = len(self.mean) // self.n_classes
+        blocks = [(c * size + rows, squares) for c, part in enumerate(parts) if part for rows, squares in part.blocks]
+        return Response(blocks) if all(parts) else None
 
     @property
     def log_det(self) -> float:

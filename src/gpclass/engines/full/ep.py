@@ -74,7 +74,7 @@ class EP(Engine):
 
     def _parallel(self, K, data, sites):
         try:
-            q, status = iterate(self, data.prior(K), moment_rule(data.y, data.likelihood), sites)
+            q, status = iterate(self, data.prior(K), moment_rule(data.y, data.likelihood), sites, ahead=0)
             # no schedule finds what rounding hides
             settled = status.converged or q.rounding > self.tol or factor_dtype() != np.float64
             if settled and has_cavities(q):

@@ -25,6 +25,7 @@ from .ep import require_cavities
 from .nested_ep import contrast_factor
 
 INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, one site at a time: about ten sweeps suffice
+AHEAD = 7  # sweeps before predicted steps pay: the inner EP is as expensive as the factorisations
 
 
 class Tilted(NamedTuple):
@@ -58,12 +59,7 @@ class IndependentEP(Engine):
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
         factor, offset = contrast_factor(data, likelihood, by_datum=True), likelihood.offset
-        labels = np.asarray(data.given)
-
-        def moments(mean, var):
-            tilted = inner_ep(own_first(labels, mean + offset), own_first(labels, var), factor)
-            return Tilted(tilted.log_mass, *(restore_order(labels, part) for part in tilted[1:]))
-
+        moments = _InnerMoments(np.asarray(data.given), offset, factor)
         return fit_independent(self, K, data, likelihood, start, moments)
 
     def restore(self, K, y, likelihood, state) -> Fit:
@@ -83,7 +79,7 @@ def fit_independent(engine, K, data: Data, likelihood, start, moments: Moments) 
     matching = _Matching(moments)
     prior = StackedPosterior.without_sites(K, likelihood.n_classes, matching.coupling, data.prior)
     sites = start_sites(start, prior.mean.size) or matching.first_sites(prior)
-    q, status = iterate(engine, prior, matching.rule, sites)
+    q, status = iterate(engine, prior, matching.rule, sites, ahead=AHEAD)
     require_cavities(engine, q, likelihood)
     warn_if_unfinished(engine, status)
     q = StackedPosterior(K, q.parts)  # drop the coupling: only the loop needs it, and functions cannot be pickled
@@ -137,14 +133,32 @@ class _Matching:
         return np.where(proper, mean, 0.0), np.where(proper, var, 1.0), proper
 
 
+class _InnerMoments:
+    """Tilted moments by the inner EP, which starts from its last sites: they are close if the cavities are."""
+
+    def __init__(self, labels: np.ndarray, offset: np.ndarray, factor: Any):
+        self.labels, self.offset, self.factor = labels, offset, factor
+        self.last: Sites | None = None
+
+    def __call__(self, mean: np.ndarray, var: np.ndarray) -> Tilted:
+        mean, var = own_first(self.labels, mean + self.offset), own_first(self.labels, var)
+        tilted, self.last = inner_fit(mean, var, self.factor, self.last)
+        return Tilted(tilted.log_mass, *(restore_order(self.labels, part) for part in tilted[1:]))
+
+
 def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
-    """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j. [RJV] appendix A
+    """Tilted moments by EP with a site on each contrast, as in `inner_fit`."""
+    return inner_fit(mean, var, factor)[0]
+
+
+def inner_fit(mean: np.ndarray, var: np.ndarray, factor, start: Sites | None = None) -> tuple[Tilted, Sites]:
+    """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j, and these sites. [RJV] appendix A
 
     `mean` and `var` (n, C) have the own class first. Contrasts share only x_y, so an inner site is a message
     exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all quantities are scalar.
     """
     lead, wrong_var = mean[:, :1] - mean[:, 1:], var[:, 1:]
-    sites, cavity = inner_sites(lead, wrong_var, 1 + var[:, 0], factor)
+    sites, cavity = inner_sites(lead, wrong_var, 1 + var[:, 0], factor, start=start)
     log_mass, slope, _ = factor.tilted_moments(1.0, *cavity)
     rho, lam, constant = _messages(lead, wrong_var, sites)
     total, pull = rho.sum(1), lam.sum(1)
@@ -154,7 +168,7 @@ def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
     # information about each class: on f_j through the hub's cavity, on f_y through the noise of x_y
     tau = np.column_stack([total / (1 + total), sites.tau / (1 + sites.tau * (cavity[1] - wrong_var))])
     pi = np.column_stack([np.ones(len(mean)), sites.tau])
-    return Tilted(np.minimum(value, 0.0), np.column_stack([slope.sum(1), -slope]), tau, pi)
+    return Tilted(np.minimum(value, 0.0), np.column_stack([slope.sum(1), -slope]), tau, pi), sites
 
 
 def _messages(lead, var, sites):
@@ -164,10 +178,13 @@ def _messages(lead, var, sites):
     return rho, sites.nu / grown - rho * lead, log_partition_1d(lead, var, sites)
 
 
-def inner_sites(lead, var, hub_var, factor, sweeps=INNER_SWEEPS) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
+def inner_sites(
+    lead, var, hub_var, factor, sweeps=INNER_SWEEPS, start: Sites | None = None
+) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
     """Sites on the contrasts of mean `lead`, and their cavities; updated class by class for all data at once."""
-    tau, nu = np.zeros_like(lead), np.zeros_like(lead)
-    rho, lam = np.zeros_like(lead), np.zeros_like(lead)
+    start = start or Sites.zeros(lead.shape)
+    tau, nu = start.tau.copy(), start.nu.copy()
+    rho, lam, _ = _messages(lead, var, start)
     cavity_mean, cavity_var = np.empty_like(lead), np.empty_like(lead)
     for _ in range(sweeps):
         change = 0.0

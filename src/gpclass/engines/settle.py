@@ -1,0 +1,98 @@
+"""What a rule asks for, and the iteration of the mean for given site precisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..gaussian import Sites, newton_sites
+from .climb import uphill
+
+SETTLE_STEPS = 8  # chord steps of the mean per factorisation, each a few matrix-vector products
+LAGGING = 0.1  # fraction of the mean's move; if τ moves by less, only the mean has not converged
+
+
+class SiteTarget(NamedTuple):
+    """Slope and curvature that the log of each site should have at `point`, each (n,).
+
+    A rule sets `precision` if its site precisions are not minus the curvature of its objective.
+    """
+
+    point: np.ndarray
+    slope: np.ndarray
+    curvature: np.ndarray
+    precision: np.ndarray | None = None
+
+    @property
+    def tau(self) -> np.ndarray:
+        return -self.curvature if self.precision is None else self.precision
+
+    @property
+    def sites(self) -> Sites:
+        return newton_sites(self.point, self.slope, -self.tau)
+
+    def times(self, weight: Any) -> SiteTarget:
+        """The target of `weight` copies of each site."""
+        precision = None if self.precision is None else weight * self.precision
+        return SiteTarget(self.point, weight * self.slope, weight * self.curvature, precision)
+
+
+Posterior = Any  # FullPosterior, or another structure with the same interface
+Rule = Callable[[Posterior], SiteTarget]
+
+
+def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
+    """The posterior with the same mean and new site precisions."""
+    return q.renewed(newton_sites(q.mean, q.alpha, -tau), moments=(q.alpha, q.mean))
+
+
+def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, SiteTarget, float]:
+    """Change ν at fixed τ until the mean agrees with the rule or new τ would help more. Also return the remaining distance.
+
+    The distance need not be smaller than `patience` times the next move of τ.
+    """
+    target = rule(q)
+    metric = q if target.precision is None else with_tau(q, -target.curvature)
+    missing, step, gap = _mean_step(q, target, metric, scale)
+    for _ in range(SETTLE_STEPS):
+        move = np.max(np.abs(target.tau - q.sites.tau) * scale(q), initial=0.0)
+        if gap < max(0.1 * tol, patience * move):
+            break
+        before = gap
+        q, target = _line_search(q, rule, missing, step, tol)
+        missing, step, gap = _mean_step(q, target, metric, scale)
+        # slow steps need a better metric, which new τ give, unless τ has nearly converged
+        if gap > 0.5 * before and (move > LAGGING * gap or np.any(q.sites.tau < 0)):
+            break
+    return q, target, gap
+
+
+def _missing(q, target):
+    """The change of ν at fixed τ that the target requires."""
+    return target.slope + q.sites.tau * target.point - q.sites.nu
+
+
+def _mean_step(q, target, metric, scale):
+    """The missing change of ν, the resulting Newton step in (α, mean), and the length of that step."""
+    missing = _missing(q, target)
+    step = metric.covariance_step(missing)
+    # negative only by rounding; its size then bounds the error, so do not replace it by zero
+    joint = np.sqrt(abs(missing @ step[1]))
+    # if K is singular (equal rows), α can move without the mean: so each site's own move counts too
+    single = np.max(np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0)), initial=0.0)
+    return missing, step, float(max(joint, single))
+
+
+def _line_search(q, rule, missing, step, tol):
+    """Take the step, shortened while it overshoots."""
+
+    def look(length):
+        trial = q.shifted(length * step[0], length * step[1])
+        target = rule(trial)
+        return _missing(trial, target) @ step[1], (trial, target)
+
+    along = max(missing @ step[1], 0.0)  # negative only by rounding
+    # with sites of negative precision, a growing slope may diverge
+    return uphill(look, along, negligible=tol**2, growth=2.0 if np.all(q.sites.tau >= 0) else 1.0)[1]

@@ -1,0 +1,123 @@
+"""Posteriors for site precisions near those of a factorised one, without a new factorisation.
+
+If the precisions of the sites change by δ, the marginal variances change by -(V∘V) δ to first order. The own site of an
+observation has no effect on its cavity, so for the cavity variances s = 1/(1/var - τ) this is
+
+    d log s_i = -s_i/var_i² Σ_{j≠i} V_ij² δ_j.
+
+`Response` keeps these V_ij² and `NearbyPosterior` predicts cavities with them. So a rule can be repeated many times between
+two factorisations, with products of a matrix and a vector only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .sites import Sites
+
+WEAK = 1e-8  # fraction of the marginal precision; sites that contribute less are treated as constant
+LARGEST = 1.0  # largest predicted change of a log cavity variance: beyond it the prediction is unreliable
+
+
+class Response:
+    """Squared covariances of the observations whose sites matter.
+
+    Parameters
+    ----------
+    blocks : sequence of (rows, squares)
+        Positions (m,) of observations, and the squares (m, m) of their posterior covariances. Observations of different
+        blocks are independent; those of no block are treated as constant. Single precision suffices.
+    covariance : ndarray of shape (m, m), optional
+        The covariances of a single block. Steps of the mean are then products with it, much cheaper than solutions with
+        the factorisation.
+    """
+
+    def __init__(self, blocks: Sequence[tuple[np.ndarray, np.ndarray]], covariance: np.ndarray | None = None):
+        self.blocks, self.covariance = blocks, covariance
+        for _, squares in blocks:
+            np.fill_diagonal(squares, 0.0)
+
+    def fall(self, change: np.ndarray) -> np.ndarray:
+        """Return the decrease of each marginal variance for a change of τ of all observations but its own."""
+        out = np.zeros_like(change)
+        for rows, squares in self.blocks:
+            out[rows] = squares @ change[rows].astype(squares.dtype)
+        return out
+
+    def covariance_step(self, base: Any, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(α, mean) for ν under the τ of `base`."""
+        if self.covariance is None:
+            return base.covariance_step(nu)
+        ((rows, _),) = self.blocks
+        mean = np.zeros_like(nu)
+        mean[rows] = self.covariance @ nu[rows].astype(self.covariance.dtype)
+        return nu - base.sites.tau * mean, mean
+
+
+def strong_sites(tau: np.ndarray, var: np.ndarray, most: int) -> np.ndarray:
+    """Return the positions of the sites that contribute more than WEAK of the marginal precision; the strongest `most`."""
+    weight = tau * var
+    rows = np.flatnonzero(weight > WEAK)
+    if len(rows) > most:
+        rows = np.sort(rows[np.argpartition(weight[rows], len(rows) - most)[-most:]])
+    return rows
+
+
+class NearbyPosterior:
+    """The posterior `base` with other sites, and cavity variances predicted by a `Response`.
+
+    It offers what rules and the iteration of the mean use. Newton steps of the mean use the covariance of `base`. Each
+    observation must have weight one.
+    """
+
+    def __init__(self, base: Any, response: Response, sites: Sites, moments: tuple[np.ndarray, np.ndarray], cavity_var=None):
+        self.base, self.response, self.sites = base, response, sites
+        self.alpha, self.mean = moments
+        self.cavity_var = self._predicted() if cavity_var is None else cavity_var
+        self.var = self.cavity_var / (1 + sites.tau * self.cavity_var)
+
+    @classmethod
+    def at(cls, base: Any, response: Response) -> NearbyPosterior:
+        """The posterior `base` itself, as the start."""
+        return cls(base, response, base.sites, (base.alpha, base.mean))
+
+    def _predicted(self):
+        var, cavity_var = self.base.var, self.base.cavity()[1]
+        fall = self.response.fall(self.sites.tau - self.base.sites.tau)
+        return cavity_var * np.exp(np.clip(-cavity_var * fall / var**2, -LARGEST, LARGEST))
+
+    def renewed(self, sites: Sites, moments: tuple[np.ndarray, np.ndarray]) -> NearbyPosterior:
+        """The posterior with other sites, whose (α, mean) are `moments`."""
+        return NearbyPosterior(self.base, self.response, sites, moments)
+
+    def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> NearbyPosterior:
+        """The same τ, with `mean` = K `alpha` added to the mean."""
+        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
+        return NearbyPosterior(self.base, self.response, sites, (self.alpha + alpha, self.mean + mean), self.cavity_var)
+
+    def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(α, mean) for ν under the τ of `base`."""
+        return self.response.covariance_step(self.base, nu)
+
+    def cavity(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and predicted variance of each observation without its own site."""
+        return self.mean - self.cavity_var * self.alpha, self.cavity_var
+
+    @property
+    def each(self) -> Sites:
+        return self.sites
+
+    @property
+    def slope(self) -> np.ndarray:
+        return self.alpha
+
+    def table(self, x: np.ndarray) -> np.ndarray:
+        """Values of several classes as a table, in the order of `base`."""
+        return self.base.table(x)
+
+    def flat(self, x: np.ndarray) -> np.ndarray:
+        """The inverse of `table`."""
+        return self.base.flat(x)
