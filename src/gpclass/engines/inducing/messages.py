@@ -47,12 +47,12 @@ def cavities(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of f at training rows without one copy of their own sites, (m,) or (m, C) each.
 
-    A row of weight below one is left out entirely.
+    A row of weight below one is left out entirely. With power EP a copy consists of 1/part parts.
     """
     mean, var = np.empty((2, *rows.residual.shape))
     source = engine.source(q, n_total, likelihood)
     for some, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
-        g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1.0))
+        g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1 / engine.part))
         without = cavity(g.mean, g.var, message.tau, message.nu, LEAST_LEFT)
         mean[some], var[some] = without.mean, without.var + engine.rest(g, likelihood)
     return squeezed(mean), squeezed(var)
