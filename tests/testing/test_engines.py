@@ -100,6 +100,7 @@ CLAIMS = {
     IVM(active=30, sweeps=200): {"warm_start": False, "weights": "powers"},
     ScalableEP(): {},
     ScalableEP("joint"): {},
+    ScalableEP(power=0.5): {},
     # the derivative in K_uu takes tied sites for stationary ones; see test_stochastic_ep.py
     StochasticEP(): {"gradient": np.inf, "regression": "nothing"},
     SVGP(): {"bound": True},
@@ -108,6 +109,7 @@ CLAIMS = {
 # the engine on all rows that ends at the same place
 ONE_EP, SEVERAL_EP = {"dense": EP()}, {"dense": QuadratureEP(coupled=False)}
 DENSE = {IVM(active=30, sweeps=200): ONE_EP, ScalableEP(): ONE_EP, GFITC(): ONE_EP, SVGP(): {"dense": KL()}}
+DENSE[ScalableEP(power=0.5)] = {"dense": EP(power=0.5)}
 # the product of pairwise probabilities is less than what it stands for; so is SVGP's bound of multinomial probit
 PAIRWISE = {"small_prior": False}
 PAIRS_OF_CLAIMS = {
@@ -128,6 +130,7 @@ PAIRS_OF_CLAIMS = {
     (SVGP(), Softmax): {"class_order": 0.02},
 }
 WIDE = {IVM(active=30, sweeps=200): (Probit, Heaviside, Gaussian), ScalableEP("joint"): (MultinomialProbit,)}  # quick ones
+WIDE[ScalableEP(power=0.5)] = (Probit, Gaussian)
 
 
 def likelihoods_of(engine):

@@ -46,11 +46,11 @@ def cavities(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means (m,) or (m, C), and variances or covariances (m, C, C), of f at training rows without a copy of their own sites.
 
-    A row of weight below one is left out entirely.
+    A row of weight below one is left out entirely. With power EP a copy consists of 1/part parts.
     """
     found, source = [], engine.source(q, n_total, likelihood)
     for _, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
-        g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1.0))
+        g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1 / engine.part))
         mean, spread = g.without(message.tau, message.nu, LEAST_LEFT)
         found.append((mean, widened(spread, engine.rest(g, likelihood))))
     means, spreads = zip(*found, strict=True)

@@ -26,6 +26,7 @@ from ...likelihoods import Probit
 from ...likelihoods.tempered import PowerFactor, Tempered, split_targets
 from ...numerics import hazard, hazard_curvature, log_ndtr
 from ..fit import several, squeezed
+from ..full.ep import check_power
 from .engine import Message, RowRule, sites_on_f
 from .kept_sites import LEAST_KEPT, LEAST_KEPT_LOOSE, KeptSites
 from .step import RowSites
@@ -45,17 +46,25 @@ class ScalableEP(KeptSites, Training):
     tol: float = 1e-6  # largest move of a converged run, in posterior standard deviations
     max_iter: int = 500  # sweeps
     jitter: float = 1e-6  # noise on inducing variables, relative to their variance
+    power: float = 1.0  # of the likelihood, in (0, 1]: below one is power EP, which tends to SVGP as the power goes to zero
 
     def __post_init__(self):
         super().__post_init__()
         if self.factors not in FACTORS:
             raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
+        check_power(self.power)
+
+    @property
+    def part(self) -> float:
+        return self.power
 
     def pairwise(self, likelihood) -> bool:
         return self.factors == "pairwise" or (self.factors == "auto" and likelihood.offers("contrast_factor"))
 
     def needed(self, likelihood) -> tuple[str, ...]:
-        return ("contrast_factor",) if self.pairwise(likelihood) else ("tilted_moments",)
+        if self.pairwise(likelihood):
+            return ("contrast_factor",)
+        return ("tilted_moments",) if self.power == 1 else ("tilted_moments", "tilted_power")
 
     def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
         return () if self.pairwise(likelihood) else super().needed_by_weights(likelihood, weight)
