@@ -227,7 +227,7 @@ class ContrastPosterior:
 
         At most 2 √(C + 1) n contrasts are used, so that it takes no more memory than the factorisation.
         """
-        if np.ndim(self.prior.copies) or self._system.coupled is None:
+        if np.ndim(self.weight) or self._system.coupled is None:
             return None
         rows = strong_sites(self.sites.tau, self.var, int(2 * np.sqrt(1 + self.prior.n_classes) * len(self.prior.y)))
         rows = rows[np.argsort(self._system.split(rows)[1], kind="stable")]
