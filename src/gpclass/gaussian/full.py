@@ -242,8 +242,9 @@ class _PositiveSystem:
             return np.zeros(0)
         white = whole_strips(Ks.T)
         white = np.multiply(white, self.root, out=None if np.may_share_memory(white, Ks) else white)
+        white = white.astype(self.dtype, copy=False)
         self.factor.whiten_rows(white)
-        return np.einsum("mn,mn->m", white, white)[: Ks.shape[1]]
+        return np.einsum("mn,mn->m", white, white, dtype=float)[: Ks.shape[1]]
 
     def covariance(self):
         if self.factor is None:

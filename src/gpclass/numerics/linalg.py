@@ -64,7 +64,7 @@ def whole_strips(rows: np.ndarray) -> np.ndarray:
     more = -len(rows) % STRIP
     if not more:
         return np.ascontiguousarray(rows)
-    out = np.empty((len(rows) + more, rows.shape[1]))
+    out = np.empty((len(rows) + more, rows.shape[1]), rows.dtype)
     out[: len(rows)], out[len(rows) :] = rows, rows[-1]
     return out
 
@@ -172,6 +172,8 @@ class Factor:
 
     def whiten_rows(self, X: np.ndarray) -> None:
         """Replace X (m, n), in C order and of the factor's dtype, by (L⁻¹ Xᵀ)ᵀ, in place."""
+        if X.dtype != self._lower.dtype or not X.flags.c_contiguous:
+            raise TypeError(f"X must be a C-ordered array of {self._lower.dtype}: BLAS would change a copy of it")
         apply = blas("trmm" if self._inverted else "trsm", self._lower)
         apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
 
