@@ -82,3 +82,12 @@ def test_there_is_no_prediction_with_negative_precisions_or_shared_latent_values
     assert FullPosterior(K, Sites(tau, tau)).response() is None
     prior = SharedPosterior.without_sites(K, Places(N), np.full(N, 2.0))
     assert prior.renewed(Sites(np.ones(N), tau)).response() is None
+
+
+def test_points_without_variance_stay_without():
+    K = np.array([[1.0, 0.0, 0.5], [0.0, 0.0, 0.0], [0.5, 0.0, 2.0]])
+    base = FullPosterior(K, Sites(np.array([1.0, 0.5, 2.0]), np.ones(3)))
+    near = NearbyPosterior.at(base, base.response())
+    moved = near.renewed(Sites(np.array([1.1, 0.6, 2.2]), np.ones(3)), (near.alpha, near.mean))
+    assert moved.var[1] == 0
+    assert np.all(np.isfinite(moved.var))

@@ -87,7 +87,8 @@ class NearbyPosterior:
     def _predicted(self):
         var, cavity_var = self.base.var, self.base.cavity()[1]
         fall = self.response.fall(self.sites.tau - self.base.sites.tau)
-        return cavity_var * np.exp(np.clip(-cavity_var * fall / var**2, -LARGEST, LARGEST))
+        known = np.where(var > 0, var, 1.0)  # a point without variance keeps none
+        return cavity_var * np.exp(np.clip(-(cavity_var / known) * (fall / known), -LARGEST, LARGEST))
 
     def renewed(self, sites: Sites, moments: tuple[np.ndarray, np.ndarray]) -> NearbyPosterior:
         """The posterior with other sites, whose (α, mean) are `moments`."""
