@@ -39,7 +39,7 @@ from gpclass.likelihoods import (
     Softmax,
 )
 from gpclass.registry import registered
-from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, SparseVariationalMNL, StochasticEP
+from gpclass.sparse import GFITC, IVM, SVGP, CoupledScalableEP, ScalableEP, SparseVariationalMNL, StochasticEP
 from gpclass.testing.engines import check_engine
 
 # each likelihood once, with its parameters free: biases of zero leave it symmetric
@@ -101,6 +101,7 @@ CLAIMS = {
     ScalableEP(): {},
     ScalableEP("joint"): {},
     ScalableEP(power=0.5): {},
+    CoupledScalableEP(): {},
     # the derivative in K_uu takes tied sites for stationary ones; see test_stochastic_ep.py
     StochasticEP(): {"gradient": np.inf, "regression": "nothing"},
     SVGP(): {"bound": True},
@@ -109,6 +110,7 @@ CLAIMS = {
 # the engine on all rows that ends at the same place
 ONE_EP, SEVERAL_EP = {"dense": EP()}, {"dense": QuadratureEP(coupled=False)}
 DENSE = {IVM(active=30, sweeps=200): ONE_EP, ScalableEP(): ONE_EP, GFITC(): ONE_EP, SVGP(): {"dense": KL()}}
+DENSE[CoupledScalableEP()] = ONE_EP
 DENSE[ScalableEP(power=0.5)] = {"dense": EP(power=0.5)}
 # the product of pairwise probabilities is less than what it stands for; so is SVGP's bound of multinomial probit
 PAIRWISE = {"small_prior": False}
@@ -119,6 +121,7 @@ PAIRS_OF_CLAIMS = {
     (SVGP(), MultinomialProbit): PAIRWISE,
     (GFITC(), MultinomialProbit): {**INNER_EP, "dense": IndependentEP()},
     (ScalableEP("joint"), MultinomialProbit): SEVERAL_EP,
+    (CoupledScalableEP(), MultinomialProbit): {**INNER_EP, "dense": NestedEP()},
     (ScalableEP(), RobustMax): SEVERAL_EP,
     (GFITC(), RobustMax): SEVERAL_EP,
     # with label noise there are no pairwise factors

@@ -22,6 +22,7 @@ from .mixer import MIXED_SWEEPS, Mixer
 from .step import RowSites, State
 from .swept_rows import Extent, SweptRows
 
+CENTRED = 1e-7  # fraction of the mean that the latent functions may share
 SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
 
 
@@ -222,8 +223,11 @@ def settle(
         common = q.common_mean() if likelihood.shift_invariant and engine.consistent else None
         if common is None:
             return q
+        size = np.linalg.norm(common)
+        if size <= CENTRED * np.linalg.norm(q.mu):  # derivatives by quadrature do not sum to zero exactly
+            return q
         centred = q.recentred(common)
-        if np.linalg.norm(centred.mu.mean(0)) > np.linalg.norm(common):  # possible with sites of negative precision
+        if np.linalg.norm(centred.mu.mean(0)) > size:  # possible with sites of negative precision
             return q
         total(SweptRows.recentre, common)
         return centred
