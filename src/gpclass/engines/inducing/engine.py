@@ -131,8 +131,8 @@ class LowRankEngine(Engine):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Means (m, C) and variances (m, C) or covariances (m, C, C) of f_i = g_i + e_i at some training rows.
 
-        They are computed from those of g_i, for one copy of a row. This version uses a Gaussian site on g_i + e_i. Given g_i,
-        e_i is then Gaussian with a mean that is linear in g_i.
+        They are computed from those of g_i, for one copy of a row. This version uses a Gaussian site on g_i + e_i. Given
+        g_i, e_i is then Gaussian with a mean that is linear in g_i.
         """
         rest = self.rest(g, likelihood)
         tau, nu = sites_on_f(message.tau, message.nu, rest)
