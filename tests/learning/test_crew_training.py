@@ -15,7 +15,7 @@ from gpclass.learning.held_rows import left_out_of_run
 from gpclass.learning.minibatch import packed, unpacked
 from gpclass.learning.streams import look
 from gpclass.likelihoods import MultinomialProbit, RobustMax
-from gpclass.sparse import SVGP, ScalableEP, StochasticEP
+from gpclass.sparse import SVGP, CoupledScalableEP, ScalableEP, StochasticEP
 
 rng = np.random.default_rng(0)
 N, C = 240, 3
@@ -24,7 +24,7 @@ Y = np.array(["red", "green", "blue"])[np.sum(X + 0.5 * rng.normal(size=(N, 2)) 
 WEIGHT = rng.uniform(0.5, 3.0, N)
 BY_LABEL = np.argsort(Y, kind="stable")
 FEW = {"n_inducing": 8, "batch_size": 40, "epochs": 4}
-ENGINES = [ScalableEP(**FEW), StochasticEP(**FEW), SVGP(**FEW)]
+ENGINES = [ScalableEP(**FEW), CoupledScalableEP(**FEW), StochasticEP(**FEW), SVGP(**FEW)]
 # sizes of the partitions, and the shard of each
 PARTITIONS = {
     "one": ([N], [0]),
