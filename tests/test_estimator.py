@@ -42,6 +42,7 @@ SHORT = {
     "quadrature-ep": {"nodes": 4},
 }
 DEFAULTS = ("ep", "nested-ep")  # what "auto" takes
+ONE_OF_EACH_DESIGN = ("laplace", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep")
 
 
 @parametrize_with_checks([GPClassifier(inference=name) for name in DEFAULTS])
@@ -49,16 +50,21 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# fixed hyperparameters: enough for scikit-learn's checks, which are not about learning them
+def at_fixed_hyperparameters(names):
+    """Classifiers with these engines. Enough for scikit-learn's checks, which are not about learning."""
+    return [GPClassifier("rbf", inference=ENGINES[name](**SHORT.get(name, {})), optimizer=None) for name in names]
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [
-        GPClassifier("rbf", inference=ENGINES[name](**SHORT.get(name, {})), optimizer=None)
-        for name in ENGINES
-        if name not in DEFAULTS
-    ]
-)
+@parametrize_with_checks(at_fixed_hyperparameters(ONE_OF_EACH_DESIGN))
 def test_scikit_learn_checks_at_fixed_hyperparameters(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(at_fixed_hyperparameters(sorted(set(ENGINES) - {*DEFAULTS, *ONE_OF_EACH_DESIGN})))
+def test_scikit_learn_checks_of_the_other_engines(estimator, check):
     check(estimator)
 
 

@@ -326,7 +326,7 @@ def test_kernel_expressions(text):
 # other comparisons (its sites may be so large that rounding shows); its predictions must still be deterministic. A fit may
 # end in an error that says why there is no answer (likelihoods that are not log-concave).
 
-PER_PAIR, MANY_PER_PAIR = 3, 60  # problems for each engine and likelihood, each with the five comparisons
+PER_PAIR, MANY_PER_PAIR = 2, 61  # problems for each engine and likelihood, each with the five comparisons
 ENGINES, MULTICLASS_LIKELIHOODS = registered("engine"), list(likelihoods_of(3))
 LIKELIHOODS = [name for name in likelihoods_of(2) if name not in MULTICLASS_LIKELIHOODS]
 LIKELIHOOD_NAMES = [*LIKELIHOODS, *MULTICLASS_LIKELIHOODS]

@@ -269,9 +269,18 @@ def text_labels_have_no_order(estimator):
 
 
 @parametrize_with_checks(
+    [GPClassifier(likelihood="ordinal", optimizer=None)], expected_failed_checks=text_labels_have_no_order
+)
+@pytest.mark.filterwarnings("ignore")
+def test_sklearn_compatible(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
     [GPClassifier(likelihood="ordinal", max_iter=5), GPClassifier(likelihood="ordinal", inference="laplace", max_iter=5)],
     expected_failed_checks=text_labels_have_no_order,
 )
 @pytest.mark.filterwarnings("ignore")
-def test_sklearn_compatible(estimator, check):
+def test_sklearn_compatible_with_learning(estimator, check):
     check(estimator)

@@ -62,6 +62,7 @@ def test_the_message_says_how_many_rows_would_do(only):
             assert rows > 10 * exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("engine", "n"), [("svgp", 100_000), ("ivm", 4_000)])
 def test_engines_take_what_is_said_of_them(engine, n):
     """Peak memory of more rows, less that of fewer."""

@@ -18,6 +18,7 @@ from .path import SitePath
 from .settle import Posterior, Rule, settle_mean
 
 NEVER = np.inf  # number of sweeps before the first look ahead
+FEWEST = 300  # sites; with fewer, a factorisation takes less time than the steps that it would save
 STEPS = 10  # maximum number of predicted steps
 CLOSE = 1e-5  # move below which the last response is accurate enough
 FINISHED = 1e-2, 3e-3  # predicted moves, as fractions of the first, that need no further steps: far away and near
@@ -37,7 +38,7 @@ class LookAhead:
 
         `wanted` is the τ of the rule at q.
         """
-        if change > LINEAR_REGIME or np.any(wanted < 0):
+        if change > LINEAR_REGIME or np.any(wanted < 0) or len(wanted) < FEWEST:
             self.response = None
             return None
         if self.response is None or change > CLOSE:
