@@ -46,18 +46,12 @@ class ContrastLowRankPrior(LowRankPrior):
         P, h = self.no_sites(C, M)
         Pi = precisions_of(tau)
         for c in range(C):
-            scaled = Pi[:, c, : c + 1, None] * self._of(rows, slice(0, c + 1))
-            lower = transposed_times(self._of(rows, c), scaled.reshape(len(scaled), -1))
+            scaled = Pi[:, c, : c + 1, None] * _of_first(rows, c + 1)
+            lower = transposed_times(_of(rows, c), scaled.reshape(len(scaled), -1))
             P[0, c * M : (c + 1) * M, : (c + 1) * M] = lower
-            h[0, c * M : (c + 1) * M] = nu[:, c] @ self._of(rows, c)
+            h[0, c * M : (c + 1) * M] = nu[:, c] @ _of(rows, c)
         mirror_lower(P[0])
         return P, h
-
-    def _of(self, rows: np.ndarray, classes: int | slice) -> np.ndarray:
-        """Features of one class (m, M), or of several (m, k, M) or (m, 1, M), from (1 or C, m, M)."""
-        if isinstance(classes, int):
-            return rows[classes if len(rows) > 1 else 0]
-        return np.swapaxes(rows[classes] if len(rows) > 1 else rows, 0, 1)
 
     def moments(self, mu: np.ndarray, A_inv: np.ndarray) -> ContrastMoments:
         return ContrastMoments(self, mu, A_inv)
@@ -85,17 +79,15 @@ class ContrastLowRankPrior(LowRankPrior):
 class ContrastMoments(LowRankMoments):
     """q(v) = N(μ, A⁻¹) with μ (1, C M) and A⁻¹ (1, C M, C M)."""
 
-    prior: ContrastLowRankPrior
-
     def marginals(self, rows: Rows) -> ContrastMarginals:
         C, M, m = self.prior.n_latents, self.prior.M, rows.phi.shape[1]
         mu, cov = self.mu.reshape(C, M), np.empty((m, C, C))
         for c in range(C):  # the upper blocks follow by symmetry
-            of_own = times(self.prior._of(rows.phi, c), np.ascontiguousarray(self._block_row(c)))
-            lower = np.einsum("idk,idk->id", of_own.reshape(m, c + 1, M), self._features(rows, c + 1))
+            of_own = times(_of(rows.phi, c), np.ascontiguousarray(self._block_row(c)))
+            lower = np.einsum("idk,idk->id", of_own.reshape(m, c + 1, M), _of_first(rows.phi, c + 1))
             cov[:, c, : c + 1] = lower
             cov[:, : c + 1, c] = lower
-        mean = np.stack([self.prior._of(rows.phi, c) @ mu[c] for c in range(C)], axis=1)
+        mean = np.stack([_of(rows.phi, c) @ mu[c] for c in range(C)], axis=1)
         var = np.einsum("icc->ic", cov)
         np.maximum(var, 0.0, out=var)
         return ContrastMarginals(rows, mu, np.zeros(0), mean, var, cov, self.A_inv[0])
@@ -104,10 +96,6 @@ class ContrastMoments(LowRankMoments):
         """(M, (c + 1) M) covariances of v_c with v_0 … v_c."""
         M = self.prior.M
         return self.A_inv[0, c * M : (c + 1) * M, : (c + 1) * M]
-
-    def _features(self, rows: Rows, classes: int) -> np.ndarray:
-        some = self.prior._of(rows.phi, slice(0, classes))
-        return np.broadcast_to(some, (some.shape[0], classes, some.shape[2]))
 
 
 class ContrastLowRankPosterior(ContrastMoments, LowRankPosterior):
@@ -133,11 +121,10 @@ class ContrastMarginals(Marginals):
 
     def outward(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
         """Σ_c slope_c μ_c + Σ_cd spread_cd cov(v_c, g_d) for each row, (m, M), over the latent functions c of each group."""
-        assert isinstance(prior, ContrastLowRankPrior), "the prior that the marginals come from"
         C, M, m = prior.n_latents, prior.M, len(self.mean)
         out = [np.zeros((m, M)) for _ in range(prior.n_groups)]
         for c in range(C):
-            scaled = spread[:, c, :, None] * prior._of(self.rows.phi, slice(0, C))
+            scaled = spread[:, c, :, None] * _of_first(self.rows.phi, C)
             own = times(scaled.reshape(m, C * M), np.ascontiguousarray(self.A_inv[:, c * M : (c + 1) * M]))
             own += slope[:, c, None] * self.mu[c]
             out[c if prior.n_groups > 1 else 0] += own
@@ -154,6 +141,17 @@ class ContrastMarginals(Marginals):
         shift = np.abs(d_nu - np.einsum("icd,id->ic", d_Pi, self.mean)) * sd
         turn = np.abs(d_Pi) * sd[:, :, None] * sd[:, None, :]
         return float(np.maximum(np.max(turn, initial=0.0), np.max(shift, initial=0.0)))
+
+
+def _of(rows: np.ndarray, c: int) -> np.ndarray:
+    """(m, M) features of one class, from those of all (1 or C, m, M)."""
+    return rows[c if len(rows) > 1 else 0]
+
+
+def _of_first(rows: np.ndarray, k: int) -> np.ndarray:
+    """(m, k, M) features of the first k classes, from those of all (1 or C, m, M)."""
+    _, m, M = rows.shape
+    return np.broadcast_to(np.swapaxes(rows[:k], 0, 1), (m, k, M))
 
 
 def precisions_of(pi: np.ndarray) -> np.ndarray:

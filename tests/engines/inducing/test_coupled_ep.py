@@ -164,7 +164,8 @@ def test_as_an_estimator(search, tmp_path):
     assert cov.shape == (30, C, C)
     assert np.any(np.abs(cov[:, 0, 1]) > 1e-3)
     save(clf, tmp_path / "model.npz")
-    assert np.array_equal(load(tmp_path / "model.npz").predict_proba(X), clf.predict_proba(X))
+    # the posterior is rebuilt; threads of BLAS may round another way
+    assert_allclose(load(tmp_path / "model.npz").predict_proba(X), clf.predict_proba(X), rtol=0, atol=1e-12)
 
 
 def test_a_checkpoint_goes_on_to_the_same_model(tmp_path):

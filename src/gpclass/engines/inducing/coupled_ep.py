@@ -24,7 +24,6 @@ from ...gaussian.low_rank import LowRankPrior, Marginals, widened
 from ...gaussian.low_rank_contrasts import (
     ClassSites,
     ContrastLowRankPrior,
-    ContrastMarginals,
     class_sites,
     precisions_of,
     removed,
@@ -79,9 +78,9 @@ class CoupledScalableEP(KeptSites, Training):
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
         """Marginals with the row's sites on f_i = g_i + e_i and the posterior of g_i without them."""
-        if not isinstance(g, ContrastMarginals):
+        if likelihood.n_latents == 1:
             return super().latent_marginals(g, message, y, likelihood)
-        without, rest = removed(g.mean, g.cov, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
+        without, rest = removed(g.mean, g.spread, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
         own, sites = own_class(split_targets(y)[0], rest.shape[1]), message.sites
         on_f = class_sites(own, sites["contrast_tau"], sites["contrast_nu"], np.zeros_like(rest))
         return tilted(without.mean, widened(without.cov, rest), on_f)
@@ -103,11 +102,10 @@ class ContrastRule:
     least: float = LEAST_KEPT
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
-        assert isinstance(at, ContrastMarginals), "marginals of the engine's own structure"
         labels, power = split_targets(y)
         own, rest = own_class(labels, at.mean.shape[1]), at.rows.residual
         old = class_sites(own, sites["contrast_tau"], sites["contrast_nu"], rest)
-        without = removed(at.mean, at.cov, old.pi, old.nu, self.least)
+        without = removed(at.mean, at.spread, old.pi, old.nu, self.least)
         inner = InnerEP.of(self.likelihood, own, power, without.mean, widened(without.cov, rest))
         now = Sites(sites["contrast_tau"], sites["contrast_nu"])
         mass, now = inner.sweep(now)
