@@ -23,6 +23,7 @@ extensions = [
     "docstrings",
     "forked_kernels",
     "offline_math",
+    "results",
 ]
 exclude_patterns = ["_build"]
 

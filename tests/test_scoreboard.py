@@ -1,6 +1,5 @@
 """The scoreboard: its format, its tables, how workers are asked, and its verdicts. Peers are not needed."""
 
-import importlib.util
 import json
 import sys
 from dataclasses import replace
@@ -348,91 +347,6 @@ def test_losses_are_compared_row_by_row(tmp_path):
     assert_allclose(peer.nlpd_gap_error, gaps.std(ddof=1) / np.sqrt(3), rtol=1e-12)
     text = report.fit_table(results.merge([own, peer]), "wine")
     assert f"{gaps.mean():+.3f} ± {2 * peer.nlpd_gap_error:.3f}" in text
-
-
-# the papers' tables -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def papers():
-    spec = importlib.util.spec_from_file_location("papers_tables", ROOT / "benchmarks" / "tables.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize(
-    ("ours", "better", "said"),
-    [(1.0, "lower", "same"), (1.19, "lower", "same"), (1.3, "lower", "worse"), (0.7, "lower", "better"),
-     (1.3, "higher", "better"), (0.7, "higher", "worse"), (1.3, "near", "worse"), (0.7, "near", "worse")],
-)  # fmt: skip
-def test_verdicts_need_two_standard_errors(papers, ours, better, said):
-    assert papers.verdict(ours, 1.0, 0.1, better) == said
-
-
-def test_a_table_that_is_run_again_replaces_its_rows(papers, tmp_path):
-    file = tmp_path / "tables.jsonl"
-    keep = papers.Keeper("chai-4")
-    keep("iris", "errors", 2.2, 2.0, 0.2)
-    keep("wine", "errors", 9.0, 2.0, 0.2)
-    other = papers.Keeper("nickisch-figures")
-    other.claim("EP is near", True)
-    papers.write(file, keep.rows)
-    papers.write(file, other.rows)
-    again = papers.Keeper("chai-4")
-    again("iris", "errors", 0.5, 2.0, 0.2)
-    papers.write(file, again.rows)
-    rows = papers.read(file)
-    assert [(r.table, r.row, r.verdict) for r in rows] == [
-        ("nickisch-figures", "EP is near", "same"),
-        ("chai-4", "iris", "better"),
-    ]
-    shown = papers.markdown(rows, "the command")
-    assert "| iris | errors | 0.500 | 2.00 | 0.20 | better |" in shown
-    assert "- holds: EP is near" in shown
-    assert "| Chai 2012, table 4 | 1 | 0 | 0 |" in shown
-
-
-def test_what_the_script_of_inducing_points_prints_is_understood(papers):
-    text = """M = 10 %: error and mean negative log probability, ours over 2 splits (thesis over 20)
-                        EP                      EP outer                     VI             
-glass         0.30 0.75 (0.29 0.74)   12 s   failed    (0.29 0.74)    0 s       0.33 1.20     4 s       
-wine          0.02 0.06 (0.02 0.06)    3 s  0.03 0.09 (0.02 0.09)    5 s  0.03 0.08 (0.03 0.07)    4 s  
-"""
-    rows = list(papers.thesis_rows(text))
-    assert rows[0] == ("glass, EP, M = 10 %", 0.30, 0.29, 0.75, 0.74, 2)
-    assert [r[0] for r in rows] == [f"{n}, M = 10 %" for n in ("glass, EP", "wine, EP", "wine, EP outer", "wine, VI")]
-    assert rows[-1][1:] == (0.03, 0.03, 0.08, 0.07, 2)
-
-
-def test_tables_without_data_are_left_out_and_failures_told(papers, monkeypatch, tmp_path, capsys):
-    def broken(keep, full):
-        raise ValueError("what now")
-
-    def missing(keep, full):
-        papers.found(("crabs",))
-
-    monkeypatch.setenv("GPCLASS_DATA", str(tmp_path))
-    monkeypatch.setitem(papers.TABLES, "chai-3", broken)
-    monkeypatch.setitem(papers.TABLES, "chai-4", missing)
-    assert papers.main(["chai-3", "chai-4", "--to", str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert "chai-3 FAILED: ValueError: what now" in told
-    assert "chai-4 left out: none of crabs is available" in told
-    with pytest.raises(SystemExit):
-        papers.main(["chai-33"])
-    assert set(papers.TITLES) == set(papers.TABLES)
-
-
-def test_table_4_of_chai_by_one_split(papers, monkeypatch):
-    # iris alone: a shipped set. One split has the standard deviation that the paper prints
-    monkeypatch.setattr(papers.chai, "DATA", {"iris": 3})
-    monkeypatch.setattr(papers.chai, "collect", lambda f, names, splits, jobs: {n: np.array([f(n, 0)]) for n in names})
-    [row] = papers.run("chai-4", full=False)
-    assert (row.table, row.row, row.theirs, row.form) == ("chai-4", "iris", 2.18, "reduced")
-    assert row.verdict == "same"
-    assert_allclose(row.standard_error, 1.42 * np.sqrt(1 + 1 / 50))
 
 
 # before and after -------------------------------------------------------------------------------------------------------

@@ -158,12 +158,13 @@ def stamp() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Short name of the commit, with a + if files differ from it; empty outside a repository."""
-    here = Path(__file__).parent
+    """Short name of the commit, with a + if code differs from it (not results or pages); empty outside a repository."""
+    here = Path(__file__).parents[2]
+    code = ("--", "src", "benchmarks", ":!benchmarks/results")
     try:
         name, changed = (
             subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
-            for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "-uno"])
+            for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "-uno", *code])
         )
     except (OSError, subprocess.CalledProcessError):
         return ""

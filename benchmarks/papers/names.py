@@ -1,0 +1,39 @@
+"""Papers, tables and their titles. A table is named by its paper: "chai-4" is of "chai"."""
+
+from __future__ import annotations
+
+PAPERS = {
+    "nickisch": "Nickisch & Rasmussen 2008",
+    "riihimaki": "Riihimäki, Jylänki & Vehtari 2013",
+    "chai": "Chai 2012",
+    "seeger": "Seeger, Lawrence & Herbrich",
+    "villacampa": "Villacampa-Calvo 2017",
+}
+TITLES = {
+    "nickisch-12.3": "section 12.3: 96 trials",
+    "nickisch-figures": "figures 6 and 9: what the text says of them",
+    "riihimaki-1": "table 1: mean and largest differences from Gibbs sampling",
+    "riihimaki-5.5": "section 5.5, figures 9 and 10: predictions with learned hyperparameters",
+    "chai-3": "table 3",
+    "chai-4": "table 4",
+    "chai-5": "table 5",
+    "seeger-1": "table 1: USPS",
+    "seeger-1-strategies": "section 6.1.1",
+    "seeger-2": "table 2: MNIST",
+    "seeger-3": "table 3: satimage",
+    "seeger-4": "table 4: virtual informative vectors",
+    "seeger-pumadyn": "section 6.3: pumadyn",
+    "villacampa-6": "tables 6.2 and 6.3",
+    "villacampa-mnist": "figure 6.3: MNIST",
+}
+
+
+def paper_of(table: str) -> str:
+    paper = table.split("-")[0]
+    if paper not in PAPERS:
+        raise ValueError(f"{table!r} is of no paper; papers are {', '.join(PAPERS)}")
+    return paper
+
+
+def title_of(table: str) -> str:
+    return f"{PAPERS[paper_of(table)]}, {TITLES[table]}"
