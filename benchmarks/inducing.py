@@ -461,7 +461,7 @@ def main() -> None:
     part.add_argument("--splits", type=int, default=2)
     part.add_argument("--percent", type=int, nargs="+", default=[10], choices=(5, 10, 20))
     part.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
-    part.add_argument("--methods", nargs="+", default=list(METHODS), choices=[*METHODS, "power EP", "EP-joint", "VI-softmax"])
+    part.add_argument("--methods", nargs="+", default=list(METHODS), choices=[*METHODS, *(set(ENGINES) - set(METHODS))])
     part.add_argument("--iterations", type=int, default=250)
     part.add_argument("--jobs", type=int, default=2)
     part.set_defaults(run=tables)
