@@ -1,6 +1,6 @@
 """The experiments of Chai 2012, one split at a time: what its tables and figures are made of.
 
-Each function takes one data set and split and returns numbers that can be stored. Differences from the paper: splits are random
+Each function takes one data set and split and returns numbers to be stored. Differences from the paper: splits are random
 (its own were not published); MF-MNP's hyperparameters maximise the mean-field bound (the paper's are a mean over importance
 samples, by vbmp); and models M1 … M5 are compared by bounds of log Z (the paper's by sampling).
 """
@@ -105,7 +105,7 @@ def figure_1(name: str, split: int, samples: int) -> list[Numbers]:
 
 
 def figure_2(name: str, split: int) -> dict[str, Numbers]:
-    """Models M1 … M5 of the covariance between classes: bounds of log Z, errors, and the covariance itself (figures 3, 4)."""
+    """Models M1 … M5 of the covariance between classes: bounds of log Z, errors, and that covariance (figures 3 and 4)."""
     X, y, X_test, y_test = chai.prepare(name, split)
     C = chai.DATA[name]
     plain, first = learned(X, y, RBF(np.sqrt(X.shape[1]), 4.0), Softmax(C), VariationalMNL())
