@@ -155,7 +155,7 @@ def test_rows_made_of_pieces_name_the_commits_of_the_pieces(tmp_path):
     made = keep.marked({**MARKS, "form": "full", "command": "this", "seconds": 0.0})
     assert {row.commit for row in made} == {"0000000, abc1234"}
     assert made[0].seconds == pytest.approx(7.0, abs=0.1)
-    assert "Reduced: one split, 1 splits; " in show.one_table(made)
+    assert "Reduced: one split, 1 split; " in show.one_table(made)
 
 
 def test_wide_tables_put_ours_beside_theirs():

@@ -10,8 +10,15 @@ PAPERS = {
     "villacampa": "Villacampa-Calvo 2017",
 }
 TITLES = {
+    "nickisch-1": "table 1: running times",
+    "nickisch-3": "figures 3 to 5: two points",
+    "nickisch-6": "figures 6 and 7: marginals of a posterior that is far from Gaussian",
+    "nickisch-8": "figure 8: marginals of a posterior that is close to Gaussian",
+    "nickisch-9": "figure 9: evidence, information and errors on USPS 3 against 5",
+    "nickisch-10": "figure 10: the same for FV",
+    "nickisch-11": "figure 11: the same on Sonar",
     "nickisch-12.3": "section 12.3: 96 trials",
-    "nickisch-figures": "figures 6 and 9: what the text says of them",
+    "nickisch-12.3-sizes": "section 12.3 in three sizes",
     "riihimaki-1": "table 1: mean and largest differences from Gibbs sampling",
     "riihimaki-5.5": "section 5.5, figures 9 and 10: predictions with learned hyperparameters",
     "chai-3": "table 3",

@@ -96,9 +96,7 @@ class Keeper:
         self, row: str, measure: str, ours: float, theirs: float, standard_error: float, better: str = "lower", **more: Any
     ) -> None:
         """Keep a figure; `more` may have `why`, `splits` and `size`."""
-        self.rows.append(
-            Row(self.table, row, measure, float(ours), float(theirs), float(standard_error), better, **more)
-        )
+        self.rows.append(Row(self.table, row, measure, float(ours), float(theirs), float(standard_error), better, **more))
 
     def claim(self, text: str, holds: bool, **more: Any) -> None:
         """Keep a statement of the paper that holds or not."""
@@ -108,13 +106,16 @@ class Keeper:
         """A piece of this table, as `Pieces.take`; the key gets the table's name in front."""
         return self.take_all({key: compute}, size).get(key)
 
-    def take_all(self, work: Mapping[str, Callable[[], Mapping[str, Any]]], size: str = "") -> dict[str, Piece]:
-        """Pieces of this table, as `Pieces.take_all`; those that there was no time for are left out."""
+    def take_all(
+        self, work: Mapping[str, Callable[[], Mapping[str, Any]]], size: str = "", table: str = ""
+    ) -> dict[str, Piece]:
+        """Pieces of this or another table, as `Pieces.take_all`; those that there was no time for are left out."""
         if self.pieces is None:
             raise ValueError("this keeper stores no pieces")
-        found = self.pieces.take_all({f"{self.table}/{key}": compute for key, compute in work.items()}, size)
+        owner = table or self.table
+        found = self.pieces.take_all({f"{owner}/{key}": compute for key, compute in work.items()}, size)
         self.used += found.values()
-        return {key.removeprefix(f"{self.table}/"): piece for key, piece in found.items()}
+        return {key.removeprefix(f"{owner}/"): piece for key, piece in found.items()}
 
     def marked(self, marks: Mapping[str, Any]) -> list[Row]:
         """The rows with date, commit and so on: those of the pieces that were used, otherwise `marks`."""

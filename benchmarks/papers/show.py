@@ -23,7 +23,8 @@ def one_table(rows: Sequence[Row], wide: bool = False) -> str:
     parts = [origin(rows)]
     if figures:
         parts.append(wide_table(figures) if wide else long_table(figures))
-    claims = [f"- **{row.verdict}**: {row.row}{aside(row)}" for row in rows if row.is_claim]
+    several = len({row.size for row in rows}) > 1
+    claims = [f"- **{row.verdict}**: {row.row}{aside(row) if several else ''}" for row in rows if row.is_claim]
     parts.append("\n".join(claims) + "\n" if claims else "")
     return "\n".join(part for part in parts if part)
 
@@ -34,7 +35,7 @@ def origin(rows: Sequence[Row]) -> str:
     sizes = " and ".join(dict.fromkeys(row.size for row in rows if row.size))
     form = "at the size of the paper" if first.form == "full" and not sizes else f"reduced{': ' + sizes if sizes else ''}"
     splits = sorted({row.splits for row in rows if row.splits})
-    over = f", {'–'.join(map(str, dict.fromkeys((splits[0], splits[-1]))))} splits" if splits else ""
+    over = f", {'–'.join(map(str, dict.fromkeys((splits[0], splits[-1]))))} split{'s' * (splits[-1] > 1)}" if splits else ""
     command = f"`{first.command}`, " if first.command else ""
     return f"{form[0].upper()}{form[1:]}{over}; {command}{first.date}, commit {first.commit}, {first.seconds:.0f} s.\n"
 
