@@ -46,7 +46,6 @@ from gpclass.learning import (
     start_inputs,
     typical_distance,
 )
-from gpclass.learning.streams import look
 from gpclass.likelihoods import MultinomialProbit, RobustMax, Softmax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
@@ -332,7 +331,7 @@ def trial(name, percent, split, methods, iterations):
     X, y, Xs, ys = table_data(name, split)
     C, M = int(y.max()) + 1, max(2, round(percent / 100 * len(y)))
     training = Training(n_inducing=M, batch_size=None, epochs=iterations, learning_rate=0.05, inputs="random")
-    Z = start_inputs(look(Arrays(X, y), (split, 0)), training, len(y), C, np.random.default_rng(split))
+    Z = start_inputs(Arrays(X, y).look((split, 0)), training, len(y), C, np.random.default_rng(split))
     kernel = RBF(np.full(X.shape[1], np.sqrt(2.0 * X.shape[1])), 4.0)
     out = {}
     for method in methods:

@@ -77,7 +77,6 @@ from .learning.streams import (
     declared_order,
     in_order,
     is_stream,
-    look,
 )
 from .likelihoods import Likelihood
 from .numerics.fingerprint import single_precision_fingerprints
@@ -461,14 +460,14 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         rng = self._generator()
         # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
         seed = int(rng.spawn(1)[0].integers(2**31)), 0
-        crew = getattr(source, "crew", None)
+        crew = source.crew
         with phase("first look at the rows"):
             if crew is None:
                 read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
-                summary = look(read, seed)
+                summary = read.look(seed)
                 self.row_fingerprints_ = read.prints
             else:  # rows in other processes are not recognised later
-                summary = look(source, seed)
+                summary = source.look(seed)
                 self.row_fingerprints_ = None
         check_classification_targets(summary.labels)
         order = order if self.categories is None else self.categories

@@ -16,10 +16,10 @@ from sklearn.model_selection import cross_val_score
 from gpclass import GPClassifier
 from gpclass.kernels import RBF, Linear
 from gpclass.learning import Arrays, Batches, Flat, Normal, Trainer, Training, checkpoint, train_inducing
-from gpclass.learning.checkpoint import CheckpointError, RowHashes, described
+from gpclass.learning.checkpoint import CheckpointError, described
 from gpclass.learning.priors import Custom
 from gpclass.learning.saving import content
-from gpclass.learning.streams import Batch, look
+from gpclass.learning.streams import Batch, RowHashes
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
 
@@ -48,8 +48,7 @@ def assert_same_run(one, other):
 
 
 def hashes(source, seed=0):
-    found = RowHashes()
-    look(source, (seed, 1), watch=found.add)
+    found = source.look((seed, 1), hashed=True).hashes
     return found.data, found.labels
 
 

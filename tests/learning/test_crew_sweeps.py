@@ -20,7 +20,7 @@ from gpclass.learning.inducing import InducingInputs, maximise_low_rank
 from gpclass.learning.learn import all_at_once_on, learn
 from gpclass.learning.members import left_out
 from gpclass.learning.objective import Objective
-from gpclass.learning.streams import Arrays, Order, look
+from gpclass.learning.streams import Arrays, Order
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.numerics import NotPositiveDefinite
 from gpclass.sparse import GFITC, SVGP, CoupledScalableEP, InducingFit, ScalableEP, StochasticEP
@@ -275,7 +275,7 @@ def test_learn_on_a_crew_is_learning_in_one_process():
     likelihood, engine = MultinomialProbit(3), GFITC(n_inducing=M)
     one, many = objectives(likelihood, engine, UNEVEN)
     crew, start = many.design.rows.crew, one.theta[: one.n_hyper]
-    summary = look(Arrays(X, one.y), (0, 0))
+    summary = Arrays(X, one.y).look((0, 0))
     a = learn(one, [start], 3, scan=False)
     b = all_at_once_on(crew, many, labels_of(likelihood), summary, [start], 3)
     assert_allclose(b.theta, a.theta, atol=1e-6)

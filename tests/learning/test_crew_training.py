@@ -13,7 +13,6 @@ from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost
 from gpclass.learning.crew_rows import CrewRows, part_of_step
 from gpclass.learning.held_rows import left_out_of_run
 from gpclass.learning.minibatch import packed, unpacked
-from gpclass.learning.streams import look
 from gpclass.likelihoods import MultinomialProbit, RobustMax
 from gpclass.sparse import SVGP, CoupledScalableEP, ScalableEP, StochasticEP
 
@@ -190,7 +189,7 @@ def test_symmetric_matrices_are_packed():
 def test_the_sample_of_the_rows_has_their_weights():
     """So that starts and scans of streams and collections are those of arrays."""
     for source in (crew_of("uneven and empty", WEIGHT), Arrays(X, Y, weight=WEIGHT)):
-        summary = look(source, (0, 1))
+        summary = source.look((0, 1))
         assert_array_equal(summary.X, X)
         assert_array_equal(summary.row_weight, WEIGHT)
-    assert look(Arrays(X, Y), (0, 1)).row_weight is None
+    assert Arrays(X, Y).look((0, 1)).row_weight is None

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpclass.learning import csv_file, parquet_file
-from gpclass.learning.streams import BUFFER, look
+from gpclass.learning.streams import BUFFER
 from gpclass.tables import TableError, read_table
 
 SMALL = {"chunk": 4, "buffer": 16}  # files of a few dozen rows do not fit, so that chunks are read in random order
@@ -90,7 +90,7 @@ def test_labels_are_integers_only_if_none_of_them_changes(labels, kind, tmp_path
 def test_text_after_many_numbers_makes_all_labels_text(tmp_path):
     path = written(tmp_path / "t.csv", "\n".join(["a,y", *(f"{i},{i % 2}" for i in range(50)), "50,unknown"]))
     source = csv_file(path, "y", **SMALL)
-    assert look(source, (0, 0)).labels.tolist() == ["0", "1", "unknown"]
+    assert source.look((0, 0)).labels.tolist() == ["0", "1", "unknown"]
     assert all(batch.y.dtype.kind == "U" for batch in source.batches(7, (0, 0)))
 
 

@@ -30,7 +30,7 @@ from gpclass.learning import (
     start_inputs,
     train_inducing,
 )
-from gpclass.learning.streams import Batch, look
+from gpclass.learning.streams import Batch
 from gpclass.learning.trainer import Adam
 from gpclass.likelihoods import MultinomialProbit, Probit, RobustMax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
@@ -276,7 +276,7 @@ def test_objective_gradient_by_central_differences():
 def test_inner_and_outer_training_agree(engine):
     """Both climb the same hill; GFITC can only do the second."""
     X, y = problem(50)
-    Z = start_inputs(look(Arrays(X, y), (0, 0)), settings(n_inducing=6), 50, C, np.random.default_rng(0))
+    Z = start_inputs(Arrays(X, y).look((0, 0)), settings(n_inducing=6), 50, C, np.random.default_rng(0))
     objective = Objective(X, y, RBF(1.0, 4.0), MultinomialProbit(C), engine, [], InducingInputs(Z, np.ones(2), False))
     model, search = maximise_low_rank(objective)
     assert search.best.value > objective.evaluate(objective.theta).value + 0.5
@@ -293,7 +293,7 @@ def test_inner_and_outer_training_agree(engine):
 
 def test_inducing_inputs_begin_at_different_rows():
     X = np.repeat(np.arange(12.0)[:, None], 5, axis=0)
-    summary = look(Arrays(X, np.arange(60) % 3), (0, 0))
+    summary = Arrays(X, np.arange(60) % 3).look((0, 0))
     for how in ("k-means++", "random"):
         Z = start_inputs(summary, settings(n_inducing=10, inputs=how), 60, C, np.random.default_rng(0))
         again = start_inputs(summary, settings(n_inducing=10, inputs=how), 60, C, np.random.default_rng(0))
@@ -394,7 +394,7 @@ def test_inner_and_outer_training_reach_the_same_evidence_on_vehicle():
     X = (data.X - data.X.mean(0)) / data.X.std(0)
     X, y = X[::3], np.unique(data.y, return_inverse=True)[1][::3]
     training = Training(n_inducing=20, batch_size=None, epochs=600, learning_rate=0.05, learn_inputs=False)
-    Z = start_inputs(look(Arrays(X, y), (0, 0)), training, len(y), 4, np.random.default_rng(0))
+    Z = start_inputs(Arrays(X, y).look((0, 0)), training, len(y), 4, np.random.default_rng(0))
     kernel = RBF(4.0, 4.0)
     inner = train_inducing(Arrays(X, y), kernel, MultinomialProbit(4), ScalableEP(), training, Z=Z)
     objective = Objective(X, y, kernel, MultinomialProbit(4), ScalableEP(), [], InducingInputs(Z, np.ones(18), False))

@@ -15,9 +15,7 @@ from gpclass.learning.streams import (
     Pool,
     Without,
     codes,
-    look,
     spread_order,
-    take_out,
     unevenness,
     warn_if_uneven,
 )
@@ -147,7 +145,7 @@ def test_orders_that_are_spread():
 
 def test_parquet(tmp_path):
     source = parquet_file(write_parquet(tmp_path / "t.parquet"), "label")
-    assert look(source, (0, 0)).counts.tolist() == [18, 18, 17]
+    assert source.look((0, 0)).counts.tolist() == [18, 18, 17]
     with pytest.raises(ValueError, match="no column 'y'"):
         parquet_file(tmp_path / "t.parquet", "y")
 
@@ -184,7 +182,7 @@ def test_sorted_rows_are_mixed_where_they_can_be_read_in_any_order(n_classes, tm
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            warn_if_uneven(source, look(source, (0, 0)))
+            warn_if_uneven(source, source.look((0, 0)))
         # and so are the batches that training sees: places in the pass say nothing of rows, beyond chance
         rows = np.concatenate([batch.rows for batch in source.batches(20, (0, 0))])
         for part in np.split(rows, 5):
@@ -199,14 +197,14 @@ def test_sorted_rows_that_come_in_their_own_order_are_reported(tmp_path):
         return Batches.of(lambda: ((X[order[i : i + 50]], y[order[i : i + 50]]) for i in range(0, len(y), 50)), buffer=200)
 
     with pytest.warns(SortedStreamWarning, match=r"uneven order.*or use arrays, a memory map or a list"):
-        warn_if_uneven(stream(np.arange(len(y))), look(stream(np.arange(len(y))), (0, 0)))
+        warn_if_uneven(stream(np.arange(len(y))), stream(np.arange(len(y))).look((0, 0)))
     large = csv_file(write_csv(tmp_path / "t.csv", X, y), "label", chunk=200, buffer=200)
     with pytest.warns(SortedStreamWarning, match="smaller chunks or a larger buffer: csv_file"):
-        warn_if_uneven(large, look(large, (0, 0)))
+        warn_if_uneven(large, large.look((0, 0)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for seed in range(20):
-            warn_if_uneven(stream(mixed), look(stream(mixed), (seed, 0)))
+            warn_if_uneven(stream(mixed), stream(mixed).look((seed, 0)))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 53, 256, 257, 100_003])
@@ -233,7 +231,7 @@ def test_orders_are_permutations(n):
 
 def test_a_look_at_all(tmp_path):
     for source in sources(tmp_path):
-        summary = look(source, (0, 0), sample=20)
+        summary = source.look((0, 0), sample=20)
         assert summary.labels.tolist() == ["a", "b", "c"]
         assert summary.counts.tolist() == [18, 18, 17]
         assert len(np.unique(summary.X, axis=0)) == 20
@@ -246,7 +244,7 @@ def test_every_row_has_the_same_chance_to_be_looked_at():
     source = Batches.of(lambda: [(np.arange(n)[:, None], np.arange(n) // 30)], buffer=10)
     times = np.zeros(n)
     for seed in range(looks):
-        times[look(source, (seed, 0), sample=20).X[:, 0].astype(int)] += 1
+        times[source.look((seed, 0), sample=20).X[:, 0].astype(int)] += 1
     expected = looks / 3
     assert times.sum() == looks * 20
     assert np.sum((times - expected) ** 2) / (expected * 2 / 3) * (n - 1) / n < chi2.isf(1e-4, n - 1)
@@ -262,7 +260,7 @@ def test_some_rows_of_arrays():
 def test_rows_taken_out_of_any_source(tmp_path):
     out = np.array([3, 4, 20, 52])
     for source in sources(tmp_path):
-        rest, taken = take_out(source, out, (0, 0))
+        rest, taken = source.without(out, (0, 0))
         assert_array_equal(taken.X, X[out])
         assert taken.y.tolist() == Y[out].tolist()
         (all_others,) = rest.batches(100, (0, 0))

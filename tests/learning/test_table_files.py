@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier
 from gpclass.learning import files_of, table_files
-from gpclass.learning.streams import SortedStreamWarning, look, warn_if_uneven
+from gpclass.learning.streams import SortedStreamWarning, warn_if_uneven
 from gpclass.sparse import ScalableEP
 from gpclass.tables import TableError
 
@@ -86,7 +86,7 @@ def test_files_with_one_label_each_are_mixed(kind, tmp_path):
     assert all(0.35 < share < 0.65 for share in shares)  # 6 standard deviations of a random minibatch
     with warnings.catch_warnings():
         warnings.simplefilter("error", SortedStreamWarning)
-        warn_if_uneven(source, look(source, (0, 0)))
+        warn_if_uneven(source, source.look((0, 0)))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

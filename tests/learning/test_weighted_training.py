@@ -11,7 +11,7 @@ from gpclass.kernels import RBF
 from gpclass.learning import Arrays, Trainer
 from gpclass.learning.checkpoint import CheckpointError
 from gpclass.learning.held_rows import left_out_of_run
-from gpclass.learning.streams import Batch, Stream, look, take_out
+from gpclass.learning.streams import Batch, Stream
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP, Training
 
@@ -81,7 +81,7 @@ def test_rows_keep_their_weights():
     whole = Arrays(X, Observed(LABELS, PARTS))
     held = np.array([2, 3, 11])
     for source in (whole, Arrays(X, LABELS, weight=PARTS), Pieces(), whole.some(np.arange(24))):
-        rest, batch = take_out(source, held, (0, 0))
+        rest, batch = source.without(held, (0, 0))
         assert_array_equal(batch.weight, PARTS[held])
         kept = np.delete(np.arange(24), held)
         for each, numbers in ((source, np.arange(24)), (rest, kept)):
@@ -89,8 +89,8 @@ def test_rows_keep_their_weights():
             rows, weight = (np.concatenate([getattr(b, name) for b in batches]) for name in ("rows", "weight"))
             assert_array_equal(np.sort(rows), np.arange(len(numbers)))
             assert_array_equal(weight, PARTS[numbers][rows])
-            assert_allclose(look(each, (0, 0)).weight, PARTS[numbers].sum())
-    assert look(Arrays(X, LABELS), (0, 0)).weight is None
+            assert_allclose(each.look((0, 0)).weight, PARTS[numbers].sum())
+    assert Arrays(X, LABELS).look((0, 0)).weight is None
     with pytest.raises(ValueError, match="positive finite"):
         Arrays(X, LABELS, weight=-PARTS)
 

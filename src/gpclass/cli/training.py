@@ -16,7 +16,6 @@ from ..choose import LARGE, engine_for, engine_named, engine_names, likelihoods_
 from ..distributed.parts_of_files import file_parts, label_counts
 from ..engines import Engine
 from ..learning import files_of, table_files
-from ..learning.streams import look
 from ..tables import (
     Findings,
     Reading,
@@ -178,7 +177,7 @@ def _streamed(data: Path, columns: Columns) -> Training:
         rows = table_files(data, columns.target, drop=columns.no_inputs)
     except TableError as error:
         raise TableError(f"{large}: {error}. Or {remedy}; or leave columns out with --drop") from error
-    found = look(rows, (0, 0))
+    found = rows.look((0, 0))
     names = _names_in(files_of(data)[0], columns.reading)
     inputs = [name for name in names if name not in (columns.target, *columns.no_inputs)]
     return Training(rows, None, inputs, _counts(found.labels, found.counts))

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..numerics import blocks
 from .streams import Batch, codes
-from .streams.source import as_float, joined, refuse_missing
+from .streams.batch import as_float, joined, refuse_missing
 
 MOST_LOSSES = 10  # losses in a row, without a completed call, after which a computation gives up
 

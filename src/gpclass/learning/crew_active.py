@@ -51,7 +51,7 @@ from .held_rows import MOST
 from .learned import Learned
 from .objective import Objective
 from .streams import codes
-from .streams.labels import sampled_rows
+from .streams.order import sampled_rows
 
 SELECTION, CANDIDATES = "active set", "candidates of active sets"  # keys of `Shard.memory`
 SAMPLE = 2**32 - 3  # of the seed of the rows for calibration

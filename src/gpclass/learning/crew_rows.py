@@ -20,13 +20,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..engines.inducing.step import RowSites
-from .checkpoint import Blocks, RowHashes
+from .checkpoint import Blocks
 from .crew import Crew, Shard, in_order, persistent, rows_in
 from .minibatch import SentStep, SentSums, Step, StepSums, row_sums
 from .site_store import SiteStore, targets_of
-from .streams import Batch, Order, Summary
-from .streams.labels import SAMPLE, LabelCounts, sampled_rows
-from .streams.source import joined
+from .streams import Batch, Order, RowHashes, Source, Summary, sampled_rows
+from .streams.batch import joined
+from .streams.labels import LabelCounts
+from .streams.summary import SAMPLE
 
 BLOCK = 1 << 16  # rows whose sites are sent at a time
 
@@ -51,7 +52,7 @@ class CrewBatch:
 
 
 @dataclass(frozen=True)
-class CrewRows:
+class CrewRows(Source):
     """The rows of a crew as a source for training.
 
     Parameters
@@ -65,41 +66,31 @@ class CrewRows:
     crew: Crew
     out: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    in_random_order: ClassVar = True
+    in_random_order = True
 
     @property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]
         return self.crew.n_rows - len(self.out)
 
     @property
-    def n_columns(self) -> int:
+    def n_columns(self) -> int:  # type: ignore[override]
         return self.crew.n_columns
-
-    @property
-    def processes(self) -> int:
-        return self.crew.processes
 
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Any]:
         """Yield minibatches, as `CrewBatch`."""
         n = self.n_rows
         yield from (CrewBatch(n, tuple(seed), i, min(i + size, n), self.out) for i in range(0, n, size))
 
-    def look(self, seed: Sequence[int], sample: int = SAMPLE) -> Summary:
-        """Return labels, counts and a sample of the rows; see `streams.look`."""
-        return persistent(self.crew, found_in, self.n_rows, tuple(seed), sample, False).summary()
-
-    def examined(self, seed: Sequence[int]) -> tuple[Summary, RowHashes]:
-        """Return a summary and the hashes of all rows."""
-        found = persistent(self.crew, found_in, self.n_rows, tuple(seed), SAMPLE, True)
-        return found.summary(), found.hashes
+    def look(self, seed: Sequence[int], sample: int = SAMPLE, hashed: bool = False) -> Summary:
+        found = persistent(self.crew, found_in, self.n_rows, tuple(seed), sample, hashed)
+        return replace(found.summary(), hashes=found.hashes if hashed else None)
 
     def places_of(self, labels: Sequence[Any]) -> str:
         """Return where rows with some labels are: the partition and the row in it of the first one of each."""
         found = sorted(persistent(self.crew, label_places, list(labels)))
         return "; ".join(f"{label!r} in {name}, row {row + 1}" for _, row, name, label in found[:5])
 
-    def without(self, rows: np.ndarray) -> tuple[CrewRows, Batch]:
-        """Return the rows without some, and these, in the order of their numbers."""
+    def without(self, rows: np.ndarray, seed: Sequence[int]) -> tuple[CrewRows, Batch]:
         if len(self.out):
             raise ValueError("rows were already left out")
         return CrewRows(self.crew, rows), in_order(persistent(self.crew, rows_in, rows))

@@ -37,7 +37,7 @@ from .held_rows import MOST
 from .inducing import InducingInputs, InducingKernel, maximise_low_rank
 from .objective import Evaluation, Objective
 from .streams import codes
-from .streams.labels import sampled_rows
+from .streams.order import sampled_rows
 
 KEPT = 1 << 24  # numbers of a shard's features that are kept between sweeps: 128 MB
 HISTORY = 1 << 28  # numbers of past sweeps in a process, on average: 2 GB

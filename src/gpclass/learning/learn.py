@@ -36,7 +36,7 @@ from .parallel import until_interrupted
 from .rivals import rivals_of, whole_searches
 from .scan import scanned
 from .site_store import SiteStore
-from .streams import Arrays, Source, Summary, look
+from .streams import Arrays, Source, Summary
 from .trainer import Trainer, train_inducing
 
 SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
@@ -196,13 +196,13 @@ def _inducing_mnl(objective, starts, max_iter):
 
 def _inducing(objective, starts, max_iter, stream, seed):
     source, labels = (Arrays(objective.X, objective.y), objective.likelihood.class_targets) if stream is None else stream
-    engine, crew = objective.engine, getattr(source, "crew", None)
+    engine, crew = objective.engine, source.crew
     if stream is not None and crew is None:
         if not engine.minibatches:
             raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
     elif not engine.minibatches or _settles(objective, source.n_rows, bool(starts)):
         if crew is not None:
-            return all_at_once_on(crew, objective, labels, look(source, (seed, 0)), starts, max_iter, seed)
+            return all_at_once_on(crew, objective, labels, source.look((seed, 0)), starts, max_iter, seed)
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
     if not starts:
@@ -228,11 +228,11 @@ def _for_all_processes(engine, source):
 
     A run that goes on from a checkpoint keeps the minibatches with which it began, on any number of processes.
     """
-    size, processes = engine.batch_size, getattr(source, "processes", 1)
-    if size is None or not hasattr(source, "processes"):
+    size = engine.batch_size
+    if size is None or source.crew is None:
         return engine
     begun = _begun_with(engine)
-    return replace(engine, batch_size=begun if begun and begun % size == 0 else size * processes)
+    return replace(engine, batch_size=begun if begun and begun % size == 0 else size * source.crew.processes)
 
 
 def _begun_with(engine) -> int | None:
@@ -263,7 +263,7 @@ def _promising(objective, start, max_iter, seed):
 def _low_rank(objective, source, seed, moving):
     """Return the objective with converged sites, with inducing inputs selected from all rows."""
     engine, likelihood = objective.engine, objective.likelihood
-    summary = look(source, (seed, 0))
+    summary = source.look((seed, 0))
     Z = start_inputs(summary, engine, source.n_rows, likelihood.n_latents, np.random.default_rng(seed))
     return replace(objective, X=np.asarray(objective.X, float), design=InducingInputs(Z, summary.units.spread, moving))
 

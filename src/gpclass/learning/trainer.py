@@ -22,15 +22,14 @@ from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
 from ..progress import counted, interrupted, phase, shown, stops_here, tell
 from . import checkpoint as checkpoints
-from .checkpoint import CheckpointError, RowHashes
+from .checkpoint import CheckpointError
 from .crew import CrewLost
 from .inducing import InducingKernel, InducingModel, start_inputs, threads
 from .minibatch import Step, finished
 from .priors import log_prior
 from .saving import Saver, content, restored
 from .site_store import SiteStore
-from .streams import Batch, Source, Summary, codes, finite, look, take_out, warn_if_uneven
-from .streams.labels import sampled_rows
+from .streams import Batch, Source, as_source, codes, finite, sampled_rows, warn_if_uneven
 
 VALIDATED = 5000  # maximal number of rows held out for early stopping
 SHARE, FEWEST = 10, 200  # a tenth of the rows at most, and so many at least, are held out for calibration and scores
@@ -186,18 +185,20 @@ class Trainer:
             raise TypeError(f"{type(engine).__name__} takes all rows at once: use `maximise_low_rank`")
         engine.check_likelihood(likelihood)
         training = engine if training is None else training
-        summary, hashes = _examined(source, (random_state, 2**32 - 1))
+        source = as_source(source)
+        summary = source.look((random_state, 2**32 - 1), hashed=True)
         warn_if_uneven(source, summary)
         labels = summary.labels if labels is None else np.asarray(labels)
         codes(summary.labels, labels)  # raises on unknown labels
         shape = source.n_rows, source.n_columns
         parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "priors": priors or []}
         parts |= {} if training is engine else {"training": training}
-        whose = checkpoints.identity(hashes, shape, labels, Z, random_state, **parts)
+        whose = checkpoints.identity(summary.hashes, shape, labels, Z, random_state, **parts)
         held = None
         count = _held_rows(training, source.n_rows)
         if count:
-            source, held = take_out(source, sampled_rows(source.n_rows, (random_state, 2**32 - 3), count), (random_state, 0))
+            chosen = sampled_rows(source.n_rows, (random_state, 2**32 - 3), count)
+            source, held = source.without(chosen, (random_state, 0))
         rng = np.random.default_rng([random_state, 2**32 - 2])
         C = likelihood.n_latents
         if Z is None:
@@ -542,17 +543,9 @@ class Trainer:
         return self
 
 
-def _examined(source, seed) -> tuple[Summary, RowHashes]:
-    """Return a summary of the rows, and their hashes."""
-    if hasattr(source, "examined"):  # rows in other processes
-        return source.examined(seed)
-    hashes = RowHashes(getattr(source, "in_random_order", False))
-    return look(source, seed, watch=hashes.add), hashes
-
-
 def _store(source, engine, likelihood, labels) -> Any:
     """Return the store for the sites of a new run."""
-    if hasattr(source, "store"):  # rows in other processes
+    if source.crew is not None:
         return source.store(engine, likelihood, labels)
     return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
 

@@ -136,12 +136,26 @@ class CSVFile(Stream):
 
     remedy: ClassVar = "Shuffle the lines once, or use smaller chunks or a larger buffer: csv_file(…, chunk=…, buffer=…)"
 
+    @property
+    def path(self) -> Any:
+        return self.layout.path
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the columns, with that of the labels."""
+        return self.layout.names
+
+    @property
+    def has_text_labels(self) -> bool:
+        """Whether labels are read as text because some are not whole numbers."""
+        return self.labels.kind == "U"
+
     def pieces(self, rng: np.random.Generator) -> Iterator[Batch]:
         order = spread_order(len(self.lines), self.buffer // self.chunk, rng)
         step = _together(self.chunk, self.buffer)
-        with open(self.layout.path, "rb") as file:
-            if stamp_of(self.layout.path) != self.stamp:
-                raise TableError(f"{self.layout.path} has changed since its rows were counted; call csv_file again")
+        with open(self.path, "rb") as file:
+            if stamp_of(self.path) != self.stamp:
+                raise TableError(f"{self.path} has changed since its rows were counted; call csv_file again")
             for i in range(0, len(order), step):
                 yield self._read(file, np.sort(order[i : i + step]))
 

@@ -143,7 +143,7 @@ class ParquetFile(Stream):
     """A Parquet file that is read from several places at once; use `parquet_file`."""
 
     path: Any
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the columns, with that of the labels
     place: int  # index of the column of labels
     n_rows: int
     n_columns: int
@@ -152,6 +152,8 @@ class ParquetFile(Stream):
     at_once: int  # number of lanes that are read at once
     lanes: list[Lane]
     stamp: tuple[int, int]  # of the file when it was first opened
+
+    has_text_labels: ClassVar = False  # a Parquet file declares the type of its labels
 
     remedy: ClassVar = (
         "Shuffle the rows once, or write the file with smaller row groups (row_group_size=… in pyarrow and pandas), or use "

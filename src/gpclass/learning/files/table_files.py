@@ -137,7 +137,7 @@ def table_files(
 
 def _check_same(file: Any, first: Any, path: Path, first_path: Path) -> None:
     """Raise a TableError unless a file has the columns of the first one, in their order."""
-    names, others = columns_of(file), columns_of(first)
+    names, others = list(file.names), list(first.names)
     if names == others:
         return
     check_columns(names, str(path), others, str(first_path))
@@ -146,15 +146,6 @@ def _check_same(file: Any, first: Any, path: Path, first_path: Path) -> None:
         f"column {place + 1} of {path} is {names[place]!r}, but that of {first_path} is {others[place]!r}; write the "
         "columns in the same order"
     )
-
-
-def columns_of(file: CSVFile | ParquetFile) -> list[str]:
-    """Return the names of the columns of a file, with that of the labels."""
-    return list(file.layout.names if isinstance(file, CSVFile) else file.names)
-
-
-def _path(file: CSVFile | ParquetFile) -> Any:
-    return file.layout.path if isinstance(file, CSVFile) else file.path
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,11 +178,11 @@ class TableFiles(Stream):
                 found = KINDS_OF_LABELS.get(y.dtype.kind, "objects")
                 kind = kind or found
                 if found != kind:
-                    path = _path(self.files[k])
+                    path = self.files[k].path
                     raise TableError(f"labels of {path} are {found}, but {kind} in other files; use one type")
                 yield Batch(piece.X, y, piece.rows + starts[k])
                 heappush(going, (now + len(piece.y) / self.files[k].n_rows, k, pieces))
 
     def _labels_are_text(self) -> bool:
         """Return whether labels of CSV files are text in some file, and so in all."""
-        return any(isinstance(file, CSVFile) and file.labels.kind == "U" for file in self.files)
+        return any(file.has_text_labels for file in self.files)

@@ -5,23 +5,27 @@ number, so that a run can be resumed in the middle of a pass. Arrays and memory 
 source is a `Stream`: its rows are read in pieces, which a buffer mixes and cuts into minibatches of one size. A stream
 that fits into the buffer gives the same minibatches as arrays.
 
-source      the interface of a source; arrays and memory maps
-order       random orders of rows and of chunks
+batch       some rows with labels and weights; checks of inputs
+labels      how often labels are found, how evenly, and their class numbers
+hashes      hashes of rows, by which a run recognises its data
+order       random orders of rows and of chunks; samples of rows
+summary     one pass over all rows: their labels, a sample, a warning if labels are sorted
+source      what a source declares; arrays and memory maps; a source without some of its rows
 buffered    streams and their buffer
-pairs       batches (X, y) as a stream; the source for a user's input
-without     a source without some of its rows
 wrapped     a source with fingerprints of its rows, or with weights by class
-labels      one pass over the labels: classes, a sample of the rows, a warning if sorted; labels as codes
+pairs       batches (X, y) as a stream; the source for a user's input
 categories  the order of the classes
 """
 
-from .buffered import BUFFER, Pool, Stream, check_sizes
+from .batch import Batch, finite
+from .buffered import Pool, Stream, check_sizes
 from .categories import check_ordered, declared_order, in_order
-from .labels import SortedStreamWarning, Summary, codes, look, unevenness, warn_if_uneven
-from .order import Order, spread_order
+from .hashes import RowHashes
+from .labels import codes, unevenness
+from .order import Order, sampled_rows, spread_order
 from .pairs import CHUNK, Batches, as_source, is_stream
-from .source import Arrays, Batch, Source, finite
-from .without import Without, take_out
+from .source import BUFFER, Arrays, Source, Without
+from .summary import SortedStreamWarning, Summary, warn_if_uneven
 from .wrapped import ClassWeighted, Fingerprinted
 
 __all__ = [
@@ -34,6 +38,7 @@ __all__ = [
     "Fingerprinted",
     "Order",
     "Pool",
+    "RowHashes",
     "SortedStreamWarning",
     "Source",
     "Stream",
@@ -47,9 +52,8 @@ __all__ = [
     "finite",
     "in_order",
     "is_stream",
-    "look",
+    "sampled_rows",
     "spread_order",
-    "take_out",
     "unevenness",
     "warn_if_uneven",
 ]

@@ -6,27 +6,22 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .source import Arrays, Batch, Source, joined
+from .batch import Batch, joined
+from .source import BUFFER, Arrays, Source
 
-BUFFER = 1 << 16  # default number of rows in the buffer
 
-
-class Stream:
+class Stream(Source):
     """Base class of sources that are read in pieces. At most about `buffer` rows, or one minibatch, are in memory.
 
-    Pieces are added to the buffer, and each minibatch is drawn from it at random. A subclass has the attributes below and
+    Pieces are added to the buffer, and each minibatch is drawn from it at random. A subclass has this attribute and
     the method `pieces`, which yields pieces in random order if possible.
 
     Attributes
     ----------
-    n_rows, n_columns : int
-        Numbers of rows and of input columns.
     buffer : int
         Number of rows in the buffer.
     """
 
-    n_rows: int
-    n_columns: int
     buffer: int
 
     def pieces(self, rng: np.random.Generator) -> Iterator[Batch]:
@@ -47,9 +42,16 @@ class Stream:
             yield pool.draw(min(size, pool.held), draws)
 
     @property
-    def in_random_order(self) -> bool:
-        """Whether minibatches are parts of a random order of all rows, as those of arrays."""
+    def rows_at_once(self) -> int:  # type: ignore[override]
+        return min(self.buffer, BUFFER)
+
+    @property
+    def in_random_order(self) -> bool:  # type: ignore[override]
         return self.n_rows <= self.buffer
+
+    def without(self, rows: np.ndarray, seed: Sequence[int]) -> tuple[Source, Batch]:
+        """Return a source without some rows, and these rows. A stream that fits into its buffer is replaced by arrays."""
+        return self.whole().without(rows, seed) if self.n_rows <= self.buffer else super().without(rows, seed)
 
     def whole(self) -> Arrays:
         """Return all rows in the order of the source."""
@@ -102,8 +104,3 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if not isinstance(size, (int, np.integer)) or size < 1:
             raise ValueError(f"{name} must be a number of rows of at least 1, but is {size!r}")
-
-
-def rows_at_once(source: Source) -> int:
-    """Return the number of rows to read at a time in a pass over the whole source."""
-    return max(1, min(getattr(source, "buffer", BUFFER), BUFFER, source.n_rows))

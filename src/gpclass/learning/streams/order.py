@@ -75,3 +75,8 @@ def spread_order(count: int, held: int, rng: np.random.Generator) -> np.ndarray:
     grouped = shuffled[np.argsort(stratum[shuffled], kind="stable")]  # in random order within each stratum
     turn = np.arange(count) - np.searchsorted(stratum, stratum)  # position in the stratum
     return grouped[np.lexsort((rng.permutation(strata)[stratum], turn))]
+
+
+def sampled_rows(n_rows: int, seed: Sequence[int], sample: int) -> np.ndarray:
+    """Return the numbers of a uniform sample of the rows, sorted. It does not depend on where the rows are."""
+    return np.sort(Order.of(n_rows, seed).part(0, min(sample, n_rows)))

@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .buffered import BUFFER, Stream, check_sizes
+from .batch import Batch, as_float, refuse_missing
+from .buffered import Stream, check_sizes
 from .labels import KINDS
 from .order import spread_order
-from .source import Arrays, Batch, Source, as_float, refuse_missing
+from .source import BUFFER, Arrays, Source
+from .wrapped import Wrapped
 
 CHUNK = 1 << 6  # consecutive rows that are read together: few, so that the buffer has rows from many places
 
@@ -165,7 +167,9 @@ def as_source(X: Any, y: Any = None) -> Source:
     """
     if y is not None:
         return Arrays(X if hasattr(X, "shape") else np.asarray(X), y if hasattr(y, "shape") else np.asarray(y))
-    return X if hasattr(X, "batches") else Batches.of(X)
+    if not hasattr(X, "batches"):
+        return Batches.of(X)
+    return X if isinstance(X, Source) else Wrapped(X)  # a source of a user need not be derived from `Source`
 
 
 def is_stream(X: Any) -> bool:

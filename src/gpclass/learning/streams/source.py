@@ -1,58 +1,127 @@
-"""The interface of a source of rows, and arrays or memory maps as a source."""
+"""What a source of rows declares; arrays or memory maps as a source; a source without some of its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...engines.observations import Observed
-from .order import Order
+from .batch import Batch, finite, joined
+from .hashes import RowHashes
+from .order import Order, sampled_rows
+from .summary import SAMPLE, Summary, summarised
+
+BUFFER = 1 << 16  # rows that are read at a time in a pass over a whole source; default number of rows in a stream's buffer
 
 
-class Batch(NamedTuple):
-    """Some rows of a source."""
+class Source:
+    """Base class of sources of rows for training.
 
-    X: np.ndarray  # (m, D) float64
-    y: np.ndarray  # (m,) labels as the source has them
-    rows: np.ndarray  # (m,) row numbers in the source, from 0
-    weight: np.ndarray | None = None  # (m,) weights; None means one each
+    A subclass has `n_rows`, `n_columns` and `batches`. A source whose rows are in other processes (`learning.crew_rows`)
+    has a `crew`, and its batches only stand for rows.
 
-    def some(self, which: Any) -> Batch:
-        """Return some of the rows."""
-        return Batch(*(None if part is None else part[which] for part in self))  # type: ignore[arg-type]
-
-
-def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the rows of several batches, all with or all without weights."""
-    parts = zip(*batches, strict=True)
-    return Batch(*(None if part[0] is None else np.concatenate(part) for part in parts))  # type: ignore[arg-type]
-
-
-class Source(Protocol):
-    """Interface of a source of rows for a training loop.
-
-    If `in_random_order` is true, minibatches are parts of an `Order` of all rows. A source whose rows are in other processes
-    (`learning.crew_rows`) has methods `look`, `examined`, `without` and `store` of its own, and `batches` that stand for
-    rows; `processes` is the number of processes that compute at the same time.
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Numbers of rows and of input columns.
+    rows_at_once : int
+        Number of rows that a pass over the whole source reads at a time.
+    in_random_order : bool
+        Whether minibatches are parts of an `Order` of all rows, which depends on the seed and the number of rows only.
+    remedy : str
+        What to do if the labels come in an uneven order, for a warning.
+    crew : Crew or None
+        The processes that have the rows; None if they are read in this process.
     """
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
+    n_rows: int
+    n_columns: int
+    rows_at_once: int = BUFFER
+    in_random_order: bool = False
+    remedy: ClassVar[str] = "Shuffle the rows once, or use arrays or a memory map"
+    crew: Any = None
 
-    @property
-    def n_columns(self) -> int:
-        """Number of input columns."""
-
-    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
+    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Any]:
         """Yield all rows once, `size` at a time (the last minibatch may be smaller), in an order that `seed` determines."""
+        raise NotImplementedError
+
+    def look(self, seed: Sequence[int], sample: int = SAMPLE, hashed: bool = False) -> Summary:
+        """Read all rows once and return their labels and a uniform sample.
+
+        Parameters
+        ----------
+        seed : sequence of int
+            Seed of the pass and of the sample.
+        sample : int, default=10000
+            Number of rows in the sample.
+        hashed : bool, default=False
+            Whether to compute the hashes of all rows.
+
+        Returns
+        -------
+        Summary
+        """
+        hashes = RowHashes(self.in_random_order) if hashed else None
+        return summarised(self._all(seed), sampled_rows(self.n_rows, seed, sample), hashes)
+
+    def without(self, rows: np.ndarray, seed: Sequence[int]) -> tuple[Source, Batch]:
+        """Return a source without some rows, and these rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Row numbers, sorted.
+        seed : sequence of int
+            Seed of the pass that reads the rows.
+
+        Returns
+        -------
+        source : Source
+            The other rows.
+        batch : Batch
+            The rows, in the order of their numbers.
+        """
+        taken = joined([batch.some(np.isin(batch.rows, rows)) for batch in self._all(seed)])
+        return Without(self, rows), taken.some(np.argsort(taken.rows))
+
+    def _all(self, seed: Sequence[int]) -> Iterator[Batch]:
+        """Yield all rows, `rows_at_once` at a time."""
+        return self.batches(max(1, min(self.rows_at_once, self.n_rows)), seed)
 
 
 @dataclass(frozen=True)
-class Arrays:
+class Without(Source):
+    """A source without some of its rows. The others are numbered from 0 in the same order."""
+
+    source: Source
+    rows: np.ndarray  # the rows to leave out, sorted
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        return self.source.n_rows - len(self.rows)
+
+    @property
+    def n_columns(self) -> int:  # type: ignore[override]
+        return self.source.n_columns
+
+    def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
+        waiting: list[Batch] = []
+        for batch in self.source.batches(size, seed):
+            kept = batch.some(~np.isin(batch.rows, self.rows))
+            waiting.append(kept._replace(rows=kept.rows - np.searchsorted(self.rows, kept.rows)))
+            if sum(len(some.y) for some in waiting) >= size:
+                whole = joined(waiting)
+                yield whole.some(slice(size))
+                waiting = [whole.some(slice(size, None))]
+        if waiting and len((rest := joined(waiting)).y):
+            yield rest
+
+
+@dataclass(frozen=True)
+class Arrays(Source):
     """Arrays or memory maps as a source.
 
     Parameters
@@ -72,7 +141,7 @@ class Arrays:
     chosen: np.ndarray | None = None
     weight: np.ndarray | None = None
 
-    in_random_order: ClassVar = True
+    in_random_order = True
 
     def __post_init__(self):
         if isinstance(self.y, Observed) or self.weight is not None:
@@ -83,11 +152,11 @@ class Arrays:
             raise ValueError(f"X must be (n, D) and y (n,), but they are {np.shape(self.X)} and {np.shape(self.y)}")
 
     @property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]
         return len(self.X) if self.chosen is None else len(self.chosen)
 
     @property
-    def n_columns(self) -> int:
+    def n_columns(self) -> int:  # type: ignore[override]
         return int(self.X.shape[1])
 
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
@@ -102,36 +171,6 @@ class Arrays:
         """Return a source of some of the rows."""
         return Arrays(self.X, self.y, rows if self.chosen is None else self.chosen[rows], self.weight)
 
-
-def finite(X: Any, rows: np.ndarray | None = None) -> np.ndarray:
-    """Return X in double precision, or raise a ValueError if entries are missing.
-
-    `rows` are the row numbers for the message, counted from 0.
-    """
-    rows = np.arange(len(X)) if rows is None else rows
-    X = as_float(X, rows)
-    refuse_missing(X, rows)
-    return X
-
-
-def as_float(X: Any, rows: np.ndarray) -> np.ndarray:
-    """Return X in double precision, or raise a ValueError if entries are not numbers."""
-    if np.iscomplexobj(X):
-        raise ValueError("X has complex numbers, but must have real ones: use their real and imaginary parts as columns")
-    try:
-        return np.asarray(X, float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X has entries that are not numbers in rows {rows[0] + 1} to {rows[-1] + 1}: {error}") from error
-
-
-def refuse_missing(X: np.ndarray, rows: np.ndarray) -> None:
-    """Raise a ValueError that names the first entry of X that is NaN or infinite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(X.sum()):
-            return
-    if not np.all(known := np.isfinite(X)):
-        i, j = (int(at[0]) for at in np.nonzero(~known))
-        raise ValueError(
-            f"X has NaN or infinite entries, such as {X[i, j]} in row {rows[i] + 1}, column {j + 1} (counted from 1); rows "
-            "with missing values must be left out or filled in"
-        )
+    def without(self, rows: np.ndarray, seed: Sequence[int]) -> tuple[Source, Batch]:
+        others = np.delete(np.arange(self.n_rows), rows)
+        return self.some(others), next(self.some(rows).batches(len(rows), seed))

@@ -1,4 +1,4 @@
-"""Sources that add something to the batches of another source: fingerprints of the rows, or weights by class."""
+"""Sources with the rows of another one, and perhaps more: fingerprints of the rows, or weights by class."""
 
 from __future__ import annotations
 
@@ -9,35 +9,43 @@ from typing import Any
 import numpy as np
 
 from ...numerics.fingerprint import single_precision_fingerprints
+from .batch import Batch
 from .labels import codes
-from .source import Batch, Source
+from .source import Source
 
 
 @dataclass(frozen=True)
-class Wrapped:
-    """A source with the rows of another one."""
+class Wrapped(Source):
+    """A source with the rows of another one, which may be an object of a user with `n_rows`, `n_columns` and `batches`."""
 
-    source: Source
+    source: Any
 
     @property
-    def n_rows(self) -> int:
+    def n_rows(self) -> int:  # type: ignore[override]
         return self.source.n_rows
 
     @property
-    def n_columns(self) -> int:
+    def n_columns(self) -> int:  # type: ignore[override]
         return self.source.n_columns
 
-    def __getattr__(self, name: str) -> Any:  # optional attributes of sources, such as the buffer size
-        if name == "source":  # while it is being unpickled
-            raise AttributeError(name)
-        return getattr(self.source, name)
+    @property
+    def rows_at_once(self) -> int:  # type: ignore[override]
+        return getattr(self.source, "rows_at_once", Source.rows_at_once)
+
+    @property
+    def in_random_order(self) -> bool:  # type: ignore[override]
+        return getattr(self.source, "in_random_order", Source.in_random_order)
+
+    @property
+    def remedy(self) -> str:  # type: ignore[override]
+        return getattr(self.source, "remedy", Source.remedy)
 
     def batches(self, size: int, seed: Sequence[int]) -> Iterator[Batch]:
         yield from map(self.changed, self.source.batches(size, seed))
 
     def changed(self, batch: Batch) -> Batch:
         """Return the batch with what this source adds."""
-        raise NotImplementedError
+        return batch
 
 
 @dataclass(frozen=True)
