@@ -36,9 +36,10 @@ from scipy.optimize import nnls
 from gpclass import GPClassifier
 from gpclass.distributed.dask_crew import DaskCrew
 from gpclass.kernels import RBF
-from gpclass.learning import Arrays, Trainer
+from gpclass.learning import Arrays, begin_training
 from gpclass.learning.crew import Partition
-from gpclass.learning.crew_rows import CrewRows, part_of_step
+from gpclass.learning.crew.rows import CrewRows
+from gpclass.learning.crew.store import part_of_step
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.sparse import SVGP, ScalableEP
 
@@ -115,7 +116,7 @@ class Cluster:
 def begun(source, engine):
     """Return a run with the lengthscales of the problem, and its source."""
     spread = np.array([3.5, 9.0, 4.5, 5.0, 4.5, 80.0, 700.0, 9.0])
-    return Trainer.begin(source, RBF(3 * spread, 4.0), MultinomialProbit(3), engine)
+    return begin_training(source, RBF(3 * spread, 4.0), MultinomialProbit(3), engine)
 
 
 # speed -------------------------------------------------------------------------------------------------------------------

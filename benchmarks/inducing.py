@@ -40,8 +40,8 @@ from gpclass.learning import (
     Batches,  # noqa: F401 - for the runs that measure memory
     InducingInputs,
     Objective,
-    Trainer,
     Training,
+    begin_training,
     maximise_low_rank,
     start_inputs,
     typical_distance,
@@ -149,7 +149,7 @@ def pass_seconds(engine, likelihood, n, M, C, batch=500, repeats=3):
     """One pass over n rows after the first, the best of several, in processor time."""
     X, y = made(n, C)
     training = Training(n_inducing=M, batch_size=batch, inputs="random")
-    run, source = Trainer.begin(Arrays(X, y), RBF(3.0, 4.0), likelihood(C), engine, training)
+    run, source = begin_training(Arrays(X, y), RBF(3.0, 4.0), likelihood(C), engine, training)
     best = np.inf
     for _ in range(repeats):
         began = time.process_time()
@@ -182,7 +182,7 @@ engine, likelihood = here.ENGINES[name]
 source = here.Arrays(X, y) if mapped else here.Batches(lambda: here.pieces(folder, n), n, X.shape[1])
 training = here.Training(n_inducing=50, batch_size=1000, epochs=1)
 begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-run, source = here.Trainer.begin(source, here.RBF(3.0, 4.0), likelihood(3), engine, training)
+run, source = here.begin_training(source, here.RBF(3.0, 4.0), likelihood(3), engine, training)
 run.run(source)
 print(begun / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
@@ -276,7 +276,7 @@ def curve(args):
         kernel = RBF(np.full(X.shape[1], lengthscale) if args.ard else lengthscale, 4.0)
         training = Training(n_inducing=M, batch_size=200, per_class=args.per_class, inputs=args.inputs)
         began = clock()
-        run, source = Trainer.begin(Arrays(X, y), kernel, likelihood(C), engine, training)
+        run, source = begin_training(Arrays(X, y), kernel, likelihood(C), engine, training)
         print(f"{name} on {args.set}: M = {M}, {len(X)} rows, {C} classes, learning rate {args.rate}")
         marks = [*(m for m in (10, 30, 60, 120, 240, 600, 900, 1800) if m < args.seconds), args.seconds]
         spent, steps = clock() - began, 0
@@ -346,7 +346,7 @@ def trial(name, percent, split, methods, iterations):
                     model, _ = maximise_low_rank(objective, max_iter=iterations // 5)
                 else:
                     engine, likelihood = ENGINES[method]
-                    run, source = Trainer.begin(Arrays(X, y), kernel, likelihood(C), engine, training, Z=Z)
+                    run, source = begin_training(Arrays(X, y), kernel, likelihood(C), engine, training, Z=Z)
                     model = run.run(source).model()
                 out[method] = (*scores(model, Xs, ys), time.process_time() - began)
             except Exception as error:  # a failed trial is a result too
@@ -409,7 +409,7 @@ def figure(args):
         for j, M in enumerate(counts):
             held = kernel.fix("lengthscale", "variance")
             training = Training(n_inducing=M, batch_size=None, epochs=args.iterations, learning_rate=0.05, inputs="random")
-            run, source = Trainer.begin(Arrays(X, y), held, likelihood(3), engine, training, random_state=M)
+            run, source = begin_training(Arrays(X, y), held, likelihood(3), engine, training, random_state=M)
             began = run.Z[0]
             model = run.run(source).model()
             log_p = model.log_class_probabilities(grid)

@@ -75,7 +75,8 @@ def test_a_classifier_imports_few_modules():
     base = "import scipy.linalg, sklearn.base"
     _, modules = run("from gpclass import GPClassifier; GPClassifier()")
     assert not [name for name in modules if name.startswith(("gpclass.assess.", "gpclass.cli", "gpclass.persist"))]
-    assert not modules & {"dask", "distributed", "tqdm", "gpclass.distributed.dask_crew", "gpclass.learning.crew_sweeps"}
+    assert not modules & {"dask", "distributed", "tqdm", "gpclass.distributed.dask_crew"}
+    assert "gpclass.learning.crew.settled_rows" not in modules
     assert not modules & {"gpclass.sampling.auditing", "gpclass.sampling.annealing", "gpclass.sampling.orthant"}
     assert beyond("from gpclass import GPClassifier", base) < 230  # 200 with scikit-learn 1.9
 

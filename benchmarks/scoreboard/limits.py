@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from gpclass.inference import EP, KL, Laplace, NestedEP
 from gpclass.kernels import RBF
-from gpclass.learning import Arrays, Trainer, Training
+from gpclass.learning import Arrays, Training, begin_training
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
 
@@ -131,7 +131,7 @@ def _passes(n: int, M: int, C: int, batch: int) -> dict[str, Callable]:
     cases = {}
     for name, (engine, likelihood) in engines.items():
         training = Training(n_inducing=M, batch_size=batch, inputs="random")
-        run, source = Trainer.begin(Arrays(X, y), RBF(3.0, 4.0), likelihood(C), engine, training)
+        run, source = begin_training(Arrays(X, y), RBF(3.0, 4.0), likelihood(C), engine, training)
         cases[name] = lambda run=run, source=source: run.run(source, epochs=1)
     wide, square = np.ones((n, M), order="F"), np.ones((M, M), order="F")
 

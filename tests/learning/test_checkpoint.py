@@ -15,7 +15,18 @@ from sklearn.model_selection import cross_val_score
 
 from gpclass import GPClassifier
 from gpclass.kernels import RBF, Linear
-from gpclass.learning import Arrays, Batches, Flat, Normal, Trainer, Training, checkpoint, train_inducing
+from gpclass.learning import (
+    Arrays,
+    Batches,
+    Flat,
+    Normal,
+    Trainer,
+    Training,
+    begin,
+    begin_training,
+    checkpoint,
+    train_inducing,
+)
 from gpclass.learning.checkpoint import CheckpointError, described
 from gpclass.learning.priors import Custom
 from gpclass.learning.saving import content
@@ -297,7 +308,7 @@ def test_other_files_are_not_overwritten(tmp_path):
 
 
 def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(Trainer, "begin", None)  # nothing has begun
+    monkeypatch.setattr(begin, "begin_training", None)  # nothing has begun
     with pytest.raises(FileNotFoundError, match="no such folder"):
         train(tmp_path / "none" / "run.npz")
 
@@ -314,7 +325,7 @@ def test_two_runs_at_once_on_one_path(tmp_path):
                     train(path, X=-X, resume="never")
                 yield batch
 
-    run, _ = Trainer.begin(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)
+    run, _ = begin_training(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)
     with pytest.raises(CheckpointError, match=r"Differences: data\."):
         run.run(Disturbed(X, Y), checkpoint=path)
     train(path, X=-X, resume="must")
@@ -472,7 +483,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(engine, tmp_path, saves_ev
         with pytest.raises(KeyboardInterrupt), Interrupt(at):
             train(path, engine=engine)
         if path.exists():
-            run = Trainer.begin(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)[0].resume(path)
+            run = begin_training(Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine)[0].resume(path)
             middle += run.epoch + run.place > 0
         assert_same_run(train(path, engine=engine), undisturbed)
         assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]
@@ -491,18 +502,18 @@ def test_saved_and_resumed_after_every_step(engine, still, tmp_path):
     wide = np.random.default_rng(4).normal(size=(60, 60)) / 8
     args = Arrays(wide, Y), RBF(np.geomspace(0.5, 8.0, 60), 4.0), MultinomialProbit(3, learn_bias=True), engine
     undisturbed = train_inducing(*args)
-    run, source = Trainer.begin(*args)
+    run, source = begin_training(*args)
     for epoch in range(engine.epochs):
         assert run.epoch == epoch
         for number, batch in enumerate(source.batches(engine.batch_size, (run.seed, epoch))):
             assert (run.place, run.taken) == (number, number * engine.batch_size)
             run.step(batch, place=number + 1)
             run.save(path)
-            again = Trainer.begin(*args)[0].resume(path)
+            again = begin_training(*args)[0].resume(path)
             assert_same_run(again, run)
             run = again
         run.run(source, epochs=1, checkpoint=path)  # the end of the pass
-        run = Trainer.begin(*args)[0].resume(path)
+        run = begin_training(*args)[0].resume(path)
     assert_same_run(run, undisturbed)
 
 
@@ -510,11 +521,11 @@ def test_saved_and_resumed_after_every_step(engine, still, tmp_path):
 def test_an_interrupted_run_goes_on_in_memory(engine):
     undisturbed = train(engine=engine)
     args, rng = (Arrays(X, Y), RBF(1.0, 4.0), MultinomialProbit(3), engine), np.random.default_rng(0)
-    run, source = Trainer.begin(*args)
+    run, source = begin_training(*args)
     with Interrupt(0) as whole:
         run.run(source)
     for at in rng.integers(1, whole.count, size=15):
-        run, source = Trainer.begin(*args)
+        run, source = begin_training(*args)
         with pytest.raises(KeyboardInterrupt), Interrupt(at):
             run.run(source)
         assert_same_run(run.run(source), undisturbed)

@@ -20,7 +20,8 @@ from gpclass.engines.observations import Observed
 from gpclass.kernels import RBF, PerClass, White
 from gpclass.learning import Normal, Objective, learn
 from gpclass.learning.crew import LocalCrew, LostRowsWarning, RowsLost, Shard, divided
-from gpclass.learning.crew_active import DividedRows, learn_active, offered, others
+from gpclass.learning.crew.active_rows import DividedRows, learn_active
+from gpclass.learning.crew.shard_candidates import offered, others
 from gpclass.learning.members import left_out
 from gpclass.likelihoods import Logit, MultinomialProbit, Ordinal, Probit, Softmax
 from gpclass.sparse import IVM

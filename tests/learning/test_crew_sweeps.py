@@ -12,10 +12,11 @@ from gpclass.engines.inducing import sweep, swept_rows
 from gpclass.engines.observations import Observed
 from gpclass.gaussian.low_rank import LowRankPosterior, LowRankPrior
 from gpclass.kernels import RBF, Linear, PerClass
-from gpclass.learning import crew_sweeps
 from gpclass.learning.calibration import LeftOut
-from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost, Shard, divided
-from gpclass.learning.crew_sweeps import CrewInputs, SettledRows, learn_settled, sites_on
+from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost, Shard, divided, settled_rows, shard_sweeps
+from gpclass.learning.crew.learn_settled import CrewInputs, learn_settled
+from gpclass.learning.crew.settled_rows import SettledRows
+from gpclass.learning.crew.shard_sweeps import sites_on
 from gpclass.learning.inducing import InducingInputs, maximise_low_rank
 from gpclass.learning.learn import all_at_once_on, learn
 from gpclass.learning.members import left_out
@@ -193,7 +194,7 @@ def test_kernels_and_inputs_of_each_class():
 
 def test_features_need_not_be_kept(monkeypatch):
     one, many = objectives(MultinomialProbit(3), GFITC(tol=1e-9), UNEVEN, WEIGHT)
-    monkeypatch.setattr(crew_sweeps, "KEPT", 0)
+    monkeypatch.setattr(shard_sweeps, "KEPT", 0)
     assert_same(*evaluated(one, many))
     shards = many.design.rows.crew.shards
     assert all(sites_on(shard).now.rows.kept is None for shard in shards if shard.n_rows)
@@ -201,7 +202,7 @@ def test_features_need_not_be_kept(monkeypatch):
 
 def test_fewer_past_sweeps_lead_to_the_same_sites(monkeypatch):
     one, many = objectives(Probit(), ScalableEP(tol=1e-9), EVEN)
-    monkeypatch.setattr(crew_sweeps, "HISTORY", 1 + 2 * 4 * N * 2 // 3)  # of the 9 sweeps that are usual, 4 fit into it
+    monkeypatch.setattr(settled_rows, "HISTORY", 1 + 2 * 4 * N * 2 // 3)  # of the 9 sweeps that are usual, 4 fit into it
     assert_same(*evaluated(one, many))
     assert {len(sites_on(shard).now.points) for shard in many.design.rows.crew.shards} == {4}
 

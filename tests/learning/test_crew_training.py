@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass.kernels import RBF
-from gpclass.learning import Arrays, Trainer, train_inducing
+from gpclass.learning import Arrays, begin_training, train_inducing
 from gpclass.learning.crew import CrewLost, LocalCrew, LostRowsWarning, RowsLost, Shard, divided
-from gpclass.learning.crew_rows import CrewRows, part_of_step
+from gpclass.learning.crew.rows import CrewRows
+from gpclass.learning.crew.store import part_of_step
 from gpclass.learning.held_rows import left_out_of_run
 from gpclass.learning.minibatch import packed, unpacked
 from gpclass.likelihoods import MultinomialProbit, RobustMax
@@ -100,7 +101,7 @@ def test_a_run_goes_on_elsewhere(engine, validation, tmp_path):
     whole = train(Arrays(X, Y), engine)
     for first, then in ((crew_of("uneven and empty"), Arrays(X, Y)), (Arrays(X, Y), crew_of("an empty shard"))):
         path = tmp_path / f"{type(first).__name__}.npz"
-        run, source = Trainer.begin(first, RBF([0.5, 0.8], 4.0), MultinomialProbit(C, learn_bias=True), engine)
+        run, source = begin_training(first, RBF([0.5, 0.8], 4.0), MultinomialProbit(C, learn_bias=True), engine)
         size = run._size
         run.run(source, epochs=1)
         for number, batch in enumerate(list(source.batches(size, (run.seed, 1)))[:3]):

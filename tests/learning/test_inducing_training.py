@@ -26,6 +26,7 @@ from gpclass.learning import (
     Objective,
     Trainer,
     Training,
+    begin_training,
     maximise_low_rank,
     start_inputs,
     train_inducing,
@@ -105,7 +106,7 @@ def test_a_killed_run_ends_where_an_undisturbed_one_does(tmp_path):
         path.unlink(missing_ok=True)
         args = (RBF(1.0, 4.0), MultinomialProbit(C), engine, settings(validation=0.2))
         undisturbed = train_inducing(Arrays(X, y), *args)
-        run, source = Trainer.begin(Arrays(X, y), *args)
+        run, source = begin_training(Arrays(X, y), *args)
         with pytest.raises(Killed):
             run.run(Mortal(source.X, source.y, source.chosen), checkpoint=path)
         resumed = train_inducing(Arrays(X, y), *args, checkpoint=path)
@@ -155,7 +156,7 @@ def test_a_run_killed_by_the_system_goes_on(tmp_path):
         time.sleep(rng.uniform(0.02, 0.5))
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-        run = Trainer.begin(*args)[0].resume(path)
+        run = begin_training(*args)[0].resume(path)
         assert before < 6 * run.epoch + run.place < 240  # farther than the last time, and not at the end
         before = 6 * run.epoch + run.place
     resumed, undisturbed = train_inducing(*args, checkpoint=path), train_inducing(*args)
@@ -186,14 +187,14 @@ def test_threads_change_nothing_but_rounding(per_class, monkeypatch):
 
 def test_the_rate_falls_over_the_passes():
     X, y = problem()
-    run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(learning_rate=0.1))
+    run, source = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(learning_rate=0.1))
     rates = []
     for _ in range(8):  # two more than there are to be
         rates.append(run._scheduled())
         run.run(source, epochs=1)
     assert_allclose(rates[:6], 0.05 * (1 + np.cos(np.pi * np.arange(6) / 6)))
     assert_allclose(rates[6:], 1e-4)
-    held, _ = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(decay=False))
+    held, _ = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(decay=False))
     assert held._scheduled() == 0.05
 
 
@@ -218,7 +219,7 @@ def test_robust_max_bound_is_climbed_from_where_ep_is():
     for steps in (0, 20):  # so many count as EP's first ones
         training = settings(n_inducing=30, batch_size=100, learning_rate=1e-14, epochs=15)
         args = (RBF(2.0, 4.0), RobustMax(10, epsilon=0.05), SVGP(), training)
-        run, source = Trainer.begin(Arrays(X[:600] / 16, y[:600]), *args)
+        run, source = begin_training(Arrays(X[:600] / 16, y[:600]), *args)
         run.state = replace(run.state, seen=600 if steps else 0, steps=steps)
         run.run(source)
         assert np.isnan(run.history[0].log_evidence) == (steps == 0)  # EP's is no bound
@@ -331,7 +332,7 @@ def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
 
 def test_a_stream_that_fails_keeps_what_was_learned():
     X, y = problem()
-    run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
+    run, source = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
     run.run(source, epochs=1)
     short = Batches(lambda: [(X[:50], y[:50])], len(X), 2, buffer=10)
     with pytest.raises(ValueError, match="ended after 50 of 120 rows"):
@@ -348,7 +349,7 @@ def test_a_stream_that_fails_keeps_what_was_learned():
 
 def test_a_wrong_label_changes_nothing():
     X, y = problem()
-    run, _ = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
+    run, _ = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings())
     run.step(Batch(X[:30], y[:30], np.arange(30)))
     P, theta, memory = run.state.P.copy(), run.kernel.theta.copy(), run.sites["own_tau"].copy()
     with pytest.raises(ValueError, match="are unknown"):
@@ -374,7 +375,7 @@ def test_all_rows_at_once_do_not_circle(engine):
 def test_rows_that_come_later():
     X, y = problem(240)
     for engine in (ScalableEP(), StochasticEP(), SVGP()):
-        run, source = Trainer.begin(Arrays(X[:60], y[:60]), RBF(1.0, 4.0), MultinomialProbit(C), engine, settings())
+        run, source = begin_training(Arrays(X[:60], y[:60]), RBF(1.0, 4.0), MultinomialProbit(C), engine, settings())
         run.run(source, epochs=3)
         before = error_and_loss(run.model(), X[120:], y[120:])[1]
         run.grow(120)
@@ -429,7 +430,7 @@ def test_tied_sites_need_no_memory_of_rows():
     likelihood = RobustMax(C)
     X, y = np.random.default_rng(0).normal(size=(300, 2)), np.arange(300) % C
     for engine, shapes in ((StochasticEP(n_inducing=10), []), (ScalableEP(n_inducing=10), [(300, C)] * 2)):
-        run, _ = Trainer.begin(Arrays(X, y), RBF(), likelihood, engine)
+        run, _ = begin_training(Arrays(X, y), RBF(), likelihood, engine)
         assert [part.shape for part in run.sites.values()] == shapes
         assert sum(part.nbytes for part in (run.state.P, run.state.h, run.state.fresh_P, run.state.fresh_h)) < 20_000
 
@@ -444,7 +445,7 @@ def test_memory_of_a_pass_does_not_grow_with_rows(engine, tmp_path):
     peaks = []
     for n in (50_000, 200_000):  # more than what starting points are looked for in
         training = settings(n_inducing=5, batch_size=5000, epochs=1)
-        run, source = Trainer.begin(Arrays(X[:n], y[:n]), RBF(), MultinomialProbit(C), engine, training)
+        run, source = begin_training(Arrays(X[:n], y[:n]), RBF(), MultinomialProbit(C), engine, training)
         tracemalloc.start()
         run.run(source)
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -474,7 +475,7 @@ def test_settings_are_checked():
 def test_what_is_left_of_the_last_pass_stays_a_sum_of_sites(moved):
     """Sites taken out by themselves under other hyperparameters than they came in with leave what is none."""
     X, y = problem(400)
-    run, source = Trainer.begin(Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), ScalableEP(), settings(batch_size=20))
+    run, source = begin_training(Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), ScalableEP(), settings(batch_size=20))
     for epoch in range(3):
         for batch in source.batches(20, (0, epoch)):
             run.step(batch, rate=0.0)
@@ -499,7 +500,7 @@ def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
         return float(np.mean(numbers[batch.rows])), stepped(self, batch, rate)[1]
 
     monkeypatch.setattr(Trainer, "_stepped", estimated)
-    run, source = Trainer.begin(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings())
+    run, source = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings())
     run.run(source, epochs=1)
     assert_allclose(run.log_evidence, numbers.mean(), rtol=1e-12)
     numbers = np.append(numbers, np.random.default_rng(1).normal(size=40))
@@ -552,7 +553,7 @@ def test_a_single_row_counts_for_one(engine, likelihood):
         at = Objective(X[some], targets[some], kernel, likelihood, loose, [], design)
         fits.append(at.fit(at.theta).fit)
         p.append(np.exp(InducingModel(loose, kernel, likelihood, Z, fits[-1].posterior).log_class_probabilities(X)))
-    run, _ = Trainer.begin(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
+    run, _ = begin_training(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
     run.state = fits[0].minibatch_state
     run.extend(X[n:], y[n:])
     assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # Adam's first step, by its sign

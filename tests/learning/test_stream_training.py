@@ -8,7 +8,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier
 from gpclass.kernels import RBF
-from gpclass.learning import Arrays, Batches, SortedStreamWarning, Trainer, Training, csv_file, train_inducing
+from gpclass.learning import (
+    Arrays,
+    Batches,
+    SortedStreamWarning,
+    Training,
+    begin_training,
+    csv_file,
+    train_inducing,
+)
 from gpclass.learning.trainer import VALIDATED
 from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
@@ -111,7 +119,7 @@ def settings(**given):
 @pytest.mark.parametrize("kind", ["arrays", "list", "small buffer", "csv", "own"])
 def test_rows_are_held_out_of_any_source(kind, tmp_path):
     source = some_streams(tmp_path)[kind]
-    run, rest = Trainer.begin(source, RBF(1.0, 4.0), Probit(), ScalableEP(), settings())
+    run, rest = begin_training(source, RBF(1.0, 4.0), Probit(), ScalableEP(), settings())
     held = run.held[0]
     assert len(held) == 150
     assert rest.n_rows == run.n_rows == 450
@@ -150,7 +158,7 @@ def test_numbers_that_are_no_labels_are_refused_in_streams_too():
 
 def test_the_same_rows_are_held_out_of_streams_and_arrays(tmp_path):
     held = [
-        Trainer.begin(source, RBF(1.0, 4.0), Probit(), SVGP(), settings(), random_state=3)[0].held
+        begin_training(source, RBF(1.0, 4.0), Probit(), SVGP(), settings(), random_state=3)[0].held
         for source in some_streams(tmp_path).values()
     ]
     for X_held, y_held in held[1:]:
@@ -171,7 +179,7 @@ def test_a_stream_stops_early():
 
 def test_too_few_rows_to_hold_some_out():
     with pytest.raises(ValueError, match="leaves no row to train on"):
-        Trainer.begin(Batches.of([(X[:2], Y[:2])]), RBF(), Probit(), SVGP(), settings(n_inducing=1, validation=0.9))
+        begin_training(Batches.of([(X[:2], Y[:2])]), RBF(), Probit(), SVGP(), settings(n_inducing=1, validation=0.9))
     assert VALIDATED < 10_000  # so that what is held is bounded, whatever the stream
 
 
@@ -195,7 +203,7 @@ def test_a_stream_is_resumed_in_the_middle_of_a_pass(kind, engine, tmp_path):
     args = RBF(1.0, 4.0), MultinomialProbit(2), engine, settings()
     labels = np.array([-1, 1])
     undisturbed = train_inducing(source, *args, labels=labels)
-    run, rest = Trainer.begin(source, *args, labels=labels)
+    run, rest = begin_training(source, *args, labels=labels)
     with pytest.raises(Killed):
         run.run(Mortal(rest), checkpoint=path)
     resumed = train_inducing(source, *args, labels=labels, checkpoint=path)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass.engines.observations import Observed
 from gpclass.kernels import RBF
-from gpclass.learning import Arrays, Trainer
+from gpclass.learning import Arrays, begin_training
 from gpclass.learning.checkpoint import CheckpointError
 from gpclass.learning.held_rows import left_out_of_run
 from gpclass.learning.streams import Batch, Stream
@@ -41,7 +41,7 @@ class Pieces(Stream):
 
 
 def begun(source, engine, likelihood, training=TRAINING, **more):
-    return Trainer.begin(source, RBF(1.0, 3.0), likelihood, engine, training, Z=Z, **more)
+    return begin_training(source, RBF(1.0, 3.0), likelihood, engine, training, Z=Z, **more)
 
 
 @pytest.mark.parametrize(("engine", "likelihood", "y"), RUNS, ids=lambda x: type(x).__name__)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gpclass import GPClassifier
 from gpclass.inference import EP, KL, Laplace
 from gpclass.kernels import RBF, Linear
-from gpclass.learning import Arrays, Trainer, Training
+from gpclass.learning import Arrays, Training, begin_training
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP
 
@@ -50,7 +50,7 @@ def curve(engine, likelihood):
         training = Training(n_inducing=job["inducing"], batch_size=job["batch"])
         spent, began, marks = 0.0, time.process_time(), list(job["marks"])
         C = int(y.max()) + 1
-        run, source = Trainer.begin(Arrays(X, y), RBF(job["lengthscale"], job["variance"]), likelihood(C), engine, training)
+        run, source = begin_training(Arrays(X, y), RBF(job["lengthscale"], job["variance"]), likelihood(C), engine, training)
         for epoch in itertools.count():
             for batch in source.batches(job["batch"], (0, epoch)):
                 rate = training.learning_rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / job["marks"][-1])))

@@ -1,7 +1,7 @@
 """Training and prediction on Dask clusters. It needs `pip install "gpclass[dask]"`.
 
 Estimators take Dask collections as they take arrays. How rows are divided among processes, and what is computed there, is in
-`gpclass.learning` (crew, crew_rows, crew_sweeps, crew_active); this package knows Dask.
+`gpclass.learning` (crew); this package knows Dask.
 
 collections  Dask arrays, data frames and delayed pairs as partitions; the encoder of a table by sums over partitions
 parts_of_files  folders of Parquet and CSV files as partitions

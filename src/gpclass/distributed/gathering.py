@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..learning.crew import Crew, LocalCrew, Shard
-from ..learning.crew_rows import CrewRows
+from ..learning.crew.rows import CrewRows
 from ..progress import phase, say
 from .collections import Compute, Parts, described, fitted_encoder_of, load
 from .dask_crew import DaskCrew, common_columns, plain_errors

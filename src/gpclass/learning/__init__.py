@@ -10,8 +10,7 @@ active_set  optimisation with an active set that is reselected repeatedly: major
 augment     virtual informative vectors: transformed copies of active rows, such as shifted images
 columns     covariances of a kernel in the form that sparse engines need
 inducing    engines with inducing points: covariances, and L-BFGS-B with converged sites
-crew_sweeps  the same on rows that are divided among processes
-trainer     engines with inducing points: Adam on minibatches, together with the sites
+begin, trainer, adam  engines with inducing points: Adam on minibatches, together with the sites
 checkpoint  files from which a minibatch run continues, and the identity of the run
 inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search
 learn       one function that learns with any kind of engine
@@ -19,9 +18,7 @@ calibration  temperature and noise floor of class probabilities, fitted to leave
 members     weighted averages over posteriors
 integrate   posteriors around the mode of the hyperparameters, weighted by evidence and prior
 stack       posteriors with different kernels, weighted by leave-one-out probabilities
-crew        rows divided among processes, and sums over all of them
-crew_rows   minibatches of such rows
-crew_active  active sets of such rows
+crew        rows divided among processes: sums over all of them, minibatches, sweeps, active sets
 minibatch   a step of training on a minibatch as two pure functions
 streams     sources of rows: arrays, memory maps, sequences of batches; the shuffle buffer
 files       CSV and Parquet files as streams
@@ -35,6 +32,7 @@ from .._lazy import lazy_names
 from ..engines.inducing.training import Training
 from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
+from .begin import begin_training, train_inducing
 from .calibration import Calibration, LeftOut
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
@@ -53,7 +51,7 @@ from .rows import RowMap, TrainingRows
 from .stack import stacked
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
-from .trainer import Pass, Trainer, train_inducing
+from .trainer import Pass, Trainer
 from .validate import validated
 
 if TYPE_CHECKING:
@@ -100,6 +98,7 @@ __all__ = [
     "TrainingRows",
     "after_scan",
     "as_source",
+    "begin_training",
     "check_search",
     "column_spread",
     "csv_file",

@@ -95,7 +95,7 @@ def update_active(
 
 
 class ActiveRows(Protocol):
-    """The rows of a search: those of the objective, or rows that are divided among processes (`crew_active`)."""
+    """The rows of a search: those of the objective, or rows that are divided among processes (`crew.active_rows`)."""
 
     def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
         """Return the fit with an active set selected at θ, and kernel and likelihood at θ."""

@@ -23,6 +23,7 @@ from ..sparse import InducingFit
 from . import checkpoint as checkpoints
 from .active_set import learn_active_set
 from .augment import fit_augmented
+from .begin import begin_training, train_inducing
 from .crew import Crew
 from .doubts import at_bounds, below_guessing
 from .held_rows import left_out_of_run
@@ -37,7 +38,7 @@ from .rivals import rivals_of, whole_searches
 from .scan import scanned
 from .site_store import SiteStore
 from .streams import Arrays, Source, Summary
-from .trainer import Trainer, train_inducing
+from .trainer import Trainer
 
 SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
 FEW_ROWS = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
@@ -120,7 +121,7 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
 def _by_design(objective, starts, max_iter, stream, seed, n_jobs):
     design = objective.engine.design
     if stream is not None and design == "active rows":
-        from .crew_active import learn_active  # only for rows in several processes
+        from .crew.active_rows import learn_active  # only for rows in several processes
 
         return learn_active(stream[0].crew, objective, stream[1], starts, seed)
     if design == "inducing inputs":
@@ -363,7 +364,7 @@ def all_at_once_on(
     Learned
         `trainer` is None. `left_out` are at most `held_rows.MOST` rows.
     """
-    from .crew_sweeps import learn_settled  # only for rows in several processes
+    from .crew.learn_settled import learn_settled  # only for rows in several processes
 
     _refuse_checkpoint(objective.engine)
     Z = start_inputs(summary, objective.engine, crew.n_rows, objective.likelihood.n_latents, np.random.default_rng(seed))
@@ -388,7 +389,7 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     engine = replace(objective.engine, **(changes or {}), validation=0.0, held_out=0)
     labels = objective.likelihood.class_targets
     settings = {"random_state": seed, "Z": Z, "labels": labels}
-    trainer, _ = Trainer.begin(source, objective.kernel, objective.likelihood, engine, **settings)
+    trainer, _ = begin_training(source, objective.kernel, objective.likelihood, engine, **settings)
     trainer.state = fit.minibatch_state
     if trainer.sites:
         trainer.store = SiteStore({name: part.copy() for name, part in fit.row_sites.items()})

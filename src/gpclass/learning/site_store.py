@@ -19,7 +19,7 @@ Before = tuple[np.ndarray, RowSites]  # the rows of a step and their sites befor
 class SiteStore:
     """Sites of rows that a source of this process yields.
 
-    `learning.crew_rows` has the same for rows in other processes.
+    `learning.crew.store` has the same for rows in other processes.
 
     Attributes
     ----------

@@ -9,7 +9,6 @@ run that is resumed gives the same result as a run without interruption.
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,18 +21,15 @@ from ..kernels import Kernel
 from ..numerics.fingerprint import fingerprint
 from ..progress import counted, interrupted, phase, shown, stops_here, tell
 from . import checkpoint as checkpoints
+from .adam import Adam, learning_rate
 from .checkpoint import CheckpointError
 from .crew import CrewLost
-from .inducing import InducingKernel, InducingModel, start_inputs, threads
+from .inducing import InducingKernel, InducingModel, threads
 from .minibatch import Step, finished
 from .priors import log_prior
 from .saving import Saver, content, restored
-from .site_store import SiteStore
-from .streams import Batch, Source, as_source, codes, finite, sampled_rows, warn_if_uneven
+from .streams import Batch, Source, codes, finite
 
-VALIDATED = 5000  # maximal number of rows held out for early stopping
-SHARE, FEWEST = 10, 200  # a tenth of the rows at most, and so many at least, are held out for calibration and scores
-LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
 LATER_ROWS = "rows added later"  # their key in the identity of a run
 EVIDENCE = "log evidence (estimate from minibatches)"
 LATER = 0.1  # learning rate for rows added later, relative to `learning_rate`
@@ -61,26 +57,9 @@ class Pass:
     validation: float
 
 
-@dataclass(frozen=True)
-class Adam:
-    """Adam (Kingma & Ba 2014), for maximisation."""
-
-    m: np.ndarray
-    v: np.ndarray
-    t: float = 0.0
-
-    def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> tuple[Adam, np.ndarray]:
-        """Return the new averages and the move. A smaller minibatch takes the fraction `part` of a step."""
-        b1, b2 = training.beta1, training.beta2
-        t = self.t + part
-        m = b1**part * self.m + (1 - b1**part) * gradient
-        v = b2**part * self.v + (1 - b2**part) * gradient**2
-        return Adam(m, v, t), part * rate * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + training.adam_epsilon)
-
-
 @dataclass
 class Trainer:
-    """A training run. `Trainer.begin` creates one; `Trainer.resume` continues from a checkpoint.
+    """A training run. `begin_training` creates one; `Trainer.resume` continues from a checkpoint.
 
     A step changes the state in a single operation (`vars(self).update`). Therefore an error or Ctrl-C leaves the run between
     two steps, where it can be saved and continued.
@@ -164,62 +143,6 @@ class Trainer:
     held_weight: np.ndarray | None = None
     identity: dict[str, Any] = field(default_factory=dict)
     before: Any = None
-
-    @staticmethod
-    def begin(
-        source: Source,
-        kernel: Kernel,
-        likelihood: Any,
-        engine: Any,
-        training: Training | None = None,
-        priors: list | None = None,
-        random_state: int = 0,
-        Z: np.ndarray | None = None,
-        labels: np.ndarray | None = None,
-    ) -> tuple[Trainer, Source]:
-        """Return a new run before its first step, and the source without the held-out rows.
-
-        Parameters are as in `train_inducing`.
-        """
-        if not getattr(engine, "minibatches", False):
-            raise TypeError(f"{type(engine).__name__} takes all rows at once: use `maximise_low_rank`")
-        engine.check_likelihood(likelihood)
-        training = engine if training is None else training
-        source = as_source(source)
-        summary = source.look((random_state, 2**32 - 1), hashed=True)
-        warn_if_uneven(source, summary)
-        labels = summary.labels if labels is None else np.asarray(labels)
-        codes(summary.labels, labels)  # raises on unknown labels
-        shape = source.n_rows, source.n_columns
-        parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "priors": priors or []}
-        parts |= {} if training is engine else {"training": training}
-        whose = checkpoints.identity(summary.hashes, shape, labels, Z, random_state, **parts)
-        held = None
-        count = _held_rows(training, source.n_rows)
-        if count:
-            chosen = sampled_rows(source.n_rows, (random_state, 2**32 - 3), count)
-            source, held = source.without(chosen, (random_state, 0))
-        rng = np.random.default_rng([random_state, 2**32 - 2])
-        C = likelihood.n_latents
-        if Z is None:
-            Z = start_inputs(summary, training, source.n_rows, C, rng)
-        Z = np.asarray(Z, float)
-        Z = Z[None] if Z.ndim == 2 else Z
-        if Z.shape[1] > source.n_rows:
-            raise ValueError(f"{Z.shape[1]} inducing points are more than the {source.n_rows} rows: use fewer")
-        size = len(kernel.theta) + len(likelihood.theta) + Z.size * training.learn_inputs
-        priors = priors or []
-        trainer = Trainer(
-            engine, (kernel, likelihood), np.concatenate([kernel.theta, likelihood.theta]), Z, training, labels,
-            summary.units.spread, priors,
-            State.empty(C, Z.shape[1], engine.structure(likelihood)), _store(source, engine, likelihood, labels),
-            Adam(np.zeros(size), np.zeros(size)), random_state, source.n_rows, summary.weight, identity=whose,
-        )  # fmt: skip
-        if held is not None:
-            trainer.held, trainer.held_weight = (held.X, codes(held.y, labels)), held.weight
-            if summary.weight is not None and held.weight is not None:
-                trainer.weight = summary.weight - float(np.sum(held.weight))
-        return trainer, source
 
     @property
     def kernel(self) -> Kernel:
@@ -322,12 +245,9 @@ class Trainer:
         return min(self.training.batch_size or self.n_rows, self.n_rows)
 
     def _scheduled(self) -> float:
-        """Return the learning rate. With `decay` it falls along half a cosine to nearly zero over all passes."""
-        t = self.training
-        if not t.decay:
-            return t.learning_rate
-        steps = self.n_rows / self._size * t.passes(self.n_rows)
-        return t.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, self.adam.t / max(1, steps))))
+        """Return the learning rate of the next step."""
+        steps = self.n_rows / self._size * self.training.passes(self.n_rows)
+        return learning_rate(self.training, self.adam.t / max(1, steps))
 
     def grow(self, n_rows: int, weight: float | None = None) -> None:
         """Increase the number of rows to `n_rows`. The new rows have empty sites, and in total this weight."""
@@ -401,7 +321,7 @@ class Trainer:
         Parameters
         ----------
         source : Source
-            The rows, as returned by `Trainer.begin`.
+            The rows, as returned by `begin_training`.
         epochs : int, optional
             Number of additional passes. The default is to complete the passes of `training`.
         checkpoint : path-like, optional
@@ -541,87 +461,3 @@ class Trainer:
         except (KeyError, ValueError, TypeError) as error:
             raise CheckpointError(f"{path} is damaged ({error}). Remove it, or use another path.") from error
         return self
-
-
-def _store(source, engine, likelihood, labels) -> Any:
-    """Return the store for the sites of a new run."""
-    if source.crew is not None:
-        return source.store(engine, likelihood, labels)
-    return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
-
-
-def _held_rows(training: Any, n: int) -> int:
-    """Return the number of rows to hold out."""
-    if not training.validation:
-        count = min(training.held_out, n // SHARE)
-        return count if count >= min(training.held_out, FEWEST) else 0
-    count = min(VALIDATED, max(1, round(training.validation * n)))
-    if count >= n:
-        raise ValueError(f"validation={training.validation} leaves no row to train on")
-    return count
-
-
-def train_inducing(
-    source: Source,
-    kernel: Kernel,
-    likelihood: Any,
-    engine: Any,
-    training: Training | None = None,
-    *,
-    priors: list | None = None,
-    random_state: int = 0,
-    checkpoint: Any = None,
-    resume: str | None = None,
-    verbose: int = 0,
-    Z: np.ndarray | None = None,
-    labels: np.ndarray | None = None,
-) -> Trainer:
-    """Train an engine with inducing points on minibatches.
-
-    Parameters
-    ----------
-    source : Source
-        The training rows.
-    kernel : Kernel
-        The kernel; its parameters are the start of learning.
-    likelihood : Likelihood
-        The likelihood; its parameters are the start of learning.
-    engine : Engine
-        An engine that supports minibatches.
-    training : Training, optional
-        Settings of the training. The default is those of the engine.
-    priors : list, optional
-        One prior per hyperparameter. The default is flat priors.
-    random_state : int, default=0
-        Seed.
-    checkpoint : path-like, optional
-        As in `Training`, and takes precedence over it.
-    resume : str, optional
-        As in `Training`, and takes precedence over it.
-    verbose : int, default=0
-        1 shows the progress on stderr.
-    Z : ndarray of shape (M, D) or (n_classes, M, D), optional
-        Initial inducing inputs. By default they are selected from the rows.
-    labels : ndarray of shape (n_classes,), optional
-        The class labels. The default is those found in the source.
-
-    Returns
-    -------
-    Trainer
-        The completed run.
-    """
-    settings = engine if training is None else training
-    checkpoint = settings.checkpoint if checkpoint is None else checkpoint
-    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
-    goes_on = checkpoints.claim(checkpoint, resume)
-    with shown(verbose), phase("first look at the rows"):
-        trainer, source = Trainer.begin(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
-    if goes_on:
-        trainer.resume(checkpoint)
-        asked = trainer.training.passes(trainer.n_rows)
-        if trainer.epoch > asked or (trainer.epoch == asked and trainer.place):
-            raise CheckpointError(
-                f"{os.fspath(checkpoint)}: this run has already done more than {asked} passes: increase epochs. "
-                f"{checkpoints.REMEDIES}"
-            )
-    return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")

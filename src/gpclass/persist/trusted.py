@@ -10,8 +10,9 @@ from ..gaussian.low_rank import LowRankPosterior, LowRankPrior
 from ..gaussian.low_rank_contrasts import ContrastLowRankPosterior, ContrastLowRankPrior
 from ..gaussian.low_rank_coupled import InducingPosterior
 from ..gaussian.places import Places
+from ..learning.adam import Adam
 from ..learning.site_store import SiteStore
-from ..learning.trainer import Adam, Trainer
+from ..learning.trainer import Trainer
 from .registry import FURTHER, classes
 
 # parts of posteriors that are stored as they are: those with inducing inputs, and their training on minibatches

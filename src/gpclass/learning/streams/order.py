@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# second part of a seed, where passes have their number: for the first look, inducing inputs, and rows that are held out
+LOOK, INPUTS, HELD_OUT = 2**32 - 1, 2**32 - 2, 2**32 - 3
 ROUNDS, MIX = 6, np.uint64(0xBF58476D1CE4E5B9)  # rounds of the Feistel network, and the multiplier of its hash
 
 

@@ -20,7 +20,7 @@ BUFFER = 1 << 16  # rows that are read at a time in a pass over a whole source; 
 class Source:
     """Base class of sources of rows for training.
 
-    A subclass has `n_rows`, `n_columns` and `batches`. A source whose rows are in other processes (`learning.crew_rows`)
+    A subclass has `n_rows`, `n_columns` and `batches`. A source whose rows are in other processes (`learning.crew.rows`)
     has a `crew`, and its batches only stand for rows.
 
     Attributes

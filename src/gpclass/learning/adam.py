@@ -1,0 +1,43 @@
+"""Adam, and the learning rate that falls over a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..engines.inducing.training import Training
+
+LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma & Ba 2014), for maximisation."""
+
+    m: np.ndarray
+    v: np.ndarray
+    t: float = 0.0
+
+    @staticmethod
+    def of_size(p: int) -> Adam:
+        """Return the initial state for p parameters."""
+        return Adam(np.zeros(p), np.zeros(p))
+
+    def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> tuple[Adam, np.ndarray]:
+        """Return the new averages and the move. A smaller minibatch takes the fraction `part` of a step."""
+        b1, b2 = training.beta1, training.beta2
+        t = self.t + part
+        m = b1**part * self.m + (1 - b1**part) * gradient
+        v = b2**part * self.v + (1 - b2**part) * gradient**2
+        return Adam(m, v, t), part * rate * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + training.adam_epsilon)
+
+
+def learning_rate(training: Training, done: float) -> float:
+    """Return the learning rate after the fraction `done` of all steps.
+
+    With `decay` it falls along half a cosine to nearly zero.
+    """
+    if not training.decay:
+        return training.learning_rate
+    return training.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, done)))

@@ -1,0 +1,173 @@
+"""Beginning a training run on minibatches: a look at the rows, held-out rows, inducing inputs; or a checkpoint."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..engines.inducing.step import State
+from ..engines.inducing.training import Training
+from ..kernels import Kernel
+from ..progress import phase, shown
+from . import checkpoint as checkpoints
+from .adam import Adam
+from .checkpoint import CheckpointError
+from .inducing import start_inputs
+from .site_store import SiteStore
+from .streams import Source, as_source, codes, sampled_rows, warn_if_uneven
+from .streams.order import HELD_OUT, INPUTS, LOOK
+from .trainer import Trainer
+
+VALIDATED = 5000  # maximal number of rows held out for early stopping
+SHARE, FEWEST = 10, 200  # a tenth of the rows at most, and so many at least, are held out for calibration and scores
+
+
+def begin_training(
+    source: Any,
+    kernel: Kernel,
+    likelihood: Any,
+    engine: Any,
+    training: Training | None = None,
+    priors: list | None = None,
+    random_state: int = 0,
+    Z: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+) -> tuple[Trainer, Source]:
+    """Return a new run before its first step, and the source without the held-out rows.
+
+    Parameters are as in `train_inducing`.
+    """
+    if not engine.minibatches:
+        raise TypeError(f"{type(engine).__name__} takes all rows at once: use `maximise_low_rank`")
+    engine.check_likelihood(likelihood)
+    settings: Any = engine if training is None else training
+    source, priors = as_source(source), priors or []
+    summary = source.look((random_state, LOOK), hashed=True)
+    warn_if_uneven(source, summary)
+    labels = summary.labels if labels is None else np.asarray(labels)
+    codes(summary.labels, labels)  # raises on unknown labels
+    shape = source.n_rows, source.n_columns
+    parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "priors": priors}
+    parts |= {} if training is None else {"training": training}
+    whose = checkpoints.identity(summary.hashes, shape, labels, Z, random_state, **parts)
+    held, weight = None, summary.weight
+    if count := _held_rows(settings, source.n_rows):
+        chosen = sampled_rows(source.n_rows, (random_state, HELD_OUT), count)
+        source, held = source.without(chosen, (random_state, 0))
+        if weight is not None and held.weight is not None:
+            weight -= float(np.sum(held.weight))
+    if Z is None:
+        rng = np.random.default_rng([random_state, INPUTS])
+        Z = start_inputs(summary, settings, source.n_rows, likelihood.n_latents, rng)
+    Z = np.asarray(Z, float)
+    Z = Z[None] if Z.ndim == 2 else Z
+    if Z.shape[1] > source.n_rows:
+        raise ValueError(f"{Z.shape[1]} inducing points are more than the {source.n_rows} rows: use fewer")
+    theta = np.concatenate([kernel.theta, likelihood.theta])
+    trainer = Trainer(
+        engine=engine,
+        origin=(kernel, likelihood),
+        theta=theta,
+        Z=Z,
+        training=settings,
+        labels=labels,
+        unit=summary.units.spread,
+        priors=priors,
+        state=State.empty(likelihood.n_latents, Z.shape[1], engine.structure(likelihood)),
+        store=_store(source, engine, likelihood, labels),
+        adam=Adam.of_size(len(theta) + Z.size * settings.learn_inputs),
+        seed=random_state,
+        n_rows=source.n_rows,
+        weight=weight,
+        held=None if held is None else (held.X, codes(held.y, labels)),
+        held_weight=None if held is None else held.weight,
+        identity=whose,
+    )
+    return trainer, source
+
+
+def _store(source, engine, likelihood, labels) -> Any:
+    """Return the store for the sites of a new run."""
+    if source.crew is not None:
+        return source.store(engine, likelihood, labels)
+    return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
+
+
+def _held_rows(training: Any, n: int) -> int:
+    """Return the number of rows to hold out."""
+    if not training.validation:
+        count = min(training.held_out, n // SHARE)
+        return count if count >= min(training.held_out, FEWEST) else 0
+    count = min(VALIDATED, max(1, round(training.validation * n)))
+    if count >= n:
+        raise ValueError(f"validation={training.validation} leaves no row to train on")
+    return count
+
+
+def train_inducing(
+    source: Any,
+    kernel: Kernel,
+    likelihood: Any,
+    engine: Any,
+    training: Training | None = None,
+    *,
+    priors: list | None = None,
+    random_state: int = 0,
+    checkpoint: Any = None,
+    resume: str | None = None,
+    verbose: int = 0,
+    Z: np.ndarray | None = None,
+    labels: np.ndarray | None = None,
+) -> Trainer:
+    """Train an engine with inducing points on minibatches.
+
+    Parameters
+    ----------
+    source : Source, or what `as_source` takes
+        The training rows.
+    kernel : Kernel
+        The kernel; its parameters are the start of learning.
+    likelihood : Likelihood
+        The likelihood; its parameters are the start of learning.
+    engine : Engine
+        An engine that supports minibatches.
+    training : Training, optional
+        Settings of the training. The default is those of the engine.
+    priors : list, optional
+        One prior per hyperparameter. The default is flat priors.
+    random_state : int, default=0
+        Seed.
+    checkpoint : path-like, optional
+        As in `Training`, and takes precedence over it.
+    resume : str, optional
+        As in `Training`, and takes precedence over it.
+    verbose : int, default=0
+        1 shows the progress on stderr.
+    Z : ndarray of shape (M, D) or (n_classes, M, D), optional
+        Initial inducing inputs. By default they are selected from the rows.
+    labels : ndarray of shape (n_classes,), optional
+        The class labels. The default is those found in the source.
+
+    Returns
+    -------
+    Trainer
+        The completed run.
+    """
+    settings = engine if training is None else training
+    checkpoint = settings.checkpoint if checkpoint is None else checkpoint
+    resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
+    goes_on = checkpoints.claim(checkpoint, resume)
+    with shown(verbose), phase("first look at the rows"):
+        trainer, source = begin_training(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
+    if goes_on:
+        trainer.resume(checkpoint)
+        asked = trainer.training.passes(trainer.n_rows)
+        if trainer.epoch > asked or (trainer.epoch == asked and trainer.place):
+            raise CheckpointError(
+                f"{os.fspath(checkpoint)}: this run has already done more than {asked} passes: increase epochs. "
+                f"{checkpoints.REMEDIES}"
+            )
+    return trainer.run(source, checkpoint=checkpoint, verbose=verbose, overwrite=resume == "never")
