@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -46,6 +47,7 @@ from gpclass.learning import (
     start_inputs,
     typical_distance,
 )
+from gpclass.learning.inducing import threads
 from gpclass.likelihoods import MultinomialProbit, RobustMax, Softmax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
@@ -267,31 +269,90 @@ def flights(args):
 
 def curve(args):
     """The learning rate falls over the seconds that there are; scoring does not count."""
-    X, y, Xs, ys, C = curve_data(args.set)
+    data = curve_data(args.set)
     clock = time.process_time if args.processor else time.perf_counter
     M = args.inducing or (100 if args.set == "satimage" else 200)
-    lengthscale = typical_distance(X[:: max(1, len(X) // 1000)].astype(float), np.random.default_rng(0))
+    marks = [*(m for m in (10, 30, 60, 120, 240, 600, 900, 1800) if m < args.seconds), args.seconds]
     for name in args.engines:
-        engine, likelihood = ENGINES[name]
-        kernel = RBF(np.full(X.shape[1], lengthscale) if args.ard else lengthscale, 4.0)
-        training = Training(n_inducing=M, batch_size=200, per_class=args.per_class, inputs=args.inputs)
-        began = clock()
-        run, source = begin_training(Arrays(X, y), kernel, likelihood(C), engine, training)
-        print(f"{name} on {args.set}: M = {M}, {len(X)} rows, {C} classes, learning rate {args.rate}")
-        marks = [*(m for m in (10, 30, 60, 120, 240, 600, 900, 1800) if m < args.seconds), args.seconds]
-        spent, steps = clock() - began, 0
-        with run.threads():
-            for epoch, batch in ((e, batch) for e in count() for batch in source.batches(200, (0, e))):
-                at = clock()
-                run.step(batch, rate=args.rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / args.seconds))))
-                spent, steps = spent + clock() - at, steps + 1
-                if spent >= marks[0]:
-                    error, loss = scores(run.current(), Xs, ys)
-                    print(f"  {spent:6.0f} s  pass {epoch + 1:3d}  error {error:.4f}  loss {loss:.4f}", flush=True)
+        print(f"{name} on {args.set}: M = {M}, {len(data[0])} rows, {data[4]} classes, learning rate {args.rate}")
+        settings = {"per_class": args.per_class, "inputs": args.inputs, "learning_rate": args.rate}
+        training = Training(n_inducing=M, batch_size=200, **settings)
+        for point in curve_points(data, name, training, marks, args.ard, clock):
+            shown = f"error {point['error']:.4f}  loss {point['loss']:.4f}"
+            print(f"  {point['seconds']:6.0f} s  pass {point['passes']:3d}  {shown}", flush=True)
+        print(f"  {1000 * point['seconds'] / point['steps']:.1f} ms a step")
+
+
+def curve_points(data, name, training, marks, ard=False, clock=time.process_time):
+    """Yield error and loss on the test rows when training has taken so many seconds; its rate falls until the last of them.
+
+    `expected` is the mean of -E[log p(y | f)] over the test rows, where the likelihood can tell: what VI minimises.
+    """
+    X, y, Xs, ys, C = data
+    engine, likelihood = ENGINES[name]
+    lengthscale = typical_distance(X[:: max(1, len(X) // 1000)].astype(float), np.random.default_rng(0))
+    kernel, marks = RBF(np.full(X.shape[1], lengthscale) if ard else lengthscale, 4.0), list(marks)
+    began = clock()
+    run, source = begin_training(Arrays(X, y), kernel, likelihood(C), engine, training)
+    spent, steps, last = clock() - began, 0, marks[-1]
+    size = training.batch_size or len(X)
+    with threads(size, run.Z, C):
+        for epoch, batch in ((e, batch) for e in count() for batch in source.batches(size, (0, e))):
+            at = clock()
+            run.step(batch, rate=training.learning_rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / last))))
+            spent, steps = spent + clock() - at, steps + 1
+            if spent >= marks[0]:
+                yield {"seconds": spent, "passes": epoch + 1, "steps": steps, **judged(run.current(), Xs, ys)}
+                while marks and spent >= marks[0]:
                     marks.pop(0)
-                    if not marks:
-                        break
-        print(f"  {1000 * spent / steps:.1f} ms a step")
+                if not marks:
+                    return
+
+
+def judged(model, X, y):
+    """Error, loss, and the mean of -E[log p(y | f)] if the likelihood has it."""
+    error, loss = scores(model, X, y)
+    found = {"error": error, "loss": loss}
+    if model.likelihood.offers("expected_log_prob"):
+        mean, var = model.latent(X)
+        found["expected"] = -float(np.mean(model.likelihood.expected_log_prob(y, mean, var)[0]))
+    return found
+
+
+def outer_points(data, name, M, seconds, iterations=3, seed=0):
+    """Yield the same, and log Z, if sites converge before each step of L-BFGS, after rounds of some steps."""
+    X, y, Xs, ys, C = data
+    engine = {"GFITC": GFITC, "EP outer": ScalableEP}[name](max_iter=100)
+    kernel = RBF(np.full(X.shape[1], np.sqrt(2.0 * X.shape[1])), 4.0)
+    design = InducingInputs(X[np.random.default_rng(seed).permutation(len(X))[:M]].astype(float)[None], np.ones(X.shape[1]))
+    spent = 0.0
+    while spent < seconds:
+        began = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            objective = Objective(X, y, kernel, MultinomialProbit(C), engine, [], design)
+            model, search = maximise_low_rank(objective, max_iter=iterations)
+        kernel, design = model.kernel, replace(design, Z=model.Z)
+        spent += time.process_time() - began
+        yield {"seconds": spent, "log_Z": float(search.best.value), **judged(model, Xs, ys)}
+
+
+def inner_evidence(name, split, percent, seconds):
+    """Figure 5.1: log Z_q over time if sites and hyperparameters move together, on all rows of a table's data set."""
+    X, y, _, _ = table_data(name, split)
+    C, M = int(y.max()) + 1, round(percent / 100 * len(y))
+    training = Training(n_inducing=M, batch_size=None, learning_rate=0.05, inputs="random")
+    kernel = RBF(np.full(X.shape[1], np.sqrt(2.0 * X.shape[1])), 4.0)
+    run, source = begin_training(Arrays(X, y), kernel, MultinomialProbit(C), ScalableEP(), training, random_state=split)
+    spent, points = 0.0, []
+    for epoch in count():
+        for batch in source.batches(len(X), (0, epoch)):
+            at = time.process_time()
+            value = run.step(batch, rate=0.05 * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / seconds))))
+            spent += time.process_time() - at
+        points.append({"seconds": spent, "log_Z": float(value)})
+        if spent >= seconds:
+            return points
 
 
 # tables 6.2 and 6.3 --------------------------------------------------------------------------------------------------------
@@ -385,46 +446,71 @@ def loads(name):
 
 # figure 6.1 ----------------------------------------------------------------------------------------------------------------
 
+PLACES_KERNEL, GRID = RBF(0.8, 25.0), 50
+
+
+def places_data(n=600):
+    """Three classes in the plane: the largest of three functions of a GP."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2, 2, size=(n, 2))
+    f = np.linalg.cholesky(PLACES_KERNEL(X) + 1e-6 * np.eye(n)) @ rng.normal(size=(n, 3))
+    return X, f.argmax(1)
+
+
+def places(name, M, iterations):
+    """Where inducing points begin and end under the true kernel, which is held; and the classes on a grid."""
+    X, y = places_data()
+    began = X[np.random.default_rng(M).permutation(len(X))[:M]]
+    held = PLACES_KERNEL.fix("lengthscale", "variance")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if name == "GFITC":
+            objective = Objective(X, y, held, MultinomialProbit(3), GFITC(), [], InducingInputs(began[None], np.ones(2)))
+            model, _ = maximise_low_rank(objective, max_iter=iterations // 5)
+        else:
+            engine, likelihood = ENGINES[name]
+            training = Training(n_inducing=M, batch_size=None, epochs=iterations, learning_rate=0.05, inputs="random")
+            run, source = begin_training(Arrays(X, y), held, likelihood(3), engine, training, random_state=M, Z=began)
+            model = run.run(source).model()
+    side = np.linspace(-2, 2, GRID)
+    grid = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
+    classes = model.log_class_probabilities(grid).argmax(1)
+    wrong = float(np.mean(model.log_class_probabilities(X).argmax(1) != y))
+    return {"began": began, "ended": model.Z[0], "classes": "".join(map(str, classes)), "training_error": wrong}
+
+
+def draw_places(found, names, counts, fig):
+    """Rows are engines, columns numbers of inducing points; grey lines lead from where a point began to where it ended."""
+    X, y = places_data()
+    axes = fig.subplots(len(names), len(counts), squeeze=False)
+    side = np.linspace(-2, 2, GRID)
+    for i, name in enumerate(names):
+        for j, M in enumerate(counts):
+            ax, at = axes[i, j], found[name, M]
+            classes = np.array([int(c) for c in at["classes"]]).reshape(GRID, GRID).T
+            for c, colour in enumerate(("tab:blue", "tab:red", "tab:green")):
+                ax.plot(*X[y == c].T, ".", ms=2, color=colour, alpha=0.4)
+                if 0 < np.sum(classes == c) < classes.size:
+                    ax.contour(side, side, classes == c, [0.5], colors="k", linewidths=0.8)
+            began, ended = np.array(at["began"]), np.array(at["ended"])
+            ax.plot(*np.stack([began, ended]).transpose(2, 0, 1), "-", color="0.5", lw=0.6)
+            ax.plot(*ended.T, "o", ms=4, mfc="w", mec="k")
+            ax.set(xlim=(-2.4, 2.4), ylim=(-2.4, 2.4), xticks=[], yticks=[])
+            ax.set_title(f"M = {M}" if i == 0 else "", fontsize=9)
+            ax.set_ylabel(name if j == 0 else "")
+    fig.tight_layout()
+
 
 def figure(args):
-    """Inducing points begin among the data and go where the classes meet; the kernel is the true one and held.
-
-    Grey lines lead from where a point began to where it ended.
-    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    rng = np.random.default_rng(3)
-    X = rng.uniform(-2, 2, size=(600, 2))
-    kernel = RBF(0.8, 25.0)
-    f = np.linalg.cholesky(kernel(X) + 1e-6 * np.eye(600)) @ rng.normal(size=(600, 3))
-    y = f.argmax(1)
-    grid = np.stack(np.meshgrid(*[np.linspace(-2, 2, 60)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
     names, counts = ("EP", "REP", "SEP", "VI"), (2, 4, 8, 16, 32, 64)
-    fig, axes = plt.subplots(len(names), len(counts), figsize=(2.2 * len(counts), 2.2 * len(names)), squeeze=False)
-    for i, name in enumerate(names):
-        engine, likelihood = ENGINES[name]
-        for j, M in enumerate(counts):
-            held = kernel.fix("lengthscale", "variance")
-            training = Training(n_inducing=M, batch_size=None, epochs=args.iterations, learning_rate=0.05, inputs="random")
-            run, source = begin_training(Arrays(X, y), held, likelihood(3), engine, training, random_state=M)
-            began = run.Z[0]
-            model = run.run(source).model()
-            log_p = model.log_class_probabilities(grid)
-            lead = log_p - np.stack([np.delete(log_p, c, axis=1).max(1) for c in range(3)], axis=1)
-            ax = axes[i, j]
-            for c, colour in enumerate(("tab:blue", "tab:red", "tab:green")):
-                ax.plot(*X[y == c].T, ".", ms=2, color=colour, alpha=0.4)
-                ax.contour(*grid.reshape(60, 60, 2).transpose(2, 0, 1), lead[:, c].reshape(60, 60), [0.0], colors="k",
-                           linewidths=0.8)  # fmt: skip
-            ax.plot(*np.stack([began, model.Z[0]]).transpose(2, 0, 1), "-", color="0.5", lw=0.6)
-            ax.plot(*model.Z[0].T, "o", ms=4, mfc="w", mec="k")
-            ax.set(xlim=(-2.4, 2.4), ylim=(-2.4, 2.4), xticks=[], yticks=[])
-            ax.set_title(f"M = {M}" if i == 0 else "", fontsize=9)
-            ax.set_ylabel(name if j == 0 else "")
-    fig.tight_layout()
+    found = {(name, M): places(name, M, args.iterations) for name in names for M in counts}
+    fig = plt.figure(figsize=(2.2 * len(counts), 2.2 * len(names)))
+    draw_places(found, names, counts, fig)
     fig.savefig(args.to, dpi=120)
     print(f"wrote {args.to}")
 

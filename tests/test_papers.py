@@ -131,7 +131,7 @@ def test_a_table_that_is_run_again_replaces_its_rows(tmp_path):
     assert [(r.table, r.row, r.verdict) for r in have] == [("chai-3", "iris", "reproduced"), ("chai-4", "iris", "better")]
     text = show.all_tables(have)
     assert "| iris | errors | 0.500 | 2.00 | 0.20 | better |" in text
-    assert "| Chai 2012, table 4 | 0 | 1 | 0 |" in text
+    assert "| Chai 2012, table 4: errors | 0 | 1 | 0 |" in text
 
 
 def test_the_full_form_is_shown_where_there_is_one(tmp_path):
@@ -210,24 +210,29 @@ def test_resume_runs_tables_without_rows_and_keeps_their_pieces(monkeypatch, tmp
     assert tables.wanted([], False, True, tmp_path) == list(tables.TABLES)
 
 
-def test_what_the_script_of_inducing_points_prints_is_understood():
-    text = """M = 10 %: error and mean negative log probability, ours over 2 splits (thesis over 20)
-                        EP                      EP outer                     VI             
-glass         0.30 0.75 (0.29 0.74)   12 s   failed    (0.29 0.74)    0 s       0.33 1.20     4 s       
-wine          0.02 0.06 (0.02 0.06)    3 s  0.03 0.09 (0.02 0.09)    5 s  0.03 0.08 (0.03 0.07)    4 s  
-"""
-    some = list(villacampa_tables.thesis_rows(text))
-    assert some[0] == ("glass, EP, M = 10 %", 0.30, 0.29, 0.75, 0.74, 2)
-    assert [r[0] for r in some] == [f"{n}, M = 10 %" for n in ("glass, EP", "wine, EP", "wine, EP outer", "wine, VI")]
-    assert some[-1][1:] == (0.03, 0.03, 0.08, 0.07, 2)
+def test_tables_of_the_thesis_from_trials(monkeypatch, tmp_path):
+    # two splits of two methods: means of the trials beside the figures in print, with the thesis's standard deviation
+    trials = {("wine", "EP", 0): (0.0, 0.04, 1.0), ("wine", "EP", 1): (0.04, 0.10, 3.0), ("glass", "VI", 0): (0.5, 2.0, 1.0)}
+    wanted = [(name, 5 if name == "glass" else 10, method, split) for name, method, split in trials]
+    monkeypatch.setattr(villacampa_tables, "cases", lambda full: [*wanted, ("wine", 10, "SEP", 0)])
+    monkeypatch.setattr(villacampa_tables.inducing, "loads", lambda name: True)
+
+    def trial(name, percent, split, methods, iterations):
+        found = trials.get((name, methods[0], split))
+        return {methods[0]: found} if found else {}
+
+    monkeypatch.setattr(villacampa_tables.inducing, "trial", trial)
+    made = [r for r in tables.run("villacampa-6", True, store(tmp_path)) if not r.is_claim]
+    assert [(r.row, r.splits) for r in made[::2]] == [("glass, VI, M = 5 %", 1), ("wine, EP, M = 10 %", 2)]
+    assert_allclose([(r.ours, r.theirs) for r in made], [(0.5, 0.35), (2.0, 2.45), (0.02, 0.02), (0.07, 0.06)])
+    assert_allclose(made[0].standard_error, 0.10 * np.sqrt(1 + 1 / 20), rtol=2e-3)  # and a rounding of 0.003 twice
+    assert "villacampa-6/wine/M=10%/SEP/0" in store(tmp_path).stored  # a trial that failed is stored, but makes no row
 
 
-def test_table_4_of_chai_by_one_split(monkeypatch):
+def test_table_4_of_chai_by_one_split(monkeypatch, tmp_path):
     # iris alone: a shipped set. One split has the standard deviation that the paper prints
-    chai = tables.chai_tables.chai
-    monkeypatch.setattr(chai, "DATA", {"iris": 3})
-    monkeypatch.setattr(chai, "collect", lambda f, names, splits, jobs: {n: np.array([f(n, 0)]) for n in names})
-    [row] = tables.run("chai-4", full=False)
+    monkeypatch.setattr(tables.chai_tables.chai, "DATA", {"iris": 3})
+    [row] = tables.run("chai-4", False, store(tmp_path))
     assert (row.table, row.row, row.theirs, row.form) == ("chai-4", "iris", 2.18, "reduced")
     assert row.verdict == "reproduced"
     assert_allclose(row.standard_error, 1.42 * np.sqrt(1 + 1 / 50))
