@@ -1,0 +1,97 @@
+"""Figures of Villacampa-Calvo 2017, drawn from stored pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import matplotlib.pyplot as plt
+
+import inducing
+
+from .chai_figures import some
+from .figures import WIDTH
+from .pieces import Piece
+from .villacampa_tables import COUNTS, PLACES
+
+COLOURS = {"EP": "tab:blue", "SEP": "tab:green", "VI": "tab:red", "REP": "tab:purple", "GFITC": "tab:orange"}
+
+
+def figure_5_1(pieces: Mapping[str, Piece]):
+    fig, ax = plt.subplots(figsize=(0.6 * WIDTH, 3.4))
+    for way in ("inner", "outer"):
+        [piece] = some(pieces, f"villacampa-figure-5.1/{way}/*")
+        ax.plot(*zip(*((p["seconds"], p["log_Z"]) for p in piece["points"]), strict=True), label=way)
+    ax.set(xlabel="processor seconds", ylabel="log $Z_q$", xscale="log")
+    top = max(p["log_Z"] for piece in some(pieces, "villacampa-figure-5.1/*") for p in piece["points"])
+    ax.set_ylim(4 * top, 0.5 * top)
+    ax.legend()
+    fig.tight_layout()
+    return fig
+
+
+def figure_6_1(pieces: Mapping[str, Piece]):
+    found = {(name, M): some(pieces, f"villacampa-figure-6.1/{name}/M={M}/*")[0].values for name in PLACES for M in COUNTS}
+    fig = plt.figure(figsize=(WIDTH, WIDTH * len(PLACES) / len(COUNTS)))
+    inducing.draw_places(found, PLACES, COUNTS, fig)
+    return fig
+
+
+def curves(axes, found: list[Piece], where: int) -> None:
+    """Loss on the left and error on the right, over processor seconds; the method is a part of the key."""
+    for piece in found:
+        name = piece.key.split("/")[where]
+        x = [p["seconds"] for p in piece["points"]]
+        for ax, measure in zip(axes, ("loss", "error"), strict=True):
+            ax.plot(x, [p[measure] for p in piece["points"]], ".-", color=COLOURS[name], label=name)
+            ax.set_xscale("log")
+
+
+def figure_6_2(pieces: Mapping[str, Piece]):
+    fig, axes = plt.subplots(3, 2, figsize=(WIDTH, 7.5), sharex=True, sharey="col")
+    for row, M in zip(axes, (4, 50, 200), strict=True):
+        curves(row, some(pieces, f"villacampa-figure-6.2/*/M={M}/*"), 1)
+        row[0].set_ylabel(f"M = {M}")
+    axes[0, 0].set(title="negative test log likelihood", ylim=(0.2, 1.6))
+    axes[0, 1].set(title="test error", ylim=(0.05, 0.5))
+    axes[0, 0].legend()
+    for ax in axes[-1]:
+        ax.set_xlabel("processor seconds")
+    fig.tight_layout()
+    return fig
+
+
+def figure_6_3(table: str, pieces: Mapping[str, Piece]):
+    fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.4))
+    curves(axes, some(pieces, f"{table}/*"), 1)
+    axes[0].set_ylabel("negative test log likelihood")
+    axes[1].set_ylabel("test error")
+    axes[0].legend()
+    for ax in axes:
+        ax.set_xlabel("processor seconds")
+    fig.tight_layout()
+    return fig
+
+
+def figure_6_4(pieces: Mapping[str, Piece]):
+    sets = (("villacampa-mnist", "MNIST"), ("villacampa-flights", "flights"))
+    fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.2))
+    for ax, (table, title) in zip(axes, sets, strict=True):
+        [piece] = some(pieces, f"{table}/VI/*")
+        x = [p["seconds"] for p in piece["points"]]
+        ax.plot(x, [-p["expected"] for p in piece["points"]], ".-", label="E[log p(y | f)], what VI optimises")
+        ax.plot(x, [-p["loss"] for p in piece["points"]], ".-", label="log E[p(y | f)]")
+        ax.set(title=title, xlabel="processor seconds")
+    axes[0].legend(fontsize=8)
+    fig.tight_layout()
+    return fig
+
+
+FIGURES = {
+    "villacampa-figure-5.1": figure_5_1,
+    "villacampa-figure-6.1": figure_6_1,
+    "villacampa-figure-6.2": figure_6_2,
+    "villacampa-figure-6.3": partial(figure_6_3, "villacampa-mnist"),
+    "villacampa-figure-6.3-flights": partial(figure_6_3, "villacampa-flights"),
+    "villacampa-figure-6.4": figure_6_4,
+}
