@@ -223,7 +223,8 @@ def test_tables_of_the_thesis_from_trials(monkeypatch, tmp_path):
 
     monkeypatch.setattr(villacampa_tables.inducing, "trial", trial)
     made = [r for r in tables.run("villacampa-6", True, store(tmp_path)) if not r.is_claim]
-    assert [(r.row, r.splits) for r in made[::2]] == [("glass, VI, M = 5 %", 1), ("wine, EP, M = 10 %", 2)]
+    assert [(r.row, r.splits) for r in made[::2]] == [("VI", 1), ("EP", 2)]
+    assert [r.measure for r in made[1:3]] == ["glass, M = 5 %, loss", "wine, M = 10 %, error"]
     assert_allclose([(r.ours, r.theirs) for r in made], [(0.5, 0.35), (2.0, 2.45), (0.02, 0.02), (0.07, 0.06)])
     assert_allclose(made[0].standard_error, 0.10 * np.sqrt(1 + 1 / 20), rtol=2e-3)  # and a rounding of 0.003 twice
     assert "villacampa-6/wine/M=10%/SEP/0" in store(tmp_path).stored  # a trial that failed is stored, but makes no row

@@ -116,7 +116,7 @@ def chai_3(keep: Keeper, full: bool) -> None:
                 other = column == "MF-MNP" and measure == "log_Z"
                 spread = of_splits(deviation, len(pieces), THEIR_SPLITS)
                 why = OTHER_BOUND if other else "hyperparameters of MF-MNP learned otherwise" if "MF" in column else ""
-                keep(f"{name}, {column}", label, mean(pieces, column, measure), paper, spread, better, why=why, **more)
+                keep(column, f"{name}, {label}", mean(pieces, column, measure), paper, spread, better, why=why, **more)
     for name, pieces in sets.items():
         logit, probit = (mean(pieces, c, "log_Z") for c in ("MC-MNL, variance π²/6", "MC-MNP"))
         text = f"section 9.2.1, {name}: at a variance of π²/6 log Z of logit ({logit:.1f}) is near probit's ({probit:.1f})"

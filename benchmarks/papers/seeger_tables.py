@@ -36,7 +36,7 @@ def seeger_1(keep: Keeper, full: bool) -> None:
         digit, d = (int("".join(filter(str.isdigit, part))) for part in key.split("/")[:2])
         ours.setdefault((digit, d), piece.values)
     for (digit, d), values in sorted(ours.items()):
-        told(keep, f"digit {digit}, d = {d}", values, ivm.PAPER_USPS[digit][d], why=BIAS, size=size)
+        told(keep, f"d = {d}", values, ivm.PAPER_USPS[digit][d], f"digit {digit}, ", why=BIAS, size=size)
     sizes = sorted({d for _, d in ours})
     if len(sizes) > 1:
         digits = [c for c in range(10) if all((c, d) in ours for d in sizes[:3])]
@@ -46,9 +46,10 @@ def seeger_1(keep: Keeper, full: bool) -> None:
         keep.claim(shown, all(grows), size=size)
 
 
-def told(keep: Keeper, row: str, ours: Mapping[str, Any], paper: tuple[float, float], **more: Any) -> None:
-    keep(row, "error, %", ours["error"], paper[0], ours["error_spread"], **more)
-    keep(row, "log likelihood", ours["log_likelihood"], paper[1], ours["spread"], "higher", **more)
+def told(keep: Keeper, row: str, ours: Mapping[str, Any], paper: tuple[float, float], what: str = "", **more: Any) -> None:
+    """Error and log likelihood of one case, beside the paper's."""
+    keep(row, f"{what}error, %", ours["error"], paper[0], ours["error_spread"], **more)
+    keep(row, f"{what}log likelihood", ours["log_likelihood"], paper[1], ours["spread"], "higher", **more)
 
 
 def seeger_strategies(keep: Keeper, full: bool) -> None:

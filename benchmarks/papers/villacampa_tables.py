@@ -80,7 +80,7 @@ LOSS_DEVIATIONS = {
 }
 MEASURES = {
     "error": ("error", inducing.THESIS_ERROR, ERROR_DEVIATIONS),
-    "loss": ("negative log probability", inducing.THESIS_LOSS, LOSS_DEVIATIONS),
+    "loss": ("loss", inducing.THESIS_LOSS, LOSS_DEVIATIONS),
 }
 EXTRA = "power EP"  # not in the thesis
 SLOW = ("EP outer", "GFITC")
@@ -129,8 +129,8 @@ def tables_6(keep: Keeper, full: bool) -> None:
                 continue
             ours = float(np.mean([piece[measure] for piece in pieces]))
             spread = np.hypot(of_splits(np.hypot(deviation, ROUNDING), len(pieces), 20), ROUNDING)
-            row = f"{name}, {method}" + (" (thesis: EP)" if method == EXTRA else "") + f", M = {percent} %"
-            keep(row, label, ours, paper, spread, splits=len(pieces), size=FEWER)
+            row = method + " (thesis: EP)" * (method == EXTRA)
+            keep(row, f"{name}, M = {percent} %, {label}", ours, paper, spread, splits=len(pieces), size=FEWER)
     _claims(keep, groups)
 
 
