@@ -259,6 +259,14 @@ def marginals(place: tuple[float, float], method: str, draws: int, rows: int | N
     return out
 
 
+def digit(method: str) -> dict:
+    """Mean and standard deviation of the training row of figure 7."""
+    X, labels, *_ = three_and_five()
+    kernel, signs = kernel_at(*PLACES["6"]), np.where(labels == "5", 1.0, -1.0)
+    fit = FIVE[method].fit(kernel(X), signs, Logit())
+    return {"mean": fit.mean[DIGIT], "sd": np.sqrt(fit.var[DIGIT])}
+
+
 def usps_marginals(figure: str, keep: Keeper, full: bool) -> None:
     """Figures 6 and 7 (highly non-Gaussian posterior) and 8 (close to Gaussian): moments beside those of MCMC."""
     found(("usps",))
@@ -269,6 +277,8 @@ def usps_marginals(figure: str, keep: Keeper, full: bool) -> None:
         for name in (*FIVE, "MCMC")
     }
     pieces = {key.split(",")[0]: piece for key, piece in keep.take_all(work).items()}
+    if figure == "6" and full:
+        keep.take_all({f"digit, {name}": partial(digit, name) for name in FIVE})
     if len(pieces) < 6:
         return
     truth = {k: np.array(v) for k, v in pieces.pop("MCMC")["training"].items()}
