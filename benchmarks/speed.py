@@ -2,12 +2,14 @@
 
 An evaluation is what a search for hyperparameters repeats: K = k(X), a cold fit, the evidence gradient in K, and the
 kernel's pullback of it. Its unit is one Cholesky factorisation (LAPACK's dpotrf) of the same size, timed beside it: that
-makes the numbers comparable between machines. Best of several, interleaved. Then the same against scikit-learn.
+makes the numbers comparable between machines. Times are of the processor, best of several, interleaved. Then the same
+against scikit-learn. `--store` writes the numbers to results/pieces_speed.jsonl, which the pages of engines quote.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import tracemalloc
 import warnings
@@ -27,6 +29,8 @@ import learned
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, Probit
+from papers.pieces import Pieces, file_of
+from scoreboard.results import shown
 
 D = 5
 KERNEL = RBF(lengthscale=np.sqrt(D), variance=4.0)
@@ -69,9 +73,9 @@ class Case:
 
     def measure(self, X, y) -> None:
         n = len(y)
-        began = time.perf_counter()
+        began = time.process_time()
         fit, _ = evaluate(X, y, self.engine, self.likelihood)
-        spent = time.perf_counter() - began
+        spent = time.process_time() - began
         self.seconds[n] = min(self.seconds.get(n, np.inf), spent)
         self.sweeps[n] = fit.n_iter
         self.converged &= fit.converged
@@ -87,9 +91,9 @@ class Case:
 
 def cholesky_seconds(A: np.ndarray) -> float:
     copy = np.array(A, order="F")
-    began = time.perf_counter()
+    began = time.process_time()
     dpotrf(copy, lower=1, clean=0, overwrite_a=1)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def measure(sizes, repeats: int) -> tuple[list[Case], dict[int, float]]:
@@ -108,6 +112,16 @@ def measure(sizes, repeats: int) -> tuple[list[Case], dict[int, float]]:
             case.units[n] = case.seconds[n] / unit[n]
             case.measure_memory(X, y)
     return cases, unit
+
+
+def store(cases: list[Case], command: str) -> None:
+    """Write all numbers, for pages that quote them."""
+    pieces = Pieces(file_of("speed"), command=command)
+    for case in cases:
+        name = f"{case.name}/{type(case.likelihood).__name__}"
+        for n, spent in case.seconds.items():
+            values = {"factorisations": case.units[n], "sweeps": case.sweeps[n], "arrays": case.memory[n]}
+            pieces.store(f"{name}/{n}", {**values, "fit_seconds": spent}, spent)
 
 
 def goal_text(case: Case, n: int) -> str:
@@ -144,18 +158,18 @@ def report(cases: list[Case], unit: dict[int, float]) -> None:
     )
 
 
-def against_sklearn(n: int, repeats: int) -> None:
+def against_sklearn(n: int, repeats: int) -> float:
     """One evaluation of Laplace's evidence and gradient with the logistic likelihood."""
     X, y = problem(n)
     kernel = ConstantKernel(KERNEL.variance) * SklearnRBF(KERNEL.lengthscale)
     theirs = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y)
     ours_s = theirs_s = np.inf
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = time.process_time()
         value, gradient = theirs.log_marginal_likelihood(kernel.theta, eval_gradient=True)
-        between = time.perf_counter()
+        between = time.process_time()
         fit, ours = evaluate(X, y, Laplace(), Logit())
-        ended = time.perf_counter()
+        ended = time.process_time()
         theirs_s, ours_s = min(theirs_s, between - began), min(ours_s, ended - between)
     ratio = theirs_s / ours_s
     apart, slope_apart = abs(value - fit.log_evidence), np.max(np.abs(gradient[::-1] - ours))  # theirs: variance first
@@ -165,6 +179,7 @@ def against_sklearn(n: int, repeats: int) -> None:
         f"log evidence {fit.log_evidence:.6f}, apart by {apart:.1e} (≤ 1e-6{_verdict(apart <= 1e-6)}); "
         f"gradient {ours.round(6)}, apart by {slope_apart:.1e} (≤ 1e-6{_verdict(slope_apart <= 1e-6)})"
     )
+    return ratio
 
 
 def whole_fits(repeats: int) -> None:
@@ -187,9 +202,9 @@ def whole_fits(repeats: int) -> None:
             ("theirs", GaussianProcessClassifier(start)),
             ("ours", GPClassifier(likelihood="logit", inference="laplace")),
         ):
-            began = time.perf_counter()
+            began = time.process_time()
             fitted[name] = model.fit(X, y)
-            seconds[name] = min(seconds[name], time.perf_counter() - began)
+            seconds[name] = min(seconds[name], time.process_time() - began)
     ratio = seconds["theirs"] / seconds["ours"]
     print(
         f"\nwhole fit, breast cancer 400 × 30: scikit-learn {seconds['theirs']:.2f} s, GPClassifier "
@@ -204,12 +219,19 @@ def main(arguments=None) -> None:
     parser.add_argument("--threads", type=int, default=1, help="BLAS threads (default 1)")
     parser.add_argument("--quick", action="store_true", help="n = 200 and 500 only")
     parser.add_argument("--repeats", type=int, default=3, help="how often each time is taken; the best counts (default 3)")
+    parser.add_argument("--store", action="store_true", help="store the numbers, and leave out whole fits")
     args = parser.parse_args(arguments)
     sizes = (200, 500) if args.quick else (500, 1000, 2000)
+    command = shown("python benchmarks/speed.py", sys.argv[1:] if arguments is None else arguments)
     with threadpool_limits(args.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
-        report(*measure(sizes, args.repeats))
-        against_sklearn(sizes[1], args.repeats)
+        cases, unit = measure(sizes, args.repeats)
+        report(cases, unit)
+        ratio = against_sklearn(sizes[1], args.repeats)
+        if args.store:
+            store(cases, command)
+            Pieces(file_of("speed"), command=command).store(f"sklearn/{sizes[1]}", {"times": ratio}, 0.0)
+            return
         whole_fits(args.repeats)
         learned.report([EP(), TAP()], several=False)
 
