@@ -6,6 +6,7 @@ other packages are included once they are registered (`gpclass.register`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .engines import Engine, UnsuitableLikelihood
@@ -38,6 +39,11 @@ QUICK_SEVERAL = (
 )
 
 
+def is_auto(given: Any) -> bool:
+    """Return whether a parameter is "auto"."""
+    return isinstance(given, str) and given == "auto"
+
+
 # engines --------------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +66,7 @@ def as_engine(given: Any) -> Engine:
     """Return an engine, given its name or the engine itself."""
     if isinstance(given, str):
         return engine_named(given)
-    return _checked(given, Engine, "inference", engine_names())
+    return _checked(given, Engine, "inference", engine_names)
 
 
 def engines_with_weights() -> list[str]:
@@ -81,7 +87,16 @@ def engines_for(n_classes: int, likelihood: Any = "auto") -> list[str]:
 
 def takes_targets(engine: Engine, likelihood: Any, n_classes: int) -> bool:
     """Return whether an engine supports some likelihood of the same targets, for so many classes."""
-    return any(engine.serves(made) for made in likelihoods_of(n_classes, targets_of(likelihood)).values())
+    return next(_served(engine, n_classes, targets_of(likelihood)), None) is not None
+
+
+def _served(engine: Engine, n_classes: int, targets: str) -> Iterator[Likelihood]:
+    """Yield the likelihoods that an engine supports, with default settings, those of its `likelihood_names` first."""
+    known = registered("likelihood")
+    for name in dict.fromkeys((*engine.likelihood_names, *known)):
+        made = known[name].for_targets(targets, n_classes) if name in known else None
+        if made is not None and engine.serves(made):
+            yield made
 
 
 def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tuple[str, ...]:
@@ -184,10 +199,8 @@ def default_likelihood(engine: Engine, n_classes: int) -> Likelihood:
 
     It is the first of the engine's `likelihood_names` that the engine supports, or else the first registered one.
     """
-    known = likelihoods_of(n_classes)
-    for name in (*engine.likelihood_names, *known):
-        if name in known and engine.serves(known[name]):
-            return known[name]
+    for likelihood in _served(engine, n_classes, "class labels"):
+        return likelihood
     raise UnsuitableLikelihood(f"{type(engine).__name__} supports no likelihood for {n_classes} classes")
 
 
@@ -214,22 +227,25 @@ def as_likelihood(given: Any, n_classes: int, engine: Engine | None = None) -> L
     TypeError
         If `given` is not a likelihood of classes.
     """
-    targets = targets_of(given) if targets_of(given) in CLASS_TARGETS else "class labels"
-    able = " or ".join(map(repr, likelihood_names(n_classes, engine, targets)))
+
+    def able():
+        targets = targets_of(given) if targets_of(given) in CLASS_TARGETS else "class labels"
+        return " or ".join(map(repr, likelihood_names(n_classes, engine, targets)))
+
     if isinstance(given, str):
         every = registered("likelihood")
         if given not in every:
             raise _unknown(given, "likelihood", list(every))
         likelihood = every[given].for_targets(every[given].targets, n_classes)
         if likelihood is None or not likelihood.has_classes:
-            raise ValueError(f"likelihood={given!r} does not fit y with its {n_classes} classes; use {able}")
+            raise ValueError(f"likelihood={given!r} does not fit y with its {n_classes} classes; use {able()}")
         return likelihood
-    likelihood = _checked(given, Likelihood, "likelihood", likelihood_names(n_classes))
+    likelihood = _checked(given, Likelihood, "likelihood", lambda: likelihood_names(n_classes))
     if not likelihood.has_classes:
-        text = f"likelihood must be for class labels, but {likelihood!r} is for {likelihood.targets}; use {able}"
+        text = f"likelihood must be for class labels, but {likelihood!r} is for {likelihood.targets}; use {able()}"
         raise TypeError(text)
     if len(likelihood.class_targets) != n_classes:
-        text = f"{likelihood!r} is for {len(likelihood.class_targets)} classes, but y has {n_classes}; use {able}"
+        text = f"{likelihood!r} is for {len(likelihood.class_targets)} classes, but y has {n_classes}; use {able()}"
         raise ValueError(text)
     return likelihood
 
@@ -255,7 +271,7 @@ def _checked(given, base, what, names):
     if not isinstance(given, base):
         kind = f"{base.__module__.split('.')[1]}.{base.__name__}"
         raise TypeError(
-            f"{what} must be one of the names {', '.join(names)}, or an object of a class derived from gpclass.{kind}; "
+            f"{what} must be one of the names {', '.join(names())}, or an object of a class derived from gpclass.{kind}; "
             f"got {given!r}"
         )
     return given

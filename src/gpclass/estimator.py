@@ -1,118 +1,35 @@
-"""GPClassifier, the scikit-learn estimator: validates, encodes labels, chooses an engine, learns and predicts."""
+"""GPClassifier, the scikit-learn estimator: its parameters, and what `fit` does with each kind of input."""
 
 from __future__ import annotations
 
-import copy
-import warnings
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from .choose import (
-    LARGE,
-    as_engine,
-    as_likelihood,
-    default_likelihood,
-    engine_for,
-    engines_for,
-    engines_with_weights,
-    engines_without_minibatches,
-    is_crowded,
-    likelihoods_of,
-    n_latents_of,
-    takes_targets,
-    targets_of,
-)
+from .answers import Answers
+from .base import GPEstimator
+from .choose import as_engine, is_auto, takes_targets
 from .decisions import Decisions
-from .display import Facts, ShowsLearned
-from .distributed.collections import Parts, is_collection, parts_of
-from .distributed.predictions import accuracy, on_collections
-from .engines import Engine, UnsuitableLikelihood
-from .engines.contract import correlated_classes
-from .engines.observations import Observed
-from .expressions import VARIANCE
-from .inputs import fitted_inputs, more_data, more_inputs, row_fingerprints, starting_point, takes_covariances, takes_sparse
-from .kernels import Kernel
-from .learning import (
-    Calibration,
-    Learned,
-    LeftOut,
-    Member,
-    Mixture,
-    Objective,
-    RowMap,
-    TrainingRows,
-    after_scan,
-    as_source,
-    check_search,
-    column_spread,
-    integrated,
-    learn,
-    left_out,
-    members,
-    random_start,
-    resolve_priors,
-    stacked,
-    trained,
-    update_active,
-    warn_if_too_large,
-    warn_if_unfinished,
-)
-from .learning.crew import weighted_by_class
-from .learning.parallel import until_interrupted
-from .learning.rows import class_factors, is_soft, labelled_rows, merged, observations, row_weights, soft_labels
-from .learning.streams import (
-    ClassWeighted,
-    Fingerprinted,
-    check_ordered,
-    codes,
-    declared_order,
-    in_order,
-    is_stream,
-)
-from .likelihoods import Likelihood
-from .numerics.fingerprint import single_precision_fingerprints
-from .numerics.threads import threads_for
-from .posteriors import SlimPickles
-from .progress import interrupted, phase, shown, stops_here
-from .units import KernelSettings, start_kernel
-
-CALIBRATIONS = ("loo", "held-out", None)
-HELD_OUT = 2000  # rows that calibrate="held-out" holds out of training on minibatches, at most
-HYPERS = ("mode", "integrate")
-SOME_ROWS = 1000  # rows among which the prior variance is averaged
-AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
+from .display import Facts
+from .distributed.collections import is_collection, parts_of
+from .fitting import fit_arrays, fit_collection, fit_more, fit_stream
+from .learning import as_source, warn_if_unfinished
+from .learning.streams import is_stream
+from .progress import shown
 
 
-def _takes_more(self) -> bool:
+def _takes_more(model: GPClassifier) -> bool:
     """Return True if the engine supports `partial_fit`, and raise an AttributeError otherwise."""
-    if not _is_auto(self.inference) and as_engine(self.inference).takes_more:
+    if not is_auto(model.inference) and as_engine(model.inference).takes_more:
         return True
     raise AttributeError(
-        f"partial_fit needs an engine that supports it, such as IVM or ScalableEP; inference is {self.inference!r}"
+        f"partial_fit needs an engine that supports it, such as IVM or ScalableEP; inference is {model.inference!r}"
     )
 
 
-def _is_auto(given: Any) -> bool:
-    return isinstance(given, str) and given == "auto"
-
-
-def _mean_variance(kernel: Kernel, X) -> float:
-    """Return the prior variance of the latent function, averaged over some rows."""
-    some = X[:: max(1, len(X) // SOME_ROWS)]
-    on_inputs, _ = kernel.separated
-    return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
-
-
-class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, KernelSettings):
+class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
     """Gaussian process classification with two or more classes.
 
     Parameters
@@ -270,22 +187,9 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
     True
     """
 
-    posterior_: Any
-    kernel_: Any
-    likelihood_: Any
-    inference_: Any
-    inputs_: np.ndarray
-    active_indices_: np.ndarray
     row_fingerprints_: np.ndarray | None
     rows_: np.ndarray
-    n_samples_seen_: int
-    calibration_: Calibration = Calibration()  # model files may have none
-    encoder_: Any = None  # of data frames that are not all numbers
-    covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
     _trainer: Any = None  # the minibatch training run, for `partial_fit`
-    _members: list[Any]  # what `members_` were made of, and these; predictions fill it, fits replace it
-    _mixture: Mixture | None  # several members: stacked kernels, or integrated hyperparameters; see SlimPickles
-    row_map_: RowMap | None = None  # observations of the training rows, if they differ
 
     def __init__(
         self,
@@ -324,8 +228,6 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         self.random_state = random_state
         self.verbose = verbose
 
-    # fitting ------------------------------------------------------------------------------------------------------
-
     def fit(self, X, y=None, sample_weight=None) -> GPClassifier:
         """Learn the hyperparameters and compute the posterior.
 
@@ -358,157 +260,15 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         """
         with shown(self.verbose):
             if is_collection(X) or is_collection(y) or is_collection(sample_weight):
-                learned = self._fit_collection(parts_of(X, y, sample_weight))
+                learned = fit_collection(self, parts_of(X, y, sample_weight))
             elif y is None and is_stream(X):
                 if sample_weight is not None:
                     raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
-                learned = self._fit_stream(as_source(X))
+                learned = fit_stream(self, as_source(X))
             else:
-                learned = self._fit_arrays(X, y, sample_weight)
+                learned = fit_arrays(self, X, y, sample_weight)
         warn_if_unfinished(learned)
         return self
-
-    def _fit_collection(self, parts: Parts) -> Learned:
-        """Fit to the partitions of a Dask collection. If that fails, the estimator is as before."""
-        from .distributed.gathering import loaded  # only for collections
-
-        before = dict(vars(self))
-        try:
-            with loaded(parts, self.missing) as rows:
-                for name in ("encoder_", "feature_names_in_", "covariances_"):
-                    self.__dict__.pop(name, None)
-                learned = self._fit_stream(rows.source, rows.order)
-                if learned.trainer is not None:
-                    learned.trainer.leave()
-        except BaseException:
-            self.__dict__ = before
-            raise
-        self.n_samples_seen_ = rows.source.n_rows
-        if rows.encoder is not None:
-            self.encoder_, self.n_features_in_ = rows.encoder, rows.encoder.n_features_in_
-        if rows.columns is not None:
-            self.feature_names_in_ = rows.columns
-        return learned
-
-    def _fit_arrays(self, X, y, sample_weight=None, classes=None) -> Learned:
-        self._check_settings()
-        with phase("preparing the rows"):
-            X, votes, weight = self._check_data(X, y, sample_weight, classes)
-            rng = self._generator()
-            engine, data = self._observations(X, votes, weight)
-        self.row_map_ = data.rows
-        C = n_latents_of(self.likelihood, len(self.classes_))
-        if engine.design == "all rows":
-            warn_if_too_large(len(data.X), C)
-        if _is_auto(self.kernel) or self.hyper != "mode":
-            self._check_averaging(engine)
-        start = None if _is_auto(self.kernel) else start_kernel(starting_point(self, VARIANCE), data.X, rng)
-        with threads_for(engine.size(len(data.X), C)):
-            return self._fit_stack(data, engine, rng) if start is None else self._fit_data(data, engine, rng, *start)
-
-    def _fit_data(self, data: TrainingRows, engine: Engine, rng, kernel: Kernel, distance: float) -> Learned:
-        objective = self._objective(data, engine, kernel, rng)
-        learned = self._learn(objective, distance, rng)
-        if self.hyper == "mode" or self.optimizer is None or interrupted():
-            return self._calibrated_fit(learned, objective.engine)
-        with phase("integration over hyperparameters"):
-            mixture = integrated(objective, learned)
-        self._conclude(learned, objective.engine, mixture)
-        self._calibrate(partial(left_out, self._mixture))
-        return learned
-
-    def _fit_stack(self, data, engine, rng) -> Learned:
-        """Fit several kernels and stack them."""
-        seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
-        arguments = [(number, data, engine, seed) for number in range(len(AUTO_KERNELS))]
-        found = until_interrupted(self.n_jobs, self._fit_kernel, arguments, "kernels")
-        fits = [learned for learned, _ in found]
-        with phase("weights of the kernels, by leave-one-out"):
-            mixture, kept, calibration = stacked(fits, self.calibrate is not None)
-        self._conclude(fits[kept[0]], found[0][1], mixture)
-        self.calibration_ = calibration
-        return fits[kept[0]]
-
-    def _fit_kernel(self, number, data, engine, seed) -> tuple[Learned, Engine]:
-        """Return the fit with one of several kernels, and the engine."""
-        rng, text = np.random.default_rng(seed), AUTO_KERNELS[number]
-        with phase(f"kernel {number + 1} of {len(AUTO_KERNELS)}, {text or 'the default'}"):
-            kernel, distance = start_kernel(text, data.X, rng)
-            objective = self._objective(data, engine, kernel, rng)
-            return self._learn(objective, distance, rng), objective.engine
-
-    def _check_settings(self):
-        check_search(self)
-        for name, known in (("calibrate", CALIBRATIONS), ("hyper", HYPERS)):
-            if getattr(self, name) not in known:
-                able = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-                raise ValueError(f"{name} must be {able}, but is {getattr(self, name)!r}")
-
-    def _check_averaging(self, engine: Engine) -> None:
-        """Raise an error if the engine or other settings do not go with several members."""
-        several = "kernel='auto'" if _is_auto(self.kernel) else f"hyper={self.hyper!r}"
-        if _is_auto(self.kernel) and self.hyper != "mode":
-            raise ValueError("kernel='auto' averages over kernels and hyper='integrate' over hyperparameters: choose one")
-        if engine.draws:
-            raise ValueError(f"{several} needs an engine, but inference={self.inference!r} is a sampler")
-        if self.hyper != "mode" and engine.design != "all rows":
-            raise ValueError(f"hyper='integrate' needs an engine that uses all rows, like EP, not {type(engine).__name__}")
-
-    def _fit_stream(self, source: Any, order: list[Any] | None = None) -> Learned:
-        """Fit to a source of rows. `order` are the labels of an ordered categorical."""
-        self._check_settings()
-        rng = self._generator()
-        # a spawned generator leaves `rng` unchanged, so that training draws the same numbers as with arrays
-        seed = int(rng.spawn(1)[0].integers(2**31)), 0
-        crew = source.crew
-        with phase("first look at the rows"):
-            if crew is None:
-                read = Fingerprinted(source, np.zeros(source.n_rows, np.uint64))
-                summary = read.look(seed)
-                self.row_fingerprints_ = read.prints
-            else:  # rows in other processes are not recognised later
-                summary = source.look(seed)
-                self.row_fingerprints_ = None
-        check_classification_targets(summary.labels)
-        order = order if self.categories is None else self.categories
-        if crew is not None and order is not None and (strange := sorted(set(summary.labels.tolist()) - set(order))):
-            raise ValueError(f"labels are not among the categories {list(order)[:10]}: {source.places_of(strange)}")
-        self._set_classes(summary.labels, order)
-        weight, place = summary.row_weight, codes(summary.y, self.classes_)
-        if self.class_weight is not None:
-            totals = summary.totals[codes(self.classes_, summary.labels)]
-            factors = class_factors(totals, self.class_weight, self.classes_)
-            if np.any(factors == 0):
-                raise ValueError("class_weight must be positive for streams: leave the rows of a class out of the stream")
-            if crew is None:
-                source = ClassWeighted(source, self.classes_, factors)
-            else:
-                crew.change(weighted_by_class, self.classes_, factors)
-            weight = factors[place] if weight is None else weight * factors[place]
-        self.n_features_in_ = source.n_columns
-        self.__dict__.pop("feature_names_in_", None)
-        engine = self._engine(LARGE + source.n_rows)
-        self._check_stream(engine, crew is not None)
-        if self.hyper != "mode":
-            self._check_averaging(engine)
-        kernel, distance = start_kernel(self.kernel, summary.X, rng)
-        sample = TrainingRows(summary.X, place, weight)
-        self.row_map_ = None
-        objective = self._objective(sample, engine, kernel, rng)
-        return self._calibrated_fit(self._learn(objective, distance, rng, (source, self.classes_)), objective.engine)
-
-    def _check_stream(self, engine: Engine, divided: bool) -> None:
-        """Raise an error if the engine or the kernel needs all rows in this process; `divided` if others have them."""
-        what = "a Dask collection" if divided else "a stream of rows"
-        able = ["'scalable-ep'", "'coupled-scalable-ep'", "'stochastic-ep'", "'svgp'"]
-        able += ["'gfitc'", "'ivm'"] if divided else []
-        if not (engine.minibatches or (divided and engine.design in ("inducing inputs", "active rows"))):
-            raise TypeError(
-                f"X is {what}, but {type(engine).__name__} needs all rows at once: pass arrays, or use one of "
-                f"{', '.join(able)}"
-            )
-        if _is_auto(self.kernel):
-            raise ValueError(f"X is {what}, but kernel='auto' needs arrays: pass a kernel")
 
     @available_if(_takes_more)
     def partial_fit(self, X, y, classes=None, sample_weight=None) -> GPClassifier:
@@ -537,461 +297,11 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
         """
         if is_collection(X) or is_collection(y):
             raise TypeError("partial_fit takes arrays: fit takes Dask collections, and partial_fit further rows as arrays")
-        if not hasattr(self, "posterior_"):
-            warn_if_unfinished(self._fit_arrays(X, y, sample_weight, classes))
-            return self
-        X, y = more_data(self, X, y, dtype=[np.float64, np.float32])
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                "partial_fit sees some of the rows, but class_weight='balanced' needs the class frequencies of all: pass a "
-                "dict, or sample_weight"
-            )
-        if classes is not None and not np.array_equal(np.unique(classes), np.sort(self.classes_)):
-            raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {self.classes_.tolist()}")
-        place = codes(y, self.classes_)
-        weight = row_weights(place, sample_weight, self.class_weight, self.classes_)
-        if weight is not None:
-            used = weight > 0
-            X, place, weight = X[used], place[used], weight[used]
-        if self._mixture is not None:
-            raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
-        if self.inference_.design == "active rows":
-            self._update_active(np.asarray(X, np.float64), place, weight)
-            return self._came(X)
-        if self._trainer is None:
-            raise ValueError("this model cannot continue training: model files do not keep the training state; fit again")
-        labels = self._trainer.labels
-        self._trainer.extend(X, labels[place], weight)
-        self._conclude(trained(self._trainer), self.inference_)
-        return self._came(X)
-
-    def _came(self, X):
-        if self.row_fingerprints_ is not None:
-            self.row_fingerprints_ = np.concatenate([self.row_fingerprints_, single_precision_fingerprints(X)])
+        if hasattr(self, "posterior_"):
+            fit_more(self, X, y, classes, sample_weight)
+        else:
+            warn_if_unfinished(fit_arrays(self, X, y, sample_weight, classes))
         return self
-
-    def _update_active(self, X, place, weight):
-        y = self.likelihood_.class_targets[place]
-        y = y if weight is None else Observed(y, weight)
-        numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
-        self.posterior_, self.inputs_ = update_active(
-            self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, y
-        )
-        self.row_map_ = None  # `posterior_` has the rows of `rows_`
-        self.rows_, self.active_indices_ = numbers, numbers[self.posterior_.rows]
-        self.log_evidence_, self.n_samples_seen_ = self.posterior_.log_evidence, self.n_samples_seen_ + len(X)
-        self._calibrate(partial(left_out, self.posterior_))
-
-    def _calibrated_fit(self, learned: Learned, engine) -> Learned:
-        self._conclude(learned, engine)
-        self._calibrate(learned.left_out)
-        return learned
-
-    def _conclude(self, learned: Learned, engine, mixture: Mixture | None = None) -> Learned:
-        """Set the fitted attributes. With a mixture they describe its heaviest member, except `members_`."""
-        self._drop_packed()
-        self._mixture, self._members = mixture, []
-        self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
-        if mixture is not None:
-            best = mixture.best
-            self.posterior_, self.kernel_, self.likelihood_ = best.posterior, best.kernel, best.posterior.likelihood
-        self.history_, self.n_iter_ = learned.history, learned.n_iter
-        self.inputs_, self._trainer = learned.inputs, learned.trainer
-        for name in ("active_indices_", "rows_"):
-            self.__dict__.pop(name, None)
-        if learned.rows is not None:
-            self.active_indices_ = learned.rows if self.row_map_ is None else self.row_map_.first_rows()[learned.rows]
-        self.inference_ = engine
-        self.fitted_with_ = {"kernel": self.kernel, "likelihood": self.likelihood}
-        if engine.draws:
-            self.__dict__.pop("log_evidence_", None)  # set by an earlier fit with another engine
-        else:
-            self.log_evidence_ = self.posterior_.log_evidence
-        return learned
-
-    def _calibrate(self, left_out: Callable[[], LeftOut | None]) -> None:
-        """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any."""
-        with warnings.catch_warnings():
-            # of `loo` with draws: the calibration has two parameters only
-            warnings.filterwarnings("ignore", "leave-one-out probabilities of", UserWarning)
-            rows = None if self.calibrate is None else self._left_out(left_out)
-        self.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
-
-    @staticmethod
-    def _left_out(left_out: Callable[[], LeftOut | None]) -> LeftOut | None:
-        """Return `left_out()`; None if Ctrl-C ends it and the caller wants what was learned."""
-        try:
-            with phase("leave-one-out probabilities, for calibration"):
-                return left_out()
-        except KeyboardInterrupt:
-            if not stops_here("the search, before the calibration"):
-                raise
-            return None
-
-    def _generator(self) -> np.random.Generator:
-        fixed = self.random_state is None and getattr(self.inference, "checkpoint", None) is not None
-        # a run that continues from a checkpoint must draw the same numbers again
-        return np.random.default_rng(0 if fixed else check_random_state(self.random_state).randint(2**31))
-
-    def _check_data(self, X, y, sample_weight=None, classes=None):
-        """Return checked inputs, class numbers (n,) or votes (n, n_classes), and weights (n,) or None."""
-        order = declared_order(y) if self.categories is None else self.categories
-        if is_soft(y):
-            votes, labels = soft_labels(y)
-            X, _ = fitted_inputs(self, X, np.zeros(len(votes)), dtype=[np.float64, np.float32])
-            self._set_classes(labels, order)
-            votes = votes[:, codes(self.classes_, labels)]
-        else:
-            X, y = fitted_inputs(self, X, y, dtype=[np.float64, np.float32])
-            check_classification_targets(y)
-            labelled = labelled_rows(y, self.likelihood)
-            self._set_classes(np.unique(y[labelled] if classes is None else classes), order)
-            votes = np.full(len(y), len(self.classes_))  # of rows without a label
-            votes[labelled] = codes(y[labelled], self.classes_)
-            if self.class_weight is not None and not np.all(labelled):
-                raise ValueError("class_weight needs a label for each row, but some rows of y have none; use sample_weight")
-        self.n_samples_seen_, self.row_fingerprints_ = len(X), row_fingerprints(self, X)
-        return X, votes, row_weights(votes, sample_weight, self.class_weight, self.classes_)
-
-    def _observations(self, X, votes, weight) -> tuple[Engine, TrainingRows]:
-        """Return the engine, and the rows as the observations that it takes."""
-        if _is_auto(self.inference):
-            data = merged(X, votes, weight)
-            engine = self._engine(len(data.codes), len(data.X))
-            data = data if engine.weights == "places" else data.separate()
-        else:
-            engine = self._engine(len(X))
-            data = observations(engine, X, votes, weight, engines_with_weights())
-        return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
-
-    def _set_classes(self, labels, order):
-        if targets_of(self.likelihood) == "ordered categories":
-            check_ordered(labels, order)
-        self.classes_ = in_order(labels, order)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has only one class ({self.classes_.tolist()[0]!r}); a classifier needs at least two")
-
-    def _engine(self, n_rows: int, n_places: int | None = None):
-        if _is_auto(self.inference):
-            # with mixed labels softmax is as good, and its engines need no more time than with one label for each row
-            several = "softmax" if n_places is not None and is_crowded(n_rows, n_places) else "multinomial-probit"
-            auto = "probit" if len(self.classes_) == 2 else several
-            likelihood = self._likelihood_or(lambda: likelihoods_of(len(self.classes_))[auto])
-            return engine_for(likelihood, n_rows, n_places)
-        engine = as_engine(self.inference)
-        if takes_targets(engine, self.likelihood, len(self.classes_)):
-            return engine
-        able = ", ".join(engines_for(len(self.classes_), self.likelihood))
-        if targets_of(self.likelihood) == "ordered categories":
-            raise UnsuitableLikelihood(
-                f"{type(engine).__name__} does not support ordered categories. Engines that do: {able}."
-            )
-        if len(self.classes_) > 2 and not engine.takes_several:
-            shown = ", ".join(map(repr, self.classes_[:6].tolist())) + (", …" if len(self.classes_) > 6 else "")
-            raise ValueError(
-                f"Only binary classification is supported by {type(engine).__name__}: y has {len(self.classes_)} classes "
-                f"({shown}). Engines for more classes: {able}. Or wrap this classifier in "
-                "scikit-learn's OneVsRestClassifier."
-            )
-        return engine
-
-    def _likelihood_or(self, default: Callable[[], Likelihood], engine: Engine | None = None) -> Likelihood:
-        """Return the likelihood as an object, `default` if it is "auto"; errors list those that the engine supports."""
-        return default() if _is_auto(self.likelihood) else as_likelihood(self.likelihood, len(self.classes_), engine)
-
-    def _objective(self, data: TrainingRows, engine, kernel: Kernel, rng):
-        X = data.X
-        likelihood = self._likelihood_or(lambda: default_likelihood(engine, len(self.classes_)), engine)
-        if engine.minibatches and np.any(data.codes >= len(self.classes_)):
-            able = ", ".join(engines_without_minibatches(likelihood))
-            raise ValueError(f"{type(engine).__name__} does not support rows without a label; engines that do: {able}")
-        y = data.targets(likelihood.code_targets)
-        if isinstance(self.likelihood, str):
-            counts = np.bincount(data.codes, data.weight, minlength=len(self.classes_))
-            likelihood = likelihood.starting_at(counts, _mean_variance(kernel, X))
-        if engine.draws:
-            own = engine.random_state if engine.random_state is not None else rng
-            engine = replace(engine, random_state=own, verbose=max(engine.verbose, self.verbose))
-        if self.calibrate == "held-out" and engine.minibatches and not engine.validation:
-            engine = replace(engine, held_out=HELD_OUT)
-        if self.warm_start and hasattr(self, "kernel_"):
-            # a parameter that was changed since the last fit takes precedence over the learned value
-            kernel = self._learned_before(kernel) if self._continues() else kernel
-            likelihood = self.likelihood_ if self._same_likelihood() else likelihood
-        engine.check_likelihood(likelihood)
-        if kernel.separated[1] is not None and not engine.correlated:
-            raise correlated_classes(type(engine).__name__)
-        names = [*kernel.names, *likelihood.names]
-        priors = resolve_priors(self.priors, names, spread=column_spread(X, kernel.seen))
-        return Objective(X, y, kernel, likelihood, engine, priors)
-
-    def _continues(self) -> bool:
-        """Return whether learning starts from the kernel of the previous fit."""
-        return self.warm_start and hasattr(self, "kernel_") and self._same_settings("kernel")
-
-    def _same_likelihood(self) -> bool:
-        """Return whether learning starts from the likelihood of the previous fit: the same one, for as many classes."""
-        return self._same_settings("likelihood") and len(self.likelihood_.class_targets) == len(self.classes_)
-
-    def _same_settings(self, name: str) -> bool:
-        before, now = self.fitted_with_[name], getattr(self, name)
-        return before is now or (type(before) is type(now) and bool(before == now))
-
-    def _learned_before(self, kernel: Kernel) -> Kernel:
-        """Return the kernel, in the units of the present data, with the parameters of the previous fit."""
-        return kernel.with_theta(self.kernel_.theta) if kernel.names == self.kernel_.names else kernel
-
-    def _learn(self, objective, distance, rng, stream=None) -> Learned:
-        seed = int(rng.integers(2**31))
-        if self.optimizer is None or not len(objective.theta):
-            return learn(objective, [], self.max_iter, stream, seed)
-        scan = not self._continues()
-        if objective.engine.draws and objective.engine.sample_hyper:
-            objective = after_scan(objective) if scan else objective
-            draws = objective.engine.fit_hyper(objective)
-            kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
-            return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
-        spread = column_spread(objective.X, objective.kernel.seen)
-        restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
-        if not objective.engine.draws:
-            starts = [objective.theta, *restarts]
-            return learn(objective, starts, self.max_iter, stream, seed, scan, self.n_jobs)
-        teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
-        taught = learn(teacher, [objective.theta, *restarts], self.max_iter, scan=scan)
-        # the teacher's posterior may use other inputs than all rows
-        found = objective.fit(taught.theta)
-        return Learned(found.fit, taught.kernel, taught.likelihood, objective.X, taught.history, taught.n_iter)
-
-    # predicting ---------------------------------------------------------------------------------------------------
-
-    @on_collections
-    def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean and variance of the latent function.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m,) or (m, n_classes)
-            Means of the latent function, or of one latent function per class.
-        var : ndarray of shape (m,), (m, n_classes) or (m, n_classes, n_classes)
-            Variances; covariances between the classes if the engine has them.
-        """
-        return members.latent(self.members_, self._rows(X))
-
-    @on_collections
-    def predict_log_proba(self, X) -> np.ndarray:
-        """Return the log class probabilities. With one latent function they are accurate far into the tails.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            Columns are in the order of `classes_`.
-        """
-        return self._log_proba(self._rows(X))
-
-    def _log_proba(self, X: np.ndarray) -> np.ndarray:
-        return self.calibration_.log_probabilities(members.log_class_probabilities(self.members_, X))
-
-    @on_collections
-    def predict_proba(self, X) -> np.ndarray:
-        """Return the class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            Columns are in the order of `classes_`.
-        """
-        return np.exp(self._log_proba(self._rows(X)))
-
-    @on_collections
-    def predict_proba_std(self, X) -> np.ndarray:
-        """Return the standard deviations of the class probabilities under the latent posterior.
-
-        Calibration changes them to first order: by the slope of the calibrated probability in the probability.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            Columns are in the order of `classes_`.
-        """
-        return members.class_probability_std(self.members_, self._rows(X), self.calibration_)
-
-    @on_collections
-    def predictive_bounds(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return bounds of the class probabilities under the latent posterior (variational MNL engines only).
-
-        They are bounds of the probabilities without calibration (`calibrate=None`).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (m, n_classes)
-            Columns are in the order of `classes_`.
-        """
-        check_is_fitted(self)
-        if not self.inference_.bounds:
-            raise AttributeError(f"{type(self.inference_).__name__} gives no bounds; variational MNL engines do")
-        return self.members_[0].ask("predictive_bounds", self._rows(X))
-
-    @property
-    def members_(self) -> list[Member]:
-        if "posterior_" not in vars(self):
-            check_is_fitted(self)
-        if self._mixture is not None:
-            return list(self._mixture.members)
-        posterior, kept = self.posterior_, self.__dict__.setdefault("_members", [])
-        if not kept or kept[0] is not posterior or kept[1] is not self.kernel_ or kept[2] is not self.inputs_:
-            pairs = posterior.members(self.kernel_)
-            made = [Member(1 / len(pairs), kernel, one, self.inputs_) for kernel, one in pairs]
-            kept[:] = posterior, self.kernel_, self.inputs_, made
-        return list(kept[3])
-
-    def uncalibrated(self) -> GPClassifier:
-        """Return a fitted copy whose class probabilities are those of the engine's posterior, without calibration.
-
-        The copy shares the posterior with this classifier, so it costs nothing. The weights of several kernels
-        (kernel="auto") remain those of the calibrated probabilities.
-
-        Returns
-        -------
-        GPClassifier
-            The copy, with `calibrate` set to None.
-        """
-        check_is_fitted(self)
-        plain = copy.copy(self)
-        plain.calibrate, plain.calibration_ = None, Calibration()
-        plain._mixture = None if self._mixture is None else self._mixture.uncalibrated()
-        return plain
-
-    def _rows(self, X) -> np.ndarray:
-        """Return X as a checked array."""
-        return more_inputs(self, X)
-
-    @on_collections
-    def predict(self, X) -> np.ndarray:
-        """Return the most probable labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-        """
-        best = np.argmax(self.predict_log_proba(X), axis=1)
-        return self.classes_[best]
-
-    # evaluation ---------------------------------------------------------------------------------------------------
-
-    def score(self, X, y, sample_weight=None) -> float:
-        """Return the mean accuracy of the predictions. Dask collections are scored by partition.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-        y : array-like of shape (m,)
-            Labels.
-        sample_weight : array-like of shape (m,), optional
-            Weights.
-
-        Returns
-        -------
-        float
-        """
-        return accuracy(self, X, y, sample_weight) if is_collection(X) else super().score(X, y, sample_weight)
-
-    def log_evidence(self, theta=None, eval_gradient: bool = False) -> Any:
-        """Return the log evidence at the learned or at given hyperparameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,), optional
-            Log parameters of the kernel, followed by the parameters of the likelihood. The default is the learned ones.
-        eval_gradient : bool, default=False
-            Whether to return the gradient too.
-
-        Returns
-        -------
-        log_evidence : float
-            The log evidence.
-        gradient : ndarray of shape (p,)
-            Its gradient in `theta`; only with `eval_gradient`.
-        """
-        check_is_fitted(self)
-        self._needs_an_engine("log_evidence")
-        if theta is None and not eval_gradient:
-            return self.log_evidence_
-        if self.inference_.design != "all rows":
-            raise AttributeError(
-                "log_evidence at other hyperparameters needs the training rows, which "
-                f"{type(self.inference_).__name__} does not keep; log_evidence_ is the value at the learned ones"
-            )
-        objective = Objective(self.inputs_, self.posterior_.y, self.kernel_, self.likelihood_, self.inference_, priors=[])
-        theta = objective.theta if theta is None else np.asarray(theta, float)
-        if theta.shape != objective.theta.shape:
-            raise ValueError(f"theta needs {len(objective.theta)} entries ({', '.join(objective.names)})")
-        found = objective.fit(theta, self.posterior_)
-        return (found.value, objective.with_gradient(found).gradient) if eval_gradient else found.value
-
-    def jensen_bound(self) -> float:
-        """Return a lower bound of the log evidence, from the Gaussian posterior (Nickisch & Rasmussen 2008, eq. 9)."""
-        check_is_fitted(self)
-        self._needs_an_engine("jensen_bound")
-        return self.posterior_.jensen_bound()
-
-    def loo(self) -> np.ndarray:
-        """Return leave-one-out class probabilities of the training rows, computed without refitting.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Rows are in the order of `fit`; after `partial_fit` with IVM, `rows_` contains their numbers. Columns are in the
-            order of `classes_`. Of a row with a weight above one, and of equal rows, one copy is left out. For soft labels
-            it is the average over the labels of the row, each left out in turn.
-        """
-        check_is_fitted(self)
-        model = self.posterior_ if self._mixture is None else self._mixture
-        p = np.exp(self.calibration_.log_probabilities(model.loo_log_class_probabilities()))
-        rows = self.row_map_
-        if rows is None:
-            return p
-        p = rows.average(p)
-        if len(rows.unused):  # rows of weight zero are no training rows
-            p[~rows.used] = np.exp(self._log_proba(rows.unused))
-        return p
-
-    def _needs_an_engine(self, what: str) -> None:
-        if self.inference_.draws:
-            raise AttributeError(
-                f"draws do not give {what}. gpclass.sampling.annealed_importance estimates the evidence at given "
-                "hyperparameters; engines such as EP approximate it."
-            )
 
     def _learned_facts(self) -> Facts:
         from .assess.summaries import in_words  # imported when a notebook shows a classifier
@@ -1000,8 +310,6 @@ class GPClassifier(SlimPickles, ShowsLearned, ClassifierMixin, Decisions, Kernel
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
-        tags.input_tags.allow_nan = self.missing != "error"
-        if not _is_auto(self.inference):
+        if not is_auto(self.inference):
             tags.classifier_tags.multi_class = takes_targets(as_engine(self.inference), self.likelihood, 3)
         return tags

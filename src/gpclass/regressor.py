@@ -11,12 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .display import Facts, ShowsLearned
+from .base import GPEstimator
+from .display import Facts
 from .distributed.predictions import on_collections
 from .engines import Engine
 from .engines.observations import Observed, weights_of
 from .inference import EP
-from .inputs import fitted_inputs, more_data, more_inputs, starting_point, takes_covariances, takes_sparse
+from .inputs import fitted_inputs, more_data, more_inputs, starting_point
 from .kernels import Kernel
 from .learning import (
     Objective,
@@ -32,11 +33,10 @@ from .learning import (
 from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian, LaplaceNoise
 from .numerics.threads import threads_for
-from .posteriors import SlimPickles
 from .progress import shown
 from .sparse import IVM
 from .spelling import did_you_mean
-from .units import KernelSettings, start_kernel
+from .units import start_kernel
 
 ENGINES: dict[str, Any] = {"exact": EP, "ep": EP, "ivm": IVM}  # with Gaussian noise EP is exact
 NOISES: dict[str, Any] = {"gaussian": Gaussian, "laplace": LaplaceNoise.of_variance}  # the likelihood of a noise variance
@@ -50,7 +50,7 @@ def _has_active_set(model: GPRegressor) -> bool:
     raise AttributeError("partial_fit needs an active set: use GPRegressor(inference='ivm')")
 
 
-class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
+class GPRegressor(RegressorMixin, GPEstimator):
     """Gaussian process regression with Gaussian or Laplace noise. The noise variance is learned together with the kernel.
 
     Parameters
@@ -133,9 +133,6 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
     True
     """
 
-    encoder_: Any = None  # of data frames that are not all numbers
-    covariances_: Any = None  # how further rows become rows of covariances, if X is a matrix, objects or sparse
-
     def __init__(
         self,
         kernel=None,
@@ -190,7 +187,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         engine.check_likelihood(self._likelihood())
         self._set_scale(y, weight)
         values, codes = np.unique(y, return_inverse=True)
-        data = observations(engine, X, codes, weight, list(ENGINES))  # each value is a kind of its own
+        data = observations(engine, X, codes, weight, ENGINES.keys)  # each value is a kind of its own
         if engine.design == "all rows":
             warn_if_too_large(len(data.X), others=("ivm",))
         targets = data.targets((values - self.target_mean_) / self.target_scale_)
@@ -205,13 +202,7 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
         with shown(self.verbose), threads_for(engine.size(len(data.X), 1)):
             learned = learn(objective, starts, self.max_iter)
         warn_if_unfinished(learned)
-        self._drop_packed()
-        self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
-        self.history_, self.n_iter_, self.inputs_ = learned.history, learned.n_iter, learned.inputs
-        self.__dict__.pop("active_indices_", None)
-        if learned.rows is not None:
-            self.active_indices_ = learned.rows if data.rows is None else data.rows.first_rows()[learned.rows]
-        self.inference_ = engine
+        self._set_learned(learned, engine, data.rows)
         self._conclude()
         return self
 
@@ -390,9 +381,3 @@ class GPRegressor(SlimPickles, ShowsLearned, RegressorMixin, KernelSettings):
             ("noise variance", f"{self.noise_variance_:.4g}{'' if self.likelihood_.conjugate else f' ({self.noise})'}"),
             ("log evidence", f"{self.log_evidence_:.2f}"),
         ]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise, tags.input_tags.sparse = takes_covariances(self.kernel), takes_sparse(self.kernel)
-        tags.input_tags.allow_nan = self.missing != "error"
-        return tags

@@ -9,11 +9,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
-from .kernels.base import is_kernel
 from .numerics.columns import Units, column_spread, column_units, typical_distance
 
 FAR = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
@@ -103,53 +101,3 @@ def _problem(lengthscale: np.ndarray, spread: np.ndarray) -> str:
     if ratio.min() < 1 / FAR:
         return f"the spread of a column is {1 / ratio.min():.3g} times its lengthscale, so rows are hardly related"
     return ""
-
-
-class KernelSettings(BaseEstimator):
-    """Nested parameters of an estimator's `kernel`: `kernel__lengthscale`, or `kernel__rbf__lengthscale` in a sum.
-
-    Names are those of `Kernel.settings`. Kernels are immutable, so `set_params` replaces the kernel.
-    """
-
-    kernel: Any
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters of the estimator.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include the settings of a kernel object, such as `kernel__lengthscale`.
-
-        Returns
-        -------
-        dict
-            Values by name.
-        """
-        found = super().get_params(deep)
-        nested = self.kernel.settings() if deep and is_kernel(self.kernel) else {}
-        return found | {f"kernel__{name}": value for name, value in nested.items()}
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters of the estimator.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by name. `kernel__lengthscale` and the like replace `kernel` by a kernel with this value.
-
-        Returns
-        -------
-        self
-            The estimator itself.
-        """
-        kernel = params.get("kernel", self.kernel)
-        if hasattr(kernel, "set_params"):  # a kernel of scikit-learn
-            return super().set_params(**params)
-        nested = {name: value for name, value in params.items() if name.startswith("kernel__")}
-        super().set_params(**{name: value for name, value in params.items() if name not in nested})
-        if nested:
-            if not is_kernel(kernel):
-                raise ValueError(f"kernel={kernel!r} has no {next(iter(nested))!r}; use a kernel object, such as RBF()")
-            self.kernel = self.kernel.with_settings(**{n.removeprefix("kernel__"): v for n, v in nested.items()})
-        return self

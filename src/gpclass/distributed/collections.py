@@ -65,6 +65,8 @@ class Parts:
 
 def is_collection(X: Any) -> bool:
     """Return whether X is a Dask array, data frame or series, a list of delayed objects or futures, or `Parts`."""
+    if type(X) is np.ndarray or "dask" not in sys.modules:  # the usual case; `Parts` have Dask's objects
+        return False
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(_is_task(x) for x in X)
     return isinstance(X, Parts) or is_dask_array(X) or is_dask_frame(X) or is_dask_series(X)

@@ -269,7 +269,7 @@ class Session:
             X, codes = np.asarray(self.table.X[rows], float), self.codes[rows]
             data = TrainingRows(X, codes)
             if engine is not None:
-                data = observations(engine, X, codes, None, engines_with_weights())
+                data = observations(engine, X, codes, None, engines_with_weights)
             self._data[key] = data, rows
         return self._data[key]
 

@@ -138,15 +138,15 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return inverse.ravel(), first
 
 
-def observations(engine: Any, X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None, able: list[str]) -> TrainingRows:
+def observations(engine: Any, X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None, able: Any) -> TrainingRows:
     """Return training rows as the observations that an engine takes; see `merged`.
 
-    Raises a ValueError that names engines which are `able` to if there are weights and this one does not support them.
+    If there are weights and the engine does not support them, it raises a ValueError with the engines that do: `able()`.
     """
     if engine.weights == "none":
         if weight is not None or votes.ndim == 2:
             raise ValueError(
-                f"{type(engine).__name__} does not support weights and soft labels; engines that do: {', '.join(able)}"
+                f"{type(engine).__name__} does not support weights and soft labels; engines that do: {', '.join(able())}"
             )
         return TrainingRows(X, votes)
     data = merged(X, votes, weight)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 MISSING_ADVICE = (
     "Fill missing values, remove the rows, or use missing='indicator' (the median, and a column that marks them)."
 )
+TRAINING = [np.float64, np.float32]  # types of numbers that classifiers take as they are
 PREDICTING = {"dtype": np.float64, "reset": False}  # settings for further rows of a fitted estimator
 NUMPY_TEXT = re.compile(r"np\.(?:str|bytes)_\((.*)\)")  # the form of text in numpy's messages
 
@@ -20,8 +21,13 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
 
     With `y_numeric`, y is returned in double precision. Text where numbers are needed raises a ValueError with advice.
     """
-    if isinstance(y, str) and settings == PREDICTING and _is_ready(estimator, X):
-        return X
+    if _is_ready(X):
+        if isinstance(y, str) and settings == PREDICTING and _fits(estimator, X):
+            return X
+        if settings.get("dtype") == TRAINING and "reset" not in settings and _are_ready(X, y):
+            estimator.n_features_in_ = X.shape[1]
+            estimator.__dict__.pop("feature_names_in_", None)
+            return X, y
     try:
         found = validate_data(estimator, X, y, **settings)
         return (found[0], np.asarray(found[1], float)) if settings.get("y_numeric") else found
@@ -39,17 +45,24 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
         raise ValueError(f"{text}; X holds text, but numbers are needed ({advice})") from error
 
 
-def _is_ready(estimator: Any, X: Any) -> bool:
-    """Return whether `validate_data` would return X unchanged for predictions of a fitted estimator.
+def _is_ready(X: Any) -> bool:
+    """Return whether `validate_data` would return X unchanged.
 
     Its checks take longer than the prediction of a row. Everything that is not certain is left to them, and so are errors.
     """
-    if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or not len(X):
-        return False
+    usual = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0
+    return usual and bool(np.isfinite(X).all())
+
+
+def _fits(estimator: Any, X: np.ndarray) -> bool:
+    """Return whether X has as many columns as the training inputs of a fitted estimator, and these had no names."""
     fitted = vars(estimator)
-    if X.shape[1] != fitted.get("n_features_in_") or "feature_names_in_" in fitted:
-        return False
-    return bool(np.isfinite(X).all())
+    return X.shape[1] == fitted.get("n_features_in_") and "feature_names_in_" not in fitted
+
+
+def _are_ready(X: np.ndarray, y: Any) -> bool:
+    """Return whether `validate_data` would return labels y unchanged too: booleans, integers or text, one for each row."""
+    return type(y) is np.ndarray and y.dtype.kind in "biuU" and y.shape == (len(X),)
 
 
 def _numeric(X: Any) -> bool:

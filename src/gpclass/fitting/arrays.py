@@ -1,0 +1,113 @@
+"""Fits to rows in memory: labels and weights become observations, and one kernel or several are learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from ..choose import engines_with_weights, is_auto, n_latents_of
+from ..engines import Engine
+from ..expressions import VARIANCE
+from ..inputs import fitted_inputs, row_fingerprints, starting_point
+from ..learning import Learned, TrainingRows, integrated, left_out, stacked, warn_if_too_large
+from ..learning.parallel import until_interrupted
+from ..learning.rows import is_soft, labelled_rows, merged, observations, row_weights, soft_labels
+from ..learning.streams import codes, declared_order
+from ..learning.validate import TRAINING
+from ..numerics.threads import threads_for
+from ..progress import interrupted, phase
+from ..units import start_kernel
+from .outcome import calibrate, conclude
+from .problem import auto_engine, check_averaging, check_settings, generator, given_engine, objective_of, set_classes
+from .search import search
+
+AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
+
+
+def fit_arrays(model: Any, X: Any, y: Any, sample_weight: Any = None, classes: Any = None) -> Learned:
+    """Fit a classifier to rows in memory; see `GPClassifier.fit`. `classes` may have labels that are not in y."""
+    check_settings(model)
+    with phase("preparing the rows"):
+        X, votes, weight = _rows(model, X, y, sample_weight, classes)
+        rng = generator(model)
+        engine, data = _observations(model, X, votes, weight)
+    model.row_map_ = data.rows
+    C = n_latents_of(model.likelihood, len(model.classes_))
+    if engine.design == "all rows":
+        warn_if_too_large(len(data.X), C)
+    if is_auto(model.kernel) or model.hyper != "mode":
+        check_averaging(model, engine)
+    start = None if is_auto(model.kernel) else start_kernel(starting_point(model, VARIANCE), data.X, rng)
+    with threads_for(engine.size(len(data.X), C)):
+        return _fit_stack(model, data, engine, rng) if start is None else _fit_kernel(model, data, engine, rng, *start)
+
+
+def _rows(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Return checked inputs, class numbers (n,) or votes (n, n_classes), and weights (n,) or None."""
+    order = declared_order(y) if model.categories is None else model.categories
+    if is_soft(y):
+        votes, labels = soft_labels(y)
+        X, _ = fitted_inputs(model, X, np.zeros(len(votes)), dtype=TRAINING)
+        set_classes(model, labels, order)
+        votes = votes[:, codes(model.classes_, labels)]
+    else:
+        X, y = fitted_inputs(model, X, y, dtype=TRAINING)
+        check_classification_targets(y)
+        labelled = labelled_rows(y, model.likelihood)
+        set_classes(model, np.unique(y[labelled] if classes is None else classes), order)
+        votes = np.full(len(y), len(model.classes_))  # of rows without a label
+        votes[labelled] = codes(y[labelled], model.classes_)
+        if model.class_weight is not None and not np.all(labelled):
+            raise ValueError("class_weight needs a label for each row, but some rows of y have none; use sample_weight")
+    model.n_samples_seen_, model.row_fingerprints_ = len(X), row_fingerprints(model, X)
+    return X, votes, row_weights(votes, sample_weight, model.class_weight, model.classes_)
+
+
+def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | None) -> tuple[Engine, TrainingRows]:
+    """Return the engine, and the rows as the observations that it takes."""
+    if is_auto(model.inference):
+        data = merged(X, votes, weight)
+        engine = auto_engine(model, len(data.codes), len(data.X))
+        data = data if engine.weights == "places" else data.separate()
+    else:
+        engine = given_engine(model)
+        data = observations(engine, X, votes, weight, engines_with_weights)
+    return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
+
+
+def _fit_kernel(model: Any, data: TrainingRows, engine: Engine, rng, kernel: Any, distance: float) -> Learned:
+    objective = objective_of(model, data, engine, kernel, rng)
+    learned = search(model, objective, distance, rng)
+    mixture = None
+    if model.hyper != "mode" and model.optimizer is not None and not interrupted():
+        with phase("integration over hyperparameters"):
+            mixture = integrated(objective, learned)
+    conclude(model, learned, objective.engine, mixture)
+    calibrate(model, learned.left_out if mixture is None else partial(left_out, mixture))
+    return learned
+
+
+def _fit_stack(model: Any, data: TrainingRows, engine: Engine, rng) -> Learned:
+    """Fit several kernels and stack them."""
+    seed = int(rng.integers(2**31))  # the same for all kernels, so that minibatch runs are judged by the same rows
+    arguments = [(number, data, engine, seed) for number in range(len(AUTO_KERNELS))]
+    found = until_interrupted(model.n_jobs, partial(_one_of_stack, model), arguments, "kernels")
+    fits = [learned for learned, _ in found]
+    with phase("weights of the kernels, by leave-one-out"):
+        mixture, kept, calibration = stacked(fits, model.calibrate is not None)
+    conclude(model, fits[kept[0]], found[0][1], mixture)
+    model.calibration_ = calibration
+    return fits[kept[0]]
+
+
+def _one_of_stack(model: Any, number: int, data: TrainingRows, engine: Engine, seed: int) -> tuple[Learned, Engine]:
+    """Return the fit with one of several kernels, and the engine."""
+    rng, text = np.random.default_rng(seed), AUTO_KERNELS[number]
+    with phase(f"kernel {number + 1} of {len(AUTO_KERNELS)}, {text or 'the default'}"):
+        kernel, distance = start_kernel(text, data.X, rng)
+        objective = objective_of(model, data, engine, kernel, rng)
+        return search(model, objective, distance, rng), objective.engine

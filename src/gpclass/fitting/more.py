@@ -1,0 +1,70 @@
+"""Further rows of a fitted classifier: more rows for an active set, or more minibatches."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..engines.observations import Observed
+from ..inputs import more_data
+from ..learning import left_out, trained, update_active
+from ..learning.rows import row_weights
+from ..learning.streams import codes
+from ..learning.validate import TRAINING
+from ..numerics.fingerprint import single_precision_fingerprints
+from .outcome import calibrate, conclude
+
+
+def fit_more(model: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> None:
+    """Update a fitted classifier with more rows; see `GPClassifier.partial_fit`."""
+    X, y = more_data(model, X, y, dtype=TRAINING)
+    _check(model, classes)
+    place = codes(y, model.classes_)
+    weight = row_weights(place, sample_weight, model.class_weight, model.classes_)
+    if weight is not None:
+        used = weight > 0
+        X, place, weight = X[used], place[used], weight[used]
+    if model.inference_.design == "active rows":
+        _more_candidates(model, np.asarray(X, np.float64), place, weight)
+    else:
+        _more_minibatches(model, X, place, weight)
+    if model.row_fingerprints_ is not None:
+        model.row_fingerprints_ = np.concatenate([model.row_fingerprints_, single_precision_fingerprints(X)])
+
+
+def _check(model: Any, classes: Any) -> None:
+    """Raise a ValueError if the classifier cannot take more rows, or other classes are given."""
+    if isinstance(model.class_weight, str):
+        raise ValueError(
+            "partial_fit sees some of the rows, but class_weight='balanced' needs the class frequencies of all: pass a "
+            "dict, or sample_weight"
+        )
+    if classes is not None and not np.array_equal(np.unique(classes), np.sort(model.classes_)):
+        raise ValueError(f"classes are {np.unique(classes).tolist()}, but the first call had {model.classes_.tolist()}")
+    if model._mixture is not None:
+        raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
+
+
+def _more_candidates(model: Any, X: np.ndarray, place: np.ndarray, weight: np.ndarray | None) -> None:
+    """Update an active set by assumed-density updates."""
+    y = model.likelihood_.class_targets[place]
+    y = y if weight is None else Observed(y, weight)
+    numbers = np.concatenate([model.active_indices_, model.n_samples_seen_ + np.arange(len(X))])
+    model.posterior_, model.inputs_ = update_active(
+        model.inference_, model.kernel_, model.likelihood_, model.posterior_, model.inputs_, X, y
+    )
+    model.row_map_ = None  # `posterior_` has the rows of `rows_`
+    model.rows_, model.active_indices_ = numbers, numbers[model.posterior_.rows]
+    model.log_evidence_, model.n_samples_seen_ = model.posterior_.log_evidence, model.n_samples_seen_ + len(X)
+    calibrate(model, partial(left_out, model.posterior_))
+
+
+def _more_minibatches(model: Any, X: np.ndarray, place: np.ndarray, weight: np.ndarray | None) -> None:
+    """Continue the training run."""
+    run = model._trainer
+    if run is None:
+        raise ValueError("this model cannot continue training: model files do not keep the training state; fit again")
+    run.extend(X, run.labels[place], weight)
+    conclude(model, trained(run), model.inference_)
