@@ -229,12 +229,12 @@ class _Parser:
         return found
 
     def _leaf(self, name: str, first: bool) -> Kernel:
-        known = kernel_names()
-        if name not in known:
+        short = name.removesuffix("-ard")
+        if short not in KERNELS or (name != short and not _may_be_ard(short)):
+            known = kernel_names()
             near = closest(name, known)
             hint = "." if near is None else f"; did you mean {near!r}?"
             raise ValueError(f"there is no kernel {name!r}{hint} There are: {', '.join(known)}")
-        short = name.removesuffix("-ard")
         D, distance, variance = self.n_columns, self.distance, self.variance if first else 1.0
         match short:
             case "constant":

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
-from gpclass.learning.validate import validated
+from gpclass.learning.validate import TRAINING, validated
 
 
 def test_numbers_pass():
@@ -28,3 +29,39 @@ def test_numbers_that_no_float_can_hold():
 def test_other_complaints_are_scikit_learn_s():
     with pytest.raises(ValueError, match="NaN"):
         validated(BaseEstimator(), [[np.nan], [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.eye(3), np.array([1, 0, 1])),
+        (np.eye(3), np.array(["a", "b", "a"])),
+        (np.eye(3)[:, ::-1].T, np.array([True, False, True])),
+        (np.eye(3, dtype=np.float32), np.array([1.0, 0.0, 1.0])),
+    ],
+)
+def test_arrays_that_are_ready_are_returned_as_scikit_learn_returns_them(X, y):
+    ours, theirs = BaseEstimator(), BaseEstimator()
+    ours.feature_names_in_ = theirs.feature_names_in_ = np.array(["of", "an", "earlier fit"], object)
+    found, expected = validated(ours, X, y, dtype=TRAINING), validate_data(theirs, X, y, dtype=TRAINING)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    assert vars(ours) == vars(theirs) == {"n_features_in_": 3}
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.array([[np.inf]]), np.array([1])),
+        (np.zeros((2, 0)), np.array([0, 1])),
+        (np.zeros((0, 2)), np.array([], int)),
+        (np.eye(3), np.array([0, 1])),
+        (np.eye(3)[0], np.array([0, 1, 1])),
+        (np.eye(2), np.array([np.nan, 1.0])),
+        (np.eye(2), np.array([[0, 1], [1, 0]])),
+    ],
+)
+def test_arrays_that_are_not_ready_are_refused(X, y):
+    with pytest.raises(ValueError, match=r"."):
+        validated(BaseEstimator(), X, y, dtype=TRAINING)
