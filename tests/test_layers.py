@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "gaussian": {"numerics"},
     "engines": {"numerics", "registry", "likelihoods", "gaussian"},
     "inference": {"registry", "engines"},
-    "sparse": {"registry", "engines"},
+    "sparse": {"inference", "registry", "engines"},
     "learning": {
         "_lazy",
         "progress",

@@ -134,9 +134,10 @@ def test_every_package_is_an_attribute():
     assert packages - set(gpclass.PARTS) == {"cli"}  # which is no part of the Python interface
 
 
-def test_help_lists_all_engines_and_kernels():
-    """In a process of its own, where no classes of other packages are registered."""
-    printed, _ = run("from gpclass.choose import engine_names\nprint(*engine_names())")
+@pytest.mark.parametrize("first", ["choose", "sparse", "estimator"])
+def test_help_lists_all_engines_and_kernels(first):
+    """In a process of its own, where no classes of other packages are registered. What is imported first does not matter."""
+    printed, _ = run(f"import gpclass.{first}\nfrom gpclass.choose import engine_names\nprint(*engine_names())")
     assert list(names.ENGINES) == printed.split()
     assert list(names.KERNELS) == [name for name in kernel_names() if name != "precomputed"]  # tables are no matrices
 

@@ -32,6 +32,7 @@ PARTS = (
     "distributed",
     "engines",
     "explore",
+    "fitting",
     "gaussian",
     "inference",
     "inputs",

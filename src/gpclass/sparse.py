@@ -21,6 +21,7 @@ engines/inducing/gfitc          GFITC: EP with the FITC prior, on all data
 engines/inducing/training       training settings of these engines
 """
 
+from . import inference as inference  # lists of engines begin with those on all rows, whatever is imported first
 from .engines.active.criterion import log_evidence
 from .engines.active.ivm import IVM, ActiveFit
 from .engines.inducing.coupled_ep import CoupledScalableEP
