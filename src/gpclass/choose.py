@@ -15,7 +15,6 @@ from .likelihoods import Likelihood
 from .likelihoods.base import CLASS_TARGETS
 from .registry import name_of, registered
 from .registry import register as register  # `gpclass.register`: our own classes come first
-from .sampling import HMC
 from .sparse import SVGP, ScalableEP
 from .spelling import did_you_mean
 
@@ -55,6 +54,8 @@ def engine_names() -> list[str]:
 def engine_named(name: str) -> Engine:
     """Return the engine of this name, with default settings."""
     if name == "mcmc":
+        from .sampling import HMC  # imported when it is used
+
         return HMC(n_draws=500, n_warmup=200, enough=400, sample_hyper=True)
     engine = registered("engine").get(name)
     if engine is None:

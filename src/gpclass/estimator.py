@@ -14,7 +14,7 @@ from .choose import as_engine, is_auto, takes_targets
 from .decisions import Decisions
 from .display import Facts
 from .distributed.collections import is_collection, parts_of
-from .fitting import fit_arrays, fit_collection, fit_more, fit_stream
+from .fitting.arrays import fit_arrays
 from .learning import as_source, warn_if_unfinished
 from .learning.streams import is_stream
 from .progress import shown
@@ -260,10 +260,14 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         """
         with shown(self.verbose):
             if is_collection(X) or is_collection(y) or is_collection(sample_weight):
+                from .fitting.streams import fit_collection  # only for collections
+
                 learned = fit_collection(self, parts_of(X, y, sample_weight))
             elif y is None and is_stream(X):
                 if sample_weight is not None:
                     raise ValueError("sample_weight needs arrays; a stream of rows has its weights in its batches")
+                from .fitting.streams import fit_stream  # only for streams
+
                 learned = fit_stream(self, as_source(X))
             else:
                 learned = fit_arrays(self, X, y, sample_weight)
@@ -298,6 +302,8 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         if is_collection(X) or is_collection(y):
             raise TypeError("partial_fit takes arrays: fit takes Dask collections, and partial_fit further rows as arrays")
         if hasattr(self, "posterior_"):
+            from .fitting.more import fit_more  # only for further rows
+
             fit_more(self, X, y, classes, sample_weight)
         else:
             warn_if_unfinished(fit_arrays(self, X, y, sample_weight, classes))

@@ -17,7 +17,7 @@ from gpclass.learning import (
     csv_file,
     train_inducing,
 )
-from gpclass.learning.trainer import VALIDATED
+from gpclass.learning.begin import VALIDATED
 from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
 

@@ -7,9 +7,3 @@ problem  what the settings mean for the data: classes, engine, likelihood and th
 search   the search for hyperparameters by an engine or a sampler
 outcome  what was learned as attributes of the estimator, and the calibration
 """
-
-from .arrays import fit_arrays
-from .more import fit_more
-from .streams import fit_collection, fit_stream
-
-__all__ = ["fit_arrays", "fit_collection", "fit_more", "fit_stream"]
