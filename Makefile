@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Two test processes on two cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Each process takes half of the tests in their order, so that fixtures of a module are made once; test files are compiled once
+PYTEST := -m pytest -n 2 --dist worksteal -q
 
 .PHONY: demo test test-all test-oldest lint docs bench peers tables tables-of-others speed clean
 
@@ -18,10 +20,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/compare_approximations.py
 
 test: $(VENV)/.installed
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q
+	$(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python $(PYTEST)
 
 test-all: $(VENV)/.installed
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 -q -m "slow or not slow"
+	$(ONE_THREAD) PYTHONDONTWRITEBYTECODE= $(BIN)/python $(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -40,7 +42,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 
 # The quick tests with the oldest versions of the dependencies that pyproject.toml allows; needs Python 3.10 or 3.11
 test-oldest: .venv-oldest/.installed
-	$(ONE_THREAD) .venv-oldest/bin/python -m pytest -n 2 -q
+	$(ONE_THREAD) PYTHONDONTWRITEBYTECODE= .venv-oldest/bin/python $(PYTEST)
 
 .venv-oldest/.installed: pyproject.toml tests/oldest.txt
 	@echo "installing the oldest supported dependencies into .venv-oldest: a minute or two, once"

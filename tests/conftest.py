@@ -5,11 +5,30 @@ Code without a random_state draws from NumPy's global generator, which is seeded
 
 import os
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from gpclass.numerics import blocks
+
+
+@pytest.hookimpl(tryfirst=True)  # before the option -m deselects
+def pytest_collection_modifyitems(items):
+    """Mark cases slow: of `quick_cases(*ids)` all others, of `slow_cases(*ids)` these. Unknown ids are errors."""
+    named, found = set(), set()
+    for item in items:
+        case = item.callspec.id if hasattr(item, "callspec") else ""
+        test = item.nodeid.removesuffix(f"[{case}]")
+        for mark in (*item.iter_markers("quick_cases"), *item.iter_markers("slow_cases")):
+            named.update((test, id) for id in mark.args)
+            found.add((test, case))
+            if (case in mark.args) == (mark.name == "slow_cases"):
+                item.add_marker(pytest.mark.slow)
+    collected = Counter(test for test, _ in found)
+    unknown = sorted(f"{test}[{id}]" for test, id in named - found if collected[test] > 1)  # not one asked for by id
+    if unknown:
+        raise pytest.UsageError(f"no such cases: {', '.join(unknown)}")
 
 
 @pytest.fixture(autouse=True)

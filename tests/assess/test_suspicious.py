@@ -21,6 +21,7 @@ def with_errors(y, seed, part=0.05):
     return wrong, rows
 
 
+@pytest.mark.quick_cases("load_iris-0", "load_wine-1", "load_breast_cancer-2")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
 def test_planted_errors_are_found(load, seed):

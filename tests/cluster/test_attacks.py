@@ -38,9 +38,8 @@ ENGINE = ScalableEP(search="minibatches", n_inducing=10, epochs=2, batch_size=50
 
 
 @pytest.fixture(scope="module")
-def client():
-    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
-    with distributed.LocalCluster(n_workers=2, **settings) as cluster, distributed.Client(cluster) as client:
+def client(two_workers):
+    with distributed.Client(two_workers) as client:
         yield client
 
 
@@ -297,7 +296,7 @@ def test_outlines_tell_other_rows_from_rounding():
     assert outline(X * 1e307, Y).agrees(outline(X * 1e307, Y))  # sums overflow
 
 
-# the hashes, a step, the calibration
+# the hashes, a step, the calibration; one is quick, because each worker that starts again imports everything
 @pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.slow), 5, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_worker_ends_before_a_call(workers, monkeypatch, number):
     undisturbed = classifier().fit(*arrays())
@@ -308,6 +307,7 @@ def test_a_worker_ends_before_a_call(workers, monkeypatch, number):
     workers.restored()
 
 
+@pytest.mark.slow  # ends a worker
 def test_weights_by_class_count_once_if_a_worker_ends_meanwhile(workers, monkeypatch):
     settings = {"class_weight": {0: 1.0, 1: 5.0}}
     undisturbed = classifier(**settings).fit(*arrays())
@@ -324,6 +324,7 @@ def test_weights_by_class_count_once_if_a_worker_ends_meanwhile(workers, monkeyp
     workers.restored()
 
 
+@pytest.mark.slow  # ends a worker
 def test_no_rows_are_missing_if_loading_them_again_is_interrupted(workers, monkeypatch):
     parts = parts_of(*arrays())
     crew = DaskCrew.of(workers, parts.pieces, parts.names, load)
@@ -352,6 +353,7 @@ def random_rows():
     return x, np.arange(100) % 2
 
 
+@pytest.mark.slow  # ends a worker
 def test_partitions_that_differ_each_time_are_refused_after_a_loss(workers, monkeypatch):
     before_call(monkeypatch, 5, end_first_worker)
     pieces = [dask.delayed(random_rows)(dask_key_name=f"random-{k}") for k in range(4)]

@@ -35,14 +35,9 @@ FEW = {"n_inducing": 10, "epochs": 4, "batch_size": 100}
 CHUNKS = (500, 0, 100, 590, 10)
 
 
-def cluster_of(workers):
-    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
-    return distributed.LocalCluster(n_workers=workers, **settings)
-
-
 @pytest.fixture(scope="module")
-def client():
-    with cluster_of(2) as cluster, distributed.Client(cluster) as client:
+def client(two_workers):
+    with distributed.Client(two_workers) as client:
         yield client
 
 
@@ -74,8 +69,10 @@ def test_two_workers_are_one_process_with_minibatches_of_twice_the_size(client, 
     assert model.n_samples_seen_ == N
 
 
+@pytest.mark.slow  # starts a cluster of its own
 def test_one_worker_is_one_process():
-    with cluster_of(1) as cluster, distributed.Client(cluster):
+    settings = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+    with distributed.LocalCluster(n_workers=1, **settings) as cluster, distributed.Client(cluster):
         model = fitted(ScalableEP(**FEW), *arrays())
     assert_same(model, fitted(ScalableEP(**FEW), X, Y), 1e-8)
 
@@ -136,6 +133,7 @@ def rows_alive():
 # losses -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # a worker that starts again imports everything; test_attacks.py has a quick one
 @pytest.mark.parametrize(
     ("engine", "fanout"),
     [(ScalableEP(**{**FEW, "epochs": 20}), 4), (SVGP(**{**FEW, "epochs": 20}), 1), (IVM(active=100), 4)],
@@ -163,9 +161,11 @@ def test_a_worker_is_killed(client, engine, fanout, monkeypatch):
     with pytest.warns(LostRowsWarning, match=r"worker tcp://\S+ was lost; its \d+ rows were loaded again"):
         model = GPClassifier(inference=engine, **settings).fit(*arrays())
     killer.join()
+    client.wait_for_workers(2, timeout=30)
     assert abs(loss(model) - loss(expected)) < 0.002
 
 
+@pytest.mark.slow  # starts a scheduler and a worker of its own
 def test_the_scheduler_is_lost(tmp_path):
     """The error says where the run was saved, and one process goes on from there."""
     file, path = tmp_path / "scheduler.json", tmp_path / "run.npz"

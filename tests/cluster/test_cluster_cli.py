@@ -57,9 +57,8 @@ def small_engines():
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local:
-        yield local.scheduler_address
+def cluster(two_workers):
+    return two_workers.scheduler_address
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_a_robust_posterior_ignores_one_wrong_label():
 
 
 def test_estimator_learns_biases_and_noise():
-    X, _, y = problem(n=60)
+    X, _, y = problem(n=30, seed=3)
     plain = GPClassifier(random_state=0).fit(X, y)
     biased = GPClassifier(likelihood=MultinomialProbit(3, learn_bias=True), random_state=0).fit(X, y)
     assert biased.log_evidence_ > plain.log_evidence_ - 1e-3
@@ -123,7 +123,7 @@ def test_estimator_learns_biases_and_noise():
     robust = GPClassifier(likelihood=RobustMax(3, learn_epsilon=True), random_state=0).fit(X, y)
     assert robust.likelihood_.epsilon != RobustMax(3).epsilon
     assert not robust.inference_.coupled
-    assert GPClassifier(likelihood="robust-max").fit(X, y).score(X, y) > 0.8
-    assert isinstance(GPClassifier(likelihood="softmax").fit(X, y).inference_, VariationalMNL)
+    assert robust.score(X, y) > 0.8
+    assert isinstance(GPClassifier(likelihood="softmax", optimizer=None).fit(X, y).inference_, VariationalMNL)
     with pytest.raises(TypeError, match="NestedEP needs contrast_factor, which RobustMax does not offer"):
         GPClassifier(likelihood="robust-max", inference="nested-ep").fit(X, y)

@@ -262,6 +262,7 @@ def outcome(case, name):
     return fit, K, y, any(issubclass(w.category, ConvergenceWarning) for w in caught)
 
 
+@pytest.mark.slow_cases("QuadratureEP-MultinomialProbit-raw units, cubes")  # 16 s
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_converged_means_that_the_equations_hold(case, name):

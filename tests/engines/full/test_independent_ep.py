@@ -65,6 +65,7 @@ def test_inner_ep_is_near_the_exact_moments():
     assert np.all(nested.log_mass < exact.log_mass + 1e-12)  # low for positively correlated contrasts
 
 
+@pytest.mark.quick_cases("1-0-3", "5-4-6", "30-4-2", "300-2-3")
 @pytest.mark.parametrize("C", [2, 3, 6, 20])
 @pytest.mark.parametrize(("spread", "log_spread"), [(1, 0), (5, 4), (30, 4), (300, 2)])
 def test_hub_quadrature_against_many_nodes(C, spread, log_spread, monkeypatch):
@@ -180,6 +181,7 @@ def test_estimator():
     assert_allclose(again.predict_proba(X), clf.predict_proba(X))
 
 
+@pytest.mark.quick_cases("2-10000.0-0.05")
 @pytest.mark.parametrize(("seed", "variance", "length"), [(0, 1e6, 0.1), (1, 1e6, 0.1), (2, 1e4, 0.05)])
 def test_damping_is_found_by_itself(seed, variance, length):
     """Under wide priors full steps lead nowhere; the end is that of short steps, which all take many more."""

@@ -65,6 +65,7 @@ def test_one_kernel_per_class():
     assert_allclose(alike, TKP.fit(K, y, Softmax(3)).log_class_probabilities(Ks, kd), atol=1e-6)
 
 
+@pytest.mark.quick_cases("0")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_closer_to_the_sampler_than_plain_laplace(seed):
     """Where the prior is wide the mode is far from the mean, and plain Laplace's probabilities are too timid."""
