@@ -141,11 +141,11 @@ def one_marginal(pieces: Mapping[str, Piece]):
     edges, density = truth.array("edges"), truth.array("density")
     fig, ax = plt.subplots(figsize=(0.7 * WIDTH, 0.4 * WIDTH), layout="constrained")
     ax.stairs(density, edges, fill=True, color="0.85", label="MCMC")
-    x = np.linspace(edges[0] - 0.3 * np.ptp(edges), edges[-1], 400)
+    x = np.linspace(edges[0] - 0.15 * np.ptp(edges), edges[-1] + 0.3 * np.ptp(edges), 400)
     for name, colour in zip(METHODS, COLOURS, strict=False):
         piece = pieces[f"nickisch-6/digit, {name}"]
         ax.plot(x, norm.pdf(x, piece["mean"], piece["sd"]), color=colour, lw=1.5, label=name)
-    ax.set(xlabel="latent value of the training row", ylabel="density", ylim=(0, 4 * density.max()))
+    ax.set(xlabel="latent value of the training row", ylabel="density", ylim=(0, 3 * density.max()))
     ax.legend(frameon=False)
     return fig
 

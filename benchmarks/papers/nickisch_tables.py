@@ -98,24 +98,23 @@ def counts(keep: Keeper, full: bool) -> None:
 
 def reasons(keep: Keeper, full: bool) -> None:
     """Whether rows, grid or code put EP below the median more often than in the paper: the same trials in three sizes."""
-    names = found(nickisch.DATA)
-    whole, few = trials(keep, names, None, 16), trials(keep, names, 60, 4)
-    cases = [key.split(",")[0] for key in whole]
-    cases = [case for case in cases if f"{case}, 60 rows, 4 × 4 grid" in few]
-    if not cases:
-        return
-    stacks = {
-        "all rows, 16 × 16 grid": [whole[f"{case}, all rows, 16 × 16 grid"].array("best") for case in cases],
-        "all rows, 4 × 4 grid": [whole[f"{case}, all rows, 16 × 16 grid"].array("coarse") for case in cases],
-        "60 rows, 4 × 4 grid": [few[f"{case}, 60 rows, 4 × 4 grid"].array("best") for case in cases],
-    }
-    for row, best in stacks.items():
-        shares = share_below(np.array(best), np.median)
-        for method, ours, theirs in zip(
-            nickisch.METHODS, shares, 100 * np.array(nickisch.PAPER["median"]) / 96, strict=True
-        ):
-            error = share_gap(ours, len(cases), theirs)
-            keep(row, f"{method} below the median, %", ours, theirs, error, "near", size=f"{len(cases)} of 96 trials")
+    names = [name for name in found(nickisch.DATA) if name != "usps"]
+    few, coarse, whole = trials(keep, names, 60, 4), trials(keep, names, None, 4), trials(keep, names, None, 16)
+    by_case = [{key.split(",")[0]: piece.array("best") for key, piece in some.items()} for some in (few, coarse, whole)]
+    sizes = ("60 rows, 4 × 4 grid", "all rows, 4 × 4 grid", "all rows, 16 × 16 grid")
+    for compared in ((0, 1), (1, 2)):
+        common = [case for case in by_case[compared[0]] if all(case in by_case[k] for k in compared)]
+        if not common:
+            continue
+        sets = ", ".join(dict.fromkeys(case.split("/")[0] for case in common))
+        for k in compared:
+            shares = share_below(np.array([by_case[k][case] for case in common]), np.median)
+            for method, ours, count in zip(nickisch.METHODS, shares, nickisch.PAPER["median"], strict=True):
+                theirs = 100 * count / 96
+                error, row = share_gap(ours, len(common), theirs), f"{method}, {sizes[k]}"
+                keep(
+                    row, f"below the median, % of {len(common)} trials ({sets})", ours, theirs, error, "near", size="no usps"
+                )
 
 
 # table 1 ---------------------------------------------------------------------------------------------------------------
