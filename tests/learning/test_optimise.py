@@ -124,6 +124,10 @@ class Liar:
     slope: float
     bounds = np.array([[-5.0, 5.0]])
     offers_single = False
+    shifts = np.array([False])
+
+    def units_at(self, theta):
+        return np.ones(1)
 
     def evaluate(self, theta, start=None, tol=None):
         value = -float(np.abs(theta).sum())
@@ -138,6 +142,47 @@ def test_a_line_search_that_fails_is_told_unless_the_slope_is_tiny():
     assert "n_restarts" in steep.problem
     assert "ABNORMAL" in level.message
     assert level.problem == ""
+
+
+@dataclass(frozen=True)
+class Valley:
+    """A concave objective whose maximum is 0 at 1, with given curvatures and units of its parameters."""
+
+    curvature: tuple[float, ...]
+    units: tuple[float, ...]
+    offers_single = False
+    tail = 1.0
+
+    @property
+    def bounds(self):
+        return np.tile([-50.0, 50.0], (len(self.curvature), 1))
+
+    @property
+    def shifts(self):
+        return np.array(self.units) > 1
+
+    def units_at(self, theta):
+        return np.array(self.units)
+
+    def evaluate(self, theta, start=None, tol=None):
+        away, c = theta - 1, np.array(self.curvature)
+        value = -0.5 * float(c @ away**2)
+        fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True)
+        return Evaluation(theta.copy(), value, -c * away, fit, None, None, None, None)
+
+
+def test_a_run_ends_with_a_newton_step_that_leaves_little():
+    search = maximise(Valley((3.0, 1.0, 0.5, 0.3), (1.0,) * 4), [np.array([-1.0, 3.0, -2.0, 0.0])])
+    assert -search.best.value < 1e-3
+    assert "Newton step" in search.message
+    values = np.array([step.objective for step in search.history])
+    assert np.sum(values > -1e-3) <= 2  # no evaluations are spent on what does not matter
+
+
+def test_what_is_left_along_a_flat_shift_is_seen():
+    """Its slope is small from the beginning, so that the search learns nothing of its curvature."""
+    start = np.array([-1.0, 3.0, -2.0, -4.0])  # 0.0375 nats along the shift, at a slope of 0.015
+    assert -maximise(Valley((3.0, 1.0, 0.5, 0.003), (1.0, 1.0, 1.0, 10.0)), [start]).best.value < 1e-3
 
 
 @pytest.mark.parametrize("seed", [3, 9, 16])

@@ -69,7 +69,7 @@ def test_the_search_ends_at_the_best_of_a_fine_grid_of_starts(name):
     objective = problem(X, y, engine)
     value = end(objective)
     assert value > best_of_grid(objective) - NEAR
-    if name != "wave 2, EP":  # the others are problems at which a plain search fails
+    if name not in ("wave 2, EP", "wave 5, ScalableEP"):  # the others are problems at which a plain search fails
         assert value > end(objective, scan=False) + 10
 
 

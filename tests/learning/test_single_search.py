@@ -55,7 +55,7 @@ def test_the_maximum_is_that_of_double_precision(name, monkeypatch):
     precisions = [step.precision for step in mixed.history]
     assert precisions.count("single") > 2
     assert precisions == sorted(precisions, reverse=True)  # single precision first
-    assert precisions.count("double") <= 2
+    assert precisions.count("double") <= 3  # the last step, and steps after it if slopes are left
     assert {step.precision for step in double.history} == {"double"}
     assert not mixed.best.single
     assert not mixed.problem

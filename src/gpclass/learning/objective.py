@@ -28,6 +28,7 @@ TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the se
 SINGLE = 400  # size of a problem (`Engine.size`) from which evaluations in single precision are faster
 SINGLE_ROUNDING = 3e-4  # largest `rounding` of a posterior in single precision: values are accurate to about 0.01 nats there
 SINGLE_SWEEPS = 20  # maximum number of sweeps in single precision; if they do not converge, double precision is needed
+SAMPLE = 100  # rows from which the prior variance is computed
 FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
 
 
@@ -183,6 +184,23 @@ class Objective:
     @property
     def names(self) -> list[str]:
         return [*self.kernel.names, *self.likelihood.names, *self.design.names]
+
+    @property
+    def shifts(self) -> np.ndarray:
+        """Which parameters shift the latent functions: biases and the first threshold of ordered categories, bool (p,)."""
+        return np.array([name.split("[")[0] in ("bias", "threshold") for name in self.names], bool)
+
+    def units_at(self, theta: np.ndarray) -> np.ndarray:
+        """Return the length of a usual step of each parameter: one for logs, for shifts the prior's standard deviation.
+
+        A constant with this standard deviation could replace a shift. So the curvature of the log evidence along a shift is
+        hardly below one in this unit.
+        """
+        shifts = self.shifts
+        if not shifts.any():
+            return np.ones(len(shifts))
+        some = np.asarray(self.X[:SAMPLE], float)
+        return np.where(shifts, np.sqrt(np.mean(self.at(theta)[0].separated[0].diag(some))), 1.0)
 
     @property
     def offers_single(self) -> bool:

@@ -94,11 +94,15 @@ class Search:
 # most 3e-4 nats below the maximum. With ten times looser ones it was up to 0.01, along a bias, where the evidence is flat
 # and L-BFGS-B is slow.
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
-SURE = 1e-4  # a search in single precision is confirmed if its errors of slopes cost less than this, in nats
+LEFT = 2e-3  # or when a Newton step promises less than this, by an upper estimate: it is then the last step of the run
+LEFT_ON_FEWER = 0.03  # the same for a search on fewer rows, which needs no last step
+FALL = 0.3  # the last step must reduce what Newton steps promise to this fraction
+SURE = 3e-4  # what a further Newton step may promise after the last step; otherwise the run goes on
 NOISE = 200.0  # change of values in single precision, in roundings of the posterior, below which slopes are more accurate
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
 STEEP = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
-ROUGH = 1e-3  # engine tolerance at slopes of one and above: gradients have errors of 1 %; decreases with the slope to LOOSE
+ROUGH = 1e-3  # engine tolerance per slope: gradients have errors of 1 %; from LOOSE to FAR_OFF
+FAR_OFF = 3e-3  # engine tolerance at large slopes
 DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
 MAX_LINE = 30  # maximum number of evaluations per line search
 MAX_LINE_SINGLE = 5  # the same in single precision, where further ones would follow the rounding
@@ -191,7 +195,7 @@ def improved(
         return start, None, np.nan
     search = Search()
     better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
-    run = Run(fewer, 0, search, metric, value_tol, confirm=False)
+    run = Run(fewer, 0, search, metric, value_tol, confirm=False, left=max(LEFT_ON_FEWER, value_tol))
     try:
         with phase(f"first on {len(fewer.X)} of {len(objective.X)} rows"):
             run.go(better, max_iter)
@@ -223,16 +227,19 @@ def _challenged(objective: Objective, search: Search, max_iter: int, rivals: Seq
                 raise
 
 
-def updated_curvature(inverse: np.ndarray | None, step: np.ndarray, drop: np.ndarray) -> np.ndarray | None:
+def updated_curvature(
+    inverse: np.ndarray | None, step: np.ndarray, drop: np.ndarray, units: np.ndarray | float = 1.0
+) -> np.ndarray | None:
     """Return the BFGS update of an inverse curvature for a step along which the gradient fell by `drop`.
 
-    None as `inverse` means that nothing is known yet.
+    None as `inverse` means that nothing is known yet; then the curvature is taken to be equal in all directions, in these
+    units of the parameters.
     """
     along = step @ drop
     if not along > 1e-8 * float(np.linalg.norm(step) * np.linalg.norm(drop)):
         return inverse
     eye = np.eye(len(step))
-    before = eye * along / (drop @ drop) if inverse is None else inverse
+    before = eye * units**2 * along / np.sum((units * drop) ** 2) if inverse is None else inverse
     turn = eye - np.outer(step, drop) / along
     return turn @ before @ turn.T + np.outer(step, step) / along
 
@@ -302,59 +309,101 @@ class Run:
         value_tol: float = VALUE_TOL,
         needed: float | None = None,
         confirm: bool = True,
+        left: float = LEFT,
     ):
         self.objective, self.number, self.search = objective, number, search
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
-        self.confirm = confirm  # whether a run in single precision ends with double precision
+        self.left = left  # stop when a Newton step promises less than this, in nats
+        self.confirm = confirm  # whether that step is taken, in double precision and at the tolerance of the engine
         self.single = objective.offers_single  # precision of the next evaluation
         self.before = search.best  # result of earlier runs
-        self.reached: _Point | None = None  # where a run in single precision met a stopping criterion
         self.bounds = objective.bounds
         self.metric = metric  # inverse curvature from the same search on fewer rows
         self.inverse_curvature = metric  # estimate from this search
         self.iteration = 0
         self.counted = 0  # iterations that the search has counted
         self.gain = np.inf  # of the last iteration
+        self.nearly = False  # whether the run stopped because the next Newton step promises little
         self.leads = False  # whether this run found the best point
         self.tol = ROUGH  # of the engine
         self.warm = WarmStart(search.best.fit if search.best is not None else None)
         self.point: _Point  # the last point that was evaluated
-        self.iterate: _Point  # the last point that L-BFGS-B accepted
+        self.iterate: _Point  # the last accepted point
+        self.units: np.ndarray  # of the parameters, there
 
     def go(self, start: np.ndarray, max_iter: int) -> None:
         """Run from `start` and record the evaluations in the search. Raise NoStart if that cannot be evaluated."""
-        start, done = np.clip(start, *self.bounds.T), False
-        if self.single:
-            start, done = self._in_single(start, max_iter)
-        if not done:
-            self._climb(start, max(1, max_iter - self.iteration))
+        start, single, met = np.clip(start, *self.bounds.T), self.single, False
+        if single:
+            with suppress(TooCoarse):
+                met = self._climb(start, max_iter)
+            if met and (not self.confirm or interrupted()):
+                return
+            self.single = False
+        if not met:
+            if hasattr(self, "iterate"):
+                start, self.metric = self.iterate.theta, self.inverse_curvature
+            met = self._climb(start, max(1, max_iter - self.iteration))
+            single = False
+        while met and (self.nearly or single) and self.confirm and not interrupted():
+            if self._last_step(single) or self.iteration >= max_iter:
+                return
+            # the promise was wrong: trust the next one less, and then not at all
+            self.left = 0.1 * LEFT if self.left == LEFT else 0.0
+            self.metric, single = self.inverse_curvature, False
+            met = self._climb(self.iterate.theta, max_iter - self.iteration, self.iterate)
 
-    def _in_single(self, start: np.ndarray, max_iter: int) -> tuple[np.ndarray, bool]:
-        """Run in single precision as far as that is useful; return the end and whether no double precision is needed."""
-        done = False
-        with suppress(TooCoarse):
-            met = self._climb(start, max_iter)
-            done = not self.confirm or interrupted()
-            if met:  # most likely the end, whose posterior needs the tolerance of the engine
-                self.reached, self.tol = self.iterate, 0.0
-        if hasattr(self, "iterate"):
-            start, self.metric = self.iterate.theta, self.inverse_curvature
-        self.single = False
-        return start, done
+    def _last_step(self, from_single: bool) -> bool:
+        """Take a Newton step, with a converged posterior at its end; return whether that is the end of the run.
 
-    def _climb(self, start: np.ndarray, max_iter: int) -> bool:
-        """Run from `start` in the current precision; return whether a stopping criterion was met."""
+        `from_single` tells that the last iterate was evaluated in single precision. Then value and slopes of the new point
+        are not compared with those of the iterate.
+        """
+        last = self.iterate
+        before = self._newton_gain(self._free_gradient(last))
+        step = 0.0 if self.inverse_curvature is None else self.inverse_curvature @ self._free_gradient(last)
+        self.tol = 0.0
         try:
-            with phase("first evaluation"):
-                first = self._evaluate(start)
-        except FAILURES as error:
-            raise NoStart(error) from error
-        self._accept(first)
+            point = self._evaluate(np.clip(last.theta + step, *self.bounds.T))
+        except FAILURES:
+            point = self._evaluate(last.theta)
+        self.iteration += 1
+        self.search.n_iter += 1
+        self.counted = self.iteration
+        promise = self._newton_gain(self._free_gradient(point))
+        # slopes that a Newton step leaves are along directions that are flatter than the search has seen
+        done = promise < min(SURE, max(FALL * before, 0.1 * SURE)) or self._slope(point) < SLOPE_TOL
+        higher = from_single or point.value > last.value - SURE
+        if from_single:
+            self.iterate = point
+        elif higher:
+            self.gain = point.value - last.value
+            self._accept(point)
+        else:
+            self._learn_curvature(point)
         self._tell()
+        if done and higher and self.leads:
+            self.search.message, self.search.problem = f"another Newton step would gain less than {SURE:g}", ""
+        return done and higher
+
+    def _climb(self, start: np.ndarray, max_iter: int, first: _Point | None = None) -> bool:
+        """Run from `start` in the current precision; return whether a stopping criterion was met.
+
+        `first` is the point `start`, if it was evaluated before.
+        """
+        self.nearly = False
+        if first is None:
+            try:
+                with phase("first evaluation"):
+                    first = self._evaluate(start)
+            except FAILURES as error:
+                raise NoStart(error) from error
+            self._accept(first)
+            self._tell()
         root, box = self._coordinates(start)
-        # if all variables are bounded, the first step of L-BFGS-B has the length of the gradient; scaling limits it to one
-        unit = max(1.0, float(np.linalg.norm(root @ root.T @ first.gradient)))
+        # if all variables are bounded, the first step of L-BFGS-B is the gradient; scaling limits it to one unit
+        unit = max(1.0, float(np.max(np.abs(root @ (root.T @ first.gradient)) / self.units, initial=0.0)))
 
         def scaled(z):
             _, value, gradient = self._evaluate_or_step_back(start + root @ z) if np.any(z) else first
@@ -435,31 +484,34 @@ class Run:
 
     def _hope(self) -> float:
         """Return the possible further gain, from the estimated curvature and the last iteration; infinite if unknown."""
-        newton = self._newton_gain(self.iterate.gradient)
+        newton = self._newton_gain(self._free_gradient(self.iterate))
         return newton if self.iteration == 0 else max(newton, self.objective.tail * self.gain)
 
     def _newton_gain(self, gradient: np.ndarray) -> float:
         """Return an upper estimate of the gain of a Newton step with this gradient; infinite if unknown."""
         if self.inverse_curvature is None:
             return np.inf
-        return DOUBT * float(0.5 * gradient @ self.inverse_curvature @ gradient)
+        # the curvature along biases, which the search may not have seen, is at least one in their units
+        along_biases = 0.5 * float(np.sum((self.units * gradient)[self.objective.shifts] ** 2))
+        return max(DOUBT * float(0.5 * gradient @ self.inverse_curvature @ gradient), along_biases)
 
-    def _confirmed(self) -> bool:
-        """Return whether the slopes at the end of single precision were accurate enough for its stopping criterion."""
-        if self.reached is None or self.single:
-            return False
-        error = self.iterate.gradient - self.reached.gradient
-        return np.array_equal(self.iterate.theta, self.reached.theta) and self._newton_gain(error) < SURE
+    def _free_gradient(self, point: _Point) -> np.ndarray:
+        """Return the gradient, with zeros where it points out of the bounds."""
+        held = ((point.theta <= self.bounds[:, 0]) & (point.gradient < 0)) | (
+            (point.theta >= self.bounds[:, 1]) & (point.gradient > 0)
+        )
+        return np.where(held, 0.0, point.gradient)
 
     def _stop_if_done(self) -> None:
         if interrupted():
             raise _Enough(INTERRUPTED)
-        if self._confirmed():
-            raise _Enough("double precision confirms the end of the search")
         if self._slope(self.iterate) < SLOPE_TOL:
             raise _Enough(f"no slope is above {SLOPE_TOL:g}")
         if self.needed is not None and not self.iterate.value <= self.needed < self.iterate.value + self._hope():
             raise _Enough(f"it is clear whether {self.needed:g} can be reached")
+        if self._newton_gain(self._free_gradient(self.iterate)) < self.left:
+            self.nearly = True
+            raise _Enough(f"a Newton step would gain less than {self.left:g}")
 
     def _coordinates(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return root, with θ = start + root z, and bounds of z. With a curvature from fewer rows, it is about one in z.
@@ -469,17 +521,21 @@ class Run:
         """
         room = np.min(np.abs(self.bounds - start[:, None]), initial=np.inf)
         if self.metric is None or room < 1.0:
-            return np.eye(len(start)), self.bounds - start[:, None]
+            return np.diag(self.units), (self.bounds - start[:, None]) / self.units[:, None]
         value, vector = np.linalg.eigh(self.metric)
         return vector * np.sqrt(np.maximum(value, 1e-8 * value[-1])), np.tile([-1e9, 1e9], (len(start), 1))
 
     def _accept(self, point: _Point) -> None:
         if hasattr(self, "iterate"):
-            step, drop = point.theta - self.iterate.theta, self.iterate.gradient - point.gradient
-            self.inverse_curvature = updated_curvature(self.inverse_curvature, step, drop)
+            self._learn_curvature(point)
         self.iterate = point
+        self.units = self.objective.units_at(point.theta)
         # inaccurate gradients suffice far from the maximum
-        self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, ROUGH))
+        self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, FAR_OFF))
+
+    def _learn_curvature(self, point: _Point) -> None:
+        step, drop = point.theta - self.iterate.theta, self.iterate.gradient - point.gradient
+        self.inverse_curvature = updated_curvature(self.inverse_curvature, step, drop, self.units)
 
     def _tell(self) -> None:
         """Tell the log evidence of the best point so far: at the end of the search it is that of the result."""
