@@ -231,7 +231,7 @@ def figure_6_1(keep: Keeper, full: bool) -> None:
         near = {name: _overlap(at[name, 32].array("ended")) for name in ("GFITC", "SEP")}
         shares = f"{near['GFITC']:.2f} and {near['SEP']:.2f} of 32 are within 0.05 of another"
         text = f"GFITC's points overlap more than SEP's ({shares})"
-        keep.claim(text, near["GFITC"] > near["SEP"], size=size)
+        keep.claim(text, near["GFITC"] > near["SEP"], size=size, why="M and iterations may be too few for it to show")
 
 
 def _overlap(Z: np.ndarray, near: float = 0.05) -> float:
@@ -315,5 +315,5 @@ TABLES = {
     "villacampa-figure-6.1": figure_6_1,
     "villacampa-figure-6.2": figure_6_2,
     "villacampa-mnist": partial(figure_6_3, "mnist", ("EP", "SEP", "VI", "REP"), 20.0),
-    "villacampa-flights": partial(figure_6_3, "flights", ("EP", "SEP", "VI"), 20.0),
+    "villacampa-flights": partial(figure_6_3, "flights", ("EP", "VI", "SEP"), 20.0),
 }
