@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..numerics import CACHE, blocks, expected_softmax, independent_softmax, quasi_random_normal
+from ..numerics import CACHE, blocks, expected_softmax, quasi_random_normal
 from ..numerics.product import softmax_moments
 from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
-from .multiclass import Multiclass, by_structure, latent_values, own_first, restore_order
+from .multiclass import Multiclass, full_covariances, latent_values, own_first, restore_order
 
 MEAN_NODES = 8192  # quadrature points for E[log p] under any covariance
 EXPECTED_NODES = 256  # quadrature points under independent latent values
@@ -60,7 +60,7 @@ class Softmax(Multiclass):
         twenty classes all classes share 4096 points, and absolute errors reach 1e-2.
         """
         correlated = expected_softmax if self.n_classes <= SEVERAL else self._by_common_points
-        return by_structure(np.asarray(mean, float) + self.offset, cov, independent_softmax, correlated)
+        return correlated(np.asarray(mean, float) + self.offset, full_covariances(cov))
 
     def _by_common_points(self, mean, cov):
         parts = []

@@ -5,10 +5,10 @@ normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic func
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
 shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
 orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn
-nearly_independent  the same for values that are nearly independent, by a series in their correlations
+nearly_independent  the same for values that are nearly independent, with or without noise, by a series in their correlations
 grid        expected softmax by trapezoid rules along principal axes
 rare        expected softmax of a rare class by points around its mass
-independent expected softmax of independent latent values, one integral for all classes
+gumbel      Gumbel noise as mixtures of normal distributions
 points      quasi-random points, and averages over as many of them as an accuracy needs
 truncated   exact draws from truncated and tilted Gaussians
 columns     centre and spread of columns, typical distance of rows
@@ -25,7 +25,6 @@ fingerprint hashes of rows and of whole data sets
 
 from .blocks import CACHE, MEMORY, blocks
 from .conjugate_gradients import conjugate_gradients
-from .independent import independent_softmax
 from .linalg import (
     Factor,
     NotPositiveDefinite,
@@ -77,7 +76,6 @@ __all__ = [
     "hazard_curvature",
     "hermite_nodes",
     "hub_integral",
-    "independent_softmax",
     "largest",
     "log_largest",
     "log_ndtr",

@@ -18,8 +18,6 @@ from .normal import hazard
 from .points import TINY, averages, tolerance, uniform_points
 
 FIRST = 512  # quasi-random points to begin with; a jump of the values that these miss is off by p (1 - p) / 512 < 5e-4
-# The series is used where its last term is below these limits: the error of a probability is then below a third of the term.
-LAST_TERM, RELATIVE_TERM = 1e-3, 0.1
 CERTAIN = 4.25  # standard deviations above zero at which a contrast counts as positive: 1e-5 of the probability is lost
 LEAST_CLOSED = 1e-9  # probability below which the closed form for two contrasts has no digits left
 FEW_PAIRS = 64  # pairs of a row and a class that are averaged together, whatever the number of contrasts to draw
@@ -66,14 +64,11 @@ def winner(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 def _of_many(mean, cov):
     """(m, C) probability that each is the largest, for four classes or more: by the series, and where it ends, by points."""
-    p, last = nearly_independent(mean, cov)
-    last = np.abs(last)
-    doubtful = (last > RELATIVE_TERM * p) | (p < LEAST_CLOSED)
-    doubtful |= np.any(last > LAST_TERM, axis=1, keepdims=True)
-    rows = np.flatnonzero(doubtful.any(1))
+    p, doubt = nearly_independent(mean, cov)
+    rows = np.flatnonzero(doubt.any(1))
     if len(rows):
         mu, S = contrasts(mean[rows], cov[rows])
-        row, c = np.nonzero(doubtful[rows])
+        row, c = np.nonzero(doubt[rows])
         pairs = c * len(rows) + row
         p[rows[row], c] = _by_points(mu[:, pairs], S[..., pairs])
     return p / p.sum(1, keepdims=True)

@@ -17,6 +17,8 @@ from itertools import combinations
 import numpy as np
 
 from .grid import node_counts, softmax_by_grid
+from .gumbel import GUMBEL, VARIANCE, WIDE
+from .nearly_independent import nearly_independent
 from .orthants import SINGULAR, contrasts, in_rows, winner
 from .points import ABSOLUTE, BLOCK, RELATIVE, TINY, averages, normal_points
 from .rare import rare_softmax
@@ -24,9 +26,6 @@ from .rare import rare_softmax
 RARE = 0.02  # probability below which a relative error of 5 % is a smaller absolute one than 1e-3
 FIRST = 1024  # quasi-random points to begin with
 GRID = 1 << 13  # nodes of a grid at most, beyond three classes
-# Softmax is the share of the largest f_j + Gumbel noise. Beside contrasts this wide the noise may as well be normal: for
-# three classes the probability is then off by 1e-5, and by 0.5 % of itself down to 1e-5, falling with the cube
-WIDE, GUMBEL_VARIANCE = 24.0, np.pi**2 / 6
 
 
 def winner_probabilities(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
@@ -104,20 +103,41 @@ def semidefinite_cholesky(S: np.ndarray) -> np.ndarray:
 
 def _softmax(mean, cov):
     """(m, C) expectation of softmax; classes in canonical order."""
+    if mean.shape[1] == 2:
+        return softmax_by_grid(mean, _principal_axes(cov))
+    p, doubt = nearly_independent(mean, cov, GUMBEL)
+    hard = doubt.all(1)
+    rare = doubt & ~hard[:, None]
+    rows = np.flatnonzero(rare.any(1))
+    if len(rows):
+        p[rows] = _with_rare(p[rows], rare[rows], mean[rows], cov[rows])
+    rows = np.flatnonzero(hard)
+    if len(rows):
+        p[rows] = _softmax_of_dependent(mean[rows], cov[rows])
+    return p / p.sum(1, keepdims=True)
+
+
+def _with_rare(p, rare, mean, cov):
+    """p (m, C) with those marked as rare computed on their own, and the others so that all sum to one."""
+    own, pairs = np.zeros(rare.size), np.flatnonzero(rare.T.ravel())
+    mu, S = contrasts(mean, cov)
+    own[pairs] = rare_softmax(mu[:, pairs], S[..., pairs])
+    own, p = in_rows(own, mean.shape[1]), np.where(rare, 0.0, p)
+    return own + p * ((1 - own.sum(1)) / p.sum(1))[:, None]
+
+
+def _softmax_of_dependent(mean, cov):
+    """(m, C) expectation of softmax for any covariance; classes in canonical order."""
     C = mean.shape[1]
     p, wide, root = np.empty(mean.shape), _are_wide(cov), _principal_axes(cov)
-    p[wide] = winner(mean[wide], cov[wide] + GUMBEL_VARIANCE * np.eye(C))
+    p[wide] = winner(mean[wide], cov[wide] + VARIANCE * np.eye(C))
     grid = ~wide & ((np.prod(node_counts(root).astype(float), axis=1) <= GRID) | (C <= 3))
     p[grid] = softmax_by_grid(mean[grid], root[grid])
     rest = np.flatnonzero(~wide & ~grid)
     if len(rest):
         common, error = _by_points(mean[rest], root[rest])
         rare = (common < RARE) & (error > RELATIVE * common)
-        own, pairs = np.zeros(rare.size), np.flatnonzero(rare.T.ravel())
-        mu, S = contrasts(mean[rest], cov[rest])
-        own[pairs] = rare_softmax(mu[:, pairs], S[..., pairs])
-        own, common = in_rows(own, C), np.where(rare, 0.0, common)
-        p[rest] = own + common * ((1 - own.sum(1)) / common.sum(1))[:, None]
+        p[rest] = _with_rare(common, rare, mean[rest], cov[rest])
     return p
 
 
@@ -128,8 +148,6 @@ def _are_wide(cov):
     """
     var, C = np.einsum("icc->ic", cov), cov.shape[1]
     spread = var[:, :, None] + var[:, None, :] - 2 * cov
-    if C == 2:
-        return spread[:, 0, 1] >= 2 * WIDE**2
     i, j, k = np.array(list(combinations(range(C), 3))).T
     a, b, c = spread[:, i, j], spread[:, i, k], spread[:, j, k]
     # half the trace, and the product, of the two eigenvalues of the centred covariance
