@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .nearly_independent import Noise
+from .nearly_independent import Mixture, Noise
 
 VARIANCE = np.pi**2 / 6
 BELOW, ABOVE = 3.0, 14.0  # the probabilities beyond are 2e-9 and 8e-7
@@ -21,27 +21,23 @@ WIDTH = 1.0  # the trapezoid rule sees it as narrow as a normal of this standard
 WIDE = 24.0
 
 
-def _mixture(weight, mean, var, least) -> Noise:
-    return Noise(np.array(weight), np.array(mean), np.array(var), BELOW, ABOVE, WIDTH, least)
-
-
-NARROW = _mixture(
-    [0.0114251, 0.0915595, 0.228652, 0.29484, 0.227142, 0.107404, 0.0316916, 0.006371, 0.000858576, 5.57159e-05],
-    [-1.43704, -0.894795, -0.317745, 0.351215, 1.16988, 2.1902, 3.40258, 4.7329, 6.12399, 7.49114],
-    [0.0966629, 0.145009, 0.216963, 0.333632, 0.534832, 0.898296, 1.54882, 2.66647, 4.60949, 8.57245],
+NARROW = Mixture(
+    np.array([0.0114251, 0.0915595, 0.228652, 0.29484, 0.227142, 0.107404, 0.0316916, 0.006371, 0.000858576, 5.57159e-05]),
+    np.array([-1.43704, -0.894795, -0.317745, 0.351215, 1.16988, 2.1902, 3.40258, 4.7329, 6.12399, 7.49114]),
+    np.array([0.0966629, 0.145009, 0.216963, 0.333632, 0.534832, 0.898296, 1.54882, 2.66647, 4.60949, 8.57245]),
     least=0.0,
 )
-MEDIUM = _mixture(
-    [0.535835, 0.400628, 0.0594406, 0.00396796, 0.000128813],
-    [-0.181598, 1.21718, 2.85188, 4.24783, 4.90631],
-    [0.411883, 1.00865, 2.64593, 5.99337, 12.6399],
+MEDIUM = Mixture(
+    np.array([0.535835, 0.400628, 0.0594406, 0.00396796, 0.000128813]),
+    np.array([-0.181598, 1.21718, 2.85188, 4.24783, 4.90631]),
+    np.array([0.411883, 1.00865, 2.64593, 5.99337, 12.6399]),
     least=2.0,
 )
-BROAD = _mixture(
-    [0.83315, 0.163292, 0.00355829],
-    [0.253887, 2.16162, 3.49991],
-    [0.797342, 2.58266, 9.02169],
+BROAD = Mixture(
+    np.array([0.83315, 0.163292, 0.00355829]),
+    np.array([0.253887, 2.16162, 3.49991]),
+    np.array([0.797342, 2.58266, 9.02169]),
     least=4.0,
 )
-NORMAL = _mixture([1.0], [np.euler_gamma], [VARIANCE], least=WIDE)
-GUMBEL = (NARROW, MEDIUM, BROAD, NORMAL)
+NORMAL = Mixture(np.ones(1), np.array([np.euler_gamma]), np.array([VARIANCE]), least=WIDE)
+GUMBEL = Noise((NARROW, MEDIUM, BROAD, NORMAL), BELOW, ABOVE, WIDTH)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from .blocks import CACHE, blocks
+from .blocks import blocks
 from .points import FLOOR
 
 # The series is used where its last term is below these limits, of a probability, and relative to one above FLOOR and below
@@ -29,83 +29,90 @@ REACH = 7.0  # standard deviations that the nodes cover
 WIDEST = 0.8  # step of the trapezoid rule at most, in standard deviations of the narrowest value: the error is below 1e-6
 COUNTS = np.array([16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])  # of nodes
 IRRELEVANT = 0.03  # weight at least of values that are hardly ever the largest
-NARROWEST = 1e-3  # share of the largest variance that a variance has at least
 # Nodes and weights of the common factor, and how much of a variance it may be: distribution functions are then averaged to 2e-4
 FACTOR, SHARES = np.polynomial.hermite_e.hermegauss(7)
 SHARES, MOST = SHARES / SHARES.sum(), 0.45
 POWERS = 12  # steps of the power method for the factor
-# Table of Φ(z), |z| ≤ LIMIT, in steps of 1/STEPS; Taylor's formula in the rest of z is then good to 1e-9 of Φ
-LIMIT, STEPS, NORMALISER = 12.0, 256, 1 / np.sqrt(2 * np.pi)
-TABLE = ndtr(np.arange(-LIMIT * STEPS, LIMIT * STEPS + 1) / STEPS)
+BLOCK = 1 << 14  # numbers in an array of nodes: several of these stay within a core's cache
+# Φ(z), |z| ≤ LIMIT, at multiples of 1/STEPS, times STEPS √2π, from 0 on and then from -LIMIT on, as negative indices ask for.
+# Φ' times the rest of z is added; the error is then below 2e-7, and below 1e-4 of Φ
+LIMIT, STEPS = 9.0, 512
+TABLE = STEPS * np.sqrt(2 * np.pi) * ndtr(np.fft.ifftshift(np.arange(-LIMIT * STEPS, LIMIT * STEPS + 1)) / STEPS)
+
+
+class Mixture(NamedTuple):
+    """A mixture of normal distributions."""
+
+    weight: np.ndarray  # (K,), as are the other arrays
+    mean: np.ndarray
+    var: np.ndarray
+    least: float = 0.0  # standard deviation at least of the values to whose noise it is an approximation
 
 
 class Noise(NamedTuple):
-    """A mixture of normal distributions."""
+    """Noise on the values, the same for each: mixtures for it, that for the widest values last."""
 
-    weight: np.ndarray  # (K,), as are the others
-    mean: np.ndarray
-    var: np.ndarray
-    below: float  # how far nodes reach beyond those that the values need
-    above: float
-    width: float  # of its narrowest feature, as a standard deviation
-    least: float  # standard deviation of values for which the mixture is meant, at least
+    mixtures: tuple[Mixture, ...]
+    below: float = 0.0  # how far nodes reach beyond those that the values need
+    above: float = 0.0
+    width: float = 0.0  # standard deviation of a normal distribution that needs as many nodes
 
 
-NONE = Noise(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0, 0.0, 0.0)
+NONE = Noise((Mixture(np.ones(1), np.zeros(1), np.zeros(1)),))
 
 
-def nearly_independent(mean: np.ndarray, cov: np.ndarray, noises: tuple[Noise, ...] = (NONE,)) -> tuple[np.ndarray, np.ndarray]:
-    """(m, C) probability that each value plus its noise is the largest, and whether it is in doubt. C is at least three.
+def nearly_independent(mean: np.ndarray, cov: np.ndarray, noise: Noise = NONE) -> tuple[np.ndarray, np.ndarray]:
+    """(m, C) probability that each value plus its noise is the largest, and whether it is in doubt; the largest mean first.
 
-    `noises` are mixtures for the same noise, those for wider values last. Where the whole row is in doubt, no probability
-    of it is good; else those in doubt have a large relative error.
+    C is at least three. Where a whole row is in doubt, none of its probabilities is good; otherwise those in doubt are small
+    and may have a large relative error.
     """
-    weight = _relevance(mean, cov, noises[0])
+    weight = _relevance(mean, cov, noise)
     a = _common(cov, weight)
-    p, last = _series(mean, *_apart(cov, a), noises)
-    again = np.flatnonzero(_doubt(p, last).any(1))
+    p, last = _series(mean, *_apart(cov, a), noise)
+    doubt = _doubt(p, last)
+    again = np.flatnonzero(doubt.any(1))
     if len(again):
         some, each = cov[again], len(FACTOR)
         b = _factor(some, a[again], weight[again])
         rest = some - b[:, :, None] * b[:, None]
         var, E = _apart(rest, _common(rest, weight[again]))
         shifted = mean[again, None] + b[:, None] * FACTOR[:, None]
-        got = _series(shifted.reshape(-1, b.shape[1]), np.repeat(var, each, 0), np.repeat(E, each, 0), noises)
+        got = _series(shifted.reshape(-1, b.shape[1]), np.repeat(var, each, 0), np.repeat(E, each, 0), noise)
         with np.errstate(invalid="ignore"):
-            p[again], last[again] = (np.einsum("iqc,q->ic", x.reshape(shifted.shape), SHARES) for x in got)
-    return p, _doubt(p, last)
+            p[again], last = (np.einsum("iqc,q->ic", x.reshape(shifted.shape), SHARES) for x in got)
+        doubt[again] = _doubt(p[again], last)
+    return p, doubt
 
 
 def _doubt(p, last):
     last = np.abs(last)
     doubt = ~(last <= np.where(p > FLOOR, RELATIVE_TERM, RELATIVE_BELOW) * p) | (p < LEAST)
-    return doubt | np.any(~(last <= LAST_TERM), axis=1, keepdims=True)
+    return doubt | ~(last <= LAST_TERM).all(1, keepdims=True)
 
 
 def _relevance(mean, cov, noise):
     """(m, C) weights of the values: roughly √(p (1 - p)) over the standard deviation."""
-    top = np.argmax(mean, axis=1)[:, None]
     var = np.einsum("icc->ic", cov)
-    beside = np.take_along_axis(cov, top[..., None], 1)[:, 0]
-    ahead = np.take_along_axis(mean, top, 1) - mean
-    spread = var + np.take_along_axis(var, top, 1) - 2 * beside + 2 * noise.width**2
-    p = ndtr(-ahead / np.sqrt(np.maximum(spread, 1e-100)))
-    np.put_along_axis(p, top, 0.5, 1)
-    p /= np.sum(p, axis=1, keepdims=True)
-    own = np.maximum(var - 2 * _common(cov, np.ones_like(mean)) + noise.width**2, 0.0)
-    sd = np.sqrt(np.maximum(own, NARROWEST * np.max(own, axis=1, keepdims=True)) + 1e-100)
+    spread = var + var[:, :1] - 2 * cov[:, 0] + 2 * noise.width**2  # of the difference from the first
+    p = ndtr((mean - mean[:, :1]) / np.sqrt(np.maximum(spread, 1e-100)))
+    p[:, 0] = 0.5
+    p /= p.sum(1, keepdims=True)
+    beside = cov.mean(2)
+    centred = var - 2 * beside + beside.mean(1, keepdims=True) + noise.width**2
+    sd = np.sqrt(np.maximum(centred, 1e-6 * centred.max(1, keepdims=True) + 1e-200))
     weight = np.maximum(np.sqrt(p * (1 - p)), IRRELEVANT) / sd
-    others = np.sum(weight, axis=1, keepdims=True) - weight
+    others = weight.sum(1, keepdims=True) - weight
     return np.minimum(weight, 0.8 * others)  # `_common` divides by their difference
 
 
 def _common(cov, weight):
-    """(m, C) a for which Σ_{c≠d} w_c w_d (V_cd - a_c - a_d)² is smallest."""
-    total = np.sum(weight, axis=1, keepdims=True)
-    beside = np.matmul(cov, weight[..., None])[..., 0] - np.einsum("icc->ic", cov) * weight
-    ratio = weight / (total - 2 * weight)
-    A = np.sum(ratio * beside, axis=1, keepdims=True) / (1 + np.sum(ratio, axis=1, keepdims=True))
-    return (beside - A) / (total - 2 * weight)
+    """(m, C) a for which Σ_{c≠d} w_c w_d (V_cd - a_c - a_d)² is smallest, but no variance V_cc - 2 a_c is negative."""
+    var, rest = np.einsum("icc->ic", cov), weight.sum(1, keepdims=True) - 2 * weight
+    beside = np.matmul(cov, weight[..., None])[..., 0] - var * weight
+    ratio = weight / rest
+    A = (ratio * beside).sum(1, keepdims=True) / (1 + ratio.sum(1, keepdims=True))
+    return np.minimum((beside - A) / rest, 0.5 * var)
 
 
 def _apart(cov, a):
@@ -113,81 +120,75 @@ def _apart(cov, a):
     E = cov - a[:, :, None]
     E -= a[:, None, :]
     diagonal = np.einsum("icc->ic", E)
-    var = diagonal.copy()
+    var = np.maximum(diagonal, 0.0)
     diagonal[...] = 0.0
     return var, E
 
 
 def _factor(cov, a, weight):
-    """(m, C) b for which b bᵀ is close to the covariances left, with signs that make it the largest positive part of them."""
+    """(m, C) b for which b bᵀ is close to the covariances left, apart from their diagonal."""
     var, E = _apart(cov, a)
-    scaled = E * (weight[:, :, None] * weight[:, None])
-    size = np.sqrt(np.sum(scaled**2, axis=(1, 2), keepdims=True)) + 1e-300
-    x = np.take_along_axis(scaled, np.argmax(np.sum(scaled**2, axis=1), axis=1)[:, None, None], 2) / size
-    for _ in range(POWERS):
-        x = np.matmul(scaled, x) / size + 0.5 * x
+    E *= weight[:, :, None] * weight[:, None]
+    squares = np.sum(E * E, axis=2)
+    size = np.sqrt(squares.sum(1))[:, None, None] + 1e-300
+    x = E[np.arange(len(E)), :, squares.argmax(1), None] / size
+    for _ in range(POWERS):  # towards the largest eigenvalue, which is positive, because the trace is zero
+        x = np.matmul(E, x) / size + 0.5 * x
         x /= np.sqrt(np.sum(x * x, axis=1, keepdims=True)) + 1e-300
-    x = x[..., 0]
-    squared = x * x
-    fourth = np.sum(squared, axis=1) ** 2 - np.sum(squared**2, axis=1)
-    gain = np.sum(x * np.matmul(scaled, x[..., None])[..., 0], axis=1) / np.maximum(fourth, 1e-3)
-    b = x * np.sqrt(np.maximum(gain, 0.0))[:, None] / weight
-    most = np.sqrt(MOST * np.maximum(var, 0.0))
+    Ex, x = np.matmul(E, x)[..., 0], x[..., 0]
+    off_diagonal = 1 - np.sum(x**4, axis=1)  # of x xᵀ, the sum of squares
+    b = x * np.sqrt(np.maximum(np.sum(x * Ex, axis=1) / np.maximum(off_diagonal, 1e-3), 0.0))[:, None] / weight
+    most = np.sqrt(MOST * var)
     return np.clip(b, -most, most)
 
 
-def _series(mean, var, E, noises):
+def _series(mean, var, E, noise):
     """(m, C) probabilities for variances var and covariances E, and the last term of the series, infinite without nodes."""
     p, last = np.zeros(mean.shape), np.full(mean.shape, np.inf)
-    sd, narrow = np.sqrt(np.maximum(var, 0.0)), np.min(var, axis=1)
-    kind = sum((narrow >= noise.least**2).astype(int) for noise in noises[1:]) + np.zeros(len(mean), int)
-    below, above, width = np.array([[n.below, n.above, n.width] for n in noises]).T[:, kind]
-    low = np.max(mean - REACH * sd, axis=1) - below
-    length = np.max(mean + np.sqrt((REACH * sd) ** 2 + above[:, None] ** 2), axis=1) - low
-    with np.errstate(divide="ignore", invalid="ignore"):
-        needed = 1 + length / (WIDEST * np.sqrt(np.maximum(narrow, 0.0) + width**2))
-    usable = (narrow >= 0) & (needed <= COUNTS[-1])
-    size = np.searchsorted(COUNTS, np.where(usable, needed, 0))
-    group = np.where(usable, kind * len(COUNTS) + size, -1)
-    for one in sorted(set(group.tolist()) - {-1}):
-        rows, noise, count = np.flatnonzero(group == one), noises[one // len(COUNTS)], COUNTS[one % len(COUNTS)]
-        for some in blocks(len(rows), mean.shape[1] * count * len(noise.weight), CACHE):
+    sd, narrow = REACH * np.sqrt(var), var.min(1)
+    low = (mean - sd).max(1) - noise.below
+    length = (mean + np.sqrt(sd * sd + noise.above**2)).max(1) - low
+    needed = 1 + length / (WIDEST * np.sqrt(narrow + noise.width**2) + 1e-100)
+    kind = np.searchsorted([mixture.least**2 for mixture in noise.mixtures], narrow, side="right") - 1
+    group = np.searchsorted(COUNTS, needed) + (len(COUNTS) + 1) * kind
+    for one in set(group.tolist()):
+        kind, size = divmod(one, len(COUNTS) + 1)
+        if size == len(COUNTS):
+            continue
+        rows, mixture, count = np.flatnonzero(group == one), noise.mixtures[kind], COUNTS[size]
+        for some in blocks(len(rows), mean.shape[1] * count * len(mixture.weight), BLOCK):
             at = rows[some]
-            x = low[at, None] + (length[at] / (count - 1))[:, None] * np.arange(count)
-            F = _distribution(x, mean[at], var[at], noise)
-            p[at], last[at] = _sums(*F, E[at], length[at] / (count - 1))
+            step = length[at] / (count - 1)
+            x = low[at, None] + step[:, None] * np.arange(count)
+            p[at], last[at] = _sums(*_distribution(x, mean[at], var[at], mixture), E[at], step)
     return p, last
 
 
-def _distribution(x, mean, var, noise):
-    """(m, C, Q) distribution function of each value plus noise, its density, and the density's two derivatives."""
-    s = 1 / np.sqrt(var[:, :, None] + noise.var)  # (m, C, K)
-    z = (x[:, None, None] - (mean[:, :, None] + noise.mean)[..., None]) * s[..., None]  # (m, C, K, Q)
-    np.clip(z, -LIMIT, LIMIT, out=z)
-    density = np.multiply(z, z)
-    bend = density - 1.0
+def _distribution(x, mean, var, mixture):
+    """(m, C, Q) distribution function of each value plus noise at x (m, Q), its density, and the density's two derivatives."""
+    weight, shift, noise = (of[:, None, None] for of in mixture[:3])
+    s = 1 / np.sqrt(var + noise)[..., None]  # (K, m, C, 1)
+    z = x[:, None] * s
+    z -= (mean + shift)[..., None] * s
+    np.clip(z, -LIMIT, LIMIT, out=z)  # (K, m, C, Q)
+    density = z * z
     density *= -0.5
     np.exp(density, out=density)
-    density *= NORMALISER
     rest = z * STEPS
     at = np.rint(rest)
     rest -= at
-    rest *= 1 / STEPS
-    at += LIMIT * STEPS
-    cdf = TABLE.take(at.astype(np.intp))
-    np.multiply(rest, z, out=at)
-    at *= 0.5
-    at += 1.0
-    at *= rest
-    at *= density
-    cdf += at
-    z *= density
-    bend *= density
-    if len(noise.weight) == 1:
-        s = s[..., 0, None]
-        return cdf[:, :, 0], density[:, :, 0] * s, z[:, :, 0] * -(s * s), bend[:, :, 0] * s**3
-    weights = [noise.weight + 0 * s, noise.weight * s, -noise.weight * s * s, noise.weight * s**3]
-    return tuple(np.matmul(w[:, :, None], of)[:, :, 0] for w, of in zip(weights, (cdf, density, z, bend), strict=True))
+    rest *= density
+    rest += TABLE.take(at.astype(np.intp))
+    constant = (weight / np.sqrt(2 * np.pi))[..., None]
+    density *= constant * s
+    z *= s
+    slope = z * density
+    z *= slope
+    z -= np.multiply(density, s * s, out=at)
+    if len(s) > 1:
+        rest *= constant
+        return rest.sum(0) / STEPS, density.sum(0), -slope.sum(0), z.sum(0)
+    return rest[0] * (constant[0] / STEPS), density[0], -slope[0], z[0]
 
 
 def _sums(F, density, slope, bend, E, step):
@@ -198,8 +199,8 @@ def _sums(F, density, slope, bend, E, step):
     second *= weight
     first += 1.0
     first *= weight
-    last = np.sum(second, axis=2)
-    return np.sum(first, axis=2) + last, last
+    last = second.sum(2)
+    return first.sum(2) + last, last
 
 
 def _terms(r, b, alpha, own_second, E):

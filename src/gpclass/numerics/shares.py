@@ -51,7 +51,7 @@ def _in_canonical_order(mean, cov, integral):
     for i in range(0, len(mean), rows):
         some = slice(i, i + rows)
         found = _same_where_equal(integral(mean[some], cov[some]), mean[some], cov[some])
-        np.put_along_axis(p[some], order[some], found, 1)
+        p[np.arange(i, i + len(found))[:, None], order[some]] = found
     return p
 
 
@@ -59,21 +59,21 @@ def _canonical(mean, cov):
     """An order of the classes that does not depend on their labels, means and covariances in that order."""
     cov = 0.5 * (cov + np.swapaxes(cov, 1, 2))
     others = np.sum(np.sort(cov, axis=2) * np.sqrt(2.0 + np.arange(cov.shape[2])), axis=2)  # whatever their order
-    order = np.lexsort((others, np.diagonal(cov, axis1=1, axis2=2), -mean), axis=1)
-    cov = np.take_along_axis(np.take_along_axis(cov, order[:, :, None], 1), order[:, None, :], 2)
-    return order, np.take_along_axis(mean, order, 1), cov
+    order, row = np.lexsort((others, np.einsum("icc->ic", cov), -mean), axis=1), np.arange(len(mean))[:, None]
+    return order, mean[row, order], cov[row[..., None], order[:, :, None], order[:, None]]
 
 
 def _same_where_equal(p, mean, cov):
     """p (m, C), averaged over classes that can be exchanged: equal means, and equal variances of f_c - f_j for all j."""
-    equal = np.abs(mean[:, :, None] - mean[:, None, :]) <= 1e-10 * np.ptp(mean, axis=1)[:, None, None]
-    rows = np.flatnonzero(np.count_nonzero(equal, axis=(1, 2)) > mean.shape[1])
+    rounding = 1e-10 * (mean[:, 0] - mean[:, -1])[:, None]  # means are sorted
+    rows = np.flatnonzero((mean[:, :-1] - mean[:, 1:] <= rounding).any(1))
     if len(rows):
         var, same = np.einsum("icc->ic", cov[rows]), np.eye(mean.shape[1], dtype=bool)
         spread = var[:, :, None] + var[:, None, :] - 2 * cov[rows]
-        rounding = 1e-10 * spread[:, :, None] + 1e-13 * (var[:, :, None] + var[:, None, :])[..., None]
-        close = np.abs(spread[:, :, None] - spread[:, None, :]) <= rounding
-        equal = equal[rows] & np.all(close | same[:, None] | same[None, :], axis=3)
+        apart = 1e-10 * spread[:, :, None] + 1e-13 * (var[:, :, None] + var[:, None, :])[..., None]
+        close = np.abs(spread[:, :, None] - spread[:, None, :]) <= apart
+        equal = np.abs(mean[rows, :, None] - mean[rows, None, :]) <= rounding[rows, :, None]
+        equal &= np.all(close | same[:, None] | same[None, :], axis=3)
         p[rows] = np.sum(equal * p[rows, None, :], axis=2) / equal.sum(2)
     return p
 
