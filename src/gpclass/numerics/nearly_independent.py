@@ -22,18 +22,19 @@ from scipy.special import ndtr
 from .blocks import blocks
 from .points import FLOOR
 
-# The series is used where its last term is below these limits, of a probability, and relative to one above FLOOR and below
-LAST_TERM, RELATIVE_TERM, RELATIVE_BELOW = 1e-3, 0.1, 0.5
+# The series is used where the size of its last term is below these limits: of a probability, and relative to one above FLOOR
+# and below it. The error is then below half of the first, and 2 %
+LAST_TERM, RELATIVE_TERM, RELATIVE_BELOW = 1e-3, 0.05, 0.3
 LEAST = 1e-9  # probability below which the nodes do not reach far enough
-REACH = 7.0  # standard deviations that the nodes cover
-WIDEST = 0.8  # step of the trapezoid rule at most, in standard deviations of the narrowest value: the error is below 1e-6
+REACH = 6.5  # standard deviations that the nodes cover
+WIDEST = 0.8  # step of the trapezoid rule at most, in standard deviations of the narrowest value: the error is below 5e-5
 COUNTS = np.array([16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])  # of nodes
 IRRELEVANT = 0.03  # weight at least of values that are hardly ever the largest
-# Nodes and weights of the common factor, and how much of a variance it may be: distribution functions are then averaged to 2e-4
-FACTOR, SHARES = np.polynomial.hermite_e.hermegauss(7)
-SHARES, MOST = SHARES / SHARES.sum(), 0.45
+# Numbers of nodes for the common factor t, up to a slope of b t in standard deviations: averages of distribution functions
+# are off by 6e-5 and 1.3e-4 at most. The factor may be so much of a variance
+FACTOR_NODES, MOST = ((0.75, 5), (1.1, 7)), 0.45
 POWERS = 12  # steps of the power method for the factor
-BLOCK = 1 << 14  # numbers in an array of nodes: several of these stay within a core's cache
+BLOCK = 1 << 15  # numbers in the arrays of a block of rows: these stay within a core's cache
 # Φ(z), |z| ≤ LIMIT, at multiples of 1/STEPS, times STEPS √2π, from 0 on and then from -LIMIT on, as negative indices ask for.
 # Φ' times the rest of z is added; the error is then below 2e-7, and below 1e-4 of Φ
 LIMIT, STEPS = 9.0, 512
@@ -69,26 +70,41 @@ def nearly_independent(mean: np.ndarray, cov: np.ndarray, noise: Noise = NONE) -
     """
     weight = _relevance(mean, cov, noise)
     a = _common(cov, weight)
-    p, last = _series(mean, *_apart(cov, a), noise)
-    doubt = _doubt(p, last)
+    p, size = _series(mean, *_apart(cov, a), noise)
+    doubt = _doubt(p, size)
     again = np.flatnonzero(doubt.any(1))
     if len(again):
-        some, each = cov[again], len(FACTOR)
-        b = _factor(some, a[again], weight[again])
-        rest = some - b[:, :, None] * b[:, None]
-        var, E = _apart(rest, _common(rest, weight[again]))
-        shifted = mean[again, None] + b[:, None] * FACTOR[:, None]
-        got = _series(shifted.reshape(-1, b.shape[1]), np.repeat(var, each, 0), np.repeat(E, each, 0), noise)
-        with np.errstate(invalid="ignore"):
-            p[again], last = (np.einsum("iqc,q->ic", x.reshape(shifted.shape), SHARES) for x in got)
-        doubt[again] = _doubt(p[again], last)
+        found, larger = _given_factor(mean[again], cov[again], a[again], weight[again], size[again].max(1), noise)
+        doubts = _doubt(found, larger)
+        better = doubts.sum(1) <= doubt[again].sum(1)
+        p[again[better]], doubt[again[better]] = found[better], doubts[better]
     return p, doubt
 
 
-def _doubt(p, last):
-    last = np.abs(last)
-    doubt = ~(last <= np.where(p > FLOOR, RELATIVE_TERM, RELATIVE_BELOW) * p) | (p < LEAST)
-    return doubt | ~(last <= LAST_TERM).all(1, keepdims=True)
+def _doubt(p, size):
+    """(m, C) whether probabilities p are inaccurate, from the size of the last term of the series."""
+    doubt = ~(size <= np.where(p > FLOOR, RELATIVE_TERM, RELATIVE_BELOW) * p) | (p < LEAST)
+    return doubt | ~(size <= LAST_TERM).all(1, keepdims=True)
+
+
+def _given_factor(mean, cov, a, weight, largest, noise):
+    """What `_series` returns, averaged over a common factor; not where this would not help."""
+    b = _factor(cov, a, weight)
+    rest = cov - b[:, :, None] * b[:, None]
+    var, E = _apart(rest, _common(rest, weight))
+    before, after = (np.einsum("icd,ic,id->i", x * x, weight**2, weight**2) for x in (_apart(cov, a)[1], E))
+    helps = ~(largest > LAST_TERM) | (largest * after <= LAST_TERM * before)  # the last term is of second order
+    wide = np.sqrt(var[:, :, None] + var[:, None] + 2 * noise.width**2 + 1e-100)
+    slope = np.where(helps, (np.abs(b[:, :, None] - b[:, None]) / wide).max((1, 2)), np.inf)
+    p, size, least = np.zeros(mean.shape), np.full(mean.shape, np.inf), -1.0
+    for most, count in FACTOR_NODES:
+        rows = np.flatnonzero((slope > least) & (slope <= most))
+        t, share = np.polynomial.hermite_e.hermegauss(count)
+        shifted = mean[rows, None] + b[rows, None] * t[:, None]
+        got = _series(shifted.reshape(-1, b.shape[1]), *(np.repeat(x[rows], count, 0) for x in (var, E)), noise)
+        p[rows], size[rows] = (np.einsum("iqc,q->ic", x.reshape(shifted.shape), share / share.sum()) for x in got)
+        least = most
+    return p, size
 
 
 def _relevance(mean, cov, noise):
@@ -143,8 +159,8 @@ def _factor(cov, a, weight):
 
 
 def _series(mean, var, E, noise):
-    """(m, C) probabilities for variances var and covariances E, and the last term of the series, infinite without nodes."""
-    p, last = np.zeros(mean.shape), np.full(mean.shape, np.inf)
+    """(m, C) probabilities for variances var and covariances E, and the size of the last term of the series, infinite without nodes."""
+    p, size = np.zeros(mean.shape), np.full(mean.shape, np.inf)
     sd, narrow = REACH * np.sqrt(var), var.min(1)
     low = (mean - sd).max(1) - noise.below
     length = (mean + np.sqrt(sd * sd + noise.above**2)).max(1) - low
@@ -152,16 +168,16 @@ def _series(mean, var, E, noise):
     kind = np.searchsorted([mixture.least**2 for mixture in noise.mixtures], narrow, side="right") - 1
     group = np.searchsorted(COUNTS, needed) + (len(COUNTS) + 1) * kind
     for one in set(group.tolist()):
-        kind, size = divmod(one, len(COUNTS) + 1)
-        if size == len(COUNTS):
+        kind, many = divmod(one, len(COUNTS) + 1)
+        if many == len(COUNTS):
             continue
-        rows, mixture, count = np.flatnonzero(group == one), noise.mixtures[kind], COUNTS[size]
-        for some in blocks(len(rows), mean.shape[1] * count * len(mixture.weight), BLOCK):
+        rows, mixture, count = np.flatnonzero(group == one), noise.mixtures[kind], COUNTS[many]
+        for some in blocks(len(rows), mean.shape[1] * count * (len(mixture.weight) + 3), BLOCK):
             at = rows[some]
             step = length[at] / (count - 1)
             x = low[at, None] + step[:, None] * np.arange(count)
-            p[at], last[at] = _sums(*_distribution(x, mean[at], var[at], mixture), E[at], step)
-    return p, last
+            p[at], size[at] = _sums(*_distribution(x, mean[at], var[at], mixture), E[at], step)
+    return p, size
 
 
 def _distribution(x, mean, var, mixture):
@@ -192,15 +208,17 @@ def _distribution(x, mean, var, mixture):
 
 
 def _sums(F, density, slope, bend, E, step):
-    """(m, C) probabilities and second terms, from the functions at the nodes."""
+    """(m, C) probabilities and the size of the second term, from the functions at the nodes.
+
+    The size is at least what a second term p x²/2 would be after a first one p x, since it can vanish by chance.
+    """
     r = density / F
     first, second = _terms(r, slope / F, r - slope / density, bend / density, E)
     weight = r * (np.multiply.reduce(F, axis=1) * step[:, None])[:, None]
-    second *= weight
-    first += 1.0
     first *= weight
-    last = second.sum(2)
-    return first.sum(2) + last, last
+    second *= weight
+    zeroth, first, second = weight.sum(2), first.sum(2), second.sum(2)
+    return zeroth + first + second, np.maximum(np.abs(second), 0.5 * first**2 / np.maximum(zeroth, 1e-300))
 
 
 def _terms(r, b, alpha, own_second, E):

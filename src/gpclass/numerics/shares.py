@@ -25,7 +25,8 @@ from .rare import rare_softmax
 
 RARE = 0.02  # probability below which a relative error of 5 % is a smaller absolute one than 1e-3
 FIRST = 1024  # quasi-random points to begin with
-GRID = 1 << 13  # nodes of a grid at most, beyond three classes
+GRID = 1 << 13  # nodes of a grid at most, but for three classes if all else fails
+FEW = 4  # classes up to which a grid may need so few nodes, unless covariances are singular
 
 
 def winner_probabilities(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
@@ -103,8 +104,19 @@ def semidefinite_cholesky(S: np.ndarray) -> np.ndarray:
 
 def _softmax(mean, cov):
     """(m, C) expectation of softmax; classes in canonical order."""
-    if mean.shape[1] == 2:
-        return softmax_by_grid(mean, _principal_axes(cov))
+    if mean.shape[1] > FEW:
+        return _softmax_of_many(mean, cov)
+    root = _principal_axes(cov)
+    few = np.prod(node_counts(root).astype(float), axis=1) <= GRID
+    if mean.shape[1] == 2 or few.all():
+        return softmax_by_grid(mean, root)
+    p = np.empty(mean.shape)
+    p[few], p[~few] = softmax_by_grid(mean[few], root[few]), _softmax_of_many(mean[~few], cov[~few])
+    return p
+
+
+def _softmax_of_many(mean, cov):
+    """(m, C) expectation of softmax by the series, and where it ends, by other rules."""
     p, doubt = nearly_independent(mean, cov, GUMBEL)
     hard = doubt.all(1)
     rare = doubt & ~hard[:, None]
