@@ -19,11 +19,13 @@ WIDTH = 1.0  # the trapezoid rule sees it as narrow as a normal of this standard
 # Beside contrasts this wide the noise may as well be normal: for three classes a probability is then off by 1e-5, and by
 # 0.5 % of itself down to 1e-5, falling with the cube
 WIDE = 24.0
-
+SMALLEST = 1e-6  # beyond x = 14 mixtures fall too fast
 
 MIXTURES = (
     Mixture(
-        np.array([0.0114251, 0.0915595, 0.228652, 0.29484, 0.227142, 0.107404, 0.0316916, 0.006371, 0.000858576, 5.57159e-05]),
+        np.array(
+            [0.0114251, 0.0915595, 0.228652, 0.29484, 0.227142, 0.107404, 0.0316916, 0.006371, 0.000858576, 5.57159e-05]
+        ),
         np.array([-1.43704, -0.894795, -0.317745, 0.351215, 1.16988, 2.1902, 3.40258, 4.7329, 6.12399, 7.49114]),
         np.array([0.0966629, 0.145009, 0.216963, 0.333632, 0.534832, 0.898296, 1.54882, 2.66647, 4.60949, 8.57245]),
         least=0.0,
@@ -54,4 +56,4 @@ MIXTURES = (
     ),
     Mixture(np.ones(1), np.array([np.euler_gamma]), np.array([VARIANCE]), least=WIDE),
 )
-GUMBEL = Noise(MIXTURES, BELOW, ABOVE, WIDTH)
+GUMBEL = Noise(MIXTURES, BELOW, ABOVE, WIDTH, smallest=SMALLEST)

@@ -1,15 +1,15 @@
-"""The largest of jointly Gaussian values, with or without noise on them, whose differences are nearly those of independent ones.
+"""The largest of jointly Gaussian values, with or without noise, whose differences are nearly those of independent ones.
 
 Differences of the values do not change if a_c + a_d is subtracted from each covariance V_cd. With the a that leave the
 smallest covariances between the values that matter, those of the classes of a Gaussian process classifier are nearly
-independent. For independent values the probability that value k, with its noise, is the largest is an integral over that value,
+independent. For independent values the probability that value k with its noise is the largest is an integral over it,
 
     p_k = ∫ F_k' ∏_{j≠k} F_j dx
 
 with F_j the distribution function of value j plus noise. The covariances E that are left enter by their derivatives,
 dp_k/dE_cd = ∂²p_k/∂m_c∂m_d (Plackett 1954), which are integrals at the same nodes. The series in E is taken to the second
-order; its second term says where it is not accurate. There it is averaged over a common factor: given t the values
-m + b t are more nearly independent, and the average runs over some t.
+order; the size of the second term says where it is not accurate. There a common factor is taken out: the values are
+m + b t + a rest with smaller covariances, t standard normal, and the series is averaged over t.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from .points import FLOOR
 # The series is used where the size of its last term is below these limits: of a probability, and relative to one above FLOOR
 # and below it. The error is then below half of the first, and 2 %
 LAST_TERM, RELATIVE_TERM, RELATIVE_BELOW = 1e-3, 0.05, 0.3
-LEAST = 1e-9  # probability below which the nodes do not reach far enough
 REACH = 6.5  # standard deviations that the nodes cover
 WIDEST = 0.8  # step of the trapezoid rule at most, in standard deviations of the narrowest value: the error is below 5e-5
 COUNTS = np.array([16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512])  # of nodes
@@ -35,8 +34,8 @@ IRRELEVANT = 0.03  # weight at least of values that are hardly ever the largest
 FACTOR_NODES, MOST = ((0.75, 5), (1.1, 7)), 0.45
 POWERS = 12  # steps of the power method for the factor
 BLOCK = 1 << 15  # numbers in the arrays of a block of rows: these stay within a core's cache
-# Φ(z), |z| ≤ LIMIT, at multiples of 1/STEPS, times STEPS √2π, from 0 on and then from -LIMIT on, as negative indices ask for.
-# Φ' times the rest of z is added; the error is then below 2e-7, and below 1e-4 of Φ
+# Φ(z), |z| ≤ LIMIT, at multiples of 1/STEPS, times STEPS √2π, from 0 on and then from -LIMIT on, as negative indices ask
+# for. Φ' times the rest of z is added; the error is then below 2e-7, and below 1e-4 of Φ
 LIMIT, STEPS = 9.0, 512
 TABLE = STEPS * np.sqrt(2 * np.pi) * ndtr(np.fft.ifftshift(np.arange(-LIMIT * STEPS, LIMIT * STEPS + 1)) / STEPS)
 
@@ -57,6 +56,7 @@ class Noise(NamedTuple):
     below: float = 0.0  # how far nodes reach beyond those that the values need
     above: float = 0.0
     width: float = 0.0  # standard deviation of a normal distribution that needs as many nodes
+    smallest: float = 1e-9  # probability down to which nodes and mixtures reach far enough
 
 
 NONE = Noise((Mixture(np.ones(1), np.zeros(1), np.zeros(1)),))
@@ -70,20 +70,21 @@ def nearly_independent(mean: np.ndarray, cov: np.ndarray, noise: Noise = NONE) -
     """
     weight = _relevance(mean, cov, noise)
     a = _common(cov, weight)
-    p, size = _series(mean, *_apart(cov, a), noise)
-    doubt = _doubt(p, size)
+    var, E = _apart(cov, a)
+    p, size = _series(mean, var, E, noise)
+    doubt = _doubt(p, size, noise.smallest)
     again = np.flatnonzero(doubt.any(1))
     if len(again):
         found, larger = _given_factor(mean[again], cov[again], a[again], weight[again], size[again].max(1), noise)
-        doubts = _doubt(found, larger)
+        doubts = _doubt(found, larger, noise.smallest)
         better = doubts.sum(1) <= doubt[again].sum(1)
         p[again[better]], doubt[again[better]] = found[better], doubts[better]
     return p, doubt
 
 
-def _doubt(p, size):
+def _doubt(p, size, smallest):
     """(m, C) whether probabilities p are inaccurate, from the size of the last term of the series."""
-    doubt = ~(size <= np.where(p > FLOOR, RELATIVE_TERM, RELATIVE_BELOW) * p) | (p < LEAST)
+    doubt = ~(size <= np.where(p > FLOOR, RELATIVE_TERM, RELATIVE_BELOW) * p) | (p < smallest)
     return doubt | ~(size <= LAST_TERM).all(1, keepdims=True)
 
 
@@ -93,7 +94,8 @@ def _given_factor(mean, cov, a, weight, largest, noise):
     rest = cov - b[:, :, None] * b[:, None]
     var, E = _apart(rest, _common(rest, weight))
     before, after = (np.einsum("icd,ic,id->i", x * x, weight**2, weight**2) for x in (_apart(cov, a)[1], E))
-    helps = ~(largest > LAST_TERM) | (largest * after <= LAST_TERM * before)  # the last term is of second order
+    sized = np.where(np.isfinite(largest), largest, 1e100)
+    helps = (sized <= LAST_TERM) | (sized * after <= LAST_TERM * before)  # the last term is of second order
     wide = np.sqrt(var[:, :, None] + var[:, None] + 2 * noise.width**2 + 1e-100)
     slope = np.where(helps, (np.abs(b[:, :, None] - b[:, None]) / wide).max((1, 2)), np.inf)
     p, size, least = np.zeros(mean.shape), np.full(mean.shape, np.inf), -1.0
@@ -101,7 +103,8 @@ def _given_factor(mean, cov, a, weight, largest, noise):
         rows = np.flatnonzero((slope > least) & (slope <= most))
         t, share = np.polynomial.hermite_e.hermegauss(count)
         shifted = mean[rows, None] + b[rows, None] * t[:, None]
-        got = _series(shifted.reshape(-1, b.shape[1]), *(np.repeat(x[rows], count, 0) for x in (var, E)), noise)
+        each = np.repeat(rows, count)
+        got = _series(shifted.reshape(-1, b.shape[1]), var[each], E[each], noise)
         p[rows], size[rows] = (np.einsum("iqc,q->ic", x.reshape(shifted.shape), share / share.sum()) for x in got)
         least = most
     return p, size
@@ -159,12 +162,16 @@ def _factor(cov, a, weight):
 
 
 def _series(mean, var, E, noise):
-    """(m, C) probabilities for variances var and covariances E, and the size of the last term of the series, infinite without nodes."""
+    """(m, C) probabilities for variances var and covariances E, and the size of the last term of the series.
+
+    The size is infinite where too many nodes are needed.
+    """
     p, size = np.zeros(mean.shape), np.full(mean.shape, np.inf)
     sd, narrow = REACH * np.sqrt(var), var.min(1)
     low = (mean - sd).max(1) - noise.below
     length = (mean + np.sqrt(sd * sd + noise.above**2)).max(1) - low
-    needed = 1 + length / (WIDEST * np.sqrt(narrow + noise.width**2) + 1e-100)
+    longest = WIDEST * np.sqrt(narrow + noise.width**2)
+    needed = np.where(longest > 0, 1 + length / np.maximum(longest, 1e-100), np.inf)
     kind = np.searchsorted([mixture.least**2 for mixture in noise.mixtures], narrow, side="right") - 1
     group = np.searchsorted(COUNTS, needed) + (len(COUNTS) + 1) * kind
     for one in set(group.tolist()):
@@ -176,12 +183,12 @@ def _series(mean, var, E, noise):
             at = rows[some]
             step = length[at] / (count - 1)
             x = low[at, None] + step[:, None] * np.arange(count)
-            p[at], size[at] = _sums(*_distribution(x, mean[at], var[at], mixture), E[at], step)
+            p[at], size[at] = _sums(_distribution(x, mean[at], var[at], mixture), E[at], step)
     return p, size
 
 
 def _distribution(x, mean, var, mixture):
-    """(m, C, Q) distribution function of each value plus noise at x (m, Q), its density, and the density's two derivatives."""
+    """(m, C, Q) distribution function of each value plus noise at x (m, Q), its density, and two derivatives of that."""
     weight, shift, noise = (of[:, None, None] for of in mixture[:3])
     s = 1 / np.sqrt(var + noise)[..., None]  # (K, m, C, 1)
     z = x[:, None] * s
@@ -207,11 +214,12 @@ def _distribution(x, mean, var, mixture):
     return rest[0] * (constant[0] / STEPS), density[0], -slope[0], z[0]
 
 
-def _sums(F, density, slope, bend, E, step):
+def _sums(distribution, E, step):
     """(m, C) probabilities and the size of the second term, from the functions at the nodes.
 
     The size is at least what a second term p x²/2 would be after a first one p x, since it can vanish by chance.
     """
+    F, density, slope, bend = distribution
     r = density / F
     first, second = _terms(r, slope / F, r - slope / density, bend / density, E)
     weight = r * (np.multiply.reduce(F, axis=1) * step[:, None])[:, None]
