@@ -7,7 +7,6 @@ is added to its latent value first. Only differences of biases matter, so the bi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -220,28 +219,25 @@ def class_order(y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
-    """Return the probabilities (m, C) that each latent value is the largest after noise of variance `noise` on each."""
-
-    def independent(mean, var):
-        log_p = log_largest(mean, positive(noise + var))
-        p = np.exp(log_p - log_p.max(1, keepdims=True))
-        return p / p.sum(1, keepdims=True)
-
-    return by_structure(mean, cov, independent, lambda m, V: winner_probabilities(m, V + noise * np.eye(m.shape[1])))
-
-
-def by_structure(mean: np.ndarray, cov: np.ndarray, independent: Callable, correlated: Callable) -> np.ndarray:
-    """Return independent(mean, var) for rows with diagonal covariance and correlated(mean, cov) for the others, (m, C).
+    """Return the probabilities (m, C) that each latent value is the largest after noise of variance `noise` on each.
 
     cov (m, C, C), or variances (m, C).
     """
     mean, cov = np.asarray(mean, float), full_covariances(cov)
-    var = np.diagonal(cov, axis1=1, axis2=2)
+    var = np.einsum("icc->ic", cov)
     alone = np.count_nonzero(cov, axis=(1, 2)) == np.count_nonzero(var, axis=1)
+    if not alone.any():
+        return _correlated_winners(mean, cov, noise)
     p = np.empty(mean.shape)
-    p[alone] = independent(mean[alone], var[alone])
-    p[~alone] = correlated(mean[~alone], cov[~alone])
+    p[~alone] = _correlated_winners(mean[~alone], cov[~alone], noise)
+    log_p = log_largest(mean[alone], positive(noise + var[alone]))
+    log_p = np.exp(log_p - log_p.max(1, keepdims=True))
+    p[alone] = log_p / log_p.sum(1, keepdims=True)
     return p
+
+
+def _correlated_winners(mean, cov, noise):
+    return winner_probabilities(mean, cov + noise * np.eye(mean.shape[1]))
 
 
 def positive(var: np.ndarray) -> np.ndarray:

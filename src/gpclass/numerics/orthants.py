@@ -10,6 +10,8 @@ the average runs over quasi-random points.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import log_expit, ndtr, ndtri, ndtri_exp, owens_t
 
@@ -32,12 +34,18 @@ NDTRI = ndtri_exp(log_expit(np.arange(-LOGIT * LOGIT_STEPS, LOGIT * LOGIT_STEPS 
 def contrasts(mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means (C - 1, P) and covariances (C - 1, C - 1, P) of f_c - f_j, j ≠ c; P = C·m pairs, class by class."""
     C = mean.shape[1]
-    own = np.arange(C)
-    rest = np.array([np.delete(own, c) for c in own]).T  # (C - 1, C)
-    f, V = mean.T, np.moveaxis(cov, 0, -1)
+    own, rest = np.arange(C), _others(C)
+    f, V = mean.T, cov.transpose(1, 2, 0)
     crossed = V[own, rest]
     joint = V[rest[:, None], rest] - (crossed[:, None] + crossed) + V[own, own]
     return (f - f[rest]).reshape(C - 1, -1), joint.reshape(C - 1, C - 1, -1)
+
+
+@lru_cache(maxsize=64)
+def _others(n_classes):
+    """(C - 1, C) the other classes of each class, in order."""
+    rest = np.arange(n_classes - 1)[:, None]
+    return rest + (rest >= np.arange(n_classes))
 
 
 def in_rows(pairs: np.ndarray, n_classes: int) -> np.ndarray:
