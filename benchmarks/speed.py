@@ -113,9 +113,8 @@ def measure(sizes, repeats: int) -> tuple[list[Case], dict[int, float]]:
     return cases, unit
 
 
-def store(cases: list[Case], command: str) -> None:
+def store(cases: list[Case], pieces: Pieces) -> None:
     """Write all numbers, for pages that quote them."""
-    pieces = Pieces(file_of("speed"), command=command)
     for case in cases:
         name = f"{case.name}/{type(case.likelihood).__name__}"
         for n, spent in case.seconds.items():
@@ -222,14 +221,15 @@ def main(arguments=None) -> None:
     args = parser.parse_args(arguments)
     sizes = (200, 500) if args.quick else (500, 1000, 2000)
     command = shown("python benchmarks/speed.py", sys.argv[1:] if arguments is None else arguments)
+    pieces = Pieces(file_of("speed"), command=command)
     with threadpool_limits(args.threads), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the table says it
         cases, unit = measure(sizes, args.repeats)
         report(cases, unit)
         ratio = against_sklearn(sizes[1], args.repeats)
         if args.store:
-            store(cases, command)
-            Pieces(file_of("speed"), command=command).store(f"sklearn/{sizes[1]}", {"times": ratio}, 0.0)
+            store(cases, pieces)
+            pieces.store(f"sklearn/{sizes[1]}", {"times": ratio}, 0.0)
             return
         whole_fits(args.repeats)
         import learned  # the scoreboard imports this file as a part of a package, without the folder on its path

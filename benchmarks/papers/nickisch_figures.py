@@ -161,7 +161,11 @@ def surface_of(piece: Piece) -> Surface:
 
 def surfaces(figure: str, pieces: Mapping[str, Piece]):
     """Figures 9 to 11: contours of evidence, Jensen bound, information and errors."""
-    found = {m: surface_of(pieces[f"nickisch-{figure}/{m}, all rows, 16 × 16 grid"]) for m in SURFACES[figure][2]}
+    for points in (16, 8):
+        keys = {m: f"nickisch-{figure}/{m}, all rows, {points} × {points} grid" for m in SURFACES[figure][2]}
+        if all(key in pieces for key in keys.values()):
+            break
+    found = {m: surface_of(pieces[key]) for m, key in keys.items()}
     if len(found) == 1:
         quantities = ("log_evidence", "information", "errors")
         fig = plt.figure(figsize=(0.5 * WIDTH, 1.0 * WIDTH), layout="constrained")
