@@ -17,9 +17,9 @@ from gpclass import GPClassifier, GPRegressor
 from gpclass.assess import evidence_surface
 from gpclass.expressions import DEFAULT_KERNEL, parse_kernel
 from gpclass.kernels import RBF, Linear, Matern52, Periodic, Standardized, White
-from gpclass.numerics.columns import column_units, typical_distance
+from gpclass.numerics.columns import column_units, compressed, typical_distance
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
-from gpclass.units import UnitsWarning, start_kernel
+from gpclass.units import TAIL, UnitsWarning, start_kernel
 
 SAME = 1e-6  # both searches take the same steps up to rounding, which their last iterations magnify
 FACTOR, SHIFT = np.array([3e-4, 7e5, 0.9]), np.array([2.0, -30.0, 1e3])
@@ -123,6 +123,24 @@ def test_an_outlier_and_a_constant_column_do_little_harm():
     assert model.kernel_.spread[2] < 5
 
 
+def test_far_values_do_not_dominate_distances():
+    """A column of many zeros and a few large values, as pixels and counts are, must not make its rows strangers to all."""
+    rng = np.random.default_rng(0)
+    X, y = problem(150)
+    rare = (rng.random(300) < 0.05) * rng.exponential(size=300)
+    noise = np.column_stack([np.roll(rare, 37 * k) for k in range(1, 30)])
+    fit, test = np.column_stack([X, noise[:150]]), np.column_stack([problem(150, seed=1)[0], noise[150:]])
+    labels = problem(150, seed=1)[1]
+    squeezed, plain = (GPClassifier(kernel).fit(fit, y) for kernel in ("rbf", Standardized(RBF(4.0, 4.0), *column_units(fit))))
+    assert gpclass.assess.nlpd(labels, squeezed.predict_proba(test)) < gpclass.assess.nlpd(labels, plain.predict_proba(test))
+
+
+def test_periods_are_not_compressed():
+    X, y = problem()
+    assert GPClassifier("rbf", optimizer=None).fit(X, y).kernel_.tail == TAIL
+    assert GPClassifier("rbf * periodic", optimizer=None).fit(X, y).kernel_.tail == np.inf
+
+
 def test_a_second_fit_with_warm_start_uses_the_units_of_its_data():
     X, y = problem()
     model = GPClassifier(warm_start=True).fit(X, y)
@@ -150,8 +168,8 @@ def test_text_is_the_parsed_kernel_in_units_of_the_spreads():
     X, y = problem()
     model = GPClassifier("matern52-ard + linear", optimizer=None).fit(other(X), y)
     centre, spread = column_units(other(X))
-    distance = typical_distance((other(X) - centre) / spread, np.random.default_rng(0))
-    assert model.kernel_ == Standardized(parse_kernel("matern52-ard + linear", 3, distance), centre, spread)
+    distance = typical_distance(compressed((other(X) - centre) / spread, TAIL), np.random.default_rng(0))
+    assert model.kernel_ == Standardized(parse_kernel("matern52-ard + linear", 3, distance), centre, spread, TAIL)
     assert model.kernel == "matern52-ard + linear"
     assert GPClassifier(optimizer=None).fit(X, y).kernel_ == GPClassifier(DEFAULT_KERNEL, optimizer=None).fit(X, y).kernel_
 
@@ -175,7 +193,7 @@ def test_evidence_surfaces_take_text():
     grid = [0.0, 1.0]
     centre, spread = column_units(other(X))
     text = evidence_surface(other(X), y, "rbf", log_lengthscales=grid, log_scales=grid)
-    plain = evidence_surface((other(X) - centre) / spread, y, RBF, log_lengthscales=grid, log_scales=grid)
+    plain = evidence_surface(compressed((other(X) - centre) / spread, TAIL), y, RBF, log_lengthscales=grid, log_scales=grid)
     assert_allclose(text.log_evidence, plain.log_evidence, atol=1e-6)
 
 

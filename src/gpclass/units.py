@@ -6,14 +6,16 @@ A kernel object is used literally. A warning says so if its lengthscales and the
 from __future__ import annotations
 
 import warnings
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
-from .numerics.columns import Units, column_spread, column_units, typical_distance
+from .numerics.columns import Units, column_spread, column_units, compressed, typical_distance
 
+TAIL = 3.0  # spreads from the centre beyond which values are compressed (benchmarks/results/tails.md)
 FAR = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
 
 
@@ -50,7 +52,7 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
     """
     if given is None or isinstance(given, str):
         units = column_units(X)
-        distance = typical_distance(X, rng, lambda rows: (rows - units.centre) / units.spread)
+        distance = typical_distance(X, rng, lambda rows: compressed((rows - units.centre) / units.spread, TAIL))
         text = default_kernel(X.shape[1]) if given is None else given
         return _standardized(parse_kernel(text, X.shape[1], distance, variance), units), distance
     kernel = as_kernel(given).for_columns(X.shape[1])
@@ -62,9 +64,10 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
 
 def _standardized(kernel: Kernel, units: Units) -> Kernel:
     """Return the kernel in units of the columns; only the leaves that allow it, if some do not."""
+    tail = TAIL if all(leaf.compressible for leaf in kernel.leaves) else inf
     if all(leaf.standardizable for leaf in kernel.leaves):
-        return Standardized(kernel, *units)
-    each = (Standardized(leaf, *units) if leaf.standardizable else leaf for leaf in kernel.leaves)
+        return Standardized(kernel, *units, tail)
+    each = (Standardized(leaf, *units, tail) if leaf.standardizable else leaf for leaf in kernel.leaves)
     return kernel._with_leaves(each)
 
 

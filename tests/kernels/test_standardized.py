@@ -48,6 +48,21 @@ def test_kit(kernel):
     check_kernel(Standardized(kernel, CENTRE, SPREAD), X, Z)
 
 
+@pytest.mark.parametrize("kernel", [INNER, Linear([1.0, 2.0]), Matern32([1.0, 2.0])])
+def test_kit_with_compressed_tails(kernel):
+    far = np.abs(scaled(X)) > 0.8
+    assert 4 < far.sum() < far.size - 4  # the derivatives are tested inside and outside
+    check_kernel(Standardized(kernel, CENTRE, SPREAD, tail=0.8), X, Z)
+
+
+def test_tails_are_logarithms():
+    u = np.array([[0.0, 2.9], [3.0, -3.0], [-3.0 * np.e, 3.0 * np.e**2]])
+    seen = Standardized(RBF(), CENTRE, SPREAD, tail=3.0).seen(CENTRE + SPREAD * u)
+    assert_allclose(seen, [[0.0, 2.9], [3.0, -3.0], [-6.0, 9.0]], rtol=1e-13)
+    rows = CENTRE + SPREAD * np.linspace(2.9, 3.1, 5)[:, None]  # no jump, no corner
+    assert_allclose(np.diff(Standardized(RBF(), CENTRE, SPREAD, tail=3.0).seen(rows), axis=0), 0.05, rtol=0.03)
+
+
 def test_terms_of_a_sum_stay_visible():
     whole = KERNEL.parts()
     assert [part.kernel for part in whole] == [Standardized(part.kernel, CENTRE, SPREAD) for part in INNER.parts()]
@@ -80,6 +95,7 @@ def test_identity():
     assert copy.deepcopy(KERNEL) == KERNEL
     assert hash(copy.deepcopy(KERNEL)) == hash(KERNEL)
     assert Standardized(INNER, CENTRE, 2 * SPREAD) != KERNEL
+    assert Standardized(INNER, CENTRE, SPREAD, tail=3.0) != KERNEL
     assert Standardized(INNER, -0.0 * CENTRE, SPREAD) == Standardized(INNER, 0.0 * CENTRE, SPREAD)
     assert repr(Standardized(RBF(2.0), CENTRE, SPREAD)) == "Standardized(RBF(lengthscale=2, variance=1))"
 
@@ -92,6 +108,7 @@ def test_identity():
         ((RBF(), CENTRE, [1.0]), ValueError, "one per column"),
         ((RBF(), [np.nan, 0.0], SPREAD), ValueError, "finite"),
         ((RBF(), 1.0, SPREAD), ValueError, "vector"),
+        ((RBF(), CENTRE, SPREAD, 0.0), ValueError, "tail must be positive"),
     ],
 )
 def test_bad_arguments(arguments, error, message):

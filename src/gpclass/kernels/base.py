@@ -39,6 +39,7 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     _takes                       what rows it takes: "numbers" (the default), "any" if values do not depend on them,
                                  "covariances" (`Precomputed`), "objects" (`FunctionKernel`)
     standardizable               whether columns may be centred and scaled; default: True
+    compressible                 whether far values may be drawn nearer without changing what the kernel means; default: True
     takes_sparse                 whether `unit_values` and `unit_diagonal` take sparse matrices; default: False
 
 `class_kernels` and `separated` are how `PerClass` and `Correlated`, whose values are no matrices, describe themselves to
@@ -184,6 +185,7 @@ class Kernel(ABC):
 
     _takes: ClassVar[str] = "numbers"  # of a leaf: "numbers", "any", "covariances" or "objects"
     standardizable: ClassVar[bool] = True  # of a leaf: whether columns may be centred and scaled
+    compressible: ClassVar[bool] = True  # of a leaf: whether far values may be drawn nearer
     takes_sparse: ClassVar[bool] = False  # of a leaf: whether `unit_values` and `unit_diagonal` take sparse matrices
     lengthscale_has_units: ClassVar[bool] = True  # whether lengthscales have the units of the inputs
     lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none

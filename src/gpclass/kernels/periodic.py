@@ -37,6 +37,7 @@ class Periodic(Pairwise):
     _slope_is_shape = True
     _has_feature_parameters = True
     lengthscale_has_units = False  # the period has them
+    compressible = False  # periods would become longer and longer
     period = Positive()
 
     def __init__(

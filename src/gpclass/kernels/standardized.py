@@ -1,4 +1,4 @@
-"""A kernel on standardised inputs: k(x, z) = kernel((x - centre) / spread, (z - centre) / spread).
+"""A kernel on standardised inputs: k(x, z) = kernel(u(x), u(z)), where u(x) = (x - centre) / spread, far values compressed.
 
 Everything outside the kernel keeps inputs in their own units: inducing inputs, streams, predictions and model files.
 """
@@ -6,12 +6,13 @@ Everything outside the kernel keeps inputs in their own units: inducing inputs, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..numerics.columns import compressed
 from .base import Array, Evaluator, Kernel, MatrixKernel, Part
 
 
@@ -29,13 +30,18 @@ class Standardized(MatrixKernel):
         The centre of each input column.
     spread : array_like of shape (D,)
         The spread of each input column, positive.
+    tail : float, default=inf
+        The distance from the centre, in spreads, beyond which values are compressed: u becomes
+        ±tail (1 + log(|u| / tail)), whose slope is continuous. A few far values then do not dominate the distances between
+        rows. The default compresses nothing.
     """
 
     kernel: MatrixKernel
     centre: Array  # (D,) read-only
     spread: Array  # (D,) read-only
+    tail: float
 
-    def __init__(self, kernel: Kernel, centre: ArrayLike, spread: ArrayLike) -> None:
+    def __init__(self, kernel: Kernel, centre: ArrayLike, spread: ArrayLike, tail: float = inf) -> None:
         if not isinstance(kernel, MatrixKernel):
             name = type(kernel).__name__
             raise TypeError(f"Standardized takes a kernel whose values are matrices; put it inside {name} instead.")
@@ -46,7 +52,9 @@ class Standardized(MatrixKernel):
             raise ValueError(f"centre has {len(centre)} values but spread has {len(spread)}; both need one per column.")
         if not (spread > 0).all():
             raise ValueError(f"spread must be positive; got {spread}.")
-        self.__dict__.update(kernel=kernel, centre=centre, spread=spread)
+        if not tail > 0:
+            raise ValueError(f"tail must be positive; got {tail}.")
+        self.__dict__.update(kernel=kernel, centre=centre, spread=spread, tail=float(tail))
 
     def _around(self, kernel: Kernel) -> Standardized:
         """Return another kernel in the same units."""
@@ -72,7 +80,14 @@ class Standardized(MatrixKernel):
         # the sum of squares is the quicker check, but it overflows first
         if not isfinite(np.vdot(scaled, scaled)) and not np.isfinite(scaled).all():
             raise ValueError(f"inputs of {np.abs(X).max():.3g} overflow in units of the columns' spreads.")
-        return scaled
+        return compressed(scaled, self.tail)
+
+    def _slope(self, X: Array) -> Array:
+        """Return the derivatives of the standardised inputs in X: 1 / spread, times tail / |u| beyond the tail."""
+        if self.tail == inf:
+            return 1.0 / self.spread
+        distance = np.abs((X - self.centre) / self.spread)
+        return self.tail / np.maximum(distance, self.tail) / self.spread
 
     def _both(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
         return self._scaled(X), None if Z is None else self._scaled(Z)
@@ -87,11 +102,11 @@ class Standardized(MatrixKernel):
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
         dtheta, dinputs = self.kernel._pullback(*self._both(X, Z), G, inputs, value)
-        return dtheta, None if dinputs is None else dinputs / self.spread
+        return dtheta, None if dinputs is None else dinputs * self._slope(X if Z is None else Z)
 
     def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
         dtheta, dX = self.kernel._pullback_diagonal(self._scaled(X), g)
-        return dtheta, dX / self.spread
+        return dtheta, dX * self._slope(X)
 
     def _evaluator(self, X: Array) -> Evaluator:
         evaluate = self.kernel._evaluator(self._scaled(X))
@@ -156,7 +171,7 @@ class Standardized(MatrixKernel):
     # -- identity ------------------------------------------------------------------------------------------------------
 
     def _identity(self) -> tuple[Any, ...]:
-        return self.kernel, self.centre.tobytes(), self.spread.tobytes()
+        return self.kernel, self.centre.tobytes(), self.spread.tobytes(), self.tail
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Standardized) and self._identity() == other._identity()

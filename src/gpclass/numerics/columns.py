@@ -54,6 +54,16 @@ def column_spread(X: np.ndarray, seen: Seen | None = None) -> np.ndarray:
     return _moments(X, *_limits(_some(X, MIDDLE)))[1]
 
 
+def compressed(U: np.ndarray, tail: float) -> np.ndarray:
+    """Replace values with |u| > tail by ±tail (1 + log(|u| / tail)), in place, and return U. The slope is continuous."""
+    if tail < np.inf:
+        far = np.abs(U) > tail
+        if far.any():
+            u = U[far]
+            U[far] = np.copysign(tail * (1 + np.log(np.abs(u) / tail)), u)
+    return U
+
+
 def typical_distance(X: np.ndarray, rng: np.random.Generator, seen: Seen | None = None) -> float:
     """Return the median distance between rows, or 1 if all rows are equal. Large X are subsampled with `rng`.
 
