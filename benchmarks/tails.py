@@ -1,34 +1,32 @@
 """Where should far values be compressed (`gpclass.units.TAIL`)? The default classifier with other values of it.
 
-    python benchmarks/tails.py                        what is not in the file yet, then the summary
-    python benchmarks/tails.py --tables held-out --tails inf 3
+    python -m benchmarks.tails                        what is not in the file yet, then the summary
+    python -m benchmarks.tails --tables held-out --tails inf 3
 
-Tables and splits are those of `benchmarks.others`; the held-out tables need its environment (`make tables-of-others` makes it).
-Results are in benchmarks/results/tails.jsonl, a line for each table, split and value, and their summary in tails.md.
+Tables and splits are those of `benchmarks.others`. The held-out tables need its environment, which `make tables-of-others`
+makes. Results are in benchmarks/results/tails.jsonl, a line for each table, split and value; tails.md is their summary.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+from gpclass import units
 
-from benchmarks.others import __main__ as others  # noqa: E402
-from benchmarks.others import cells, methods, tables  # noqa: E402
-from gpclass import units  # noqa: E402
+from .others import cells, methods, tables
+from .scoreboard.results import commit
 
-FILE = HERE / "results" / "tails.jsonl"
+FILE = Path(__file__).resolve().parent / "results" / "tails.jsonl"
 INTRODUCTION = """# Compressed tails
 
-`python benchmarks/tails.py`. The default kernel measures columns in spreads from their centres; beyond a distance of `tail` spreads, values
-grow with the logarithm only (`gpclass.kernels.Standardized`). Differences of the NLPD are from tail = ∞, paired, with standard errors
-over tables; splits are averaged first. The value 3 was chosen on the known tables; the held-out tables were looked at once, afterwards.
+`python -m benchmarks.tails`. The default kernel measures columns in spreads from their centres. Beyond a distance of `tail`
+spreads, values grow with the logarithm only (`gpclass.kernels.Standardized`). Differences of the NLPD are from tail = ∞,
+paired, with standard errors over tables; splits are averaged first. The value 3 was chosen on the known tables; the held-out
+tables were looked at once, afterwards.
 """
 
 
@@ -39,16 +37,16 @@ def main(arguments=None) -> None:
     parser.add_argument("--splits", type=int, nargs="+", default=[0, 1])
     args = parser.parse_args(arguments)
     done = {(r["table"], r["split"], r["tail"]) for r in stored()}
-    commit = others.commit()
+    now = commit()
     for name in [n for group in args.tables for n in (tables.KNOWN if group == "known" else tables.HELD_OUT)]:
         table = tables.load(name)
         for split in args.splits:
             for tail in args.tails:
                 if (name, split, str(tail)) not in done:
                     units.TAIL = tail
-                    cell = cells.measure(table, split, methods.OURS, methods.ours, commit)
+                    cell = cells.measure(table, split, methods.OURS, methods.ours, now)
                     store({"table": name, "split": split, "tail": str(tail), "held_out": table.held_out, "nlpd": cell.nlpd,
-                           "ece": cell.ece, "seconds": cell.fit_seconds, "commit": commit})  # fmt: skip
+                           "ece": cell.ece, "seconds": cell.fit_seconds, "commit": now})  # fmt: skip
     (FILE.with_suffix(".md")).write_text(summary(stored()), encoding="utf-8")
 
 
@@ -83,8 +81,11 @@ def line(records: list[dict], tail: str) -> str:
     error = difference.std(ddof=1) / np.sqrt(len(names))
     extremes = (f"{names[i]} {difference[i]:+.4f}" for i in (difference.argmin(), difference.argmax()))
     nlpd, ece = (np.mean([other[k][score] for k in both]) for score in ("nlpd", "ece"))
-    name = "∞" if tail == "inf" else tail
-    return f"| {name} | {len(names)} | {nlpd:.4f} | {difference.mean():+.4f} ± {error:.4f} | {ece:.3f} | {' | '.join(extremes)} |\n"
+    row = (
+        "∞" if tail == "inf" else tail, str(len(names)), f"{nlpd:.4f}", f"{difference.mean():+.4f} ± {error:.4f}", f"{ece:.3f}",
+        *extremes,
+    )  # fmt: skip
+    return f"| {' | '.join(row)} |\n"
 
 
 if __name__ == "__main__":
