@@ -81,10 +81,8 @@ def line(records: list[dict], tail: str) -> str:
     error = difference.std(ddof=1) / np.sqrt(len(names))
     extremes = (f"{names[i]} {difference[i]:+.4f}" for i in (difference.argmin(), difference.argmax()))
     nlpd, ece = (np.mean([other[k][score] for k in both]) for score in ("nlpd", "ece"))
-    row = (
-        "∞" if tail == "inf" else tail, str(len(names)), f"{nlpd:.4f}", f"{difference.mean():+.4f} ± {error:.4f}", f"{ece:.3f}",
-        *extremes,
-    )  # fmt: skip
+    change = f"{difference.mean():+.4f} ± {error:.4f}"
+    row = ("∞" if tail == "inf" else tail, str(len(names)), f"{nlpd:.4f}", change, f"{ece:.3f}", *extremes)
     return f"| {' | '.join(row)} |\n"
 
 
