@@ -9,7 +9,7 @@ from gpclass import GPClassifier
 from gpclass.gaussian.coupled import CoupledSystem
 from gpclass.kernels import RBF, Constant, Matern32, PerClass, Periodic
 from gpclass.kernels.per_class import Covariances, covariances_with
-from gpclass.numerics import product_of_rows, whole_strips
+from gpclass.numerics import Factor, product_of_rows, whole_strips
 
 COLUMNS = 5
 
@@ -64,6 +64,25 @@ def test_variances_at_training_rows_of_strong_sites_stay_positive():
     system = CoupledSystem(K, np.full((30, 3), 50.0))
     cov = system.predict_cov(K, np.diagonal(K))
     assert np.linalg.eigvalsh(cov).min() > 0
+
+
+@pytest.mark.parametrize(("n", "q"), [(5, 301), (90, 90), (127, 316), (301, 602), (434, 3), (431, 136), (695, 96), (1000, 10)])
+def test_products_of_blas_round_a_row_alike_in_any_batch(n, q):
+    """Shapes at which OpenBLAS changes its method with the number of rows, on one processor or another."""
+    rng = np.random.default_rng(n)
+    rows, A = rng.normal(size=(1030, n)), rng.normal(size=(n, q))
+    factor = Factor(A @ A.T + n * np.eye(n))
+    factor.diag_inverse()  # the factor is inverted from here on
+
+    def products(some):
+        strips = whole_strips(some)
+        product = product_of_rows(strips, A)
+        factor.whiten_strips(strips)
+        return np.hstack([product, strips])[: len(some)]
+
+    all_rows = products(rows)
+    for start, stop in ((0, 1), (3, 4), (7, 40), (100, 131), (1029, 1030)):
+        assert_array_equal(products(rows[start:stop].copy()), all_rows[start:stop])
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 9])

@@ -249,7 +249,8 @@ class CoupledSystem:
         (n, C), m = self.pi.shape, Ks.shape[1]
         out = np.empty((m, C, C))
         for some in blocks(m, 1, NEW_POINTS):
-            half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)[: some.stop - some.start].reshape(-1, C, n)
+            half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)
+            half = np.ascontiguousarray(half[: some.stop - some.start]).reshape(-1, C, n)
             np.matmul(half, np.swapaxes(half, 1, 2), out=out[some])
         var = np.einsum("mcc->mc", out)
         least = var + 1e-14 * kd[:, None]

@@ -161,7 +161,7 @@ class FullPosterior:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
         # sums of contiguous arrays: they are rounded in the same way for one row as for many
         rows, alpha = np.ascontiguousarray(Ks.T), np.ascontiguousarray(self.alpha)
-        var = kd - self._system.explained(rows.T)
+        var = kd - self._system.explained(Ks)
         # rounding can push the variance of a point that coincides with data below zero, by at most this amount
         return np.einsum("mn,n->m", rows, alpha), np.maximum(var, 1e-14 * kd)
 
@@ -243,8 +243,8 @@ class _PositiveSystem:
         white = whole_strips(Ks.T)
         white = np.multiply(white, self.root, out=None if np.may_share_memory(white, Ks) else white)
         white = white.astype(self.dtype, copy=False)
-        self.factor.whiten_rows(white)
-        return np.einsum("mn,mn->m", white, white, dtype=float)[: Ks.shape[1]]
+        self.factor.whiten_strips(white)
+        return np.square(white, out=white).sum(axis=1, dtype=float)[: Ks.shape[1]]
 
     def covariance(self):
         if self.factor is None:

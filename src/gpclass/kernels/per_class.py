@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..numerics import whole_strips
+from ..numerics.linalg import STRIP
 from .base import Array, Kernel, Part, pullback_arguments, with_member_settings
 from .leaf import split_theta
+
+AT_ONCE = 8192  # values of a kernel that predictions compute in one call, whatever the number of rows
 
 
 class PerClass(Kernel):
@@ -178,12 +180,19 @@ class Covariances:
         one_matrix = np.ndim(Z) == 2 and len(kernel.class_kernels) == 1 and kernel.separated[1] is None
         # rows of covariances are not exchangeable: which are the training rows matters
         self._evaluate = kernel._evaluator(Z) if one_matrix and kernel.takes == "numbers" else None
+        self._rows = STRIP * max(1, AT_ONCE // (STRIP * max(1, Z.shape[-2])))
 
     def __call__(self, X: Array) -> Any:
         """Return `covariances_with(kernel, Z, X)` for checked inputs X (m, D). A row has the same values in any batch."""
         if self._evaluate is None or not len(X):
             return covariances_with(self._kernel, self._Z, X)
-        return self._evaluate(whole_strips(X), None)[: len(X)].T
+        rows, out = self._rows, np.empty((len(X), len(self._Z)))
+        for i in range(0, len(X), rows):
+            some = X[i : i + rows]
+            # products of one shape round each row in the same way, so the last rows are filled up with copies
+            whole = some if len(some) == rows else np.concatenate([some, np.repeat(some[-1:], rows - len(some), axis=0)])
+            out[i : i + rows] = self._evaluate(whole, None)[: len(some)]
+        return out.T
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Covariances, (self._kernel, self._Z)

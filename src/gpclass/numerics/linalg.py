@@ -22,7 +22,8 @@ from scipy.linalg.blas import dgemm
 from .precision import blas, lapack
 
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
-STRIP = 8  # BLAS computes so many columns of a product alike; those beyond a multiple are rounded in another way
+STRIP = 8  # BLAS computes so many rows of a product alike; those beyond a multiple are rounded in another way
+PIECE = 256  # longest sum that BLAS adds up in the same order whatever the number of rows
 HALVED = range(150, 450)  # sizes of triangles that are inverted recursively, by halves
 ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a diagonal block above the diagonal
 
@@ -57,21 +58,25 @@ def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def whole_strips(rows: np.ndarray) -> np.ndarray:
-    """Return rows (m, n) in C order, with copies of the last row appended until their number is a multiple of `STRIP`.
+    """Return rows (m, n) in Fortran order, with copies of the last row appended until their number is a multiple of `STRIP`.
 
-    Products of BLAS then round each row in the same way, whichever rows are computed with it. m is at least one.
+    Products of BLAS then round each row in the same way, whichever rows are computed with it. That holds for rows of the
+    left factor only, if sums are short (`PIECE`), and on all x86 processors that OpenBLAS knows. m is at least one.
     """
     more = -len(rows) % STRIP
     if not more:
-        return np.ascontiguousarray(rows)
-    out = np.empty((len(rows) + more, rows.shape[1]), rows.dtype)
+        return np.asfortranarray(rows)
+    out = np.empty((len(rows) + more, rows.shape[1]), rows.dtype, order="F")
     out[: len(rows)], out[len(rows) :] = rows, rows[-1]
     return out
 
 
 def product_of_rows(rows: np.ndarray, A: np.ndarray) -> np.ndarray:
-    """Return rows @ A (m, q) in C order for `whole_strips` of rows (m, n) and A (n, q) in C order."""
-    return dgemm(1.0, A.T, rows.T).T
+    """Return rows @ A (m, q) in Fortran order for `whole_strips` of rows (m, n) and A (n, q) in C order."""
+    out = np.zeros((len(rows), A.shape[1]), order="F")
+    for k in range(0, len(A), PIECE):
+        dgemm(1.0, rows[:, k : k + PIECE], A[k : k + PIECE].T, beta=1.0, c=out, trans_b=1, overwrite_c=1)
+    return out
 
 
 def mirror_lower(A: np.ndarray) -> np.ndarray:
@@ -176,6 +181,13 @@ class Factor:
             raise TypeError(f"X must be a C-ordered array of {self._lower.dtype}: BLAS would change a copy of it")
         apply = blas("trmm" if self._inverted else "trsm", self._lower)
         apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
+
+    def whiten_strips(self, X: np.ndarray) -> None:
+        """Replace X (m, n), `whole_strips` of the factor's dtype, by (L⁻¹ Xᵀ)ᵀ, in place. A row has the same values in any X."""
+        if X.dtype != self._lower.dtype or not X.flags.f_contiguous:
+            raise TypeError(f"X must be a Fortran-ordered array of {self._lower.dtype}: BLAS would change a copy of it")
+        apply = blas("trmm" if self._inverted else "trsm", self._lower)
+        apply(1.0, self._lower.T, X, side=1, lower=0, overwrite_b=1)
 
     def solve(self, X: np.ndarray) -> np.ndarray:
         """Return A⁻¹ X for X (n,) or (n, m)."""
