@@ -66,7 +66,7 @@ def test_variances_at_training_rows_of_strong_sites_stay_positive():
     assert np.linalg.eigvalsh(cov).min() > 0
 
 
-@pytest.mark.parametrize(("n", "q"), [(5, 301), (90, 90), (127, 316), (301, 602), (434, 3), (431, 136), (695, 96), (1000, 10)])
+@pytest.mark.parametrize(("n", "q"), [(5, 301), (90, 90), (127, 316), (301, 602), (434, 3), (431, 136), (695, 96)])
 def test_products_of_blas_round_a_row_alike_in_any_batch(n, q):
     """Shapes at which OpenBLAS changes its method with the number of rows, on one processor or another."""
     rng = np.random.default_rng(n)
