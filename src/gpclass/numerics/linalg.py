@@ -183,7 +183,7 @@ class Factor:
         apply(1.0, self._lower.T, X.T, lower=0, trans_a=1, overwrite_b=1)
 
     def whiten_strips(self, X: np.ndarray) -> None:
-        """Replace X (m, n), `whole_strips` of the factor's dtype, by (L⁻¹ Xᵀ)ᵀ, in place. A row has the same values in any X."""
+        """Replace X (m, n), `whole_strips` of the factor's dtype, by (L⁻¹ Xᵀ)ᵀ, in place."""
         if X.dtype != self._lower.dtype or not X.flags.f_contiguous:
             raise TypeError(f"X must be a Fortran-ordered array of {self._lower.dtype}: BLAS would change a copy of it")
         apply = blas("trmm" if self._inverted else "trsm", self._lower)
