@@ -81,7 +81,7 @@ def iterate(
             q = path.step_back()
             continue
         wanted = target.tau
-        change = float(np.maximum(gap, np.max(np.abs(wanted - q.sites.tau) * scale(q), initial=0.0)))
+        change = float(np.maximum(gap, (np.abs(wanted - q.sites.tau) * scale(q)).max(initial=0.0)))
         require_finite(engine, change, q.prior_var)
         if stands_still(q, change, engine.tol):
             return q, ending(q, sweep, change, engine.tol)

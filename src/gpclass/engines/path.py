@@ -69,8 +69,8 @@ class SitePath:
 
     @staticmethod
     def _coordinates(pairs):
-        taus, goals = np.moveaxis(np.array(pairs), 1, 0)
-        if np.all(taus >= 0) and np.all(goals >= 0):
+        taus, goals = np.array([tau for tau, _ in pairs]), np.array([goal for _, goal in pairs])
+        if (taus >= 0).all() and (goals >= 0).all():
             return np.log(np.maximum(taus, 1e-200)), np.log(np.maximum(goals, 1e-200)), np.exp
         return taus, goals, lambda x: x
 

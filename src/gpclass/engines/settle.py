@@ -57,14 +57,14 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) ->
     metric = q if target.precision is None else with_tau(q, -target.curvature)
     missing, step, gap = _mean_step(q, target, metric, scale)
     for _ in range(SETTLE_STEPS):
-        move = np.max(np.abs(target.tau - q.sites.tau) * scale(q), initial=0.0)
+        move = (np.abs(target.tau - q.sites.tau) * scale(q)).max(initial=0.0)
         if gap < max(0.1 * tol, patience * move):
             break
         before = gap
         q, target = _line_search(q, rule, missing, step, tol)
         missing, step, gap = _mean_step(q, target, metric, scale)
         # slow steps need a better metric, which new τ give, unless τ has nearly converged
-        if gap > 0.5 * before and (move > LAGGING * gap or np.any(q.sites.tau < 0)):
+        if gap > 0.5 * before and (move > LAGGING * gap or (q.sites.tau < 0).any()):
             break
     return q, target, gap
 
@@ -81,7 +81,7 @@ def _mean_step(q, target, metric, scale):
     # negative only by rounding; its size then bounds the error, so do not replace it by zero
     joint = np.sqrt(abs(missing @ step[1]))
     # if K is singular (equal rows), α can move without the mean: so each site's own move counts too
-    single = np.max(np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0)), initial=0.0)
+    single = (np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0))).max(initial=0.0)
     return missing, step, float(max(joint, single))
 
 
@@ -95,4 +95,4 @@ def _line_search(q, rule, missing, step, tol):
 
     along = max(missing @ step[1], 0.0)  # negative only by rounding
     # with sites of negative precision, a growing slope may diverge
-    return uphill(look, along, negligible=tol**2, growth=2.0 if np.all(q.sites.tau >= 0) else 1.0)[1]
+    return uphill(look, along, negligible=tol**2, growth=2.0 if (q.sites.tau >= 0).all() else 1.0)[1]

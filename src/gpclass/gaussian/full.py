@@ -49,9 +49,9 @@ class FullPosterior:
 
     def __init__(self, K: np.ndarray, sites: Sites, system=None, moments=None):  # `system` and `moments`: see `shifted`
         if system is None:
-            system = _IndefiniteSystem(K, sites.tau) if np.any(sites.tau < 0) else _PositiveSystem(K, sites.tau)
+            system = _IndefiniteSystem(K, sites.tau) if (sites.tau < 0).any() else _PositiveSystem(K, sites.tau)
         self.K, self.sites, self._system = K, sites, system
-        self.prior_var = np.diagonal(K)  # (n,)
+        self.prior_var = K.diagonal()  # (n,)
         self.log_det: float = system.log_det  # log|I + KT|
         self.alpha: np.ndarray
         self.mean: np.ndarray
@@ -124,8 +124,8 @@ class FullPosterior:
 
         Large only for K of low rank and large scale: if K has full rank, B⁻¹ is small and so is its error.
         """
-        most = STALL[self._system.dtype] * rounding_of_B(self.K, self.sites.tau, self._system.dtype)
-        return most if most < 1e-9 else most * float(np.max(self._system.kept))
+        most = STALL[self._system.dtype] * self._system.rounding
+        return most if most < 1e-9 else most * float(self._system.kept.max())
 
     @property
     def log_partition(self) -> float:
@@ -193,8 +193,12 @@ class _PositiveSystem:
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau, self.dtype = K, tau, factor_dtype()
         self.root = np.sqrt(tau)
-        self.factor = factor_of_B(scaled_plus_identity(K, self.root, self.dtype), "I + √W K √W", K) if np.any(tau) else None
+        self.factor = factor_of_B(scaled_plus_identity(K, self.root, self.dtype), "I + √W K √W", K) if tau.any() else None
         self.log_det = self.factor.log_det if self.factor else 0.0
+
+    @cached_property
+    def rounding(self):
+        return rounding_of_B(self.K, self.tau, self.dtype)
 
     def apply_residual_precision(self, x):
         return self.root * self.factor.solve(self.root * x) if self.factor else np.zeros_like(x)
@@ -202,12 +206,16 @@ class _PositiveSystem:
     def alpha(self, nu):
         # (I + TK)⁻¹ ν is ν - √τ B⁻¹ √τ K ν, which cancels where τK is large, or √τ B⁻¹ ν/√τ, which needs τ > 0:
         # each datum uses the form that is accurate for it, in one solve
-        if self.factor is None or not np.any(nu):
+        if self.factor is None or not nu.any():
             return nu.copy()
-        strong = self.tau * np.diagonal(self.K) > 1
+        strong = self._strong
         weak = np.where(strong, 0.0, nu)
         scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
         return weak + self.root * self.factor.solve(scaled - self.root * symmetric_product(self.K, weak))
+
+    @cached_property
+    def _strong(self):
+        return self.tau * self.K.diagonal() > 1
 
     @cached_property
     def kept(self):
@@ -218,9 +226,10 @@ class _PositiveSystem:
 
     @cached_property
     def var(self):
-        prior = np.diagonal(self.K)
-        kept = self.kept
+        prior, kept = self.K.diagonal(), self.kept
         weak = (1 - kept < (TINY_SINGLE if self.dtype == np.float32 else TINY)) & (self.tau * prior < 1)
+        if not weak.any():
+            return (1 - kept) / self.tau
         var = np.empty_like(self.tau)
         var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
         var[weak] = prior[weak] - self._part(self.explained(self.K[:, weak]), prior[weak])
@@ -228,7 +237,7 @@ class _PositiveSystem:
 
     def _part(self, part, whole):
         """Clip `part` to `whole`, but raise if it is larger by more than rounding: then K is not a covariance matrix."""
-        if np.any(part - whole > 10 * len(self.K) * rounding_of_B(self.K, self.tau, self.dtype) * whole):
+        if (part - whole > 10 * len(self.K) * self.rounding * whole).any():
             raise NotPositiveDefinite(
                 "K is not positive semidefinite: a posterior variance is negative. Is the kernel valid for these inputs?"
             )
@@ -289,6 +298,7 @@ class _IndefiniteSystem:
         self.log_det = factor.log_det
         self.var = np.einsum("ij,ij->j", self.half, self.half)
         self.kept = 1 - tau * self.var
+        self.rounding = rounding_of_B(K, tau)
 
     def alpha(self, nu):
         return nu - self.tau * (self.half.T @ (self.half @ nu))
@@ -313,7 +323,7 @@ class _IndefiniteSystem:
 
 def rounding_of_B(K: np.ndarray, tau: np.ndarray, dtype: Any = np.float64) -> float:
     """Rounding error of the largest entry of B in `dtype`."""
-    return epsilon(dtype) * float(np.max(1 + np.abs(tau) * np.diagonal(K)))
+    return epsilon(dtype) * float((1 + np.abs(tau) * K.diagonal()).max())
 
 
 def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> Any:
@@ -323,7 +333,7 @@ def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> 
     or the rounding of K is larger than the identity. The error says which. `K` (..., n, n) is used for the message; its
     entries must be finite.
     """
-    rounding = len(B) * epsilon(B.dtype) * float(np.max(np.diagonal(B), initial=0.0))  # NaN if B overflows
+    rounding = len(B) * epsilon(B.dtype) * float(B.diagonal().max(initial=0.0))  # NaN if B overflows
     try:
         return kind(B, what)
     except NotPositiveDefinite as error:

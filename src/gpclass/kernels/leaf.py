@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -132,4 +133,5 @@ def split_theta(theta: ArrayLike, sizes: list[int], kernel: Kernel) -> list[Arra
     theta = np.asarray(theta, dtype=np.float64)
     if theta.shape != (sum(sizes),):
         raise ValueError(f"theta needs {sum(sizes)} log values, one for each of {kernel.names}; got shape {theta.shape}.")
-    return np.split(theta, np.cumsum(sizes)[:-1])
+    ends = list(accumulate(sizes, initial=0))
+    return [theta[i:j] for i, j in pairwise(ends)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,25 +73,26 @@ class Parameter:
             raise ValueError(f"{name} cannot be one number that stands for one per column.")
         return self
 
-    @property
+    # A search reads these many times for each kernel.
+
+    @cached_property
     def value(self) -> Any:
         """A float, or a read-only array with one value per input column."""
-        if not self.is_vector:
-            return self.values[0]
-        array = np.array(self.values)
-        array.flags.writeable = False
-        return array
+        return _read_only(self.values) if self.is_vector else self.values[0]
 
-    @property
+    @cached_property
     def log_free(self) -> Array:
-        """Logs of the free values."""
-        return np.log([v for v, free in zip(self.values, self.free, strict=True) if free])
+        """Logs of the free values, read-only."""
+        return _read_only(np.log([v for v, free in zip(self.values, self.free, strict=True) if free]))
 
-    @property
+    @cached_property
     def bounds_free(self) -> Array:
-        """Logs of the bounds of the free values, (k, 2)."""
+        """Logs of the bounds of the free values, (k, 2), read-only."""
         pairs = [pair for pair, free in zip(self.log_bounds, self.free, strict=True) if free]
-        return np.array(pairs).reshape(-1, 2)
+        return _read_only(np.reshape(pairs, (-1, 2)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # without the arrays above
 
     def labels(self, name: str) -> list[str]:
         """Return a label for each value, free or fixed: 'lengthscale[0]', or 'lengthscale' for a number."""
@@ -104,9 +106,9 @@ class Parameter:
         if bad.any():
             raise ValueError(f"theta holds logs; exp({logs[bad][0]:.6g}) is {new[bad][0]:.3g}, not positive and finite.")
         # exp(log v) may differ from v in the last digit, so an unchanged entry keeps its value
-        values = np.array(self.values)
-        values[list(self.free)] = np.where(logs == self.log_free, values[list(self.free)], new)
-        return replace(self, values=tuple(values.tolist()))
+        values, free = np.array(self.values), np.array(self.free)
+        values[free] = np.where(logs == self.log_free, values[free], new)
+        return Parameter(tuple(values.tolist()), self.log_bounds, self.free, self.is_vector, self.per_column)
 
     def marked(self, index: int | None, free: bool) -> Parameter:
         """Return the parameter with one value (all values if `index` is None) freed or fixed."""
@@ -121,6 +123,12 @@ class Parameter:
             text = "[" + ", ".join(shown if len(shown) <= 6 else [*shown[:3], "...", shown[-1]]) + "]"
         text += " per column" if self.per_column else ""
         return text if any(self.free) else f"{text} fixed"
+
+
+def _read_only(values: Any) -> Array:
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
 
 
 class Positive:

@@ -168,11 +168,17 @@ def _log_variance(log_p):
         return log_p + np.log(-np.expm1(np.minimum(log_p, -np.finfo(float).tiny)))
 
 
+def _log_softmax(x):
+    """Return `scipy.special.log_softmax` along rows of finite numbers, without its checks."""
+    x = x - x.max(axis=1, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=1, keepdims=True))
+
+
 def _loss(x, log_p, codes, weight):
     """Return the negative log posterior of x = (-log temperature, logit noise), and its gradient."""
     n, C = log_p.shape
     own, power = np.arange(n), np.exp(x[0])
-    tempered = log_softmax(power * log_p, axis=1)
+    tempered = _log_softmax(power * log_p)
     log_true = tempered[own, codes]
     d_log_true = power * (log_p[own, codes] - np.sum(np.exp(tempered) * log_p, axis=1))
     noise = expit(x[1])

@@ -15,6 +15,7 @@ this module use σ_f. GPstuff's number is the squared scale, hence scale = 10 (t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -74,12 +75,19 @@ class HalfStudentT:
         _require_positive(self, "df", "scale")
         _require_of(self, "value", "sqrt")
 
+    @cached_property
+    def _constants(self) -> tuple[float, float, float, float]:
+        """The logs of scale, degrees of freedom, normaliser and power."""
+        scale, df = np.log(self.scale), np.log(self.df)
+        norm = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * np.log(self.df * np.pi / 4) - scale
+        return scale, df, norm, np.log(POWERS[self.of])
+
     def log_density(self, theta: np.ndarray) -> Pair:
         power = POWERS[self.of]
+        log_scale, log_df, log_norm, log_power = self._constants
         log_u = power * np.asarray(theta, dtype=float)
-        log_ratio = 2 * (log_u - np.log(self.scale)) - np.log(self.df)  # log of u² / (df · scale²), cannot overflow
-        log_norm = gammaln((self.df + 1) / 2) - gammaln(self.df / 2) - 0.5 * np.log(self.df * np.pi / 4) - np.log(self.scale)
-        value = log_norm - (self.df + 1) / 2 * np.logaddexp(0, log_ratio) + log_u + np.log(power)
+        log_ratio = 2 * (log_u - log_scale) - log_df  # log of u² / (df · scale²), cannot overflow
+        value = log_norm - (self.df + 1) / 2 * np.logaddexp(0, log_ratio) + log_u + log_power
         return value, power * (1 - (self.df + 1) * expit(log_ratio))
 
 
@@ -178,6 +186,10 @@ class Relative:
     def __post_init__(self) -> None:
         _require_positive(self, "sd")
 
+    @cached_property
+    def _log_units(self) -> np.ndarray:
+        return np.log(self.units)
+
     def joined(self, units: tuple[float, ...]) -> "Relative":
         """Return a new object for one vector of parameters with these units."""
         return replace(self, units=units)
@@ -186,8 +198,8 @@ class Relative:
         theta = np.atleast_1d(np.asarray(theta, dtype=float))
         if self.units and len(self.units) != len(theta):
             raise ValueError(f"Relative is a prior of {len(self.units)} parameters together; got {len(theta)}.")
-        logs = theta - np.log(self.units) if self.units else theta
-        k, mean = len(logs), np.mean(logs)
+        logs = theta - self._log_units if self.units else theta
+        k, mean = len(logs), logs.mean()
         z = (logs - mean) / self.sd
         value, slope = self.common.log_density(mean)
         # the deviations have k - 1 dimensions, and the coordinate of unit length along the mean is √k · mean
@@ -263,15 +275,17 @@ def resolve_priors(priors: Any, names: Sequence[str], spread: np.ndarray | None 
 
 def log_prior(theta: np.ndarray, priors: Sequence[HyperPrior]) -> tuple[float, np.ndarray]:
     """Return the summed log density of theta (p,) and its gradient (p,), for priors from `resolve_priors`."""
-    theta = np.asarray(theta, dtype=float)
+    theta = np.array(theta, dtype=float)  # functions of users get parts of this copy
     if theta.shape != (len(priors),):
         raise ValueError(f"theta has shape {theta.shape} but there are {len(priors)} priors; one is needed per entry.")
     total, gradient = 0.0, np.zeros(len(theta))
     entries: dict[int, list[int]] = {}
     for i, prior in enumerate(priors):  # one call per distinct prior: ARD can have hundreds of entries with the same one
         entries.setdefault(id(prior), []).append(i)
-    for where in entries.values():
-        value, gradient[where] = priors[where[0]].log_density(theta[where])
+    for i, *others in entries.values():
+        together = not others or others[-1] == i + len(others)
+        where: Any = slice(i, i + 1 + len(others)) if together else [i, *others]
+        value, gradient[where] = priors[i].log_density(theta[where])
         total += float(np.sum(value))
     return total, gradient
 

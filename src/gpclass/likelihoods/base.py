@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..numerics import gaussian_nodes
-from .tilted import Triple, product_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
+from .tilted import Triple, WithSlopes, product_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
 
 CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
 
@@ -29,7 +29,7 @@ class BoundSlopes(NamedTuple):
     in_var: np.ndarray
 
 
-class Likelihood(ABC):
+class Likelihood(WithSlopes, ABC):
     """Base class of likelihoods.
 
     A subclass is a frozen dataclass that implements only the methods it supports. `theta`, `names`, `bounds` and
@@ -220,10 +220,6 @@ class Likelihood(ABC):
         log_p = np.stack([self.log_prob_value(target, nodes) for target in self.class_targets])
         # p log p is zero where p is zero
         return -np.einsum("iq,ciq->i", weights, np.exp(log_p) * np.maximum(log_p, -700.0))
-
-    def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
-        """Return the slope and curvature of `tilted_moments` without the value. Used to rank rows for selection."""
-        return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
 
 
 class WithPowers(Likelihood):

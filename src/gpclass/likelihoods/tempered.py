@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .tilted import Triple, product_nodes, tilted_moments_of, tilted_weights
+from .tilted import Triple, WithSlopes, product_nodes, tilted_moments_of, tilted_weights
 
 
 def tempered_targets(y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def split_targets(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 @dataclass(frozen=True)
-class Tempered:
+class Tempered(WithSlopes):
     """p(y | f)^power of a likelihood, in the form that engines which match moments use."""
 
     likelihood: Any
@@ -73,7 +73,7 @@ class Tempered:
 
 
 @dataclass(frozen=True)
-class PowerFactor:
+class PowerFactor(WithSlopes):
     """Powers of a likelihood with one latent function, fixed for each datum; for factors of several-class likelihoods."""
 
     factor: Any
@@ -88,7 +88,7 @@ class PowerFactor:
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(WithSlopes):
     """The product of weighted observations of each latent value, ∏_k p(y_k | f)^weight_k, by quadrature.
 
     Parameters

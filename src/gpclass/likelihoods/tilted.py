@@ -19,6 +19,14 @@ FLAT_REACH = 10.0  # standard deviations, and distance from the centre of a like
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+class WithSlopes:
+    """Adds `tilted_slopes` to a class with `tilted_moments`."""
+
+    def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
+        """Return the slope and curvature of `tilted_moments`, which sweeps of EP and the choice of rows need."""
+        return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
+
+
 def tilted_by_quadrature(log_prob: Callable[[np.ndarray], Triple], mean, var, centre: float | np.ndarray) -> Triple:
     """Return log ∫ N(f | mean, var) p(f) df and its first two derivatives in `mean`, by quadrature.
 

@@ -11,6 +11,7 @@ A factor has the dtype of the matrix, float64 or float32 (`precision`), and so h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -146,8 +147,8 @@ class Factor:
             )
         self._lower = upper.T
         self._inverted = False
-        self.log_det = 2.0 * float(np.sum(np.log(np.diagonal(self._lower).astype(float))))
-        if not np.isfinite(self.log_det):
+        self.log_det = 2.0 * float(np.log(self._lower.diagonal().astype(float)).sum())
+        if not math.isfinite(self.log_det):
             raise NotPositiveDefinite(f"{what} has entries that are not finite")
 
     def rounded(self, dtype: Any) -> Factor:
@@ -199,7 +200,8 @@ class Factor:
         out = np.zeros(len(self._lower))
         for i, j in row_blocks(len(out)):
             left, corner = self._lower[i:j, :i], np.where(ABOVE[: j - i, : j - i], 0.0, self._lower[i:j, i:j])
-            out[:i] += np.einsum("ij,ij->j", left, left)
+            if i:
+                out[:i] += np.einsum("ij,ij->j", left, left)
             out[i:j] += np.einsum("ij,ij->j", corner, corner)
         return out
 

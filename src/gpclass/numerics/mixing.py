@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import lstsq
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dgelsd, dgelsd_lwork
 
 DEPENDENT = 1e-13  # eigenvalues of the normalised Gram matrix below which changes of residuals are treated as dependent
 
@@ -79,7 +81,24 @@ class NormalEquations:
         """
         sizes = np.sqrt(self.squares)
         scale = 1 / np.where(sizes > 0, sizes, 1.0)
-        return scale * lstsq(scale[:, None] * self.gram * scale, scale * self.goal, cond=DEPENDENT)[0]
+        return scale * _least_squares(scale[:, None] * self.gram * scale, scale * self.goal)
+
+
+def _least_squares(A: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the result of `scipy.linalg.lstsq`, whose checks take longer than the solution of a few equations."""
+    if not (np.isfinite(A).all() and np.isfinite(b).all()):
+        raise ValueError("changes of residuals are not finite")
+    x, _, _, info = dgelsd(A, b, *_work(len(A)), DEPENDENT)
+    if info:
+        raise LinAlgError("the singular values of changes of residuals do not converge")
+    return x
+
+
+@lru_cache
+def _work(n: int) -> tuple[int, int]:
+    """Sizes of the work arrays of `dgelsd` for n unknowns."""
+    size, integers, _ = dgelsd_lwork(n, n, 1, DEPENDENT)
+    return int(size), int(integers)
 
 
 def within_reach(

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg.blas
 import scipy.linalg.lapack
 
-_PREFIX = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
+_PREFIX = {"f": "s", "d": "d"}  # by the character of a dtype
 _dtype: ContextVar[Any] = ContextVar("factor_dtype", default=np.float64)
 
 
@@ -36,6 +37,7 @@ def factor_dtype() -> Any:
     return _dtype.get()
 
 
+@lru_cache
 def epsilon(dtype: Any) -> float:
     """Return the relative spacing of numbers of a dtype."""
     return float(np.finfo(dtype).eps)
@@ -43,9 +45,14 @@ def epsilon(dtype: Any) -> float:
 
 def blas(name: str, A: np.ndarray) -> Any:
     """Return the BLAS routine `name`, without its prefix, for the dtype of A. It returns arrays of that dtype."""
-    return getattr(scipy.linalg.blas, _PREFIX[A.dtype] + name)
+    return _routine(scipy.linalg.blas, name, A.dtype.char)
 
 
 def lapack(name: str, A: np.ndarray) -> Any:
     """Return the LAPACK routine `name`, without its prefix, for the dtype of A. It returns arrays of that dtype."""
-    return getattr(scipy.linalg.lapack, _PREFIX[A.dtype] + name)
+    return _routine(scipy.linalg.lapack, name, A.dtype.char)
+
+
+@lru_cache  # small problems take it thousands of times
+def _routine(library: Any, name: str, char: str) -> Any:
+    return getattr(library, _PREFIX[char] + name)

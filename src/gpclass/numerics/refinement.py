@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,11 +55,11 @@ def refined(
 
     def checked(x):
         residual, found = check(x)
-        size = float(np.max(np.abs(residual), initial=0.0))
-        return size if np.isfinite(size) else np.inf, x, residual, found
+        size = float(np.abs(residual).max(initial=0.0))
+        return size if math.isfinite(size) else math.inf, x, residual, found
 
     best = checked(solve(right))
-    largest = float(np.max(np.abs(right), initial=0.0))
+    largest = float(np.abs(right).max(initial=0.0))
     enough = (SMALL_SINGLE if single else SMALL) * largest
     for _ in range(most):
         size, x, residual, _ = best

@@ -111,12 +111,13 @@ def moment_rule(y: np.ndarray, likelihood, cavity=methodcaller("cavity")):
     def rule(q: FullPosterior) -> SiteTarget:
         mean, var = cavity(q)
         proper = var >= 0
-        if not np.all(proper):
+        all_proper = proper.all()
+        if not all_proper:
             mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
-        _, d1, d2 = likelihood.tilted_moments(y, mean, var)
+        d1, d2 = likelihood.tilted_slopes(y, mean, var)
         left = 1 + var * d2  # tilted variance divided by the cavity variance
         matched = SiteTarget(mean + var * d1, d1, d2 / np.where(left > 0, left, np.nan))
-        if np.all(proper):
+        if all_proper:
             return matched
         kept = SiteTarget(q.mean, q.slope, -q.each.tau)
         return SiteTarget(*(np.where(proper, a, b) for a, b in zip(matched[:3], kept[:3], strict=True)))
@@ -126,7 +127,7 @@ def moment_rule(y: np.ndarray, likelihood, cavity=methodcaller("cavity")):
 
 def has_cavities(q: FullPosterior) -> bool:
     """Whether the cavity of every datum is proper; always true for log-concave likelihoods."""
-    return bool(np.all(q.cavity()[1] >= 0))
+    return bool((q.cavity()[1] >= 0).all())
 
 
 def require_cavities(engine, q, likelihood) -> None:

@@ -98,3 +98,6 @@ class Shifted:
 
     def tilted_moments(self, y, mean, var):
         return self.likelihood.tilted_moments(y, mean + self.offset, var)
+
+    def tilted_slopes(self, y, mean, var):
+        return self.likelihood.tilted_slopes(y, mean + self.offset, var)
