@@ -1,5 +1,7 @@
 """Parameters: theta, names, bounds, fixing, validation and representation."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -114,3 +116,17 @@ def test_repr():
     assert repr(RBF(np.arange(1, 21) / 3)) == "RBF(lengthscale=[0.333, 0.667, 1, ..., 6.67], variance=1)"
     for k in (RBF([1, 2]) * Polynomial(3, 0.5) + 2, RationalQuadratic(alpha=0.1), Periodic(2, 3, 4)):
         assert eval(repr(k)) == k
+
+
+def test_arrays_of_a_parameter_are_kept_but_cannot_be_changed_and_are_not_pickled():
+    kernel = RBF([1.0, 2.0])
+    assert kernel.lengthscale is kernel.lengthscale
+    with pytest.raises(ValueError, match="read-only"):
+        kernel.lengthscale[0] = 3.0
+    kernel.theta[0] = 3.0  # a copy
+    assert_allclose(kernel.theta, np.log([1.0, 2.0, 1.0]))
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again == kernel
+    assert len(pickle.dumps(again)) == len(pickle.dumps(RBF([1.0, 2.0])))
+    with pytest.raises(ValueError, match="read-only"):
+        again.lengthscale[0] = 3.0

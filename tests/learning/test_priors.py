@@ -206,3 +206,13 @@ def test_relative_needs_all_entries():
         Relative(0.5, units=(1.0, 2.0)).log_density(np.zeros(3))
     with pytest.raises(ValueError, match="sd > 0"):
         Relative(0.0)
+
+
+def test_entries_of_a_joint_prior_need_not_be_neighbours():
+    joint, other = Relative(units=(1.0, 2.0, 3.0)), Normal(0.0, 1.0)
+    theta = np.array([0.3, -0.5, 0.8, 0.1])
+    value, gradient = log_prior(theta, [joint, other, joint, joint])
+    together, slopes = joint.log_density(theta[[0, 2, 3]])
+    alone, slope = other.log_density(theta[1:2])
+    assert_allclose(value, together.sum() + alone.sum(), rtol=1e-14)
+    assert_allclose(gradient, np.insert(slopes, 1, slope), rtol=1e-14)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import lstsq
 
 from gpclass.numerics import NormalEquations, anderson, mixed_point, within_reach
 
@@ -86,3 +87,15 @@ def test_parts_of_the_coordinates_in_several_places():
         mixed = mixed_point(points[:, part], residuals[:, part], 0.7, mix)
         limited = within_reach(mixed, points[-1, part], residuals[-1, part], unit[part], 0.01, largest=largest)
         assert_allclose(limited, whole[part], rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_weights_are_those_of_scipy_also_for_vectors_that_depend_on_each_other(k):
+    rng = np.random.default_rng(k)
+    rows, goal = rng.normal(size=(k, 9)), rng.normal(size=9)
+    rows[-1] = rows[0]
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    expected = lstsq(unit @ unit.T, unit @ goal, cond=1e-13)[0] / np.linalg.norm(rows, axis=1)
+    assert_allclose(NormalEquations.of(rows, goal).weights(), expected, rtol=1e-10)
+    with pytest.raises(ValueError, match="not finite"):
+        NormalEquations.of(rows, np.inf * goal).weights()
