@@ -412,6 +412,7 @@ REDUCED = {"segmentation": (210, 210), "usps": (400, 200)}  # training and test 
 LEARNED = ("EP", "IEP", "MF", "LA")  # LA-TKP takes LA's hyperparameters, MCMC those of EP
 STARTS = (1.0, 0.3, 0.03)  # parts of √(2D) at which searches over a lengthscale for each input begin
 BOOTSTRAPS = 4000
+AS_PAPER = {"priors": "weak", "calibrate": None}  # half-t priors, and the probabilities of the posterior itself
 
 
 @dataclass(frozen=True)
@@ -456,14 +457,15 @@ def run_method(fold: Fold, name: str, args) -> dict[str, Outcome]:
     engine, likelihood = ENGINES[name]
     kind = {MultinomialProbit: "multinomial-probit", Softmax: "softmax"}[likelihood]
     with threadpool_limits(1):
-        learned, outcome = scored([GPClassifier(start, kind, engine) for start in start_kernels(fold, args.starts)], fold)
+        starts = start_kernels(fold, args.starts)
+        learned, outcome = scored([GPClassifier(start, kind, engine, **AS_PAPER) for start in starts], fold)
         out = {name: outcome}
         if name == "LA" and getattr(args, "correct", True):
-            corrected = GPClassifier(learned.kernel_, kind, ENGINES["LA-TKP"][0], optimizer=None)
+            corrected = GPClassifier(learned.kernel_, kind, ENGINES["LA-TKP"][0], optimizer=None, **AS_PAPER)
             out["LA-TKP"] = scored([corrected], fold)[1]
         if name == "EP" and args.mcmc:
             sampler = HMC(n_draws=args.mcmc, n_warmup=150, random_state=args.seed)
-            out["MCMC"] = scored([GPClassifier(learned.kernel_, kind, sampler, optimizer=None)], fold)[1]
+            out["MCMC"] = scored([GPClassifier(learned.kernel_, kind, sampler, optimizer=None, **AS_PAPER)], fold)[1]
     return out
 
 

@@ -138,7 +138,7 @@ def traces(pieces: Mapping[str, Piece]):
 def outcomes(pieces: Mapping[str, Piece]) -> dict[str, dict[str, riihimaki.Outcome]]:
     """Outcomes of section 5.5 by data set and method, of folds that all methods were run on."""
     folds: dict[tuple[str, str], dict] = {}
-    for piece in matching(pieces.values(), "riihimaki-5.5/*, 3 starts"):
+    for piece in matching(pieces.values(), "riihimaki-5.5/*, 3 starts, weak priors"):
         _, name, fold, _ = piece.key.split("/")
         folds.setdefault((name, fold), {}).update({m: outcome_of(v) for m, v in piece.values.items()})
     results: dict[str, dict[str, list]] = {}
@@ -190,7 +190,7 @@ def accuracies(pieces: Mapping[str, Piece]):
 
 def ten_classes(pieces: Mapping[str, Piece]):
     """Figure 11: USPS with ten classes."""
-    own = {m: outcome_of(one(pieces, f"riihimaki-f11/{m}, 400*").values) for m in ("EP", "IEP", "MF", "LA")}
+    own = {m: outcome_of(one(pieces, f"riihimaki-f11/{m}, 400*, weak priors").values) for m in ("EP", "IEP", "MF", "LA")}
     fig, axes = plt.subplots(1, 4, figsize=(WIDTH, 0.32 * WIDTH), layout="constrained")
     for x, (method, outcome) in enumerate(own.items()):
         right, n = outcome.right.mean(), len(outcome.right)

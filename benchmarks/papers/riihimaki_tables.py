@@ -413,7 +413,7 @@ def predictions(keep: Keeper, full: bool) -> dict[str, dict[str, riihimaki.Outco
     folds = 10 if full else 3
     cases = [(n, k) for k in range(folds) for n in names if k == 0 or n in riihimaki.ARD]
     starts = f"{settings.starts} start{'s' * (settings.starts > 1)}"
-    key = f"{{}}/fold {{}}/{{}}, {starts}".format
+    key = f"{{}}/fold {{}}/{{}}, {starts}, weak priors".format
     work = {key(n, k, m): partial(fold_piece, n, k, m, settings) for n, k in cases for m in riihimaki.LEARNED}
     pieces = keep.take_all(work)
     results: dict[str, dict[str, list]] = {}
@@ -482,7 +482,7 @@ def ten_classes(keep: Keeper, full: bool) -> None:
     found(("usps",))
     train, test = (400, 1000) if full else (100, 200)
     pieces = keep.take_all(
-        {f"{m}, {train} + {test} rows": partial(ten_digits, m, train, test) for m in ("EP", "IEP", "MF", "LA")}
+        {f"{m}, {train} + {test} rows, weak priors": partial(ten_digits, m, train, test) for m in ("EP", "IEP", "MF", "LA")}
     )
     own = {key.split(",")[0]: outcome_of(piece.values) for key, piece in pieces.items()}
     size = f"{train} of 4649 training rows and {test} of 4649 test rows"
