@@ -304,6 +304,7 @@ def test_empty_cells_get_what_training_data_had():
         (["12:30", "13:00"] * 3, "contains dates or times"),
         (["1", "2", "?", "4", "5", "6"], r"mostly numbers, but row 2 has '\?'; if that means a missing value"),
         (["1,5", "2,5", "3,5"] * 2, "decimal commas"),
+        (["unknown", "2,5", "3,5"] * 2, "decimal commas, such as '2,5'"),
         ([np.nan] * 6, "'x' is empty in every row"),
         ([1.0, 2.0, np.inf, 4.0, 5.0, 6.0], "row 2, column 'x' is inf"),
         ([1.0, 2.0, 1e200, 4.0, 5.0, 6.0], r"row 2, column 'x' is 1e\+200"),

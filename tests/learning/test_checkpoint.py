@@ -469,6 +469,7 @@ def saves_every_step(monkeypatch):
 ENGINES = [ScalableEP(**FEW, validation=0.2), StochasticEP(**FEW), SVGP(**FEW)]
 
 
+@pytest.mark.quick_cases("ScalableEP")
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
 def test_interrupted_and_resumed_equals_uninterrupted(engine, tmp_path, saves_every_step):
     """Ctrl-C at random bytecodes, in steps, between them and while saving: bit for bit, from the file and in memory."""
@@ -517,6 +518,7 @@ def test_saved_and_resumed_after_every_step(engine, still, tmp_path):
     assert_same_run(run, undisturbed)
 
 
+@pytest.mark.quick_cases("ScalableEP")
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
 def test_an_interrupted_run_goes_on_in_memory(engine):
     undisturbed = train(engine=engine)

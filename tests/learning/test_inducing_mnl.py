@@ -63,6 +63,7 @@ def test_gradient_at_rows(name):
     assert_allclose(found.gradient, numeric(lambda t: o.evaluate(t, tol=0.0).value, o.theta), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.quick_cases("correlated")
 @pytest.mark.parametrize("name", ["ard", "correlated", "per class"])
 def test_gradient_in_inducing_inputs(name):
     base = objective(KERNELS[name], likelihood=Softmax(C))

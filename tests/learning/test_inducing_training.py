@@ -138,6 +138,7 @@ train_inducing(source, RBF(1.0, 4.0), MultinomialProbit(3), ScalableEP(), traini
 """
 
 
+@pytest.mark.slow  # starts processes; the test above kills a run in this one
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGKILL")
 def test_a_run_killed_by_the_system_goes_on(tmp_path):
     """SIGKILL twice at random moments, writing included: what is on disk is whole, and ends where nothing was killed."""
@@ -167,6 +168,7 @@ def test_a_run_killed_by_the_system_goes_on(tmp_path):
     assert_allclose(resumed.sites["own_nu"], undisturbed.sites["own_nu"], atol=1e-7)
 
 
+@pytest.mark.quick_cases("shared")
 @pytest.mark.parametrize("per_class", [False, True], ids=["shared", "of-each-class"])
 def test_threads_change_nothing_but_rounding(per_class, monkeypatch):
     """Matrices large enough for BLAS to share them out between two threads."""
@@ -212,6 +214,7 @@ def test_robust_max_on_minibatches_reaches_what_sweeps_do():
         assert_allclose(loss, settled, atol=0.03)
 
 
+@pytest.mark.slow
 def test_robust_max_bound_is_climbed_from_where_ep_is():
     """From knowing nothing the climb ends on a lower top: here by 8 nats, on other data with a third more errors."""
     X, y = load_digits(return_X_y=True)
@@ -435,6 +438,7 @@ def test_tied_sites_need_no_memory_of_rows():
         assert sum(part.nbytes for part in (run.state.P, run.state.h, run.state.fresh_P, run.state.fresh_h)) < 20_000
 
 
+@pytest.mark.quick_cases("sep")
 @pytest.mark.parametrize("engine", [StochasticEP(), SVGP()], ids=["sep", "svgp"])
 def test_memory_of_a_pass_does_not_grow_with_rows(engine, tmp_path):
     """A memory map: neither its rows, nor their order, nor anything of each of them is ever held at once."""

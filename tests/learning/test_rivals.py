@@ -40,6 +40,7 @@ def sums(D):
     return [rbf + Linear(), rbf + Linear() + White(), (rbf + Constant()) * Linear()]
 
 
+@pytest.mark.quick_cases("26")
 @pytest.mark.parametrize("seed", [0, 13, 26])
 def test_a_sum_ends_no_lower_than_a_term(seed):
     # of tables 13 and 26 a search from the start alone ends 0.9 and 5.7 nats below the RBF
@@ -50,6 +51,7 @@ def test_a_sum_ends_no_lower_than_a_term(seed):
             assert whole > reached(objective(X, y, part.kernel)) - TOL, f"{kernel!r} against {part.kernel!r}"
 
 
+@pytest.mark.slow
 def test_under_priors_the_other_terms_density_counts():
     X, y = table(26)
     kernel = RBF(np.sqrt(X.shape[1]), 4.0) + Linear()
@@ -132,6 +134,7 @@ def sum_for(X):
     return RBF(np.sqrt(X.shape[1]), 4.0) + Linear()
 
 
+@pytest.mark.slow_cases("ScalableEP-26")
 @pytest.mark.parametrize(
     ("engine", "seed"),
     [(IVM(), 13), (ScalableEP(search="settled", n_inducing=20), 26), pytest.param(GFITC(), 13, marks=pytest.mark.slow)],
@@ -151,6 +154,7 @@ def test_a_sum_ends_no_lower_than_a_term_with_chosen_inducing_variables():
     assert whole > term - TOL
 
 
+@pytest.mark.quick_cases("ScalableEP")
 @pytest.mark.parametrize("engine", [ScalableEP, SVGP])
 def test_minibatches_begin_where_a_search_among_some_rows_ends(engine):
     # from the start as given the sums end 1.5 (ScalableEP) and 10 (SVGP) nats below the RBF after so few passes;

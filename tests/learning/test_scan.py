@@ -81,6 +81,7 @@ def test_structure_that_few_rows_cannot_show_is_found_on_more_rows():
     assert value > end(objective, scan=False) + 50
 
 
+@pytest.mark.quick_cases("5")
 @pytest.mark.parametrize("seed", [0, 5, 7, 9])
 def test_the_scan_ends_no_lower_than_the_plain_search(seed):
     # with seeds 0 and 7 the labels look like noise to few rows, and a single lengthscale would be long

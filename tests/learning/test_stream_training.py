@@ -54,6 +54,7 @@ def loss(source, engine, seed=0):
     return -np.mean(log_p[np.arange(TEST), (Y_TEST > 0).astype(int)])
 
 
+@pytest.mark.quick_cases("SVGP")
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), SVGP()], ids=lambda engine: type(engine).__name__)
 def test_neither_pieces_nor_the_order_of_labels_matter(engine, tmp_path):
     """Within 0.005 of arrays, with a buffer of a quarter or an eighth of the rows; chance alone brings up to 0.002."""
@@ -186,6 +187,7 @@ def test_too_few_rows_to_hold_some_out():
 # resumption ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick_cases("ScalableEP-csv", "SVGP-small buffer")
 @pytest.mark.parametrize("kind", ["small buffer", "csv"])
 @pytest.mark.parametrize("engine", [ScalableEP(), SVGP()], ids=lambda engine: type(engine).__name__)
 def test_a_stream_is_resumed_in_the_middle_of_a_pass(kind, engine, tmp_path):

@@ -47,6 +47,7 @@ def test_two_classes_are_binary_probit_of_the_scaled_difference():
     assert value == pytest.approx(log_ndtr(f / np.sqrt(2)), abs=1e-9, rel=1e-9)
 
 
+@pytest.mark.slow_cases("0.0-300", "1.0-300")
 @pytest.mark.parametrize("C", [2, 3, 8, 12, 13, 300])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 5.0])
 def test_probit_class_probabilities_by_brute_force(C, scale):

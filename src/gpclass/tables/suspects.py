@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from .dates import DATE, problem_of_dates
-from .numerals import PLAIN, Convention, best_convention, measure, usual_unit
+from .numerals import PLAIN, Convention, best_convention, is_written, measure, usual_unit
 from .problems import Option, Problem
 from .words import FEW_MARKS, cut, is_number, listed
 
@@ -76,7 +76,7 @@ def _numerals(counts: Mapping[str, int], levels: Levels, name: str, comma: bool)
         return None
     options = convention_options(levels, comma)
     code = f"read_table(path, reading=Reading({', '.join(f'{o.name[2:]}={o.value!r}' for o in options)}))"
-    first = next(text for text in counts if not is_number(text))
+    first = next(text for text in counts if is_written(text, convention) and not is_number(text))
     kind = "decimal commas" if any(o.name == "--decimal" for o in options) else "thousands separators"
     doubt = ", if 1,200 is 1200 (otherwise --decimal ,)" if doubtful and not comma else ""
     advice = f"; write them with points, or use {written(options)}{doubt}"
