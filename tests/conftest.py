@@ -46,6 +46,14 @@ def rows_at_a_time(monkeypatch):
     return limit
 
 
+@pytest.fixture
+def quick_reports(request, monkeypatch):
+    """Reports with one other kernel and a coarse evidence surface, except in slow tests."""
+    if request.node.get_closest_marker("slow") is None:
+        monkeypatch.setattr("gpclass.assess.report.hyperparameters.KERNELS", ("linear",))
+        monkeypatch.setattr("gpclass.assess.report.hyperparameters.GRID", 3)
+
+
 def browser_path():
     """A Chromium to drive, or None for playwright's own."""
     found = [os.environ.get("GPCLASS_CHROMIUM"), *map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))]

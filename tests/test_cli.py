@@ -28,6 +28,8 @@ from gpclass.progress import display
 from gpclass.sampling import HMC
 from gpclass.tables import read_table
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -256,6 +258,7 @@ def test_audit(tmp_path):
     assert "the same 50 rows and the hyperparameters of the model" in shown
 
 
+@pytest.mark.slow  # other kernels and engines; test_cluster_cli.py and test_report.py write quicker ones
 @pytest.mark.skipif(importlib.util.find_spec("gpclass.assess.report") is None, reason="no reports yet")
 def test_report(folder, tmp_path):
     words = ("report", folder / "iris.gpclass", folder / "test.csv", "-o", tmp_path / "r.html", "--engines", "laplace")

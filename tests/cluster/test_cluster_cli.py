@@ -31,6 +31,8 @@ from gpclass.learning import table_files
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
+pytestmark = pytest.mark.usefixtures("quick_reports")
+
 SIZES = (20, 25, 15)
 QUICK = ("-e", "gfitc", "-k", "rbf")
 SAME = {"rtol": 1e-7}  # sums over other parts round differently, and searches of hyperparameters multiply that

@@ -252,10 +252,10 @@ def test_hyperparameters_count_among_what_must_be_enough():
     y = np.where(np.sin(9 * X[:, 0]) > 0, 1.0, -1.0)
     kernel = RBF()
     problem = Objective(X, y, kernel, Probit(), EP(), resolve_priors("weak", kernel.names))
-    sampler = HMC(n_draws=400, n_warmup=80, n_chains=2, enough=40, random_state=0, sample_hyper=True)
+    sampler = HMC(n_draws=400, n_warmup=80, n_chains=2, enough=15, random_state=0, sample_hyper=True)
     draws = sampler.fit_hyper(problem)
     assert draws.n_draws < 400
-    assert effective_size(draws.theta).min() >= 40
+    assert effective_size(draws.theta).min() >= 15
 
 
 @pytest.mark.parametrize("enough", [0, -1.0, float("nan")])

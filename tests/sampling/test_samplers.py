@@ -70,6 +70,13 @@ def test_predictions_agree_with_the_grid(sampler):
     assert draws.class_probability_std(Ks, kd)[0] == pytest.approx([spread, spread], rel=0.1)
 
 
+@pytest.mark.quick_cases(
+    "HMC-softmax, two points",
+    "HMC-probit, two points",
+    "EllipticalSlice-softmax, three classes",
+    "ScaledMetropolis-softmax, two points",
+    "Gibbs-probit, two points",
+)
 @pytest.mark.parametrize("case", SEVERAL)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
 def test_several_classes_agree_with_quadrature(sampler, case):
