@@ -281,7 +281,7 @@ def test_bytes_as_tables(room, content, name):
         used(path)
 
 
-@cases(150)
+@cases(50)
 @given(data=st.data())
 def test_commands_on_malformed_tables(files, room, data):
     """`predict` with a table of which something is wrong, or nothing: exit code 0 or 2, a line each, no traceback."""

@@ -102,6 +102,7 @@ def test_ctrl_c_before_anything_was_learned_writes_nothing(table, tmp_path, monk
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow  # a process each; tests/learning/test_checkpoint.py interrupts runs in this one
 @POSIX
 @pytest.mark.parametrize("more", [[], ["--checkpoint"]])
 def test_ctrl_c_in_a_run_on_minibatches(table, tmp_path, more):
