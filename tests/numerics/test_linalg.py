@@ -9,7 +9,7 @@ from gpclass.numerics import Factor, NotPositiveDefinite, mirror_lower, scale_lo
 from gpclass.numerics.linalg import HALVED, TRIANGLE_ROWS
 
 SIZES = [1, 5, TRIANGLE_ROWS - 1, TRIANGLE_ROWS, TRIANGLE_ROWS + 1, 2 * TRIANGLE_ROWS + 16]
-HALF_SIZES = [HALVED[0], HALVED[0] + 1, 2 * HALVED[0] + 3]  # the last one is halved twice
+HALF_SIZES = [HALVED, HALVED + 1, 2 * HALVED + 3]  # the last one is halved twice
 TOL = 1e-12  # rounding: eps × condition (below 100 here) × √n, with room
 
 

@@ -41,6 +41,13 @@ class ContrastPrior:
         by_class = np.broadcast_to(np.diagonal(K, axis1=-2, axis2=-1), (n_classes, len(y))).T
         self.var = (by_class.take(self._own) + by_class.take(self._others) + 1).ravel()  # (n (C - 1),)
 
+    @cached_property
+    def weight(self) -> np.ndarray | float:
+        """Number of equal parts of each contrast in all copies, one or (n (C - 1),)."""
+        if np.ndim(self.copies) == 0 and self.parts == 1:
+            return self.copies
+        return np.broadcast_to(self.copies * self.parts, self.others.shape).ravel()
+
     def table(self, x: np.ndarray) -> np.ndarray:
         """Contrasts (n (C - 1),) as (n, C - 1)."""
         return x.reshape(self.others.shape)
@@ -202,10 +209,7 @@ class ContrastPosterior:
     @property
     def weight(self) -> np.ndarray | float:
         """Number of equal parts of each contrast in all copies, one or (n (C - 1),)."""
-        copies, parts = self.prior.copies, self.prior.parts
-        if np.ndim(copies) == 0 and parts == 1:
-            return copies
-        return np.broadcast_to(copies * parts, self.prior.others.shape).ravel()
+        return self.prior.weight
 
     @property
     def each(self) -> Sites:

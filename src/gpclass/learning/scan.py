@@ -23,9 +23,10 @@ from ..kernels import Kernel
 from ..registry import registered
 from .doubts import guessing_evidence
 from .objective import Evaluation, Objective
-from .optimise import FAILURES, ROUGH, improved
+from .optimise import FAILURES, improved
 from .starts import column_spread, lengthscale_span
 
+LOOSE = 1e-2  # engine tolerance: values have errors far below the differences that matter here
 STEP = np.log(2)  # distance of the factors, in logs
 LEAST, SIZE = 100, 200  # rows of the first scan: SIZE divided by the number of latent functions, but at least LEAST
 WIDER = 4  # factor on the number of rows for the second scan, and for the comparison of several maxima
@@ -161,7 +162,7 @@ def _span(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
 
 def _value(objective: Objective, theta: np.ndarray, start: object = None) -> Evaluation | None:
     try:
-        found = objective.loose_fit(theta, start, ROUGH)
+        found = objective.loose_fit(theta, start, LOOSE)
     except FAILURES:
         return None
     return found if np.isfinite(found.value) else None

