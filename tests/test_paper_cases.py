@@ -17,6 +17,7 @@ import chai_cases  # noqa: E402
 import inducing  # noqa: E402
 import ivm  # noqa: E402
 from gpclass.kernels import RBF  # noqa: E402
+from papers import figures  # noqa: E402
 
 
 @pytest.fixture
@@ -126,3 +127,17 @@ def test_learning_curve_of_figure_1_ends_with_what_a_search_finds(monkeypatch):
     best = min((p for p in points if p["major"]), key=lambda p: p["criterion"])
     assert_allclose(best["log_likelihood"], case["log_likelihood"], rtol=1e-8)
     assert_allclose(best["error"], case["error"])
+
+
+ONES = {"chai": "chai-figure-1", "seeger": "seeger-table-1", "villacampa": "villacampa-power"}
+
+
+@pytest.mark.parametrize(("paper", "one"), ONES.items())
+def test_figures_of_a_page_are_drawn_from_what_is_stored(paper, one, tmp_path):
+    page = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")
+    shown = [line.split("} ")[1] for line in page.splitlines() if line.startswith("```{paper-figure} ")]
+    assert sorted(shown) == sorted(figures.figures_of(paper))
+    figures.draw(one, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").stat().st_size > 5000
+    with pytest.raises(KeyError):  # nothing is stored there
+        figures.draw(one, tmp_path / "other.png", tmp_path)

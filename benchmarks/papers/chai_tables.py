@@ -165,6 +165,9 @@ def chai_5(keep: Keeper, full: bool) -> None:
     compute = partial(chai_cases.table_5, splits=splits)
     size = f"{splits} splits, at evenly spaced quantiles of the numbers of support vectors"
     sets = by_name(keep.take_all(slowest_last(found(chai.DATA), splits, compute, f" of {splits}"), size))
+    fewest = min(map(len, sets.values()), default=splits)
+    if fewest < splits:
+        size = f"of {size}, only the {fewest} or more with the fewest variables"
     for name, some in sets.items():
         paper, deviation = chai_sparse.TABLE_5[name][0]
         spread = of_splits(deviation, len(some), THEIR_SPLITS)

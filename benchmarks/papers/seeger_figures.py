@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import ivm
 
 from .chai_figures import some
 from .figures import WIDTH
-from .pieces import Piece
+from .pieces import Piece, matching
 
 ROWS = (("criterion", "criterion"), ("error", "test error, %"), ("log_likelihood", "test log likelihood"))
 
@@ -18,6 +19,7 @@ ROWS = (("criterion", "criterion"), ("error", "test error, %"), ("log_likelihood
 def figure_1(pieces: Mapping[str, Piece]):
     """Columns are strategies; dots are choices of rows, lines the evaluations in between."""
     fig, axes = plt.subplots(3, 3, figsize=(WIDTH, 6.5), sharey="row")
+    seen: dict[str, list[float]] = {name: [] for name, _ in ROWS}
     for column, strategy in zip(axes.T, ivm.PAPER_STRATEGIES, strict=True):
         [piece] = some(pieces, f"seeger-1-strategies/{strategy}/d=200/*")
         points = piece["points"]
@@ -27,23 +29,26 @@ def figure_1(pieces: Mapping[str, Piece]):
             ax.plot(values, lw=0.8, color="0.5")
             ax.plot(chosen, [values[k] for k in chosen], ".", color="tab:blue")
             ax.set_ylabel(label if strategy == "constant" else "")
-        # line searches try points that are far worse: they would hide the rest
-        top = sorted(p["criterion"] for p in points)[int(0.9 * (len(points) - 1))]
-        column[0].set_ylim(top=1.1 * top)
+        for name, _ in ROWS:
+            seen[name] += [p[name] for p in points]
         column[0].set_title(strategy)
         column[-1].set_xlabel("evaluation")
+    for row, (name, _) in zip(axes, ROWS, strict=True):  # line searches try far worse points, which would hide the rest
+        low, high = np.quantile(seen[name], (0.06, 1.0) if name == "log_likelihood" else (0.0, 0.94))
+        row[0].set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     fig.tight_layout()
     return fig
 
 
 def table_1(pieces: Mapping[str, Piece]):
-    """Ours and the paper's error and log likelihood for each digit and size of the active set."""
+    """Ours and the paper's log likelihood for each digit and size of the active set."""
+    some(pieces, "seeger-1/*")
     fig, axes = plt.subplots(2, 5, figsize=(WIDTH, 4.0), sharex=True, sharey=True)
     for digit, ax in enumerate(axes.flat):
-        found = sorted((p["d"], p["log_likelihood"]) for p in _sized(pieces, digit))
-        ax.plot(*zip(*found, strict=True), "o-", ms=4, label="ours")
+        if found := sorted((p["d"], p["log_likelihood"]) for p in _sized(pieces, digit)):
+            ax.plot(*zip(*found, strict=True), "o-", ms=4, color="tab:blue", label="ours")
         paper = [(d, values[1]) for d, values in ivm.PAPER_USPS[digit].items()]
-        ax.plot(*zip(*paper, strict=True), "s--", ms=4, mfc="none", label="paper")
+        ax.plot(*zip(*paper, strict=True), "s--", ms=4, color="tab:orange", mfc="none", label="paper")
         ax.set_title(f"digit {digit}", fontsize=9)
         ax.set_xscale("log")
         ax.set_xticks([50, 100, 200, 500], ["50", "100", "200", "500"])
@@ -56,7 +61,7 @@ def table_1(pieces: Mapping[str, Piece]):
 
 
 def _sized(pieces, digit):
-    for piece in some(pieces, f"seeger-1/digit {digit}/d=*"):
+    for piece in matching(pieces.values(), f"seeger-1/digit {digit}/d=*"):
         yield {**piece.values, "d": int(piece.key.split("/")[2].removeprefix("d="))}
 
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 
 import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import ScalarFormatter
 
 import inducing
 
 from .chai_figures import some
 from .figures import WIDTH
-from .pieces import Piece
+from .pieces import Piece, matching
 from .villacampa_tables import COUNTS, PLACES
 
 COLOURS = {"EP": "tab:blue", "SEP": "tab:green", "VI": "tab:red", "REP": "tab:purple", "GFITC": "tab:orange"}
@@ -45,12 +47,20 @@ def curves(axes, found: list[Piece], where: int) -> None:
         for ax, measure in zip(axes, ("loss", "error"), strict=True):
             ax.plot(x, [p[measure] for p in piece["points"]], ".-", color=COLOURS[name], label=name)
             ax.set_xscale("log")
+            ax.xaxis.set_major_formatter(ScalarFormatter())
+            ax.xaxis.set_minor_formatter(ScalarFormatter())
 
 
 def figure_6_2(pieces: Mapping[str, Piece]):
-    fig, axes = plt.subplots(3, 2, figsize=(WIDTH, 7.5), sharex=True, sharey="col")
-    for row, M in zip(axes, (4, 50, 200), strict=True):
-        curves(row, some(pieces, f"villacampa-figure-6.2/*/M={M}/*"), 1)
+    """A row of panels for each number of inducing points of which there are pieces."""
+    found = {M: matching(pieces.values(), f"villacampa-figure-6.2/*/M={M}/*") for M in (4, 50, 200)}
+    found = {M: these for M, these in found.items() if these}
+    if not found:
+        raise KeyError("no piece of figure 6.2 is stored")
+    shape = {"figsize": (WIDTH, 2.6 * len(found) + 0.6), "sharex": True, "sharey": "col", "squeeze": False}
+    fig, axes = plt.subplots(len(found), 2, **shape)
+    for row, (M, these) in zip(axes, found.items(), strict=True):
+        curves(row, these, 1)
         row[0].set_ylabel(f"M = {M}")
     axes[0, 0].set(title="negative test log likelihood", ylim=(0.2, 1.6))
     axes[0, 1].set(title="test error", ylim=(0.05, 0.5))
@@ -87,7 +97,26 @@ def figure_6_4(pieces: Mapping[str, Piece]):
     return fig
 
 
+def power(pieces: Mapping[str, Piece]):
+    """Loss of power EP over that of EP, a point for each training."""
+    fig, ax = plt.subplots(figsize=(0.6 * WIDTH, 3.4))
+    gains = []
+    for name in inducing.SETS:
+        for piece in matching(pieces.values(), f"villacampa-6/{name}/*/power EP/*"):
+            ep = pieces[piece.key.replace("power EP", "EP")]
+            gains.append(piece["loss"] - ep["loss"])
+            ax.plot([name], [gains[-1]], "o", color="tab:blue", ms=4)
+    if not gains:
+        raise KeyError("no piece of power EP is stored")
+    ax.axhline(0, color="0.7", lw=0.8)
+    ax.set(ylabel="loss of power EP less that of EP", title=f"mean {np.mean(gains):+.3f} over {len(gains)} trainings")
+    ax.tick_params(axis="x", rotation=30)
+    fig.tight_layout()
+    return fig
+
+
 FIGURES = {
+    "villacampa-power": power,
     "villacampa-figure-5.1": figure_5_1,
     "villacampa-figure-6.1": figure_6_1,
     "villacampa-figure-6.2": figure_6_2,
