@@ -172,7 +172,8 @@ def chai_5(keep: Keeper, full: bool) -> None:
         paper, deviation = chai_sparse.TABLE_5[name][0]
         spread = of_splits(deviation, len(some), THEIR_SPLITS)
         for way, label in (("paper", "the paper's way"), ("own", "the engine's way")):
-            keep(f"{name}, {label}", "errors", mean(some, way, "errors"), paper, spread, splits=len(some), size=size)
+            more = {"splits": len(some), "size": size, "why": "fewer variables than the paper's" if fewest < splits else ""}
+            keep(f"{name}, {label}", "errors", mean(some, way, "errors"), paper, spread, **more)
     lost = {name: mean(some, "full", "log_Z_h") - mean(some, "paper", "log_Z_h") for name, some in sets.items()}
     if "new_thyroid" in lost and len(lost) > 1:
         shown = ", ".join(f"{name} {gap:.1f}" for name, gap in lost.items())

@@ -7,7 +7,6 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import ScalarFormatter
 
 import inducing
 
@@ -16,6 +15,7 @@ from .figures import WIDTH
 from .pieces import Piece, matching
 from .villacampa_tables import COUNTS, PLACES
 
+TICKS = (0.5, 1, 2, 5, 10, 20, 50, 100)  # seconds
 COLOURS = {"EP": "tab:blue", "SEP": "tab:green", "VI": "tab:red", "REP": "tab:purple", "GFITC": "tab:orange"}
 
 
@@ -47,8 +47,11 @@ def curves(axes, found: list[Piece], where: int) -> None:
         for ax, measure in zip(axes, ("loss", "error"), strict=True):
             ax.plot(x, [p[measure] for p in piece["points"]], ".-", color=COLOURS[name], label=name)
             ax.set_xscale("log")
-            ax.xaxis.set_major_formatter(ScalarFormatter())
-            ax.xaxis.set_minor_formatter(ScalarFormatter())
+            ax.set_xticks(TICKS, [f"{tick:g}" for tick in TICKS])
+            ax.minorticks_off()
+    first, last = (end(p["seconds"] for piece in found for p in piece["points"]) for end in (min, max))
+    for ax in axes:
+        ax.set_xlim(0.9 * first, 1.1 * last)
 
 
 def figure_6_2(pieces: Mapping[str, Piece]):
