@@ -224,20 +224,16 @@ def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
     cov (m, C, C), or variances (m, C).
     """
     mean, cov = np.asarray(mean, float), full_covariances(cov)
-    var = np.einsum("icc->ic", cov)
-    alone = np.count_nonzero(cov, axis=(1, 2)) == np.count_nonzero(var, axis=1)
+    same = np.eye(mean.shape[1])
+    alone = ~(cov * (1 - same)).any((1, 2))
     if not alone.any():
-        return _correlated_winners(mean, cov, noise)
+        return winner_probabilities(mean, cov + noise * same)
     p = np.empty(mean.shape)
-    p[~alone] = _correlated_winners(mean[~alone], cov[~alone], noise)
-    log_p = log_largest(mean[alone], positive(noise + var[alone]))
+    p[~alone] = winner_probabilities(mean[~alone], cov[~alone] + noise * same)
+    log_p = log_largest(mean[alone], positive(noise + np.einsum("icc->ic", cov[alone])))
     log_p = np.exp(log_p - log_p.max(1, keepdims=True))
     p[alone] = log_p / log_p.sum(1, keepdims=True)
     return p
-
-
-def _correlated_winners(mean, cov, noise):
-    return winner_probabilities(mean, cov + noise * np.eye(mean.shape[1]))
 
 
 def positive(var: np.ndarray) -> np.ndarray:

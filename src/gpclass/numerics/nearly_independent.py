@@ -73,7 +73,7 @@ def nearly_independent(mean: np.ndarray, cov: np.ndarray, noise: Noise = NONE) -
     var, E = _apart(cov, a)
     p, size = _series(mean, var, E, noise)
     doubt = _doubt(p, size, noise.smallest)
-    again = np.flatnonzero(doubt.any(1))
+    again = doubt.any(1).nonzero()[0]
     if len(again):
         found, larger = _given_factor(mean[again], cov[again], a[again], weight[again], size[again].max(1), noise)
         doubts = _doubt(found, larger, noise.smallest)
@@ -172,13 +172,13 @@ def _series(mean, var, E, noise):
     length = (mean + np.sqrt(sd * sd + noise.above**2)).max(1) - low
     longest = WIDEST * np.sqrt(narrow + noise.width**2)
     needed = np.where(longest > 0, 1 + length / np.maximum(longest, 1e-100), np.inf)
-    kind = np.searchsorted([mixture.least**2 for mixture in noise.mixtures], narrow, side="right") - 1
-    group = np.searchsorted(COUNTS, needed) + (len(COUNTS) + 1) * kind
+    least = np.array([mixture.least**2 for mixture in noise.mixtures])
+    group = COUNTS.searchsorted(needed) + (len(COUNTS) + 1) * (least.searchsorted(narrow, side="right") - 1)
     for one in set(group.tolist()):
         kind, many = divmod(one, len(COUNTS) + 1)
         if many == len(COUNTS):
             continue
-        rows, mixture, count = np.flatnonzero(group == one), noise.mixtures[kind], COUNTS[many]
+        rows, mixture, count = (group == one).nonzero()[0], noise.mixtures[kind], int(COUNTS[many])
         for some in blocks(len(rows), mean.shape[1] * count * (len(mixture.weight) + 3), BLOCK):
             at = rows[some]
             step = length[at] / (count - 1)

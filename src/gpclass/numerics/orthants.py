@@ -73,7 +73,7 @@ def winner(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 def _of_many(mean, cov):
     """(m, C) probability that each is the largest, for four classes or more: by the series, and where it ends, by points."""
     p, doubt = nearly_independent(mean, cov)
-    rows = np.flatnonzero(doubt.any(1))
+    rows = doubt.any(1).nonzero()[0]
     if len(rows):
         mu, S = contrasts(mean[rows], cov[rows])
         row, c = np.nonzero(doubt[rows])

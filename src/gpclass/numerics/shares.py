@@ -54,18 +54,17 @@ def expected_softmax(mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
 
 def _in_canonical_order(mean, cov, integral):
     order, mean, cov = _canonical(np.asarray(mean, float), np.asarray(cov, float))
-    p, rows = np.empty(mean.shape), max(1, 8 * BLOCK // mean.shape[1] ** 3)
-    for i in range(0, len(mean), rows):
-        some = slice(i, i + rows)
-        found = _same_where_equal(integral(mean[some], cov[some]), mean[some], cov[some])
-        p[np.arange(i, i + len(found))[:, None], order[some]] = found
+    p, row = np.empty(mean.shape), np.arange(len(mean))[:, None]
+    for some in blocks(len(mean), mean.shape[1] ** 3, 8 * BLOCK):
+        found = integral(mean[some], cov[some])
+        p[row[some], order[some]] = _same_where_equal(found, mean[some], cov[some])
     return p
 
 
 def _canonical(mean, cov):
     """An order of the classes that does not depend on their labels, means and covariances in that order."""
     cov = 0.5 * (cov + np.swapaxes(cov, 1, 2))
-    others = np.sum(np.sort(cov, axis=2) * np.sqrt(2.0 + np.arange(cov.shape[2])), axis=2)  # whatever their order
+    others = (np.sort(cov, axis=2) * np.sqrt(2.0 + np.arange(cov.shape[2]))).sum(2)  # whatever their order
     order, row = np.lexsort((others, np.einsum("icc->ic", cov), -mean), axis=1), np.arange(len(mean))[:, None]
     return order, mean[row, order], cov[row[..., None], order[:, :, None], order[:, None]]
 
