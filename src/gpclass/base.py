@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -73,6 +75,20 @@ class GPEstimator(SlimPickles, ShowsLearned, BaseEstimator):
                 raise ValueError(f"kernel={kernel!r} has no {next(iter(nested))!r}; use a kernel object, such as RBF()")
             self.kernel = self.kernel.with_settings(**{n.removeprefix("kernel__"): v for n, v in nested.items()})
         return self
+
+    @contextmanager
+    def _as_before_on_error(self) -> Iterator[None]:
+        """Restore all attributes if the body raises, such as by Ctrl-C.
+
+        Fits set some attributes early, such as labels and the scale of targets. With the posterior of an earlier fit they
+        would give wrong predictions without an error.
+        """
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _set_learned(self, learned: Learned, engine: Any, rows: RowMap | None) -> None:
         """Set the attributes that describe what was learned; `rows` leads from observations to training rows."""

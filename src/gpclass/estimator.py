@@ -258,7 +258,7 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         GPClassifier
             The fitted estimator itself.
         """
-        with shown(self.verbose):
+        with shown(self.verbose), self._as_before_on_error():
             if is_collection(X) or is_collection(y) or is_collection(sample_weight):
                 from .fitting.streams import fit_collection  # only for collections
 
@@ -304,9 +304,12 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         if hasattr(self, "posterior_"):
             from .fitting.more import fit_more  # only for further rows
 
-            fit_more(self, X, y, classes, sample_weight)
+            with self._as_before_on_error():
+                fit_more(self, X, y, classes, sample_weight)
         else:
-            warn_if_unfinished(fit_arrays(self, X, y, sample_weight, classes))
+            with self._as_before_on_error():
+                learned = fit_arrays(self, X, y, sample_weight, classes)
+            warn_if_unfinished(learned)
         return self
 
     def _learned_facts(self) -> Facts:

@@ -20,6 +20,7 @@ from .inference import EP
 from .inputs import fitted_inputs, more_data, more_inputs, starting_point
 from .kernels import Kernel
 from .learning import (
+    Learned,
     Objective,
     check_search,
     column_spread,
@@ -180,6 +181,12 @@ class GPRegressor(RegressorMixin, GPEstimator):
         GPRegressor
             The fitted estimator itself.
         """
+        with self._as_before_on_error():
+            learned = self._fit(X, y, sample_weight)
+        warn_if_unfinished(learned)
+        return self
+
+    def _fit(self, X, y, sample_weight) -> Learned:
         check_search(self)
         X, y = fitted_inputs(self, X, y, dtype=np.float64, y_numeric=True)
         self.n_samples_seen_, weight = len(X), None if sample_weight is None else checked_weights(sample_weight, len(X))
@@ -196,15 +203,14 @@ class GPRegressor(RegressorMixin, GPEstimator):
             warnings.warn(
                 "all targets are equal: kernel and noise variance cannot be learned and are kept as given",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             starts = []
         with shown(self.verbose), threads_for(engine.size(len(data.X), 1)):
             learned = learn(objective, starts, self.max_iter)
-        warn_if_unfinished(learned)
         self._set_learned(learned, engine, data.rows)
         self._conclude()
-        return self
+        return learned
 
     @available_if(_has_active_set)
     def partial_fit(self, X, y, sample_weight=None) -> GPRegressor:
@@ -228,19 +234,25 @@ class GPRegressor(RegressorMixin, GPEstimator):
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, sample_weight)
+        with self._as_before_on_error():
+            self._fit_more(X, y, sample_weight)
+        return self
+
+    def _fit_more(self, X, y, sample_weight) -> None:
         X, y = more_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets: Any = (y - self.target_mean_) / self.target_scale_
+        n_seen, used = self.n_samples_seen_ + len(X), np.arange(len(X))
         if sample_weight is not None:
             weight = checked_weights(sample_weight, len(X))
-            X, targets = X[weight > 0], Observed(targets[weight > 0], weight[weight > 0])
-        numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + np.arange(len(X))])
+            used = np.flatnonzero(weight)
+            X, targets = X[used], Observed(targets[used], weight[used])
+        numbers = np.concatenate([self.active_indices_, self.n_samples_seen_ + used])
         self.posterior_, self.inputs_ = update_active(
             self.inference_, self.kernel_, self.likelihood_, self.posterior_, self.inputs_, X, targets
         )
         self.active_indices_ = numbers[self.posterior_.rows]
-        self.n_samples_seen_ += len(X)
+        self.n_samples_seen_ = n_seen
         self._conclude()
-        return self
 
     def _engine(self):
         if isinstance(self.inference, str):

@@ -23,13 +23,13 @@ def fit_more(model: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any
     _check(model, classes)
     place = codes(y, model.classes_)
     weight = row_weights(place, sample_weight, model.class_weight, model.classes_)
-    if weight is not None:
-        used = weight > 0
-        X, place, weight = X[used], place[used], weight[used]
+    used = np.arange(len(X)) if weight is None else np.flatnonzero(weight)
+    rows = X[used], place[used], None if weight is None else weight[used]
     if model.inference_.design == "active rows":
-        _more_candidates(model, np.asarray(X, np.float64), place, weight)
+        _more_candidates(model, *rows, model.n_samples_seen_ + used)
+        model.n_samples_seen_ += len(X)
     else:
-        _more_minibatches(model, X, place, weight)
+        _more_minibatches(model, *rows)
     if model.row_fingerprints_ is not None:
         model.row_fingerprints_ = np.concatenate([model.row_fingerprints_, single_precision_fingerprints(X)])
 
@@ -47,17 +47,19 @@ def _check(model: Any, classes: Any) -> None:
         raise ValueError("a model with kernel='auto' cannot continue training; pass a kernel, or fit again")
 
 
-def _more_candidates(model: Any, X: np.ndarray, place: np.ndarray, weight: np.ndarray | None) -> None:
-    """Update an active set by assumed-density updates."""
+def _more_candidates(
+    model: Any, X: np.ndarray, place: np.ndarray, weight: np.ndarray | None, numbers: np.ndarray
+) -> None:
+    """Update an active set by assumed-density updates; `numbers` are those of the rows among all training rows."""
     y = model.likelihood_.class_targets[place]
     y = y if weight is None else Observed(y, weight)
-    numbers = np.concatenate([model.active_indices_, model.n_samples_seen_ + np.arange(len(X))])
+    numbers = np.concatenate([model.active_indices_, numbers])
     model.posterior_, model.inputs_ = update_active(
-        model.inference_, model.kernel_, model.likelihood_, model.posterior_, model.inputs_, X, y
+        model.inference_, model.kernel_, model.likelihood_, model.posterior_, model.inputs_, np.asarray(X, np.float64), y
     )
     model.row_map_ = None  # `posterior_` has the rows of `rows_`
     model.rows_, model.active_indices_ = numbers, numbers[model.posterior_.rows]
-    model.log_evidence_, model.n_samples_seen_ = model.posterior_.log_evidence, model.n_samples_seen_ + len(X)
+    model.log_evidence_ = model.posterior_.log_evidence
     calibrate(model, partial(left_out, model.posterior_))
 
 

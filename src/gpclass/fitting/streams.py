@@ -99,20 +99,13 @@ def fit_stream(model: Any, source: Source) -> Learned:
 
 
 def fit_collection(model: Any, parts: Parts) -> Learned:
-    """Fit a classifier to the partitions of a Dask collection. If that fails, the classifier is as before."""
+    """Fit a classifier to the partitions of a Dask collection."""
     from ..distributed.gathering import loaded  # only for collections
 
-    before = dict(vars(model))
-    try:
-        with loaded(parts, model.missing) as rows:
-            for name in ("encoder_", "feature_names_in_", "covariances_"):
-                model.__dict__.pop(name, None)
-            learned = _fit_rows(model, DividedRows(rows.source), rows.order)
-            if learned.trainer is not None:
-                learned.trainer.leave()
-    except BaseException:
-        model.__dict__ = before
-        raise
+    with loaded(parts, model.missing) as rows:
+        learned = _fit_rows(model, DividedRows(rows.source), rows.order)
+        if learned.trainer is not None:
+            learned.trainer.leave()
     model.n_samples_seen_ = rows.source.n_rows
     if rows.encoder is not None:
         model.encoder_, model.n_features_in_ = rows.encoder, rows.encoder.n_features_in_
@@ -132,7 +125,8 @@ def _fit_rows(model: Any, rows: Rows, order: Any = None) -> Learned:
     _set_classes(model, rows, summary, order if model.categories is None else model.categories)
     rows, sample = _weighted(model, rows, summary)
     model.row_map_, model.n_features_in_ = None, rows.source.n_columns
-    model.__dict__.pop("feature_names_in_", None)
+    for name in ("encoder_", "feature_names_in_", "covariances_", "n_samples_seen_"):  # of an earlier fit
+        model.__dict__.pop(name, None)
     engine = auto_engine(model, LARGE + rows.source.n_rows) if is_auto(model.inference) else given_engine(model)
     _check(model, engine, rows)
     kernel, distance = start_kernel(model.kernel, summary.X, rng)
