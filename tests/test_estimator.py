@@ -512,3 +512,24 @@ def test_three_classes_by_one_vs_rest():
     X = rng.normal(size=(60, 2)) + np.repeat([[0, 0], [4, 0], [0, 4]], 20, axis=0)
     y = np.repeat(["a", "b", "c"], 20)
     assert OneVsRestClassifier(GPClassifier()).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array(["a", None], object), "label of row 2 is missing"),
+        (["a", np.nan], "label of row 2 is missing"),
+        (np.array(["a", 1], object), "different types: 'a' in row 1, but 1 in row 2"),
+    ],
+)
+def test_labels_that_are_missing_or_of_different_types_are_named_by_their_row(labels, message):
+    y = [labels[i % 2] for i in range(10)]
+    with pytest.raises(ValueError, match=message):
+        GPClassifier().fit(np.arange(10.0)[:, None], np.array(y, object))
+
+
+def test_labels_that_are_objects_are_the_numbers_that_they_hold():
+    X, y = np.arange(10.0)[:, None], np.arange(10) // 5
+    objects = GPClassifier("rbf", optimizer=None).fit(X, y.astype(object))
+    assert objects.classes_.dtype == y.dtype
+    assert_array_equal(objects.predict(X), y)

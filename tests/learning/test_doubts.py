@@ -34,6 +34,13 @@ def test_the_evidence_of_guessing():
     assert guessing_evidence(Objective(np.zeros((6, 1)), 1.0 * y, RBF(), Gaussian(), EP(), [])) == -np.inf
 
 
+def test_a_first_part_with_labels_of_one_class_does_not_warn():
+    X, y = line()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPClassifier("rbf", inference="scalable-ep", optimizer=None).partial_fit(X[y == 0], y[y == 0], classes=[0, 1])
+
+
 @pytest.mark.parametrize("settings", [{}, {"optimizer": None}, {"inference": "laplace"}, {"inference": "svgp"}])
 def test_labels_that_are_noise_warn(settings):
     rng = np.random.default_rng(0)

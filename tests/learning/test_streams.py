@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2, chi2_contingency
 
+from gpclass import GPClassifier
 from gpclass.learning import Arrays, Batches, SortedStreamWarning, as_source, csv_file, parquet_file
 from gpclass.learning.streams import (
     CHUNK,
@@ -343,3 +344,16 @@ def test_as_source():
     assert isinstance(as_source(list(chunks())), Batches)
     source = Arrays(X, Y)
     assert as_source(source) is source
+
+
+@pytest.mark.parametrize(
+    ("stream", "error", "message"),
+    [
+        (iter([(np.zeros((4, 2)), np.arange(4) % 2)]), TypeError, "an iterator can be read only once"),
+        ([(np.zeros((4, 2)), np.arange(4) % 2, np.ones(4))], ValueError, r"pairs \(X, y\), but has 3 items"),
+        (lambda: [np.zeros((4, 2))], ValueError, r"pairs \(X, y\), but has ndarray"),
+    ],
+)
+def test_what_is_almost_a_stream_is_refused_by_what_it_lacks(stream, error, message):
+    with pytest.raises(error, match=message):
+        GPClassifier(inference="scalable-ep").fit(stream)

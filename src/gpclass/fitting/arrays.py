@@ -16,7 +16,7 @@ from ..inputs import fitted_inputs, row_fingerprints, starting_point
 from ..learning import Learned, TrainingRows, integrated, left_out, stacked, warn_if_too_large
 from ..learning.parallel import until_interrupted
 from ..learning.rows import is_soft, labelled_rows, merged, observations, row_weights, soft_labels
-from ..learning.streams import codes, declared_order
+from ..learning.streams import codes, declared_order, of_one_type
 from ..learning.validate import TRAINING
 from ..numerics.threads import threads_for
 from ..progress import interrupted, phase
@@ -55,7 +55,7 @@ def _rows(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple
         set_classes(model, labels, order)
         votes = votes[:, codes(model.classes_, labels)]
     else:
-        X, y = fitted_inputs(model, X, y, dtype=TRAINING)
+        X, y = fitted_inputs(model, X, _plain(y), dtype=TRAINING)
         check_classification_targets(y)
         labelled = labelled_rows(y, model.likelihood)
         set_classes(model, np.unique(y[labelled] if classes is None else classes), order)
@@ -65,6 +65,18 @@ def _rows(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple
             raise ValueError("class_weight needs a label for each row, but some rows of y have none; use sample_weight")
     model.n_samples_seen_, model.row_fingerprints_ = len(X), row_fingerprints(model, X)
     return X, votes, row_weights(votes, sample_weight, model.class_weight, model.classes_)
+
+
+def _plain(y: Any) -> Any:
+    """Return labels that are Python objects as an array of numbers or booleans, if they are, and others as they are.
+
+    Raises a ValueError if a label is missing or types differ.
+    """
+    values = np.asarray(y)
+    if values.dtype != object or values.ndim != 1:
+        return y
+    plain = of_one_type(values)
+    return plain if plain.ndim == 1 and plain.dtype.kind in "biuf" else y
 
 
 def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | None) -> tuple[Engine, TrainingRows]:

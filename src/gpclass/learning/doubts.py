@@ -24,9 +24,12 @@ def guessing_evidence(objective: Objective) -> float:
 
 
 def below_guessing(objective: Objective, log_evidence: float, n_rows: int) -> list[str]:
-    """Return a text if the evidence of `n_rows` rows is below that of guessing, and can be compared with it."""
+    """Return a text if the evidence of `n_rows` rows is below that of guessing, and can be compared with it.
+
+    If all labels are the same, as in a first call of `partial_fit`, guessing has the value zero, which no model reaches.
+    """
     guess = guessing_evidence(objective) * n_rows / len(objective.X)
-    if not (objective.engine.evidence_is_comparable(objective.likelihood) and log_evidence < guess):
+    if not (objective.engine.evidence_is_comparable(objective.likelihood) and log_evidence < guess < 0):
         return []
     return [
         f"The log evidence is {log_evidence:.1f}, below the {guess:.1f} of guessing by class frequencies. The model found "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..streams import codes
+from ..streams import codes, of_one_type
 from ..streams.batch import as_float, refuse_missing
 
 
@@ -80,15 +80,7 @@ class Partition:
 
 def _labelled(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different labels and the place of each row's label among them; raise a ValueError for missing labels."""
-    import pandas as pd  # imported here, since only collections need it
-
-    if np.any(missing := pd.isna(y)):
-        raise ValueError(f"the label of row {int(np.argmax(missing)) + 1} is missing; leave the row out")
-    if y.dtype == object and len(y):
-        kinds = {type(label) for label in y}
-        if len(kinds) > 1:
-            raise ValueError(f"labels are of different types: {', '.join(sorted(kind.__name__ for kind in kinds))}")
-        y = np.array(y.tolist())
+    y = of_one_type(y)
     if y.dtype.kind not in "biufUSO":
         raise ValueError(f"labels are of type {y.dtype}; use numbers, texts or booleans")
     labels, place = np.unique(y, return_inverse=True)

@@ -21,7 +21,7 @@ from .batch import Batch, finite
 from .buffered import Pool, Stream, check_sizes
 from .categories import check_ordered, declared_order, in_order
 from .hashes import RowHashes
-from .labels import codes, unevenness
+from .labels import codes, of_one_type, unevenness
 from .order import Order, sampled_rows, spread_order
 from .pairs import CHUNK, Batches, as_source, is_stream
 from .source import BUFFER, Arrays, Source, Without
@@ -52,6 +52,7 @@ __all__ = [
     "finite",
     "in_order",
     "is_stream",
+    "of_one_type",
     "sampled_rows",
     "spread_order",
     "unevenness",

@@ -20,6 +20,27 @@ def label_counts(y: np.ndarray, weight: np.ndarray | None = None) -> dict[Any, A
     return dict(zip(names.tolist(), np.bincount(which.ravel(), weight, len(names)).tolist(), strict=True))
 
 
+def of_one_type(y: np.ndarray, start: int = 0, of: str = "") -> np.ndarray:
+    """Return labels (n,) as an array whose type is not object, if there is one for them.
+
+    Raises a ValueError if a label is missing or types differ. Messages count rows from `start`; `of` says of what they are.
+    """
+    import pandas as pd  # imported here, since labels of most fits are known to be there
+
+    if np.any(missing := pd.isna(y)):
+        raise ValueError(f"the label of row {start + int(np.argmax(missing)) + 1}{of} is missing; leave the row out")
+    if y.dtype != object or not len(y):
+        return y
+    labels = [label.item() if isinstance(label, np.generic) else label for label in y]
+    other = next((i for i, label in enumerate(labels) if type(label) is not type(labels[0])), None)
+    if other is not None:
+        raise ValueError(
+            f"labels{of} are of different types: {labels[0]!r} in row {start + 1}, but {labels[other]!r} in row "
+            f"{start + other + 1}"
+        )
+    return np.array(labels)
+
+
 @dataclass(frozen=True)
 class LabelCounts:
     """Numbers of rows of each label in some parts of a data set; those of different parts are added."""

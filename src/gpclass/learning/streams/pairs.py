@@ -10,7 +10,7 @@ import numpy as np
 
 from .batch import Batch, as_float, refuse_missing
 from .buffered import Stream, check_sizes
-from .labels import KINDS
+from .labels import KINDS, of_one_type
 from .order import spread_order
 from .source import BUFFER, Arrays, Source
 from .wrapped import Wrapped
@@ -115,7 +115,11 @@ class Batches(Stream):
 
 
 def _begin(make):
-    return make() if callable(make) else iter(make)
+    for pair in make() if callable(make) else iter(make):
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
+            found = f"{len(pair)} items" if isinstance(pair, (tuple, list)) else type(pair).__name__
+            raise ValueError(f"a stream must have pairs (X, y), but has {found}; use arrays for weights")
+        yield pair
 
 
 def _checked(X: Any, y: Any, n_columns: int | None, start: int) -> Batch:
@@ -129,26 +133,7 @@ def _checked(X: Any, y: Any, n_columns: int | None, start: int) -> Batch:
     rows = np.arange(start, start + len(X))
     X = X if X.dtype in (np.float16, np.float32) else as_float(X, rows)
     refuse_missing(X, rows)
-    return Batch(X, _labels(y, start), rows)
-
-
-def _labels(y: np.ndarray, start: int) -> np.ndarray:
-    """Return the labels as an array of one type, or raise a ValueError if types differ or labels are missing."""
-    import pandas as pd  # imported here, since only streams need it
-
-    missing = pd.isna(y)
-    if missing.any():
-        row = start + int(np.argmax(missing)) + 1
-        raise ValueError(f"the label of row {row} of the stream is missing; leave the row out")
-    if y.dtype != object or not len(y):
-        return y
-    if len({type(label) for label in y}) > 1:
-        first = next(i for i, label in enumerate(y) if type(label) is not type(y[0]))
-        raise ValueError(
-            f"labels of the stream are of different types: {y[0]!r} in row {start + 1}, but {y[first]!r} in row "
-            f"{start + first + 1}"
-        )
-    return np.array(y.tolist())
+    return Batch(X, of_one_type(y, start, " of the stream"), rows)
 
 
 def as_source(X: Any, y: Any = None) -> Source:
@@ -173,6 +158,11 @@ def as_source(X: Any, y: Any = None) -> Source:
 
 
 def is_stream(X: Any) -> bool:
-    """Return whether X contains rows and labels: a source, a function that returns pairs (X, y), or a list of pairs."""
-    pairs = isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, tuple) and len(x) == 2 for x in X)
-    return hasattr(X, "batches") or callable(X) or (pairs and all(np.ndim(x) == 2 for x, _ in X))
+    """Return whether X contains rows and labels: a source, a function that returns pairs (X, y), or a list of pairs.
+
+    Iterators and tuples of other lengths count too: `as_source` raises an error for them that says what is needed.
+    """
+    tuples = isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, tuple) and len(x) > 1 for x in X)
+    return (
+        hasattr(X, "batches") or hasattr(X, "__next__") or callable(X) or (tuples and all(np.ndim(x[0]) == 2 for x in X))
+    )
