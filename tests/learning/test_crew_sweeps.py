@@ -18,7 +18,8 @@ from gpclass.learning.crew.learn_settled import CrewInputs, learn_settled
 from gpclass.learning.crew.settled_rows import SettledRows
 from gpclass.learning.crew.shard_sweeps import sites_on
 from gpclass.learning.inducing import InducingInputs, maximise_low_rank
-from gpclass.learning.learn import all_at_once_on, learn
+from gpclass.learning.learn import learn
+from gpclass.learning.learn_inducing import all_at_once_on
 from gpclass.learning.members import left_out
 from gpclass.learning.objective import Objective
 from gpclass.learning.streams import Arrays, Order

@@ -13,7 +13,7 @@ inducing    engines with inducing points: covariances, and L-BFGS-B with converg
 begin, trainer, adam  engines with inducing points: Adam on minibatches, together with the sites
 checkpoint  files from which a minibatch run continues, and the identity of the run
 inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search
-learn       one function that learns with any kind of engine
+learn       one function that learns with any kind of engine; learn_inducing: with inducing points
 calibration  temperature and noise floor of class probabilities, fitted to leave-one-out probabilities
 members     weighted averages over posteriors
 integrate   posteriors around the mode of the hyperparameters, weighted by evidence and prior
@@ -40,7 +40,9 @@ from .crew import CrewLost, LostRowsWarning
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
 from .integrate import integrated
-from .learn import Learned, after_scan, learn, prior_covariances, trained
+from .learn import after_scan, learn, prior_covariances
+from .learn_inducing import trained
+from .learned import Learned
 from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective

@@ -17,7 +17,7 @@ from itertools import product
 
 import numpy as np
 
-from .learn import Learned
+from .learned import Learned
 from .members import Member, Mixture
 from .objective import LOOSE, Evaluation, Objective
 from .optimise import FAILURES

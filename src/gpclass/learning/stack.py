@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .calibration import NONE, Calibration, LeftOut
-from .learn import Learned
+from .learned import Learned
 from .members import Member, Mixture
 
 COUNT = 0.5  # rows that each model has in its favour a priori
