@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from gpclass.gaussian import LowRankMatrices
 from gpclass.gaussian.coupled import precisions
-from gpclass.gaussian.low_rank import GradientSum
 from gpclass.gaussian.low_rank_contrasts import ContrastLowRankPrior, class_sites, removed
+from gpclass.gaussian.low_rank_matrices import GradientSum
 from gpclass.kernels import RBF
 
 JITTER = 1e-6

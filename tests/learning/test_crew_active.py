@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier
-from gpclass.engines.active.selection import TIE, best_of, first_rows, lowest_rows
+from gpclass.engines.active.candidates import TIE, best_of, first_rows, lowest_rows
 from gpclass.engines.fit import NotAvailable, restored
 from gpclass.engines.observations import Observed
 from gpclass.kernels import RBF, PerClass, White

@@ -243,13 +243,14 @@ def prepare_data(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, Data]:
     check_settings(engine)
     engine.check_likelihood(likelihood)
     data = data_of(engine, y, likelihood)
-    if isinstance(y, Observed):
-        check_weights(engine, y, likelihood)
+    check_weights(engine, y, likelihood)
     return check_matrix(K, data.n, likelihood, type(engine).__name__), data
 
 
-def check_weights(engine: Engine, y: Observed, likelihood) -> None:
-    """Raise an error if an engine does not support these weights with this likelihood."""
+def check_weights(engine: Engine, y: Any, likelihood) -> None:
+    """Raise an error if targets have weights that an engine does not support with this likelihood."""
+    if not isinstance(y, Observed):
+        return
     who = type(engine).__name__
     if engine.weights == "none":
         raise TypeError(f"{who} does not support weights")

@@ -19,7 +19,8 @@ prior             N(0, K) alone, in whitened coordinates, for samplers
 A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_ratio (tr VK⁻¹), cavity(), predict(Ks, kd).
 """
 
-from .active import ActivePosterior, ActiveSites, EvidenceGradient, Stubs
+from .active import ActivePosterior, ActiveSites, Stubs
+from .active_gradient import EvidenceGradient
 from .columns import Columns, MatrixColumns, MatrixGradient
 from .contrasts import ContrastPosterior, ContrastPrior, other_classes
 from .coupled import CoupledPosterior, CoupledSystem, precisions
@@ -27,8 +28,9 @@ from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
 from .full import SMALLER, FullPosterior, too_large
 from .inducing_pairs import InducingCovariance, InducingGradient
-from .low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior
+from .low_rank import LowRankPosterior, LowRankPrior
 from .low_rank_coupled import InducingPosterior, InducingPrior
+from .low_rank_matrices import GradientSum, LowRankGradient, LowRankMatrices
 from .nearby import NearbyPosterior, Response
 from .places import Places
 from .prior import Prior

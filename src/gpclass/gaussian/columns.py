@@ -67,6 +67,15 @@ class Restricted:
         return Restricted(self._whole, self._rows[rows])
 
 
+def given_columns(K: Any) -> list[Columns] | None:
+    """Return covariances with columns on demand as a list: one for all latent functions, or one for each.
+
+    None if K is a matrix or several matrices.
+    """
+    parts = list(K) if isinstance(K, (list, tuple)) else [K]
+    return parts if parts and all(hasattr(part, "columns") for part in parts) else None
+
+
 def take(covariance: Any, rows: np.ndarray) -> Columns:
     """Covariances among `rows`."""
     return covariance.take(rows) if hasattr(covariance, "take") else Restricted(covariance, rows)

@@ -20,16 +20,8 @@ import numpy as np
 
 from ..numerics import mirror_lower
 from .coupled import precisions
-from .low_rank import (
-    LowRankMoments,
-    LowRankPosterior,
-    LowRankPrior,
-    Marginals,
-    Rows,
-    times,
-    times_triangle,
-    transposed_times,
-)
+from .low_rank import LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows
+from .products import times, times_triangle, transposed_times
 from .sites import matrix_cavity
 
 

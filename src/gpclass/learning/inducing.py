@@ -20,7 +20,8 @@ import sklearn
 from ..engines.fit import squeezed
 from ..engines.inducing.sweep import InducingFit
 from ..engines.inducing.training import Inducing
-from ..gaussian.low_rank import LowRankGradient, LowRankMatrices, LowRankPosterior
+from ..gaussian.low_rank import LowRankPosterior
+from ..gaussian.low_rank_matrices import LowRankGradient, LowRankMatrices
 from ..kernels import Kernel
 from ..numerics.threads import one_thread
 from .objective import Objective

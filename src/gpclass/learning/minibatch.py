@@ -16,88 +16,46 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.fit import check_weights
 from ..engines.inducing.step import Broadcast, MinibatchStep, RowSites, State, Sums, apply, contribution
-from ..engines.observations import Observed, data_of
-from ..gaussian.low_rank import LowRankMatrices
-from ..kernels import Kernel
+from ..gaussian.low_rank_matrices import LowRankMatrices
 from .inducing import InducingKernel
 
 
 @dataclass(frozen=True)
-class Step:
-    """What all processes need for a step.
+class TrainingStep:
+    """What all processes need for a step: the kernel with the inducing inputs, and the step in terms of covariances."""
 
-    Attributes
-    ----------
-    engine : Engine
-        The engine.
-    kernel : Kernel
-        The current kernel.
-    likelihood : Likelihood
-        The current likelihood.
-    Z : ndarray of shape (1 or n_classes, M, D)
-        The current inducing inputs.
-    state : State
-        The posterior before the step.
-    n_total : int
-        Number of rows of the whole data set.
-    rows : int
-        Number of rows of this minibatch.
-    size : int
-        Number of rows of a full minibatch.
-    weight : float or None
-        Weight of the whole data set; None means one for each row.
-    """
+    kernel: InducingKernel
+    shared: Broadcast
 
-    engine: Any
-    kernel: Kernel
-    likelihood: Any
-    Z: np.ndarray
-    state: State
-    n_total: int
-    rows: int
-    size: int
-    weight: float | None = None
-
-    @cached_property
-    def bound(self) -> InducingKernel:
-        """The kernel with the inducing inputs."""
-        return InducingKernel(self.kernel, self.Z)
-
-    @cached_property
-    def K_uu(self) -> np.ndarray:
-        return self.bound.gram()
-
-    @cached_property
-    def broadcast(self) -> Broadcast:
-        """The same step in terms of covariances."""
-        return Broadcast(
-            self.engine, self.likelihood, self.K_uu, self.state, self.n_total, self.rows, self.size, self.weight
-        )
+    @staticmethod
+    def of(kernel: InducingKernel, engine: Any, likelihood: Any, state: State, *sizes: Any) -> TrainingStep:
+        """Return a step; `sizes` are the last fields of `Broadcast`."""
+        return TrainingStep(kernel, Broadcast(engine, likelihood, kernel.gram(), state, *sizes))
 
     def matrices(self, X: np.ndarray) -> LowRankMatrices:
         """Return the checked covariances of some rows."""
-        K_fu, k_diag = self.bound.cross(X)
-        return LowRankMatrices(self.K_uu, K_fu, k_diag).checked(len(X), self.likelihood.n_latents)
+        K_fu, k_diag = self.kernel.cross(X)
+        return LowRankMatrices(self.shared.K_uu, K_fu, k_diag).checked(len(X), self.shared.likelihood.n_latents)
 
     def sent(self) -> SentStep:
         """Return the step for other processes."""
-        none = np.zeros(0)
-        state = replace(self.state, P=none, fresh_P=none, fresh_h=none)
-        return SentStep(replace(self, state=state), packed(self.state.P))
+        none, P = np.zeros(0), self.shared.state.P
+        state = replace(self.shared.state, P=none, fresh_P=none, fresh_h=none)
+        return SentStep(TrainingStep(self.kernel, replace(self.shared, K_uu=none, state=state)), packed(P))
 
 
 @dataclass(frozen=True)
 class SentStep:
-    """A step without what only `finished` needs, half as large."""
+    """A step without what only `finished` needs, and without what can be computed from the rest."""
 
-    rest: Step  # without P
+    rest: TrainingStep  # without K_uu and P
     P: np.ndarray  # (C, M (M + 1)/2) packed
 
     @cached_property
-    def step(self) -> Step:
-        return replace(self.rest, state=replace(self.rest.state, P=unpacked(self.P)))
+    def step(self) -> TrainingStep:
+        kernel, shared = self.rest.kernel, self.rest.shared
+        return TrainingStep(kernel, replace(shared, K_uu=kernel.gram(), state=replace(shared.state, P=unpacked(self.P))))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"rest": self.rest, "P": self.P}
@@ -115,11 +73,12 @@ class StepSums:
         return StepSums(self.sums + other.sums, self.kernel + other.kernel, self.inputs + other.inputs)
 
     @staticmethod
-    def none(step: Step) -> StepSums:
+    def none(step: TrainingStep) -> StepSums:
         """Return the sums over no rows."""
-        P, h, zero = np.zeros_like(step.state.P), np.zeros_like(step.state.h), np.zeros(())
-        sums = Sums(0, 0.0, np.zeros(len(step.likelihood.theta)), np.zeros_like(step.K_uu), P, h, zero, zero)
-        return StepSums(sums, np.zeros(len(step.kernel.theta)), np.zeros_like(step.Z))
+        of, zero = step.shared, np.zeros(())
+        P, h = np.zeros_like(of.state.P), np.zeros_like(of.state.h)
+        sums = Sums(0, 0.0, np.zeros(len(of.likelihood.theta)), np.zeros_like(of.K_uu), P, h, zero, zero)
+        return StepSums(sums, np.zeros(len(step.kernel.kernel.theta)), np.zeros_like(step.kernel.Z))
 
 
 @dataclass(frozen=True)
@@ -172,12 +131,12 @@ def unpacked(lower: np.ndarray) -> np.ndarray:
     return np.take(lower, _places(M)[1], axis=-1, mode="clip").reshape(*lower.shape[:-1], M, M)
 
 
-def row_sums(step: Step, X: np.ndarray, y: Any, sites: RowSites) -> tuple[StepSums, RowSites]:
+def row_sums(step: TrainingStep, X: np.ndarray, y: Any, sites: RowSites) -> tuple[StepSums, RowSites]:
     """Return what some rows add to a step, and their new sites. [VC] (5.22)
 
     Parameters
     ----------
-    step : Step
+    step : TrainingStep
         The step.
     X : ndarray of shape (m, D)
         Inputs of the rows.
@@ -191,17 +150,14 @@ def row_sums(step: Step, X: np.ndarray, y: Any, sites: RowSites) -> tuple[StepSu
     sums : StepSums
     sites : dict of str to ndarray
     """
-    y = data_of(step.engine, y, step.likelihood).given
-    if isinstance(y, Observed):
-        check_weights(step.engine, y, step.likelihood)
     K = step.matrices(X)
-    part = contribution(step.broadcast, K.K_fu, K.k_diag, y, sites)
-    theta, dZ = step.bound.pullback_rows(X, K.K_fu, part.fu, part.diag)
+    part = contribution(step.shared, K.K_fu, K.k_diag, y, sites)
+    theta, dZ = step.kernel.pullback_rows(X, K.K_fu, part.fu, part.diag)
     return StepSums(part.sums, theta, dZ), part.sites
 
 
-def finished(step: Step, total: StepSums) -> tuple[MinibatchStep, np.ndarray, np.ndarray]:
+def finished(step: TrainingStep, total: StepSums) -> tuple[MinibatchStep, np.ndarray, np.ndarray]:
     """Return the result of a step, and the gradients in the parameters of the kernel and in the inducing inputs."""
-    done = apply(step.broadcast, total.sums)
-    theta, dZ = step.bound.pullback_gram(step.K_uu, done.uu)
+    done = apply(step.shared, total.sums)
+    theta, dZ = step.kernel.pullback_gram(step.shared.K_uu, done.uu)
     return done, total.kernel + theta, total.inputs + dZ

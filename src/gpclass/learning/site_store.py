@@ -9,7 +9,7 @@ import numpy as np
 
 from ..engines.inducing.step import RowSites
 from ..engines.observations import Observed
-from .minibatch import Step, StepSums, row_sums
+from .minibatch import StepSums, TrainingStep, row_sums
 from .streams import Batch, codes
 
 Before = tuple[np.ndarray, RowSites]  # the rows of a step and their sites before it
@@ -39,13 +39,13 @@ class SiteStore:
         """Restore the sites of a minibatch."""
         self.put(*before)
 
-    def sums(self, step: Step, batch: Batch, labels: np.ndarray) -> StepSums:
+    def sums(self, step: TrainingStep, batch: Batch, labels: np.ndarray) -> StepSums:
         """Return the sums of a step over the rows of a minibatch, and replace their sites."""
-        total, new = row_sums(step, batch.X, targets_of(batch, step.likelihood, labels), self.of(batch.rows))
+        total, new = row_sums(step, batch.X, targets_of(batch, step.shared.likelihood, labels), self.of(batch.rows))
         self.put(batch.rows, new)
         return total
 
-    def rows(self, step: Step, batch: Batch) -> tuple[Batch, RowSites]:
+    def rows(self, step: TrainingStep, batch: Batch) -> tuple[Batch, RowSites]:
         """Return the rows of a minibatch, and their sites."""
         return batch, self.of(batch.rows)
 
@@ -64,7 +64,7 @@ class SiteStore:
             {name: np.concatenate([p, np.zeros((n_rows - len(p), *p.shape[1:]))]) for name, p in self.sites.items()}
         )
 
-    def content(self, step: Step) -> RowSites:
+    def content(self, step: TrainingStep) -> RowSites:
         """Return the sites of all rows, for a checkpoint."""
         return self.sites
 

@@ -25,7 +25,7 @@ from .adam import Adam, learning_rate
 from .checkpoint import CheckpointError
 from .crew import CrewLost
 from .inducing import InducingKernel, InducingModel, threads
-from .minibatch import Step, finished
+from .minibatch import TrainingStep, finished
 from .priors import log_prior
 from .saving import Saver, content, restored
 from .streams import Batch, Source, codes, finite
@@ -214,10 +214,11 @@ class Trainer:
         rate = self._scheduled() if rate is None else rate
         return value, self._climbed(done.state, gradient, inputs, rate, len(batch.rows) / self._size)
 
-    def _step(self, rows: int) -> Step:
+    def _step(self, rows: int) -> TrainingStep:
         """Return what a step on some rows needs besides them."""
         kernel, likelihood = self._at(self.theta)
-        return Step(self.engine, kernel, likelihood, self.Z, self.state, self.n_rows, rows, self._size, self.weight)
+        sizes = self.n_rows, rows, self._size, self.weight
+        return TrainingStep.of(InducingKernel(kernel, self.Z), self.engine, likelihood, self.state, *sizes)
 
     def _undo(self) -> None:
         """Restore the sites of an incomplete step. After an interrupt here, the next call restores them again."""

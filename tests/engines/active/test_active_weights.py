@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpclass.engines.active.selection import exact_moments, rough_moments, row_targets
+from gpclass.engines.active.scores import exact_moments, rough_moments, row_targets
 from gpclass.engines.observations import Observed
 from gpclass.gaussian import MatrixColumns, MatrixGradient
 from gpclass.inference import EP

@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from gpclass.engines.active.selection import score, select
+from gpclass.engines.active.scores import score
+from gpclass.engines.active.selection import select
 from gpclass.gaussian import MatrixColumns
 from gpclass.inference import EP
 from gpclass.kernels import RBF

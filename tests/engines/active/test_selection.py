@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpclass.engines.active.selection import exact_moments, repeat, rough_moments, score
+from gpclass.engines.active.scores import exact_moments, rough_moments, score
+from gpclass.engines.active.selection import repeat
 from gpclass.gaussian import MatrixColumns
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Gaussian, MultinomialProbit, RobustMax, Softmax
@@ -22,7 +23,7 @@ def test_regression_score_is_that_of_the_paper():
 
 
 def test_rough_scores_are_near_the_exact_ones():
-    from gpclass.engines.active.selection import rough_moments, score
+    from gpclass.engines.active.scores import rough_moments, score
 
     rng = np.random.default_rng(7)
     y, mean, var = rng.integers(0, 5, size=200), rng.normal(size=(200, 5)), rng.uniform(0.1, 4.0, size=(200, 5))

@@ -23,7 +23,7 @@ import numpy as np
 from ...gaussian import ActivePosterior, ActiveSites, Columns, EvidenceGradient, Sites, log_partition_1d
 from ...gaussian.active import Block, block
 from ...numerics import MEMORY, blocks
-from .selection import of_targets, row_targets, tilted
+from .scores import of_targets, row_targets, tilted
 
 
 class Sink(Protocol):

@@ -9,41 +9,27 @@ its own active set, the functions are independent a posteriori, and (row, functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ...gaussian import ActivePosterior, ActiveSites, Columns, FullPosterior, MatrixColumns, Sites, log_partition_1d
-from ...gaussian.columns import gram
-from ...numerics import MEMORY, NotPositiveDefinite
+from ...gaussian import ActivePosterior, ActiveSites, Columns, MatrixColumns, Sites, log_partition_1d
+from ...gaussian.columns import given_columns
+from ...numerics import MEMORY
 from .. import Engine
 from ..contract import require
 from ..fit import Fit, NotAvailable, check_matrix, check_settings, check_weights, independent, squeezed
-from ..full.ep import EP, moment_rule
-from ..iterate import Status, iterate, warn_if_unfinished
-from ..observations import Observed, data_of, rows_of, weights_of
-from .criterion import walk, with_sites
-from .selection import (
-    SCORES,
-    Selection,
-    concave_sites,
-    log_masses,
-    of_targets,
-    repeat,
-    row_targets,
-    select,
-    tilted,
-)
+from ..iterate import Status
+from ..observations import data_of, rows_of, weights_of
+from .criterion import walk
+from .scores import SCORES, log_masses, row_targets
+from .selection import Selection, repeat, select
+from .sweeps import after_sweeps
 from .update import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
-RESTLESS = 0.1  # last move, in standard deviations, above which a warning is given
-ADVICE = (
-    "Raise sweeps; or, with several classes, use sweeps=0: if most rows have sites for some classes only, "
-    "these sweeps do not converge."
-)
 
 
 @dataclass(frozen=True)
@@ -254,15 +240,14 @@ def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], Any]:
     """Checked covariances, one for each latent function, and checked targets, an array or Observed."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
-    if isinstance(y, Observed):
-        check_weights(engine, y, likelihood)
+    check_weights(engine, y, likelihood)
     y = data_of(engine, y, likelihood).given
-    if isinstance(K, np.ndarray) or not hasattr(K[0] if isinstance(K, Sequence) else K, "columns"):
+    C, covariances = likelihood.n_latents, given_columns(K)
+    if covariances is None:
         K = check_matrix(K, len(y), likelihood, type(engine).__name__)
-        matrices = K if K.ndim == 3 else [K] * likelihood.n_latents
-        return [MatrixColumns(k) for k in matrices], y
-    C = likelihood.n_latents
-    covariances = list(K) if isinstance(K, Sequence) else [K] * C
+        return [MatrixColumns(k) for k in (K if K.ndim == 3 else [K] * C)], y
+    if len(covariances) == 1:
+        covariances = covariances * C
     if len(covariances) != C:
         raise ValueError(f"there are {len(covariances)} covariances, but {C} latent functions")
     for covariance in covariances:
@@ -310,62 +295,3 @@ def _earlier(start, n: int, n_latents: int) -> ActiveSites:
     if np.max(at.rows, initial=-1) >= n or np.max(at.latents, initial=0) >= n_latents:
         raise ValueError("start's active rows are not among those given")
     return at
-
-
-# sweeps after the selection -------------------------------------------------------------------------------------------
-
-
-def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
-    """Sites after the sweeps that the engine asks for; raises an error if there are no sites."""
-    if not len(at):
-        raise ValueError(
-            "no row is informative: under the prior no site precision times variance exceeds "
-            f"threshold={engine.threshold:g}. Is the kernel's variance close to zero?"
-        )
-    if not engine.sweeps:
-        return at, Status(True, 1, 0.0)
-    at, status = settled(engine, covariances, at, y, likelihood)
-    if status.change > RESTLESS and not status.converged:
-        warn_if_unfinished(engine, replace(status, advice=ADVICE), stacklevel=4)
-    return at, status
-
-
-def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
-    """Sites after EP sweeps over the active rows, which need only covariances among these rows."""
-    if len(covariances) > 1:
-        return _several_settled(engine, covariances, at, y, likelihood)
-    rows, sites = at.of(0)
-    prior = FullPosterior.without_sites(gram(covariances[0], rows))
-    loop = EP(tol=engine.tol, max_iter=engine.sweeps)
-    q, status = iterate(loop, prior, moment_rule(y[rows], of_targets(likelihood, y)), sites)
-    if np.any(q.sites.tau < 0):
-        raise NotPositiveDefinite(
-            f"EP sweeps gave sites of negative precision, which are possible for {likelihood!r} but not supported on an "
-            "active set: use sweeps=0"
-        )
-    return at.with_sites(q.sites), status
-
-
-def _several_settled(engine, covariances, at, y, likelihood):
-    """Update all sites together, with damping if moves grow. Negative precisions are replaced by zero. (7)"""
-    prior_var = np.stack([k.diag for k in covariances], axis=1)
-    part, change = 1.0, np.inf
-    for sweep in range(1, engine.sweeps + 1):
-        q = ActivePosterior(covariances, at)
-        cavity = with_sites(q, covariances, prior_var)
-        _, slope, curvature = tilted(likelihood, y[cavity.rows], cavity.mean, cavity.var)
-        tau, nu = at.sites.tau.copy(), at.sites.nu.copy()
-        before, change = change, 0.0
-        for c, p in enumerate(q.parts):
-            mine, places = at.latents == c, q.places[c]
-            wanted = concave_sites(cavity.mean[places, c], cavity.var[places, c], slope[places, c], curvature[places, c])
-            d_tau, d_nu = wanted.tau - p.sites.tau, wanted.nu - p.sites.nu
-            moves = np.abs(d_tau) * p.var, np.abs(d_nu - d_tau * p.mean) * np.sqrt(p.var)
-            change = max(change, *(np.max(move, initial=0.0) for move in moves))
-            tau[mine] += part * d_tau
-            nu[mine] += part * d_nu
-        if change <= engine.tol:
-            return at, Status(True, sweep, change)
-        part = max(0.5 * part, 0.1) if change > before else part
-        at = at.with_sites(Sites(tau, nu))
-    return at, Status(False, engine.sweeps, change)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...gaussian import ActivePosterior, ActiveSites, Columns, Sites
-from .selection import Candidates, sizes
+from .candidates import Candidates
+from .selection import sizes
 
 
 def updated(settings, covariances: Sequence[Columns], y, likelihood, at: ActiveSites, n_old: int) -> ActiveSites:

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...gaussian.low_rank import GradientSum, LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows, widened
+from ...gaussian.low_rank import LowRankMoments, LowRankPosterior, LowRankPrior, Marginals, Rows, widened
+from ...gaussian.low_rank_matrices import GradientSum
 from ..fit import squeezed
 from ..observations import Data
 from .step import RowSites

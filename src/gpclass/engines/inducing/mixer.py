@@ -39,7 +39,7 @@ class Swept:
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """How the next sites of all rows are made of past sweeps."""
 
     kept: str  # past sweeps that are kept; the step starts from the last of these
@@ -73,7 +73,7 @@ class Mixer:
         """Whether the step after the next sweep is mixed if its move is in the linear regime."""
         return min(self.sweeps, self.memory) >= 2 and self.wait <= 1
 
-    def move(self, swept: Swept, objective: float, take: Callable[[Step], Any]) -> Any:
+    def move(self, swept: Swept, objective: float, take: Callable[[SweepStep], Any]) -> Any:
         """Return take(step) for the step after a sweep. It is shortened while `take` raises NotPositiveDefinite."""
         step = self._after(swept, objective)
         part = self.part
@@ -84,9 +84,9 @@ class Mixer:
                 part *= 0.5
                 if part < LEAST_PART:
                     raise
-                step = Step(ALL, part)
+                step = SweepStep(ALL, part)
 
-    def _after(self, swept: Swept, objective: float) -> Step:
+    def _after(self, swept: Swept, objective: float) -> SweepStep:
         change, kept = swept.change, ALL
         if self.ascends and objective < self.objective - 1e-9 * abs(self.objective) and self.sweeps:
             self._astray()
@@ -104,9 +104,9 @@ class Mixer:
         self.wait = max(0, self.wait - 1)
         self.mixed = self.sweeps >= 3 and self.last < LINEAR_REGIME and not self.wait
         if not self.mixed:
-            return Step(kept, self.part)
+            return SweepStep(kept, self.part)
         assert swept.equations is not None, "sweeps in the linear regime return equations if `may_mix`"
-        return Step(kept, self.part, swept.equations.weights(), swept.largest)
+        return SweepStep(kept, self.part, swept.equations.weights(), swept.largest)
 
     def _astray(self):
         """After a failure, stop mixing if the last step was mixed, else shorten the steps."""

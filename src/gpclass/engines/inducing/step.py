@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian.low_rank import GradientSum, LowRankMatrices, LowRankPosterior, LowRankPrior, Rows
+from ...gaussian.low_rank import LowRankPosterior, LowRankPrior, Rows
+from ...gaussian.low_rank_matrices import GradientSum, LowRankMatrices
 from ...numerics import NotPositiveDefinite
 from ..fit import check_weights
-from ..observations import Data, Observed, data_of
+from ..observations import Data, data_of
 
 STILL = 1e-10  # smaller moves of hyperparameters, in their own units, count as none: rounding moves sites by more
 
@@ -154,6 +155,7 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
     engine, likelihood, prior = broadcast.stage, broadcast.likelihood, broadcast.prior
     rows = prior.rows(K_fu, k_diag)
     at = broadcast.source.marginals(rows)
+    check_weights(broadcast.engine, y, likelihood)
     data = data_of(engine, y, likelihood)
     each = engine.rule(likelihood, broadcast.copies, loose=broadcast.state.age > STILL)(at, data.y, sites)
     message = each.times(data.weight)
@@ -201,9 +203,6 @@ def take_step(
     if not engine.minibatches:
         raise TypeError(f"{type(engine).__name__} takes all rows at once. ScalableEP supports minibatches.")
     engine.check_likelihood(likelihood)
-    y = data_of(engine, y, likelihood).given
-    if isinstance(y, Observed):
-        check_weights(engine, y, likelihood)
     K = K.checked(len(y), likelihood.n_latents)
     broadcast = Broadcast(engine, likelihood, K.K_uu, state, n_total, len(y), len(y) if size is None else size, weight)
     part = contribution(broadcast, K.K_fu, K.k_diag, y, sites)

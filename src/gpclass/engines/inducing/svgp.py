@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...gaussian import newton_sites
-from ...gaussian.low_rank import LowRankPosterior, Marginals, times
+from ...gaussian.low_rank import LowRankPosterior, Marginals
+from ...gaussian.products import times
 from ..fit import several, squeezed
 from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import ScalableEP

@@ -13,10 +13,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...gaussian.full import EPS, NEGLIGIBLE, too_large
-from ...gaussian.low_rank import GradientSum, LowRankGradient, LowRankMatrices, LowRankPosterior, LowRankPrior, Rows
+from ...gaussian.low_rank import LowRankPosterior, LowRankPrior, Rows
+from ...gaussian.low_rank_matrices import GradientSum, LowRankGradient, LowRankMatrices
 from ..fit import Fit, NotAvailable, check_settings, check_weights, independent, squeezed
 from ..iterate import Status, require_finite, warn_if_unfinished
-from ..observations import Data, Observed, data_of
+from ..observations import Data, data_of
 from .messages import Messages, RowDerivatives, cavities, messages
 from .mixer import MIXED_SWEEPS, Mixer
 from .step import RowSites, State
@@ -301,7 +302,6 @@ def check(engine: Any, likelihood: Any, M: int, n: int, y: Any) -> None:
     """Check the settings of an engine, and whether it supports a likelihood, targets and the number of inducing points."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
-    if isinstance(y, Observed):
-        check_weights(engine, y, likelihood)
+    check_weights(engine, y, likelihood)
     if n < M:
         raise ValueError(f"{M} inducing points are more than the {n} data: use fewer")

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...gaussian.low_rank import LowRankMoments, LowRankPrior, times
+from ...gaussian.low_rank import LowRankMoments, LowRankPrior
+from ...gaussian.products import times
 from ...numerics import NormalEquations, blocks, mixed_point, within_reach
 from ..climb import LINEAR_REGIME
 from ..observations import Data
 from .messages import Messages, RowBlocks, messages
-from .mixer import ALL, LAST, MIXED_SWEEPS, Step, Swept
+from .mixer import ALL, LAST, MIXED_SWEEPS, SweepStep, Swept
 from .step import RowSites, of_all_copies
 
 SLACK = 1e-2  # see `within_reach`
@@ -137,7 +138,7 @@ class SweptRows:
         """Blocks of coordinates: temporary arrays as large as all past sweeps would double the memory."""
         return blocks(len(self.point), len(self.points))
 
-    def step(self, step: Step) -> SiteSums:
+    def step(self, step: SweepStep) -> SiteSums:
         """Take a step and return the sums of the new sites."""
         if step.kept != ALL:
             one = slice(-1, None) if step.kept == LAST else slice(-2, -1)
@@ -157,7 +158,7 @@ class SweptRows:
             self.nu[some] -= self.tau[some] * moved
         return 0
 
-    def _mixed(self, step: Step) -> np.ndarray:
+    def _mixed(self, step: SweepStep) -> np.ndarray:
         out = np.empty_like(self.points[-1])
         for some in self._coordinates():
             points, residuals = (np.stack([x[some] for x in past]) for past in (self.points, self.residuals))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...gaussian import Columns, InducingCovariance, MatrixColumns
+from ...gaussian.columns import given_columns
 from ...numerics.separable import classes_of, combined, inputs_of
 
 
@@ -62,11 +63,10 @@ class RowCovariance:
         between = classes_of(K)
         if between is not None:
             return cls(cls.of(inputs_of(K), n_classes).columns, n_classes, np.asarray(between, float))
-        if hasattr(K, "columns"):
-            return cls([K], n_classes)
-        if isinstance(K, Sequence) and len(K) and hasattr(K[0], "columns"):
-            same = all(part is K[0] for part in K)
-            return cls(list(K[:1]) if same else list(K), n_classes)
+        given = given_columns(K)
+        if given is not None:
+            same = all(part is given[0] for part in given)
+            return cls(given[:1] if same else given, n_classes)
         K = np.asarray(K, float)
         if K.ndim not in (2, 3) or K.shape[-1] != K.shape[-2] or (K.ndim == 3 and len(K) != n_classes):
             raise ValueError(f"K must be a square matrix, or ({n_classes}, n, n), but has shape {K.shape}")

@@ -27,7 +27,7 @@ from ...numerics.separable import inputs_of
 from .. import Engine
 from ..fit import check_settings, check_weights
 from ..iterate import warn_if_unfinished
-from ..observations import Data, Observed, data_of, weights_of
+from ..observations import Data, data_of, weights_of
 from .dense import VariationalFit
 from .inducing_set import InducingSet, RowCovariance
 from .selection import SELECTIONS, choose
@@ -182,8 +182,7 @@ class SparseFit(VariationalFit):
 def _prepared(engine, y, likelihood):
     check_settings(engine)
     engine.check_likelihood(likelihood)
-    if isinstance(y, Observed):
-        check_weights(engine, y, likelihood)
+    check_weights(engine, y, likelihood)
     y = data_of(engine, y, likelihood).given
     if not len(y):
         raise ValueError("y is empty: there must be at least one training point")

@@ -17,17 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from ...engines.active.candidates import Inclusion, Offers, choose, drift_of, sites_of
 from ...engines.active.criterion import Held, with_sites, without_sites
-from ...engines.active.ivm import after_sweeps
-from ...engines.active.selection import (
-    Inclusion,
-    Offers,
-    choose,
-    drift_of,
-    grow,
-    repeat,
-    sites_of,
-)
+from ...engines.active.selection import grow, repeat
+from ...engines.active.sweeps import after_sweeps
 from ...engines.fit import check_settings, check_weights, squeezed
 from ...engines.observations import Observed
 from ...gaussian import ActivePosterior

@@ -26,7 +26,7 @@ from ...engines.inducing.step import RowSites
 from ...engines.inducing.sweep import InducingFit, Settled, check, same_form, settle
 from ...engines.iterate import warn_if_unfinished
 from ...engines.observations import Observed
-from ...gaussian.low_rank import GradientSum
+from ...gaussian.low_rank_matrices import GradientSum
 from ..calibration import LeftOut
 from ..held_rows import MOST
 from ..streams.order import HELD_OUT, sampled_rows

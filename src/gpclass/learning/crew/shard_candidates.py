@@ -15,16 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ...engines.active.candidates import Candidates, Choice, Inclusion, Offers
 from ...engines.active.criterion import Held, HeldSum, without_sites
 from ...engines.active.ivm import check_variances
-from ...engines.active.selection import (
-    Candidates,
-    Choice,
-    Inclusion,
-    Offers,
-    log_masses,
-    row_targets,
-)
+from ...engines.active.scores import log_masses, row_targets
 from ...engines.observations import Observed
 from ...gaussian import ActivePosterior, ActiveSites, Sites
 from ...kernels import Kernel

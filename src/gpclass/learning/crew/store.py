@@ -16,7 +16,7 @@ import numpy as np
 
 from ...engines.inducing.step import RowSites
 from ..checkpoint import Blocks
-from ..minibatch import SentStep, SentSums, Step, StepSums, row_sums
+from ..minibatch import SentStep, SentSums, StepSums, TrainingStep, row_sums
 from ..site_store import SiteStore, targets_of
 from ..streams import Batch
 from ..streams.batch import joined
@@ -43,15 +43,15 @@ class CrewStore:
     def undo(self, before: None) -> None:
         pass
 
-    def sums(self, step: Step, batch: CrewBatch, labels: np.ndarray) -> StepSums:
+    def sums(self, step: TrainingStep, batch: CrewBatch, labels: np.ndarray) -> StepSums:
         """Return the sums of a step over the rows of a minibatch; the shards keep their new sites."""
 
         def meanwhile() -> None:
-            _ = step.broadcast.posterior  # needed by `finished`
+            _ = step.shared.posterior  # needed by `finished`
 
         return persistent(self.crew, part_of_step, self.run, step.sent(), batch, labels, meanwhile=meanwhile).whole()
 
-    def rows(self, step: Step, batch: CrewBatch) -> tuple[Batch, RowSites]:
+    def rows(self, step: TrainingStep, batch: CrewBatch) -> tuple[Batch, RowSites]:
         """Return the rows of a minibatch, and their sites."""
         found = persistent(self.crew, with_sites, self.run, step.sent(), batch, self.labels)
         some = joined([part for part, _ in found])
@@ -65,20 +65,21 @@ class CrewStore:
         """Return a store in this process for rows that are added after these `n_rows`. These are not needed then."""
         return LaterRows(dict(self.none), n_rows)
 
-    def content(self, step: Step) -> dict[str, Any]:
+    def content(self, step: TrainingStep) -> dict[str, Any]:
         """Return the sites of all rows, for a checkpoint, as blocks that are fetched one by one."""
         sent = step.sent()
 
         def blocks(name: str) -> Iterator[np.ndarray]:
-            for i in range(0, step.n_total, ROWS_AT_ONCE):
-                j = min(i + ROWS_AT_ONCE, step.n_total)
+            for i in range(0, step.shared.n_total, ROWS_AT_ONCE):
+                j = min(i + ROWS_AT_ONCE, step.shared.n_total)
                 found = persistent(self.crew, sites_between, self.run, sent, self.labels, self.out, name, i, j)
                 block = np.empty((j - i, *self.none[name].shape[1:]))
                 for numbers, part in found:
                     block[numbers - i] = part
                 yield block
 
-        return {name: Blocks((step.n_total, *part.shape[1:]), partial(blocks, name)) for name, part in self.none.items()}
+        n = step.shared.n_total
+        return {name: Blocks((n, *part.shape[1:]), partial(blocks, name)) for name, part in self.none.items()}
 
     def restore(self, found: dict[str, Any]) -> CrewStore:
         """Return a store with the sites of a checkpoint, which are sent block by block."""
@@ -113,14 +114,14 @@ class LaterRows(SiteStore):
 def part_of_step(shard: Shard, run: str, sent: SentStep, batch: CrewBatch, labels: np.ndarray) -> SentSums:
     """Return the sums of a step over those rows of a minibatch that are in the shard, and keep their new sites."""
     step, rows = sent.step, rows_of(shard, batch)
-    sites = _sites_of(shard, run, step, labels, batch) if step.engine.keeps_rows else {}
+    sites = _sites_of(shard, run, step, labels, batch) if step.shared.engine.keeps_rows else {}
     if not len(rows):
         return SentSums.of(StepSums.none(step))
     some = shard.take(rows)
     own = {name: part[rows] for name, part in sites.items()}
-    total, new = row_sums(step, some.X, targets_of(some, step.likelihood, labels), own)
+    total, new = row_sums(step, some.X, targets_of(some, step.shared.likelihood, labels), own)
     if sites:
-        shard.memory[run].new = step.state.steps, rows, new
+        shard.memory[run].new = step.shared.state.steps, rows, new
     return SentSums.of(total)
 
 
@@ -132,12 +133,12 @@ class _Kept:
     new: tuple[int, np.ndarray, RowSites] | None = None  # of the last step: `State.steps` before it, rows and sites
 
 
-def _sites_of(shard: Shard, run: str, step: Step, labels: np.ndarray, batch: CrewBatch | None = None) -> RowSites:
+def _sites_of(shard: Shard, run: str, step: TrainingStep, labels: np.ndarray, batch: CrewBatch | None = None) -> RowSites:
     """Return the sites of all rows of the shard, including those of the last step if it counts."""
     kept = shard.memory.setdefault(run, _Kept({}))
     if kept.new is not None:
         steps, rows, new = kept.new
-        if steps < step.state.steps:  # otherwise the step ended with an error elsewhere, and is done again
+        if steps < step.shared.state.steps:  # otherwise the step ended with an error elsewhere, and is done again
             for name, part in new.items():
                 kept.sites[name][rows] = part
         kept.new = None
@@ -146,19 +147,19 @@ def _sites_of(shard: Shard, run: str, step: Step, labels: np.ndarray, batch: Cre
     return kept.sites
 
 
-def _first_sites(shard: Shard, step: Step, labels: np.ndarray, batch: CrewBatch | None) -> RowSites:
+def _first_sites(shard: Shard, step: TrainingStep, labels: np.ndarray, batch: CrewBatch | None) -> RowSites:
     """Return the sites with which a shard begins: none, or those of the posterior if rows had sites that were lost."""
-    sites = step.engine.row_sites(shard.n_rows, step.likelihood)
-    if not step.state.seen:
+    sites = step.shared.engine.row_sites(shard.n_rows, step.shared.likelihood)
+    if not step.shared.state.seen:
         return sites
     had = np.arange(shard.n_rows)
-    if step.state.seen < step.n_total and batch is not None:  # in the first pass, rows ahead have none yet
+    if step.shared.state.seen < step.shared.n_total and batch is not None:  # in the first pass, rows ahead have none yet
         had = rows_of(shard, replace(batch, start=0, stop=batch.start))
-    width = max(1, step.size)
+    width = max(1, step.shared.size)
     for i in range(0, len(had), width):
         some = shard.take(rows := had[i : i + width])
         K = step.matrices(some.X)
-        new = step.engine.sites_anew(step.broadcast, K.K_fu, K.k_diag, targets_of(some, step.likelihood, labels))
+        new = step.shared.engine.sites_anew(step.shared, K.K_fu, K.k_diag, targets_of(some, step.shared.likelihood, labels))
         for name, part in new.items():
             sites[name][rows] = part
     return sites
@@ -169,7 +170,7 @@ def with_sites(shard: Shard, run: str, sent: SentStep, batch: CrewBatch, labels:
     step, rows = sent.step, rows_of(shard, batch)
     if not len(rows):
         return []
-    sites = _sites_of(shard, run, step, labels) if step.engine.keeps_rows else {}
+    sites = _sites_of(shard, run, step, labels) if step.shared.engine.keeps_rows else {}
     return [(shard.take(rows), {name: part[rows] for name, part in sites.items()})]
 
 

@@ -1,0 +1,105 @@
+"""Derivatives of the evidence of an active set, with fixed sites, in the covariances.
+
+[SLH] Seeger, Lawrence & Herbrich, Efficient Nonparametric Bayesian Modelling with Sparse Gaussian Process Approximations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dgemm
+
+from ..numerics.linalg import mirror_lower
+from .active import Block
+from .full import FullPosterior
+
+
+class EvidenceGradient:
+    """d/dK of log_partition + Σ_i g_i(mean_i, var_i) for one function, with fixed sites. [SLH] (14)
+
+    The g_i are given by their derivatives: `slope` in the mean, `growth` in the variance. With R = (K_I + Π⁻¹)⁻¹,
+    v = K_I⁻¹ mean_I and E_j = R K_Ij of a row j that has no site,
+
+        d mean_j = v·dK_Ij - E_jᵀ dK_I v        d var_j = dk_jj - 2 E_j·dK_Ij + E_jᵀ dK_I E_j
+
+    and for an active row the same with U_i = (I - R K_I) e_i: d mean_i = U_iᵀ dK_I v, d var_i = U_iᵀ dK_I U_i. A change of
+    the sites changes the marginals through V_Ij = Π⁻¹ E_j: `in_tau` and `in_nu` are the derivatives of Σ g_i in the sites.
+    """
+
+    def __init__(self, part: Any, slope: np.ndarray, growth: np.ndarray):
+        self._begin(part)
+        self.gram = part.gradient()
+        if np.any(slope) or np.any(growth):
+            U = _unseen(part)
+            self.gram += _scaled_square(U, growth) + _symmetric(U @ slope, part.alpha)
+            V = part.K @ U
+            self._in_mean += V @ slope
+            self._in_var += V**2 @ growth
+
+    def _begin(self, part: Any) -> None:
+        self._part = part
+        self._tau = part.sites.tau
+        self._silent = not np.any(self._tau)
+        self._in_mean, self._in_var = np.zeros(len(self._tau)), np.zeros(len(self._tau))  # of Σ g by V_I· and its squares
+        self.gram = np.zeros((len(self._tau), len(self._tau)))
+
+    @classmethod
+    def of_others(cls, part: Any) -> EvidenceGradient:
+        """The derivative of Σ g_i over rows without sites alone: without log_partition and the active rows."""
+        made = cls.__new__(cls)
+        made._begin(part)
+        return made
+
+    @property
+    def in_nu(self) -> np.ndarray:
+        """(d,) derivative of Σ g_i in ν of the sites."""
+        return self._in_mean
+
+    @property
+    def in_tau(self) -> np.ndarray:
+        """(d,) derivative of Σ g_i in τ of the sites."""
+        return -self._part.mean * self._in_mean - self._in_var
+
+    def add(self, seen: Block, slope: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add rows without sites and return their derivatives in K_Ij (d, m) and k_jj (m,)."""
+        v = self._part.alpha
+        if self._silent:
+            return v[:, None] * slope, growth
+        system = self._part._system
+        E = system.factor.whiten(seen.stubs, transpose=True)
+        E *= system.root[:, None]
+        summed = E @ slope
+        squares = _scaled_square(E, growth)
+        tau = np.where(self._tau > 0, self._tau, np.inf)  # a site of zero precision contributes nothing
+        self._in_mean += summed / tau
+        self._in_var += np.diagonal(squares) / tau**2
+        self.gram += squares - _symmetric(summed, v)
+        E *= -2 * growth
+        E += v[:, None] * slope
+        return E, growth
+
+
+def _unseen(part: FullPosterior) -> np.ndarray:
+    """U = I - R K_I = √τ B⁻¹ / √τ (d, d)."""
+    system, tau = part._system, part.sites.tau
+    if system.factor is None:
+        return np.eye(len(tau))
+    U = mirror_lower(system.factor.inverse_lower())
+    U *= system.root[:, None]
+    U /= np.where(tau > 0, system.root, 1.0)
+    silent = tau == 0  # the columns of these sites are e_i - R K_i
+    if np.any(silent):
+        U[:, silent] = -system.root[:, None] * system.factor.solve(system.root[:, None] * part.K[:, silent])
+        U[silent, silent] += 1.0
+    return U
+
+
+def _scaled_square(E: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """E diag(weights) Eᵀ."""
+    return dgemm(1.0, E * weights, E, trans_b=1)
+
+
+def _symmetric(u: np.ndarray, w: np.ndarray) -> np.ndarray:
+    product = np.multiply.outer(u, w)
+    return 0.5 * (product + product.T)
