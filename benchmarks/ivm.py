@@ -38,7 +38,7 @@ from gpclass.learning import (
     paper_priors,
     resolve_priors,
 )
-from gpclass.learning.active_set import OwnRows
+from gpclass.learning.active_evidence import OwnRows
 from gpclass.likelihoods import Gaussian, MultinomialProbit, OneAgainstRest, Probit, Softmax
 from gpclass.sparse import IVM
 

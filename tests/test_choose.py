@@ -180,7 +180,7 @@ class Whispered(Likelihood):
     """A likelihood that answers one question only, which no engine of gpclass asks."""
 
     def check_targets(self, y):
-        return likelihoods.base.check_signs(y)
+        return likelihoods.sigmoid.check_signs(y)
 
     def whisper(self, y, mean, var):
         return Probit().expected_log_prob(y, mean, var)

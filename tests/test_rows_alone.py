@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 
 from gpclass import GPClassifier
-from gpclass.gaussian.coupled import CoupledSystem
+from gpclass.gaussian.coupled_system import CoupledSystem
 from gpclass.kernels import RBF, Constant, Matern32, PerClass, Periodic
 from gpclass.kernels.per_class import Covariances, covariances_with
 from gpclass.numerics import Factor, product_of_rows, whole_strips

@@ -15,8 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier
 from gpclass.distributed import dask_crew, gathering
-from gpclass.distributed.collections import load, parts_of
-from gpclass.distributed.dask_crew import DaskCrew, Outline, _tree
+from gpclass.distributed.actors import tree_of
+from gpclass.distributed.collections import parts_of
+from gpclass.distributed.dask_crew import DaskCrew
+from gpclass.distributed.outlines import Outline
+from gpclass.distributed.partitions import load
 from gpclass.kernels import RBF
 from gpclass.learning import Arrays
 from gpclass.learning.checkpoint import CheckpointError
@@ -275,7 +278,7 @@ def test_a_worker_is_one_node_of_the_tree_of_calls():
                 assert below == []
             walk(below, actor)
 
-    walk(_tree(workers), None)
+    walk(tree_of(workers), None)
     assert sorted(nodes) == sorted(actor for _, some in workers for actor in some)
 
 

@@ -15,8 +15,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier, load, save
-from gpclass.distributed import dask_crew
-from gpclass.distributed.dask_crew import ClusterError, divided_evenly
+from gpclass.distributed import actors, dask_crew
+from gpclass.distributed.dask_crew import ClusterError
+from gpclass.distributed.division import divided_evenly
 from gpclass.learning import Arrays
 from gpclass.learning.crew import CrewLost, LostRowsWarning
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, StochasticEP
@@ -141,7 +142,7 @@ def rows_alive():
 )
 def test_a_worker_is_killed(client, engine, fanout, monkeypatch):
     """In the middle of a pass or a selection, below another worker or not: the fit goes on and tells."""
-    monkeypatch.setattr(dask_crew, "FANOUT", fanout)
+    monkeypatch.setattr(actors, "FANOUT", fanout)
     settings = {"optimizer": "lbfgs" if engine.minibatches else None, "random_state": 0}
     here = replace(engine, batch_size=200) if engine.minibatches else engine
     expected = GPClassifier(inference=here, **settings).fit(X, Y)

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from gpclass.distributed.collections import described, fitted_encoder_of, is_collection, load, parts_of
+from gpclass.distributed.collections import is_collection, parts_of
+from gpclass.distributed.partitions import described, fitted_encoder_of, load
 from gpclass.inputs.frames import as_frame, fitted_encoder
-from gpclass.tables import Part, TableEncoder, TableError, scanned, summaries
+from gpclass.tables import Part, TableEncoder, TableError, medians, scanned
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -355,7 +356,7 @@ def test_names_are_no_categories_in_any_partitioning():
 @pytest.mark.parametrize("kind", ["normal", "repeated", "signs", "spread", "two"])
 @pytest.mark.parametrize("n", [1, 2, 999, 1000])
 def test_medians_by_counting_are_exact(kind, n, few, monkeypatch):
-    monkeypatch.setattr(summaries, "FEW", few)
+    monkeypatch.setattr(medians, "FEW", few)
     rng = np.random.default_rng(n)
     x = {
         "normal": rng.normal(size=n),

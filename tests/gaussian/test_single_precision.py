@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.gaussian import ContrastPosterior, FullPosterior, Sites
-from gpclass.gaussian.coupled import CoupledSystem
+from gpclass.gaussian.coupled_system import CoupledSystem
 from gpclass.gaussian.dominant import Dominant, dominant_direction
 from gpclass.numerics import single_precision
 

@@ -141,7 +141,7 @@ MIXED = FRAME.assign(colour=rng.choice(["red", "blue"], N), id=np.arange(N))
 
 def loaded(parts):
     dask = pytest.importorskip("dask")
-    from gpclass.distributed.collections import fitted_encoder_of, load
+    from gpclass.distributed.partitions import fitted_encoder_of, load
 
     def compute(tasks):
         return list(dask.compute(*tasks, scheduler="synchronous"))

@@ -20,7 +20,8 @@ from gpclass.likelihoods import (
     Poisson,
     Probit,
 )
-from gpclass.testing.likelihoods import check_likelihood, expectation, tilted_truth
+from gpclass.testing.integrals import expectation, tilted_truth
+from gpclass.testing.likelihoods import check_likelihood
 
 TARGETS = np.random.default_rng(0).normal(scale=2.0, size=15)
 BINARY = [

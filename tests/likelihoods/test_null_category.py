@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from gpclass.likelihoods import NullCategory, Probit
-from gpclass.testing.likelihoods import tilted_truth
+from gpclass.testing.integrals import tilted_truth
 
 rng = np.random.default_rng(0)
 MEAN, VAR = rng.normal(scale=3.0, size=30), np.exp(rng.uniform(-3, 3, size=30))

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from gpclass.likelihoods import Ordinal, Probit
 from gpclass.likelihoods.interval import third_derivative
-from gpclass.testing.likelihoods import expectation
+from gpclass.testing.integrals import expectation
 
 rng = np.random.default_rng(0)
 

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import entr
 from sklearn.utils import _safe_indexing
 
+from ..inputs.frames import is_frame
 from ..likelihoods.multiclass import latent_values
 from .models import as_fitted, classifier, to_inputs
 
@@ -81,7 +82,7 @@ def suggest(model: Any, X_pool: Any, n: int = 10, criterion: str = "bald") -> pd
     firsts[np.unique(rows, axis=0, return_index=True)[1]] = True
     chosen = np.concatenate([order[firsts], order[~firsts]])[: int(n)]
     p = model.predict_proba(_safe_indexing(X_pool, chosen))
-    table = {"name": X_pool.index[chosen]} if hasattr(X_pool, "iloc") else {}
+    table = {"name": X_pool.index[chosen]} if is_frame(X_pool) else {}
     table |= {"score": scores[chosen], "predicted": model.classes_[p.argmax(axis=1)], "probability": p.max(axis=1)}
     return pd.DataFrame(table, index=pd.Index(chosen, name="row"))
 

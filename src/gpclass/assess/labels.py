@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sklearn
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
+from ..inputs.frames import is_frame
 from ..learning import in_parallel
 from .models import classifier, codes_of, last_step, leave_one_out, posterior_rows, training_labels, training_names
 
@@ -81,14 +83,12 @@ def suspicious_labels(model: Any, X: Any = None, y: Any = None, *, folds: int = 
 
 def names_of(model: Any, X: Any = None) -> list[str] | None:
     """Return the names of the training rows: the index of a data frame X, or the names the model stored, or None."""
-    if hasattr(X, "iloc"):
-        return row_names(X)
-    return training_names(model)
+    return row_names(X) if is_frame(X) else training_names(model)
 
 
 def row_names(X: Any) -> list[str]:
     """Return row names as text: the index of a data frame, otherwise row numbers from 0."""
-    return [str(name) for name in (X.index if hasattr(X, "iloc") else range(len(X)))]
+    return [str(name) for name in (X.index if is_frame(X) else range(len(X)))]
 
 
 def ranked(
@@ -131,9 +131,8 @@ def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
     if smallest < 2:
         raise ValueError("every class needs at least two rows, so that each can be predicted from the others")
     cut = sklearn.model_selection.StratifiedKFold(min(folds, smallest), shuffle=True, random_state=random_state)
-    take = (lambda rows: X.iloc[rows]) if hasattr(X, "iloc") else (lambda rows: np.asarray(X)[rows])
     splits, copy = list(cut.split(np.zeros(len(y)), y)), held(model, random_state)
-    arguments = [(clone(copy), take(seen), y[seen], take(left_out)) for seen, left_out in splits]
+    arguments = [(clone(copy), _safe_indexing(X, seen), y[seen], _safe_indexing(X, left_out)) for seen, left_out in splits]
     p = np.empty((len(y), len(classes)))
     for (_, left_out), found in zip(splits, in_parallel(classifier(model).n_jobs, _fold, arguments), strict=True):
         p[left_out] = found

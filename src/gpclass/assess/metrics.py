@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..distributed.collections import is_collection, parts_of, summed, vector_parts
+from ..distributed.collections import is_collection, parts_of, vector_parts
+from ..distributed.partitions import summed
 from ..learning.calibration import confidence_gaps
 
 if TYPE_CHECKING:

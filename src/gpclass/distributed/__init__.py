@@ -3,10 +3,15 @@
 Estimators take Dask collections as they take arrays. How rows are divided among processes, and what is computed there, is in
 `gpclass.learning` (crew); this package knows Dask.
 
-collections  Dask arrays, data frames and delayed pairs as partitions; the encoder of a table by sums over partitions
+kinds        which objects are collections of Dask
+collections  Dask arrays, data frames and delayed pairs as partitions
+partitions   what partitions contain, how they are loaded; the encoder of a table by sums over partitions
 parts_of_files  folders of Parquet and CSV files as partitions
 gathering    partitions loaded into the workers, or into this process
-dask_crew    the crew on a cluster: actors that hold rows, calls along a tree, lost workers
+outlines     whether partitions that are computed again have the same rows
+division     rows divided evenly among workers
+actors       actors that hold rows, calls along a tree
+dask_crew    the crew on a cluster, lost workers
 predictions  methods of estimators on collections, by partition, lazily
 """
 

@@ -1,41 +1,29 @@
 """A crew on a Dask cluster: each worker holds some partitions in an actor, and computes sums over their rows.
 
-Actors are Dask's objects that stay on a worker. Calls go to them without the scheduler's tasks in between, which halves the
-time that a call takes. A call reaches the workers along a tree: each actor passes it on to a few others before it begins
-with its own rows, and adds their results to its own.
-
 When a worker is lost, its partitions are loaded again, from the user's collection, on the workers that are left.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
 from typing import Any
 
-import numpy as np
-from threadpoolctl import ThreadpoolController
-
 from .._version import __version__
-from ..learning.crew import CrewLost, Partition, RowsLost, Shard, resumed
-from ..numerics import blocks
-from ..numerics.fingerprint import fingerprint
+from ..learning.crew import CrewLost, Partition, RowsLost, resumed
+from .actors import WATCHED, ShardActor, alone, any_failed, packed_call, rows_on, tree_of, unpacked_call, watched
+from .division import Part, common_columns, divided_evenly
+from .outlines import Outline
 
-KEPT_FREE = 1 << 25  # bytes of freed memory that a worker keeps, also of one array
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of glibc's settings, from malloc.h
-FANOUT = 4  # actors to which one call is passed on
-BALANCED = 1.2  # rows of a worker, relative to the mean, beyond which its partitions are moved or cut
 NOTICED = 15.0  # seconds in which the scheduler must notice that a worker is lost
 REACHED = 10.0  # seconds in which a worker must answer a direct call
 REPLACED = 5.0  # seconds to wait for another worker in place of a lost one
-WATCHED = 2.0  # seconds between two looks at the state of a call
 SOME_WORKER = 60.0  # seconds to wait for a worker if there is none
 AGAIN = (
     "Was it on a worker that is lost? Collections that are read from files can be computed again; scattered data "
@@ -62,106 +50,6 @@ def plain_errors() -> Iterator[None]:
             f"several workers ended, one after the other, while they computed {error.task}. Was there too little memory? "
             "Use smaller partitions, or workers with more memory"
         ) from error
-
-
-@dataclass(frozen=True)
-class Outline:
-    """Numbers that differ, almost certainly, if partitions have different rows or the same in another order."""
-
-    rows: int
-    columns: int
-    labels: str  # hash of the labels
-    sums: np.ndarray  # (D + 1,) of the columns and of the weights, each row multiplied by a number of its own
-    scale: np.ndarray  # (D + 1,) the same sums of absolute values
-    tol: float  # relative: other processors may round differently
-
-    @staticmethod
-    def of(partition: Partition) -> Outline:
-        X, weight = partition.X, partition.weight
-        own = np.random.default_rng(0).uniform(0.5, 1.5, len(X))
-        sums, scale = np.zeros((2, X.shape[1] + 1))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for some in blocks(len(X), X.shape[1] + 1):
-                last = np.ones(len(X[some])) if weight is None else weight[some]
-                values = np.column_stack([X[some], last])
-                sums += own[some] @ values
-                scale += own[some] @ np.abs(values)
-        labels = fingerprint(partition.labels, partition.place)
-        return Outline(len(X), X.shape[1], labels, sums, scale, float(np.sqrt(np.finfo(X.dtype).eps)))
-
-    def agrees(self, other: Outline) -> bool:
-        """Return whether two partitions have the same rows."""
-        if (self.rows, self.columns, self.labels) != (other.rows, other.columns, other.labels):
-            return False
-        with np.errstate(invalid="ignore"):
-            far = np.abs(self.sums - other.sums) > self.tol * self.scale
-        return not np.any(far)
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some rows of a partition of the user's collection."""
-
-    piece: int  # which partition
-    start: int  # first row in it
-    stop: int
-    first: int  # number of its first row in the data set
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-
-class ShardActor:
-    """A shard on a worker."""
-
-    def __init__(self, loaded: list[Partition], parts: list[Part], changes: list[tuple[Callable[..., Any], tuple]]):
-        self.shard = Shard([_cut(partition, part) for partition, part in zip(loaded, parts, strict=True)])
-        self._changed = 0  # number of changes that were made
-        self.change(changes)
-        self._threads = _threads()
-        _keep_freed_memory()
-
-    def call(self, function: Callable[..., Any], arguments: tuple, below: list[Node]) -> Any:
-        """Return the sum of function(shard, *arguments) over this shard and those of the actors below."""
-        waiting = [(worker, actor.call(function, arguments, further)) for worker, actor, further in below]
-        with self._threads():
-            own = function(self.shard, *arguments)
-        return reduce(add, (watched(called, partial(_is_gone, worker)) for worker, called in waiting), own)
-
-    def clear(self) -> None:
-        """Release the rows."""
-        self.shard = Shard([])
-
-    def change(self, changes: list[tuple[Callable[..., Any], tuple]]) -> None:
-        """Replace each partition by function(partition, *arguments), for the changes that were not made before."""
-        for function, arguments in changes[self._changed :]:
-            self.shard = Shard([function(partition, *arguments) for partition in self.shard.parts])
-            self._changed += 1
-
-
-def _cut(partition: Partition, part: Part) -> Partition:
-    whole = part.start == 0 and part.stop == len(partition)
-    return (partition if whole else partition.some(slice(part.start, part.stop))).at(part.first, part.start)
-
-
-def _threads() -> Callable[[], AbstractContextManager]:
-    """Return a context for as many BLAS threads as the worker has. Dask lets BLAS use one: it expects several tasks."""
-    from distributed import get_worker
-
-    threads = get_worker().state.nthreads
-    return nullcontext if threads == 1 else partial(ThreadpoolController().limit, limits=threads, user_api="blas")
-
-
-def _keep_freed_memory() -> None:
-    """Let malloc keep some freed memory, if it is that of glibc.
-
-    Dask makes workers return all freed memory to the system at once. The arrays of each step, of a few megabytes each, would
-    then be mapped and cleared anew in every step, which takes a third of its time.
-    """
-    with suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-        mallopt(M_MMAP_THRESHOLD, KEPT_FREE)
-        mallopt(M_TRIM_THRESHOLD, KEPT_FREE)
 
 
 @dataclass
@@ -260,15 +148,15 @@ class DaskCrew:
     # calls --------------------------------------------------------------------------------------------------------------
 
     def sum(self, function: Callable[..., Any], *arguments: Any, meanwhile: Callable[[], Any] | None = None) -> Any:
-        roots, sent = _tree(self._by_worker()), _packed(function, arguments)
+        roots, sent = tree_of(self._by_worker()), packed_call(function, arguments)
 
         def ask() -> list[Any]:
-            return [actor.call(_unpacked, (sent,), below) for _, actor, below in roots]
+            return [actor.call(unpacked_call, (sent,), below) for _, actor, below in roots]
 
         return reduce(add, self._answers(ask, meanwhile))
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        return self.sum(partial(_alone, function), *arguments)
+        return self.sum(partial(alone, function), *arguments)
 
     def change(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Replace each partition by function(partition, *arguments), and also those that are loaded again later."""
@@ -363,7 +251,7 @@ class DaskCrew:
                 return lost
             asked = asked or self._asked()
             if asked is not None and all(called.done() for called in asked):
-                if not _failed(asked):
+                if not any_failed(asked):
                     return []
                 asked = None
             time.sleep(0.1)
@@ -372,7 +260,7 @@ class DaskCrew:
     def _asked(self) -> list[Any] | None:
         """Return a small call to each actor, to see whether it answers; None if Dask knows of one that it is lost."""
         with suppress(OSError, RuntimeError):
-            return [holder.actor.call(_rows_of, (), []) for holder in self.holders]
+            return [holder.actor.call(rows_on, (), []) for holder in self.holders]
         return None
 
     def _placed(self, parts: Iterable[Part], kept: Iterable[Holder] = ()) -> dict[str, list[Part]]:
@@ -452,7 +340,7 @@ class DaskCrew:
         with self.direct.as_current():
             straight = Actor(ShardActor, worker, future.key)
         try:
-            straight.call(_rows_of, (), []).result(timeout=REACHED)
+            straight.call(rows_on, (), []).result(timeout=REACHED)
         except (OSError, TimeoutError, asyncio.TimeoutError):  # a network in which only the scheduler reaches the workers
             return actor
         return straight
@@ -501,140 +389,3 @@ class DaskCrew:
                 raise ClusterError(
                     f"worker {worker} {has}, but this process has gpclass {__version__}: install the same version on all"
                 )
-
-
-def common_columns(shapes: Sequence[tuple[int, int]], names: Sequence[str]) -> int:
-    """Return the number of columns, which all partitions with rows must have; `shapes` are their rows and columns."""
-    filled = [(columns, name) for (rows, columns), name in zip(shapes, names, strict=True) if rows]
-    if not filled:
-        raise ValueError("the collection has no rows")
-    for columns, name in filled:
-        if columns != filled[0][0]:
-            raise ValueError(f"X has {columns} columns in {name}, but {filled[0][0]} in {filled[0][1]}")
-    return filled[0][0]
-
-
-def divided_evenly(rows: Sequence[int], where: dict[int, str | None], workers: Sequence[str]) -> dict[str, list[Part]]:
-    """Return the parts of each worker.
-
-    Partitions stay on the worker where they are unless it would have more than `BALANCED` times its share of all rows. Then
-    they go to the workers with the fewest rows, and large ones are cut.
-
-    Parameters
-    ----------
-    rows : sequence of int
-        Number of rows of each partition.
-    where : dict of int to str
-        Worker of each partition; None if it is not known.
-    workers : sequence of str
-        All workers.
-
-    Returns
-    -------
-    dict of str to list of Part
-        Workers without rows are left out.
-    """
-    even = -(-sum(rows) // len(workers))
-    most = BALANCED * even
-    plan: dict[str, list[Part]] = {worker: [] for worker in workers}
-    load = dict.fromkeys(workers, 0)
-    waiting, first = [], 0
-    for k, count in enumerate(rows):
-        part, home = Part(k, 0, count, first), where.get(k)
-        first += count
-        if home in load and load[home] + count <= most:
-            plan[home].append(part)
-            load[home] += count
-        elif count:
-            waiting.append(part)
-    for part in sorted(waiting, key=len, reverse=True):
-        while len(part):
-            worker = min(workers, key=lambda name: load[name])
-            cut = len(part) if load[worker] + len(part) <= most else min(len(part), max(1, even - load[worker]))
-            plan[worker].append(Part(part.piece, part.start, part.start + cut, part.first))
-            load[worker] += cut
-            part = Part(part.piece, part.start + cut, part.stop, part.first + cut)
-    return {worker: parts for worker, parts in plan.items() if load[worker]}
-
-
-Node = tuple[str, Any, list]  # a worker, an actor on it, and the nodes below
-
-
-def _tree(workers: Sequence[tuple[str, Sequence[Any]]]) -> list[Node]:
-    """Return workers and their actors as a tree: up to `FANOUT` nodes, and the trees below them.
-
-    A worker executes one call at a time. So it is one node of the tree, and further actors of the same worker are directly
-    below the first: otherwise two workers could wait for each other.
-    """
-    roots, rest = workers[:FANOUT], workers[FANOUT:]
-    below = [_tree(rest[i :: len(roots)]) for i in range(len(roots))]
-    return [
-        (worker, first, [*tree, *((worker, more, []) for more in others)])
-        for (worker, (first, *others)), tree in zip(roots, below, strict=True)
-    ]
-
-
-def watched(called: Any, lost: Callable[[], Any]) -> Any:
-    """Return the result of a call to an actor, or raise an OSError as soon as `lost` says that a worker is lost.
-
-    Dask may try for a long time, or forever, to reach a lost worker.
-    """
-    while True:
-        try:
-            return called.result(timeout=WATCHED)
-        except (TimeoutError, asyncio.TimeoutError):
-            if called.done():
-                return called.result()  # the function raised this error, or ended just now
-            if lost():
-                raise OSError("a worker is lost") from None
-
-
-def _is_gone(worker: str) -> bool:
-    """Return, on a worker, whether the scheduler does not know another worker."""
-    from distributed import get_client
-
-    return worker not in get_client().nthreads()
-
-
-def _failed(calls: Iterable[Any]) -> bool:
-    """Return whether one of some completed calls raised an error."""
-    for called in calls:
-        try:
-            called.result()
-        except (OSError, RuntimeError):
-            return True
-    return False
-
-
-def _packed(function: Callable[..., Any], arguments: tuple) -> bytes:
-    """Return what is sent to the workers, once for all of them. Actors of Dask do not report what cannot be sent."""
-    from distributed.protocol.pickle import dumps
-
-    try:
-        return dumps((function, arguments))
-    except Exception as error:  # objects of users raise errors of any kind
-        raise TypeError(
-            f"the kernel, the likelihood or the engine cannot be sent to the workers: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _unpacked(shard: Shard, sent: bytes) -> Any:
-    """Return the result of a function that was sent by `_packed`."""
-    from distributed.protocol.pickle import loads
-
-    try:
-        function, arguments = loads(sent)
-    except Exception as error:
-        raise TypeError(
-            f"a worker cannot read the kernel, the likelihood or the engine ({type(error).__name__}: {error}): modules that "
-            "define them must be installed on all workers"
-        ) from error
-    return function(shard, *arguments)
-
-
-def _alone(function: Callable[..., Any], shard: Shard, *arguments: Any) -> list[Any]:
-    return [function(shard, *arguments)]
-
-
-def _rows_of(shard: Shard) -> int:
-    return shard.n_rows

@@ -14,8 +14,9 @@ import numpy as np
 from ..learning.crew import Crew, LocalCrew, Shard
 from ..learning.crew.rows import CrewRows
 from ..progress import phase, say
-from .collections import Compute, Parts, described, fitted_encoder_of, load
-from .dask_crew import DaskCrew, common_columns, plain_errors
+from .dask_crew import DaskCrew, plain_errors
+from .division import common_columns
+from .partitions import Compute, Parts, described, fitted_encoder_of, load
 
 
 @dataclass(frozen=True)

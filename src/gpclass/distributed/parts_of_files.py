@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..learning.streams.labels import LabelCounts
-from .collections import Parts, summed
+from .partitions import Parts, summed
 
 LARGE = 1 << 28  # bytes of a Parquet file, before compression, above which each row group is a partition
 INDEX = "__index_level_"  # names of columns in which pandas stores an index

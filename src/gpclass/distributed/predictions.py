@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .collections import is_collection, is_dask_array, is_dask_frame
+from .collections import is_collection
+from .kinds import is_dask_array, is_dask_frame
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

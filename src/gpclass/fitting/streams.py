@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..choose import LARGE, is_auto
-from ..distributed.collections import Parts
+from ..distributed.partitions import Parts
 from ..engines import Engine
 from ..learning import Learned, TrainingRows
 from ..learning.crew import weighted_by_class

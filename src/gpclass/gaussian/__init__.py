@@ -23,7 +23,8 @@ from .active import ActivePosterior, ActiveSites, Stubs
 from .active_gradient import EvidenceGradient
 from .columns import Columns, MatrixColumns, MatrixGradient
 from .contrasts import ContrastPosterior, ContrastPrior, other_classes
-from .coupled import CoupledPosterior, CoupledSystem, precisions
+from .coupled import CoupledPosterior, precisions
+from .coupled_system import CoupledSystem
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
 from .full import SMALLER, FullPosterior, too_large

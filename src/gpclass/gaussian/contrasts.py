@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .coupled import EPS, CoupledPosterior, CoupledSystem, precisions
+from .coupled import CoupledPosterior, precisions
+from .coupled_system import EPS, CoupledSystem
 from .nearby import Response, strong_sites
 from .sites import Sites, matrix_cavity
 

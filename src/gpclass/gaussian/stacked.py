@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .coupled import CoupledSystem
+from .coupled_system import CoupledSystem
 from .full import FullPosterior
 from .nearby import Response
 from .places import Places

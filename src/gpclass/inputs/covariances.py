@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from sklearn.utils import assert_all_finite
 
 from ..kernels import Kernel, Precomputed, covariance_rows
-from ..kernels.base import as_objects
+from ..kernels.arrays import as_objects
 from ..kernels.parameters import Parameter
 from ..learning import validated
 

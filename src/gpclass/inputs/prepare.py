@@ -11,7 +11,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 
 from ..expressions import parse_kernel
 from ..kernels import Kernel, as_kernel
-from ..kernels.base import as_objects
+from ..kernels.arrays import as_objects
 from ..kernels.precomputed import without_numbers
 from ..learning import validated
 from ..numerics.fingerprint import single_precision_fingerprints

@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..numerics.separable import Separable, contrasts
-from .base import Array, Kernel, MatrixKernel, Part, checked_shape, pullback_arguments
+from .arrays import Array, checked_shape, pullback_arguments
+from .base import Kernel, MatrixKernel, Part
 from .leaf import split_theta
 
 FORMS = ("identity", "diagonal", "sum-to-zero-diagonal", "sum-to-zero", "free")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .base import Array, Kernel, checked_inputs
+from .arrays import Array, checked_inputs
+from .base import Kernel
 
 
 class KernelColumns:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .base import Array, Evaluator, Kernel, MatrixKernel, Part, with_member_settings
+from .arrays import Array
+from .base import Evaluator, Kernel, MatrixKernel, Part, with_member_settings
 from .leaf import split_theta
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array
+from .arrays import Array
 from .leaf import Leaf
 
 DIAGONAL_BLOCK = 16  # objects whose matrix is computed for its diagonal, if the function takes many objects

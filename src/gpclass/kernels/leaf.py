@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array, Kernel, MatrixKernel, _check_settings
+from .arrays import Array
+from .base import Kernel, MatrixKernel, _check_settings
 from .parameters import Parameter, Positive, split_label
 
 Self = TypeVar("Self", bound="Leaf")

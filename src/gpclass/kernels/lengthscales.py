@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from .base import Array
+from .arrays import Array
 from .leaf import Leaf
 from .parameters import Positive
 

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import Array, Evaluator
+from .arrays import Array
+from .base import Evaluator
 from .lengthscales import WithLengthscale
 from .similarity import Similarity, WeightSums
 from .tiles import TileBuffer, is_narrow, lower_tiles, summed_product, tiles

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array
+from .arrays import Array
 
 DEFAULT_LOG_WIDTH = np.log(1e5)  # default bounds of a log parameter: this far to either side of the given value
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics.linalg import STRIP
-from .base import Array, Kernel, Part, pullback_arguments, with_member_settings
+from .arrays import Array, pullback_arguments
+from .base import Kernel, Part, with_member_settings
 from .leaf import split_theta
 
 AT_ONCE = 8192  # values of a kernel that predictions compute in one call, whatever the number of rows

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from .base import Array
+from .arrays import Array
 from .pairwise import Pairwise
 from .similarity import Inner
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .base import Array
+from .arrays import Array
 from .leaf import Leaf
 
 NUMBER, VARIANCE, FIRST = 0, 1, 2  # columns of an input row: number, prior variance, first covariance

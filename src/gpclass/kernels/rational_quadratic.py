@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .base import Array
+from .arrays import Array
 from .pairwise import Pairwise
 from .parameters import Positive
 from .similarity import Distance

@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Array
+from .arrays import Array
 from .tiles import is_narrow, multiply, summed_product
 
 LARGEST_NORM = 1e250  # of squared feature norms; s, and s divided by a small parameter, do not overflow

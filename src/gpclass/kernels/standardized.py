@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics.columns import compressed
-from .base import Array, Evaluator, Kernel, MatrixKernel, Part
+from .arrays import Array
+from .base import Evaluator, Kernel, MatrixKernel, Part
 
 
 class Standardized(MatrixKernel):

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from .base import Array
+from .arrays import Array
 
 TILE_SIDE = 192  # rows and columns of a square tile of 0.3 MB; a power of two would make transposing slow
 TILE_AREA = TILE_SIDE**2

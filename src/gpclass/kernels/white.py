@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array
+from .arrays import Array
 from .leaf import Leaf
 
 

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 
 from .._lazy import lazy_names
 from ..engines.inducing.training import Training
-from .active_set import fit_active, held_objective, maximise_active, paper_priors, update_active
+from .active_evidence import fit_active, held_objective
+from .active_set import maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
 from .begin import begin_training, train_inducing
 from .calibration import Calibration, LeftOut

@@ -20,42 +20,29 @@ step. There are local maxima: a few starts help more than a long search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..engines.active.criterion import Held
-from ..engines.active.selection import repeat
 from ..engines.observations import concatenated, rows_of
-from ..gaussian import ActivePosterior, ActiveSites, Sites
 from ..kernels import Kernel
-from ..likelihoods import Gaussian
 from ..progress import interrupted, stops_here, tell
-from ..sparse import ActiveFit, log_evidence
-from .columns import covariances, gathered, gradients
+from ..sparse import ActiveFit
+from .active_evidence import OWN_ROWS, ActiveRows, held_sum
+from .active_steps import minor_steps
+from .columns import covariances
 from .learned import Learned, best_search, learned_from
 from .objective import Evaluation, Objective
-from .optimise import FAILURES, INTERRUPTED, Search, Step, updated_curvature
+from .optimise import FAILURES, INTERRUPTED, Search, Step
 from .priors import Normal, log_prior
 from .rivals import whole_searches
 
-REACH = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
 PATIENCE = 4  # consecutive major steps without a gain after which a search stops
 GAIN = 0.1, 1e-4  # smallest increase that counts as a gain, in nats: absolute, and relative to the objective
-FLAT = 1e-2  # largest gradient entry below which minor steps end
-ARMIJO = 1e-4  # smallest accepted increase, relative to the linear prediction
-TRIES = 8  # evaluations of a line search
 STRETCHES = 4  # maximal number of further major steps in the same direction
 PACE = 3  # major steps from which the remaining gain is extrapolated
-
-
-def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None = None) -> tuple[ActiveFit, Kernel, object]:
-    """Return the fit with an active set selected at θ, or that of `start` with new sites; and kernel and likelihood at θ."""
-    kernel, likelihood = objective.at(theta)
-    columns = covariances(kernel, objective.X, likelihood.n_latents)
-    return objective.engine.fit(columns, objective.y, likelihood, start=start), kernel, likelihood
 
 
 def update_active(
@@ -92,72 +79,6 @@ def update_active(
     targets = concatenated(rows_of(earlier.y, earlier.rows), y)
     fit = engine.update(columns, targets, likelihood, earlier)
     return fit, rows[fit.rows]
-
-
-class ActiveRows(Protocol):
-    """The rows of a search: those of the objective, or rows that are divided among processes (`crew.active_rows`)."""
-
-    def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
-        """Return the fit with an active set selected at θ, and kernel and likelihood at θ."""
-
-    def repeat(self, objective: Objective, theta: np.ndarray, fit: ActiveFit) -> ActiveFit:
-        """Return the fit with the sites of its active rows recomputed at θ, in the same order."""
-
-    def counted(self, objective: Objective, fit: ActiveFit) -> tuple[int, int]:
-        """Return the number of rows that minor steps use after this fit, and of all rows."""
-
-    def evidence(
-        self, objective: Objective, theta: np.ndarray, fit: ActiveFit, at: ActiveSites, counted: bool
-    ) -> tuple[Held, np.ndarray]:
-        """Return the evidence at θ with fixed sites, and its gradient in the kernel's parameters.
-
-        If `counted`, minor steps use it: only over the rows that they use.
-        """
-
-
-    def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
-        """Return the inputs (u, D) of the active rows of a fit, and the numbers (u,) of these rows."""
-
-
-class OwnRows:
-    """The rows of the objective."""
-
-    def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
-        return objective.X[fit.rows], fit.rows
-
-    def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
-        return fit_active(objective, theta)
-
-    def repeat(self, objective: Objective, theta: np.ndarray, fit: ActiveFit) -> ActiveFit:
-        kernel, likelihood = objective.at(theta)
-        columns = covariances(kernel, objective.X, likelihood.n_latents)
-        sites = repeat(objective.engine, columns, fit.at, objective.y, likelihood)
-        return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
-
-    def counted(self, objective: Objective, fit: ActiveFit) -> tuple[int, int]:
-        n, rows = len(objective.y), self._candidates(objective, fit)
-        return n if rows is None else len(rows) + len(fit.rows), n
-
-    def evidence(self, objective, theta, fit, at, counted):
-        return own_evidence(objective, theta, at, self._candidates(objective, fit) if counted else None)
-
-    def _candidates(self, objective, fit):
-        few = fit.candidates is not None and len(fit.candidates) < len(objective.y) - len(fit.rows)
-        return fit.candidates if few else None
-
-
-def own_evidence(
-    objective: Objective, theta: np.ndarray, at: ActiveSites, rows: np.ndarray | None = None
-) -> tuple[Held, np.ndarray]:
-    """Return the evidence of the objective's rows, or some of them, with fixed sites, and its gradient in the kernel."""
-    kernel, likelihood = objective.at(theta)
-    C = likelihood.n_latents
-    sinks = gradients(kernel, objective.X, C)
-    held = log_evidence(covariances(kernel, objective.X, C), at, objective.y, likelihood, rows, sinks)
-    return held, gathered(sinks)
-
-
-OWN_ROWS = OwnRows()
 
 
 def learn_active_set(
@@ -223,7 +144,7 @@ def maximise_active(
             if search.message:
                 break
             if number < major:
-                theta, origin = _climb(objective, rows, evaluation, number, search), evaluation.theta
+                theta, origin = minor_steps(objective, rows, evaluation, number, search), evaluation.theta
                 if np.array_equal(theta, origin):
                     search.message = "no step increases the objective"
                     break
@@ -288,149 +209,6 @@ def _stretch(
             break
         best, move = further, 2 * move
     return best
-
-
-# minor steps ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Hill:
-    """The objective with a fixed active set, over the rows that were candidates until the end of the selection."""
-
-    objective: Objective
-    rows: ActiveRows
-    fit: ActiveFit  # with the current sites
-    exact: bool  # whether the sites are recomputed at each evaluation
-
-    def settle(self, theta: np.ndarray) -> None:
-        """Recompute the sites at θ."""
-        self.fit = self.rows.repeat(self.objective, theta, self.fit)
-
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        if self.exact:
-            self.settle(theta)
-        def evidence(at):
-            return self.rows.evidence(self.objective, theta, self.fit, at, counted=True)
-
-        return held_sum(self.objective, theta, self.fit, evidence)
-
-
-def held_objective(
-    objective: Objective, theta: np.ndarray, fit: ActiveFit, rows: np.ndarray | None = None, carry: bool = True
-) -> tuple[float, np.ndarray]:
-    """Return the log evidence plus log prior at θ with fixed sites, and its gradient. Equations 11, 12 and 14.
-
-    Parameters
-    ----------
-    objective : Objective
-        The objective.
-    theta : ndarray of shape (p,)
-        Hyperparameters.
-    fit : ActiveFit
-        A fit; its active set and sites are used.
-    rows : ndarray of int, optional
-        Rows that the evidence includes. The default is all rows.
-    carry : bool, default=True
-        Whether to adapt the sites to the parameters of the likelihood at θ, see `carried`.
-
-    Returns
-    -------
-    value : float
-        Log evidence plus log prior.
-    gradient : ndarray of shape (p,)
-        Its gradient.
-    """
-    return held_sum(objective, theta, fit, lambda at: own_evidence(objective, theta, at, rows), carry)
-
-
-def held_sum(
-    objective: Objective,
-    theta: np.ndarray,
-    fit: ActiveFit,
-    evidence: Callable[[ActiveSites], tuple[Held, np.ndarray]],
-    carry: bool = True,
-) -> tuple[float, np.ndarray]:
-    """Return `held_objective` from a function that computes the evidence for given sites and its gradient in the kernel."""
-    _, likelihood = objective.at(theta)
-    at, moves = carried(fit.at, fit.likelihood, likelihood) if carry else (fit.at, [])
-    held, in_kernel = evidence(at)
-    in_theta = held.in_theta.copy()
-    for k, move in moves:
-        in_theta[k] += held.in_sites.tau @ move.tau + held.in_sites.nu @ move.nu
-    prior, prior_gradient = log_prior(theta, objective.priors)
-    gradient = np.concatenate([in_kernel, in_theta]) + prior_gradient
-    if not (np.isfinite(held.value + prior) and np.all(np.isfinite(gradient))):
-        raise FloatingPointError("the evidence of the active set is not finite")
-    return held.value + prior, gradient
-
-
-def carried(at: ActiveSites, old: Any, new: Any) -> tuple[ActiveSites, list[tuple[int, Sites]]]:
-    """Return sites adapted from one likelihood to another with other parameters, and their derivatives in each parameter.
-
-    With Gaussian noise the site is the likelihood itself, at any variance. All other sites are unchanged. (For a bias, one
-    could fix the sites in terms of the sum of latent value and bias. Then the bias hardly moves, and searches end lower.)
-    """
-    if not isinstance(new, Gaussian):
-        return at, []
-    scale = old.variance / new.variance
-    tau, nu = scale * at.sites.tau, scale * at.sites.nu
-    return at.with_sites(Sites(tau, nu)), [(0, Sites(-tau, -nu))]
-
-
-def _climb(objective: Objective, rows: ActiveRows, major: Evaluation, number: int, search: Search) -> np.ndarray:
-    """Take minor steps: quasi-Newton steps from a major step, with its active set."""
-    engine = objective.engine
-    assert isinstance(major.fit, ActiveFit), "the engine is an IVM"
-    hill = _Hill(objective, rows, major.fit, engine.strategy == "exact")
-    low, high = (np.clip(major.theta + side * REACH, *objective.bounds.T) for side in (-1, 1))
-    theta, H = major.theta, None
-    value, gradient = hill(theta)
-    for iteration in range(1, engine.minor + 1):
-        if engine.strategy == "hybrid" and iteration > 1:
-            hill.settle(theta)
-            value, gradient = hill(theta)
-        direction = _direction(gradient, H, theta, low, high)
-        if np.max(np.abs(direction), initial=0.0) == 0 or np.max(np.abs(gradient)) < FLAT:
-            break
-        found = _line_search(hill, theta, value, gradient, direction, low, high)
-        if found is None:
-            break
-        new, value, new_gradient = found
-        H = updated_curvature(H, new - theta, gradient - new_gradient)
-        theta, gradient = new, new_gradient
-        used, n = rows.counted(objective, hill.fit)
-        over = "" if used == n else f"over {used} of {n} rows"
-        search.history.append(Step(number, iteration, theta.copy(), value, np.nan, 0, over))
-    return theta
-
-
-def _direction(gradient, H, theta, low, high):
-    """Return an ascent direction from the curvature estimate, without components that leave the box."""
-    free = ~(((theta <= low) & (gradient < 0)) | ((theta >= high) & (gradient > 0)))
-    slope = np.where(free, gradient, 0.0)
-    direction = np.where(free, H @ slope, 0.0) if H is not None else slope / max(1.0, float(np.linalg.norm(slope)))
-    return direction if direction @ slope > 0 else slope / max(1.0, float(np.linalg.norm(slope)))
-
-
-def _line_search(hill, theta, value, gradient, direction, low, high):
-    """Return a point that satisfies the Armijo condition, with its value and gradient; None if none is found."""
-    step = 1.0
-    for _ in range(TRIES):
-        new = np.clip(theta + step * direction, low, high)
-        promise = gradient @ (new - theta)
-        try:
-            there, slope = hill(new)
-        except FAILURES:
-            there, slope = -np.inf, gradient
-        if there >= value + ARMIJO * promise and promise > 0:
-            return new, there, slope
-        # the maximum of the parabola through the value and slope here and the value at the new point
-        fall = value + promise - there
-        step *= float(np.clip(0.5 * promise / fall, 0.1, 0.5)) if np.isfinite(fall) and fall > 0 else 0.25
-    return None
-
-
-# hyperpriors ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

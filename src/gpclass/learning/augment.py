@@ -16,7 +16,7 @@ import numpy as np
 
 from ..engines.observations import rows_of
 from ..sparse import ActiveFit
-from .active_set import fit_active
+from .active_evidence import fit_active
 from .objective import Objective
 
 

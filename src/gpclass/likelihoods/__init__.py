@@ -31,7 +31,7 @@ Likelihoods of several classes have one latent function per class, with the clas
 """
 
 from ..registry import register
-from .base import Likelihood, Sigmoid
+from .base import Likelihood
 from .gaussian import Gaussian
 from .heaviside import Heaviside
 from .laplace_noise import LaplaceNoise
@@ -44,6 +44,7 @@ from .ordinal import Ordinal
 from .poisson import Poisson
 from .probit import Probit
 from .robust_max import RobustMax
+from .sigmoid import Sigmoid
 from .softmax import Softmax
 
 for _name, _cls in (

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..numerics import LOG_SQRT_2PI
-from .base import BoundSlopes, Likelihood, Triple
+from .base import BoundSlopes, Likelihood
+from .tilted import Triple
 
 
 def check_real(y) -> np.ndarray:

@@ -17,7 +17,9 @@ import numpy as np
 from scipy.special import entr, ndtr
 
 from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr
-from .base import Likelihood, Triple, check_signs
+from .base import Likelihood
+from .sigmoid import check_signs
+from .tilted import Triple
 
 
 @dataclass(frozen=True)

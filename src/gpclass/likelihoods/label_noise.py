@@ -20,9 +20,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..numerics import gaussian_nodes
-from .base import Likelihood, Triple
+from .base import Likelihood
 from .multiclass import positive
 from .powers import expected
+from .tilted import Triple
 
 LEAST, MOST = 1e-8, 0.99  # bounds of a learned ε; the upper one is relative to the largest meaningful value
 ANALYTIC = 2.8  # distance from the real line within which `gaussian_nodes` assumes its integrand to be analytic

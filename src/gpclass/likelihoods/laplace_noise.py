@@ -21,8 +21,9 @@ import numpy as np
 from scipy.special import erfcx, expit, ndtr, ndtri
 
 from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr
-from .base import Likelihood, Triple
+from .base import Likelihood
 from .gaussian import check_real
+from .tilted import Triple
 
 TINIEST = 1e-150  # standard deviation that replaces zero: its square is a float, and so are |y - mean| divided by it
 BISECTIONS = 60  # of quantiles: full precision from a bracket

@@ -14,7 +14,9 @@ import numpy as np
 from scipy.special import erfcx, expit, log_expit
 
 from ..numerics import LOG_SQRT_2PI, LOGISTIC_SCALES2, LOGISTIC_WEIGHTS
-from .base import BoundSlopes, Sigmoid, Triple
+from .base import BoundSlopes
+from .sigmoid import Sigmoid
+from .tilted import Triple
 
 SQRT_2PI = np.exp(LOG_SQRT_2PI)
 

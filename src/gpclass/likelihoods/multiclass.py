@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
-from .base import Likelihood, Triple
+from .base import Likelihood
 from .powers import power_moments
+from .tilted import Triple
 
 STD_NODES = 512  # quasi-random points for standard deviations: error below 0.02
 SMALLEST = 1e-12  # variances below this fraction of the datum's largest are raised to it

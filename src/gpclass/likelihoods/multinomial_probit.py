@@ -27,10 +27,10 @@ from ..numerics import (
     log_ndtr_and_hazard,
     normal_below,
 )
-from .base import Triple
 from .label_noise import NoisyMulticlass
 from .multiclass import Multiclass, class_order, own_first, restore_order, winners
 from .probit import Probit
+from .tilted import Triple
 
 FEW = 5  # up to this number of classes the rule of fewer nodes suffices
 # number of nodes, and their range: in standard deviations of the narrow side left of the mode, of N(0, 1) right of it.

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.special import expit
 
 from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr
-from .base import Triple, WithBias
 from .probit import NoiseFreeProbit
-from .tilted import tilted_moments_of, tilted_weights
+from .sigmoid import WithBias
+from .tilted import Triple, tilted_moments_of, tilted_weights
 
 UNLABELLED = 0.0
 WIDEST = 6.0  # p(not null) is then 0.003 at least, and its edges are near enough to the centre for quadrature

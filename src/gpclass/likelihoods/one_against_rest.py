@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .base import Sigmoid, Triple
 from .multiclass import Multiclass
 from .probit import Probit
+from .sigmoid import Sigmoid
+from .tilted import Triple
 
 
 @dataclass(frozen=True)

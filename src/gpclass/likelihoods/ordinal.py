@@ -17,8 +17,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..numerics.plackett import probit_covariance
-from .base import Triple, WithPowers
 from .interval import WIDE, expected, interval, log_interval, third_derivative
+from .sigmoid import WithPowers
+from .tilted import Triple
 
 
 @dataclass(frozen=True)

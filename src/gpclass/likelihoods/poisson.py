@@ -14,8 +14,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..numerics import LOG_SQRT_2PI, blocks
-from .base import Triple, WithBias
 from .ordinal import check_whole
+from .sigmoid import WithBias
+from .tilted import Triple
 
 SINH_NODES = 160  # of the trapezoid rule in u
 FALLEN = 38.0  # nats below the mode where the integrand is negligible: e⁻³⁸ is 3e-17

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..numerics import blocks, quasi_random_normal
-from .base import Triple
+from .tilted import Triple
 
 POINTS = 512  # half of them for each component
 WIDER = 1.3  # factor of the standard deviations of the Laplace approximation, whose tails are too light

@@ -11,8 +11,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr, log_ndtr_and_hazard, normal_below
-from .base import BoundSlopes, Sigmoid, Triple
+from .base import BoundSlopes
 from .label_noise import NoisySigmoid
+from .sigmoid import Sigmoid
+from .tilted import Triple
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from ..numerics import largest
-from .base import Triple
 from .label_noise import WithEpsilon
 from .multiclass import Multiclass, own_first, positive, restore_order, winners
+from .tilted import Triple
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..numerics import CACHE, blocks, expected_softmax, quasi_random_normal
 from ..numerics.product import softmax_moments
-from .base import Triple
 from .mnl_bound import STILL, BoundOptimum, maximise_bound
 from .multiclass import Multiclass, full_covariances, latent_values, own_first, restore_order
+from .tilted import Triple
 
 MEAN_NODES = 8192  # quadrature points for E[log p] under any covariance
 EXPECTED_NODES = 256  # quadrature points under independent latent values

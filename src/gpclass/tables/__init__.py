@@ -19,10 +19,11 @@ from .encoder import TableEncoder, row_names, with_ids
 from .guards import guarded, unguarded
 from .labels import checked_labels, labels_as_trained, split_target
 from .layout import FileRemark, looks_like_data
+from .parts import Part, alone
 from .problems import Findings, Option, Problem, TableError
 from .reading import EXACT, csv_columns, read_table, read_tables
+from .scans import Scan, check_columns, scanned
 from .settings import USUAL, Reading
-from .summaries import Part, Scan, alone, check_columns, scanned
 from .writing import check_table_path, csv_text, write_table
 
 __all__ = [

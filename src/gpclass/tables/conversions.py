@@ -20,7 +20,7 @@ from .problems import Option, Problem, TableError
 from .words import FEW_MARKS, cut, listed
 
 if TYPE_CHECKING:
-    from .summaries import Part
+    from .parts import Part
 
 
 class Declared(NamedTuple):

@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..spelling import closest
 from .columns import Column, UnseenLevelWarning, dated, numbers_of, one_hot
 from .conversions import Declared, declared_forms, on_numbers, written_forms
+from .parts import Part, Total, alone
 from .problems import Findings, Option, Problem, TableError
-from .summaries import Part, Scan, Total, alone, learned_columns, scanned
+from .scans import Scan, scanned
+from .summaries import learned_columns
 from .words import and_more, listed, meant
 
 

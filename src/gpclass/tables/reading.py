@@ -21,8 +21,8 @@ from pandas.api import types
 from .guards import unguarded, with_texts
 from .layout import FileRemark, decoded, looks_like_data, names_of, no_header, records, separator_of
 from .problems import Findings, Option, Problem, TableError
+from .scans import check_columns
 from .settings import USUAL, Reading
-from .summaries import check_columns
 from .tidying import other_conventions, second_targets, with_numbers, without_unnamed
 from .words import cut, one_line
 from .writing import kind_of_table, needs_pyarrow

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.base import checked_inputs
+from ..kernels.arrays import checked_inputs
 from .pieces import Array, close, raises, require
 
 VALUE_TOL = 1e-10  # for values computed in different ways: rounding, eps * (distance in lengthscales)² * condition

@@ -7,7 +7,7 @@ from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, errors, grid_tr
 
 from gpclass.inference import FV
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
-from gpclass.testing.likelihoods import tilted_truth
+from gpclass.testing.integrals import tilted_truth
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Heaviside(0.0), Heaviside(0.1), Gaussian(0.3)]
 

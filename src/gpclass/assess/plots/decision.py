@@ -215,7 +215,7 @@ def plot_inducing(
         began = plane.coordinates(begins)
         ax.plot(*np.stack([began, ended]).transpose(2, 0, 1), color="k", lw=0.7, alpha=0.7, zorder=4)
         ax.plot(*began.T, "+", color="k", ms=6, mew=1.0, label="start", zorder=4)
-    label = "active row" if hasattr(last, "active_indices_") else "inducing point"
+    label = "active row" if last.inference_.design == "active rows" else "inducing point"
     ax.plot(*ended.T, "o", mfc="none", mec="k", mew=1.4, ms=9, label=label, zorder=5)
     _grow(ax, window, ended)
     handles, names = ax.get_legend_handles_labels()

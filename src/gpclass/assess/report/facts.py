@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import entr
+from sklearn.utils import _safe_indexing
 
 from ..._version import __version__
+from ...inputs.frames import is_frame
 from ..comparison import Comparison, checked_test, compare_engines, engine_name, scored
 from ..labels import doubtful, names_of, ranked, row_names, suspicious_labels
 from ..metrics import scores
@@ -219,7 +221,7 @@ def _fair(model, X, labels, codes):
     fair = fair_probabilities(model, X, labels).fair
     if fair.all() or not fair.any():
         return X, labels, codes
-    return (X.iloc[fair] if hasattr(X, "iloc") else np.asarray(X)[fair]), labels[fair], codes[fair]
+    return _safe_indexing(X, fair), labels[fair], codes[fair]
 
 
 def _training_data(model, data):
@@ -286,8 +288,7 @@ def _uncertain(model, X, judged, codes, classes, names) -> list[Row]:
     """Return the rows of largest entropy. Training rows have no spread, since it is not known without the row itself."""
     p = judged.p
     order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:SHOWN]
-    some = X.iloc[order] if hasattr(X, "iloc") else np.asarray(X)[order]
-    spread = np.where(judged.seen[order, None], np.nan, _spread(model, some))
+    spread = np.where(judged.seen[order, None], np.nan, _spread(model, _safe_indexing(X, order)))
     top = p.argmax(axis=1)
     return [
         Row(names[i], classes[codes[i]], float(p[i, codes[i]]), classes[top[i]], float(p[i, top[i]]), float(s[top[i]]))
@@ -318,7 +319,7 @@ def _width(X):
 
 
 def _columns(X) -> list[tuple[str, np.ndarray]]:
-    if hasattr(X, "columns"):
+    if is_frame(X):
         return [(str(name), np.asarray(X.iloc[:, d])) for d, name in enumerate(X.columns)]
     X = np.asarray(X)
     return [(f"x{d}", X[:, d]) for d in range(X.shape[1])]

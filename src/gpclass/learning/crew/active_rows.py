@@ -27,7 +27,8 @@ from ...gaussian import ActivePosterior
 from ...kernels import Kernel
 from ...likelihoods.tempered import split_targets
 from ...sparse import ActiveFit, log_evidence
-from ..active_set import learn_active_set, own_evidence
+from ..active_evidence import own_evidence
+from ..active_set import learn_active_set
 from ..calibration import LeftOut
 from ..columns import covariances
 from ..held_rows import MOST

@@ -1,0 +1,342 @@
+"""One latent function per class, coupled at each datum by sites of precision Π_i = diag(π_i) - π_i π_iᵀ/(1ᵀπ_i).
+
+With D_c = diag(π of class c), A_c = I + √D_c K_c √D_c, B_c = √D_c A_c⁻¹ √D_c and P = Σ_c B_c, the matrix
+M = Π (I + KΠ)⁻¹ equals B - B R P⁻¹ Rᵀ B. So C + 1 factorisations of n × n replace one of nC × nC. The product
+K_c B_c = D_c^-½ (I - A_c⁻¹) D_c^½ =: H_c needs no matrix product. With L Lᵀ = P the marginals need L⁻¹ H_cᵀ, and the
+gradient L⁻¹ B_c = (L⁻¹ - L⁻¹ H_cᵀ) D_c.
+
+At a new point with covariances k, the same for all classes, everything follows from h_c = L⁻¹ B_c k. Since Σ_c h_c = Lᵀk,
+kᵀB_c k = h_cᵀ Σ_d h_d: the covariance of classes c ≠ d is h_cᵀh_d, and the variance of class c is the prior's minus the
+covariances with the other classes.
+
+[RJV] Riihimäki, Jylänki & Vehtari 2013, appendix B.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg.blas import dsymm, dsymv, dsyr2k, dsyrk
+
+from ..numerics import (
+    CACHE,
+    Factor,
+    blas,
+    blocks,
+    epsilon,
+    factor_dtype,
+    mirror_lower,
+    product_of_rows,
+    refined,
+    row_blocks,
+    scaled_plus_identity,
+    symmetric_product,
+    whole_strips,
+)
+from .dominant import Dominant, correct_symmetric, dominant_direction
+from .full import STALL, factor_of_B
+
+EPS = np.finfo(float).eps
+# Lower bound of π times the prior variance (or times one, if that is larger: contrasts have noise of variance one besides
+# their prior). A site this weak has no visible effect, and the bound avoids division by zero.
+WEAKEST = 1e-10
+STRONG = 1e-3  # value of the same product above which variances are computed from A⁻¹
+STRONG_SINGLE = 1e-2  # the same with factors of float32
+PRECISE = 3e-12  # largest eps × condition of A at which predictions need no refinement: they are accurate to 1e-6 then
+NEW_POINTS = 256  # new points predicted at a time
+PREDICTION_REFINEMENTS = 2  # number of refinement steps above PRECISE
+
+
+class CoupledSystem:
+    """The linear algebra for one π (n, C) under K (n, n), shared by all classes, or (C, n, n)."""
+
+    def __init__(self, K: np.ndarray, pi: np.ndarray):
+        n, C = pi.shape
+        self.shared = K.ndim == 2
+        self.K = np.broadcast_to(K, (C, n, n)) if self.shared else K
+        self.prior_var = np.stack([np.diagonal(k) for k in self.K], axis=1)  # (n, C)
+        self.pi = np.maximum(pi, WEAKEST / np.maximum(self.prior_var, 1.0))
+        self.root = np.sqrt(self.pi)
+        self.total = self.pi.sum(1)  # (n,) 1ᵀπ
+        self.dtype = factor_dtype()
+        factors = [self._factor_of_A(c) for c in range(C)]
+        self.log_det_parts = sum(factor.log_det for factor in factors)
+        self.inverse = [mirror_lower(factor.into_inverse()) for factor in factors]
+        # P is float64: what all classes share is determined by the prior alone, so P is very small along smooth functions
+        P = np.zeros((n, n))
+        for c in range(C):
+            self._add_B(c, P)
+        self.dominant = self._dominant(P) if self.dtype == np.float32 else None
+        self.P = Factor(P, "the coupling between the classes")
+        self.log_det_parts += self.P.log_det  # log |A| + log |P|
+
+    def _factor_of_A(self, c: int) -> Factor:
+        return factor_of_B(scaled_plus_identity(self.K[c], self.root[:, c], self.dtype), "I + √D K √D", self.K)
+
+    @cached_property
+    def inverse(self) -> list[np.ndarray]:
+        """A_c⁻¹ of each class. Predictions free them, see `_halves`; then they are computed anew if they are asked for."""
+        return [mirror_lower(self._factor_of_A(c).into_inverse()) for c in range(self.pi.shape[1])]
+
+    @cached_property
+    def rounding(self) -> float:
+        """Effect of rounding of K on the marginals, in standard deviations: eps × condition of A, where it can matter.
+
+        As for one latent function (`FullPosterior.rounding`): if K has full rank, A⁻¹ is small, and so is its error.
+        """
+        most = STALL[self.dtype] * epsilon(self.dtype) * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
+        kept = [np.max(np.diagonal(inverse)) for inverse in self.inverse]
+        return float(np.max(np.where(most < 1e-9, most, most * kept)))
+
+    def _dominant(self, P: np.ndarray) -> Dominant:
+        """The dominant directions of K, along which P (lower triangle) is corrected, too."""
+        u = [dominant_direction(k) for k in (self.K[:1] if self.shared else self.K)]
+        U = np.broadcast_to(np.array(u).T, self.pi.shape)
+        found = Dominant(U, self.root, lambda X: X + self.root * self.times_K(self.root * X), self._times_rounded_inverse)
+        for own, missing in zip(U.T, found.missing.T, strict=True):
+            correct_symmetric(P, own, missing)
+        return found
+
+    def _add_B(self, c: int, out: np.ndarray, times: float = 1.0) -> None:
+        """Add `times` B_c to the lower triangle of `out`."""
+        root, inverse = self.root[:, c].astype(self.dtype), self.inverse[c]
+        for i, j in row_blocks(len(out)):
+            block = inverse[i:j, :j] * root[:j]
+            block *= self.dtype(times) * root[i:j, None]
+            out[i:j, :j] += block
+
+    @property
+    def log_det(self) -> float:
+        """log|I + KΠ|. [RJV] appendix B"""
+        return self.log_det_parts - float(np.sum(np.log(self.total)))
+
+    def times_K(self, X: np.ndarray) -> np.ndarray:
+        """K_c x_c for X (n, C)."""
+        if self.shared:  # Kᵀ = K gives LAPACK's order
+            return dsymm(1.0, self.K[0].T, np.asfortranarray(X))
+        return np.array([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])]).T
+
+    def times_B(self, X: np.ndarray) -> np.ndarray:
+        return self.root * self._times_inverse(self.root * X)
+
+    def _times_inverse(self, X):
+        """A_c⁻¹ x_c."""
+        return self._times_rounded_inverse(X) if self.dominant is None else self.dominant.times_inverse(X)
+
+    def _times_rounded_inverse(self, X):
+        symv = blas("symv", self.inverse[0])
+        return np.array([symv(1.0, a.T, X[:, c]) for c, a in enumerate(self.inverse)], dtype=float).T
+
+    def times_Pi(self, X: np.ndarray) -> np.ndarray:
+        return self.pi * (X - (np.sum(self.pi * X, axis=1) / self.total)[:, None])
+
+    def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
+
+        def check(alpha):
+            mean = self.times_K(alpha)
+            return nu - alpha - self.times_Pi(mean), mean
+
+        return refined(nu, self._alpha, check, dtype=self.dtype)
+
+    def largest_move(self, nu: np.ndarray) -> float:
+        """Largest √(ν_iᵀ S_i ν_i), where S_i is the covariance that datum i would have without the other data.
+
+        S_i is an upper bound of the marginal covariance. So this bounds how far a change of ν moves its datum, in standard
+        deviations.
+        """
+        alone = self.prior_var / (1 + self.pi * self.prior_var)  # S = E + E π πᵀ E / (1ᵀπ - πᵀE π), E = diag(alone)
+        coupled = np.sum(self.pi * alone * nu, axis=1) ** 2 / np.sum(self.pi / (1 + self.pi * self.prior_var), axis=1)
+        return float(np.sqrt(np.max(np.sum(alone * nu**2, axis=1) + coupled, initial=0.0)))
+
+    def _alpha(self, nu):
+        """(I + ΠK)⁻¹ ν in a form whose error grows with the condition of A, not with its square.
+
+        Π = D - D R (1ᵀπ)⁻¹ RᵀD. With g = (I + DK)⁻¹ν the result is g - B R P⁻¹ Rᵀ(g - ν), which does not contain K. In
+        the form ν - M K ν the large directions of K would multiply the rounding error of P⁻¹, which is as large as K. As for
+        one latent function, g is √D A⁻¹ ν/√D where πK is large, and ν - √D A⁻¹ √D K ν where it is small.
+        """
+        strong = self.pi * self.prior_var > 1
+        weak = np.where(strong, 0.0, nu)
+        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
+        if np.any(weak):
+            scaled -= self.root * self.times_K(weak)
+        g = weak + self.root * self._times_inverse(scaled)
+        return g - self.times_B(self.P.solve(g.sum(1) - nu.sum(1))[:, None])
+
+    @cached_property
+    def _white(self) -> list[np.ndarray]:
+        """Transposes of L⁻¹ H_cᵀ, (n, n) each. They take as much memory as `inverse`; `forget` frees it."""
+        halves, factor = [self._H(c) for c in range(self.pi.shape[1])], self.P.rounded(self.dtype)
+        for half in halves:
+            factor.whiten_rows(half)
+        return halves
+
+    def _H(self, c: int) -> np.ndarray:
+        root, inverse = self.root[:, c].astype(self.dtype), self.inverse[c]
+        out = np.empty_like(inverse)
+        for i, j in row_blocks(len(out)):
+            np.multiply(inverse[i:j], -root, out=out[i:j])
+            out[i:j] *= 1 / root[i:j, None]
+        out.ravel()[:: len(out) + 1] = 1 - np.diagonal(inverse)
+        return out
+
+    def forget(self) -> None:
+        """Free the arrays that can be recomputed."""
+        self.__dict__.pop("_white", None)
+
+    @cached_property
+    def cov(self) -> np.ndarray:
+        """(n, C, C) marginal covariances at each datum. [RJV] (27)"""
+        n, C = self.pi.shape
+        out = np.empty((n, C, C))
+        for some in blocks(n, C * n, CACHE):
+            by_datum = np.stack([half[some] for half in self._white], axis=1)
+            out[some] = _products(by_datum)
+        for c in range(C):
+            out[:, c, c] += self._own_var(c)
+        return out
+
+    def covariance_parts(self, c: int) -> tuple[np.ndarray, np.ndarray]:
+        """N_c and W_c (n, n): the covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d. In single precision."""
+        root = self.root[:, c]
+        own = np.divide(self.inverse[c], -root)
+        own /= root[:, None]
+        own.ravel()[:: len(own) + 1] = self._own_var(c)
+        return own.astype(np.float32), self._white[c].astype(np.float32)
+
+    def _own_var(self, c: int) -> np.ndarray:
+        """(n,) variances of class c without the coupling: diag(K - K B K)."""
+        pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
+        var = (1 - np.diagonal(inverse)) / pi
+        # diag(K - H K), in blocks of rows, where that form cancels
+        weak = pi * prior <= (STRONG_SINGLE if self.dtype == np.float32 else STRONG)
+        for i, j in row_blocks(len(pi)):
+            some = i + np.flatnonzero(weak[i:j])
+            if len(some):
+                K = self.K[c][some]
+                explained = np.einsum("ij,ij,j->i", inverse[some], K, -root) / root[some] + np.diagonal(K[:, some])
+                var[some] = prior[some] - explained
+        return var
+
+    @cached_property
+    def _halves(self) -> np.ndarray:
+        """(n, C n) transposes of L⁻¹ B_c, side by side, for predictions. The A_c⁻¹, which take as much memory, are freed."""
+        n, C = self.pi.shape
+        inverse, out = self.inverse, np.empty((n, C * n))
+        for c in range(C):
+            B = inverse[c] * self.root[:, c]
+            B *= self.root[:, c, None]
+            self.P.whiten_rows(B)
+            out[:, c * n : (c + 1) * n] = B
+        self.__dict__.pop("inverse", None)
+        return out
+
+    def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
+        """(m, C, C) covariances at new points, from Ks (n, m) and kd (m,), or Ks (C, n, m) and kd (C, m). [RJV] (27)"""
+        C, m = self.pi.shape[1], Ks.shape[-1]
+        if m == 0:
+            return np.empty((m, C, C))
+        if Ks.ndim == 2 and kd.ndim == 1 and self._all_precise:
+            return self._predict_shared(Ks, kd)
+        return self._predict_by_class(np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m)))
+
+    def _predict_shared(self, Ks, kd):
+        (n, C), m = self.pi.shape, Ks.shape[1]
+        out = np.empty((m, C, C))
+        for some in blocks(m, 1, NEW_POINTS):
+            half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)
+            half = np.ascontiguousarray(half[: some.stop - some.start]).reshape(-1, C, n)
+            np.matmul(half, np.swapaxes(half, 1, 2), out=out[some])
+        var = np.einsum("mcc->mc", out)
+        least = var + 1e-14 * kd[:, None]
+        var[...] = np.maximum(kd[:, None] - (out.sum(2) - var), least)
+        return out
+
+    def _predict_by_class(self, Ks, kd):
+        C, n, m = Ks.shape
+        out, half, own = np.empty((m, C, C)), np.empty((C, m, n)), np.empty((C, m))
+        for c in range(C):
+            K = np.multiply(Ks[c].T, self.root[:, c], order="C")
+            Y = dsymm(1.0, self.inverse[c].T, K.T, c=half[c].T, overwrite_c=1).T
+            explained = np.einsum("mn,mn->m", K, Y) if self._precise[c] else self._refined(c, K, Y)
+            own[c] = kd[c] - explained
+            Y *= self.root[:, c]  # B Ks
+            self.P.whiten_rows(Y)
+        np.matmul(np.swapaxes(half, 0, 1), np.moveaxis(half, 0, 2), out=out)
+        np.einsum("mcc->cm", out)[...] += np.maximum(own, 1e-14 * kd)
+        return out
+
+    @cached_property
+    def _precise(self) -> np.ndarray:
+        """(C,) whether A⁻¹ of each class is accurate enough for predictions without refinement."""
+        return EPS * (1 + np.max(self.pi * self.prior_var, axis=0)) < PRECISE
+
+    @cached_property
+    def _all_precise(self) -> bool:
+        return bool(np.all(self._precise))
+
+    def _refined(self, c: int, K: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Improve Y = A⁻¹ K, rows (m, n), in place and return diag(K A⁻¹ Kᵀ).
+
+        The diagonal is the maximum over y of 2 kᵀy - yᵀA y = (k + residual)ᵀy, so its error is of second order in that of y.
+        """
+        root, prior = self.root[:, c], self.K[c]
+        missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
+        for _ in range(PREDICTION_REFINEMENTS):
+            Y += dsymm(1.0, self.inverse[c].T, missing.T).T
+            missing = K - Y - root * dsymm(1.0, prior.T, (root * Y).T).T
+        return np.einsum("mn,mn->m", K + missing, Y)
+
+    def gradient(self, alpha: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, block by class: summed (n, n) if K is shared, else (C, n, n)."""
+        n, C = self.pi.shape
+        out = np.zeros((1 if self.shared else C, n, n))
+        parts = [slice(0, C)] if self.shared else [slice(c, c + 1) for c in range(C)]
+        white, inverse_root = self._white, np.ascontiguousarray(self.P.inverse_root().T, self.dtype)
+        self.forget()  # its memory is overwritten below
+        for G, part in zip(out, parts, strict=True):
+            for c in range(C)[part]:
+                half = np.subtract(inverse_root, white[c], out=white[c])
+                half *= self.pi[:, c, None].astype(self.dtype)
+                self._add_minus_M(c, half, G)
+            if self.dominant is not None:
+                self._correct_gradient(part, G)
+            dsyrk(0.5, np.asfortranarray(alpha[:, part]), beta=1.0, c=G.T, overwrite_c=1)
+            for u, w in pairs:
+                u, w = np.asfortranarray(u[:, part]), np.asfortranarray(w[:, part])
+                dsyr2k(0.5, u, w, beta=1.0, c=G.T, overwrite_c=1)
+            mirror_lower(G)
+        return out[0] if self.shared else out
+
+    def _correct_gradient(self, part: slice, G: np.ndarray) -> None:
+        """Correct G = -½ Σ M_cc over the classes of `part` along their dominant direction, which they share."""
+        assert self.dominant is not None, "float64 needs no correction"
+        u, BU = np.array(self.dominant.U[:, part.start]), self.dominant.BU
+        MU = BU - self.times_B(self.P.solve(BU))
+        correct_symmetric(G, u, -0.5 * MU[:, part].sum(1) - symmetric_product(G, u))
+
+    def _add_minus_M(self, c: int, half: np.ndarray, G: np.ndarray) -> None:
+        """Add ½(halfᵀ half - B_c) to the lower triangle of G. With float32 factors, only the sum over classes is float64."""
+        own = G if half.dtype == G.dtype else np.zeros(G.shape, half.dtype)
+        self._add_B(c, own, -0.5)
+        blas("syrk", half)(0.5, half.T, trans=1, beta=1.0, c=own.T, overwrite_c=1)
+        if own is not G:
+            for i, j in row_blocks(len(G)):
+                G[i:j, :j] += own[i:j, :j]
+
+
+def _products(rows: np.ndarray) -> np.ndarray:
+    """(n, C, C) inner products of rows (n, C, m), in float64.
+
+    Rows of float32 are centred first. Nearly all of their length can be common to the classes, and the variances of
+    differences between classes must not be lost in its rounding.
+    """
+    if rows.dtype == np.float64:
+        return np.matmul(rows, np.swapaxes(rows, 1, 2))
+    common = rows.mean(axis=1, keepdims=True)
+    rows = rows - common
+    across = np.matmul(rows, np.swapaxes(common, 1, 2)).astype(float)  # (n, C, 1)
+    own = np.einsum("ijk,ijk->ij", common, common, dtype=float)[:, :, None]
+    return np.matmul(rows, np.swapaxes(rows, 1, 2)) + across + np.swapaxes(across, 1, 2) + own
