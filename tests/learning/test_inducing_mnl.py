@@ -25,7 +25,7 @@ from gpclass.sparse import InducingSet, SparseVariationalMNL
 
 C = 3
 SETTLED = SparseVariationalMNL(tol=1e-11)
-CHOSEN = InducingSet.of_pairs([0, 3, 3, 5, 8, 9], [1, 0, 2, 1, 0, 2])
+CHOSEN = InducingSet.empty().with_pairs([0, 3, 3, 5, 8, 9], [1, 0, 2, 1, 0, 2])
 CLASSES = ClassCovariance(C, "free", (0.3, 0.5, -0.4))
 KERNELS = {
     "ard": RBF(np.array([0.8, 1.5]), 3.0),
@@ -79,7 +79,7 @@ def test_gradient_in_inducing_inputs(name):
 def test_with_all_rows_it_is_the_full_model(name):
     """Noise of the kernel included: an inducing variable at a row is that row's latent value."""
     base = objective(KERNELS[name])
-    everything = InducingSet.of_pairs(np.repeat(np.arange(22), C), np.tile(np.arange(C), 22))
+    everything = InducingSet.empty().with_pairs(np.repeat(np.arange(22), C), np.tile(np.arange(C), 22))
     sparse = replace(base, design=InducingPairs.at_rows(base.X, everything)).evaluate(base.theta, tol=0.0)
     full = replace(base, engine=VariationalMNL(tol=1e-11)).evaluate(base.theta, tol=0.0)
     assert_allclose(sparse.value, full.value, atol=1e-5)  # jitter

@@ -40,7 +40,6 @@ from ..units import start_kernel
 from .model import Model, Setting, Table
 from .section import Section
 
-MOST_ROWS = 1000  # rows that the explorer takes by default
 REACH = 3.5  # range of ln ℓ and ln σ_f on either side of the start
 AROUND = 1.0  # and at least this much on either side of learned values
 KEPT = 6  # fits that are kept for warm starts, and models for questions about rows

@@ -63,10 +63,7 @@ class OwnRows:
         return fit_active(objective, theta)
 
     def repeat(self, objective: Objective, theta: np.ndarray, fit: ActiveFit) -> ActiveFit:
-        kernel, likelihood = objective.at(theta)
-        columns = covariances(kernel, objective.X, likelihood.n_latents)
-        sites = repeat(objective.engine, columns, fit.at, objective.y, likelihood)
-        return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
+        return repeated(objective, theta, fit)
 
     def counted(self, objective: Objective, fit: ActiveFit) -> tuple[int, int]:
         n, rows = len(objective.y), self._candidates(objective, fit)
@@ -78,6 +75,14 @@ class OwnRows:
     def _candidates(self, objective, fit):
         few = fit.candidates is not None and len(fit.candidates) < len(objective.y) - len(fit.rows)
         return fit.candidates if few else None
+
+
+def repeated(objective: Objective, theta: np.ndarray, fit: Any) -> Any:
+    """Return a fit to the rows of the objective, with the sites of its active rows recomputed at θ, in the same order."""
+    kernel, likelihood = objective.at(theta)
+    columns = covariances(kernel, objective.X, likelihood.n_latents)
+    sites = repeat(objective.engine, columns, fit.at, objective.y, likelihood)
+    return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
 
 
 def own_evidence(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -80,13 +81,15 @@ class Multiclass(Likelihood):
 
     # parameters ---------------------------------------------------------------------------------------------------
 
+    first_free: ClassVar[int] = 1  # the first class whose bias is free: a common shift of all latent values changes nothing
+
     @property
     def theta(self) -> np.ndarray:
-        return self.offset[1:] if self.learn_bias else np.zeros(0)
+        return self.offset[self.first_free :] if self.learn_bias else np.zeros(0)
 
     @property
     def names(self) -> list[str]:
-        return [f"bias[{c}]" for c in range(1, self.n_classes)] if self.learn_bias else []
+        return [f"bias[{c}]" for c in range(self.first_free, self.n_classes)] if self.learn_bias else []
 
     @property
     def bounds(self) -> np.ndarray:
@@ -96,14 +99,14 @@ class Multiclass(Likelihood):
         theta = np.asarray(theta, float).ravel()
         if len(theta) != len(self.theta):
             raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {len(theta)}")
-        return replace(self, bias=(float(self.offset[0]), *theta.tolist())) if self.learn_bias else self
+        return replace(self, bias=(*self.offset[: self.first_free].tolist(), *theta.tolist())) if self.learn_bias else self
 
     def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
         """Return the gradient in θ, given the gradient (C, …) in the biases.
 
         A gradient in a common shift of all latent values of a class is the gradient in its bias.
         """
-        return bias_gradient[1:] if self.learn_bias else bias_gradient[:0]
+        return bias_gradient[self.first_free :] if self.learn_bias else bias_gradient[:0]
 
     # values and derivatives ---------------------------------------------------------------------------------------
 

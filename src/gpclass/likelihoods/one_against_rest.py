@@ -9,7 +9,8 @@ one-against-rest evidences, but not with those of the other likelihoods of sever
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,28 +44,7 @@ class OneAgainstRest(Multiclass):
     def log_concave(self) -> bool:  # type: ignore[override]
         return self.binary.log_concave
 
-    # parameters: all biases are free, since a common shift of all latent values changes the likelihood ------------------
-
-    @property
-    def theta(self) -> np.ndarray:
-        return self.offset if self.learn_bias else np.zeros(0)
-
-    @property
-    def names(self) -> list[str]:
-        return [f"bias[{c}]" for c in range(self.n_classes)] if self.learn_bias else []
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.tile([-100.0, 100.0], (len(self.theta), 1))
-
-    def with_theta(self, theta) -> OneAgainstRest:
-        theta = np.asarray(theta, float).ravel()
-        if len(theta) != len(self.theta):
-            raise ValueError(f"OneAgainstRest has {len(self.theta)} free parameters, but got {len(theta)}")
-        return replace(self, bias=tuple(theta.tolist())) if self.learn_bias else self
-
-    def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
-        return bias_gradient if self.learn_bias else bias_gradient[:0]
+    first_free: ClassVar[int] = 0  # a common shift of all latent values changes the likelihood
 
     # values and derivatives ---------------------------------------------------------------------------------------
 

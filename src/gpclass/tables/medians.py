@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .contents import Contents
 from .parts import Each, Part, Total
-from .summaries import Contents
 
 BINS = 1 << 12  # intervals of a pass over the numbers of a column
 FEW = 1 << 14  # numbers of an interval that are collected to find the median among them

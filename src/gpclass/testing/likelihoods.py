@@ -23,7 +23,6 @@ STEP = 1e-4  # step of central differences, in widths of the function: truncatio
 SLOPE_TOL = 1e-7  # 2e-9 times derivatives of order one, with a margin for larger ones
 GAP_TOL = 1e-9  # bound against log_prob, both of order 10..1000: rounding of their difference is 1e-13
 FEW, MANY = 3.0, 120  # for |f| ≤ FEW counts are below MANY (with f as their log, at most 20 are expected)
-PANELS, ORDER = 120, 24  # Gauss–Legendre panels of 0.2 standard deviations, each with enough nodes for unit sigmoids
 
 
 def check_likelihood(likelihood: Any, y: ArrayLike | None = None) -> None:

@@ -25,7 +25,7 @@ BETWEEN = {
     "correlated": np.array([[1.5, 0.4, -0.6], [0.4, 0.8, 0.1], [-0.6, 0.1, 0.7]]),
     "singular": np.eye(C) * 1.5 - 0.5,
 }
-CHOSEN = InducingSet.of_pairs([0, 3, 3, 5, 8], [1, 0, 2, 1, 0])
+CHOSEN = InducingSet.empty().with_pairs([0, 3, 3, 5, 8], [1, 0, 2, 1, 0])
 CANDIDATES = np.array([0, 1, 3, 7, 12, 13]), np.array([0, 2, 1, 1, 0, 2])
 
 

@@ -23,7 +23,7 @@ COUNTS = np.array([1, 3, 1, 2, 4, 1, 1, 2, 1, 2])
 PARTS = np.array([0.3, 2.5, 1.0, 0.05, 0.7, 1.0, 0.5, 1.5, 0.2, 3.0])
 REPEATED = np.repeat(np.arange(10), COUNTS)
 FIRST = np.searchsorted(REPEATED, np.arange(10))
-PAIRS = InducingSet.of_pairs([0, 0, 3, 4, 4, 7], [0, 2, 1, 0, 1, 2])
+PAIRS = InducingSet.empty().with_pairs([0, 0, 3, 4, 4, 7], [0, 2, 1, 0, 1, 2])
 ENGINE, LIKELIHOOD = SparseVariationalMNL(tol=1e-10), Softmax(3, bias=(0.0, 0.3, -0.2), learn_bias=True)
 BETWEEN = np.array([[1.0, 0.3, 0.0], [0.3, 1.2, 0.1], [0.0, 0.1, 0.8]])
 

@@ -25,10 +25,6 @@ class InducingSet:
     def empty(cls) -> InducingSet:
         return cls(*(np.zeros(0, int) for _ in range(3)))
 
-    @classmethod
-    def of_pairs(cls, rows: np.ndarray, classes: np.ndarray) -> InducingSet:
-        return cls.empty().with_pairs(rows, classes)
-
     def __len__(self) -> int:
         return len(self.inputs)
 

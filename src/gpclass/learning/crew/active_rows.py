@@ -19,7 +19,7 @@ import numpy as np
 
 from ...engines.active.candidates import Inclusion, Offers, choose, drift_of, sites_of
 from ...engines.active.criterion import Held, with_sites, without_sites
-from ...engines.active.selection import grow, repeat
+from ...engines.active.selection import grow
 from ...engines.active.sweeps import after_sweeps
 from ...engines.fit import check_settings, check_weights, squeezed
 from ...engines.observations import Observed
@@ -27,7 +27,7 @@ from ...gaussian import ActivePosterior
 from ...kernels import Kernel
 from ...likelihoods.tempered import split_targets
 from ...sparse import ActiveFit, log_evidence
-from ..active_evidence import own_evidence
+from ..active_evidence import own_evidence, repeated
 from ..active_set import learn_active_set
 from ..calibration import LeftOut
 from ..columns import covariances
@@ -184,10 +184,7 @@ class DividedRows:
         return fit.inputs, fit.numbers
 
     def repeat(self, objective: Objective, theta: np.ndarray, fit: Any) -> ActiveCrewFit:
-        kernel, likelihood = objective.at(theta)
-        columns = covariances(kernel, fit.inputs, likelihood.n_latents)
-        sites = repeat(objective.engine, columns, fit.at, fit.y, likelihood)
-        return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
+        return repeated(replace(objective, X=fit.inputs, y=fit.y), theta, fit)
 
     def counted(self, objective: Objective, fit: Any) -> tuple[int, int]:
         return fit.n_candidates + len(fit.rows) if self._few(fit) else self.n_rows, self.n_rows
