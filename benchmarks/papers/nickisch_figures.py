@@ -177,18 +177,25 @@ def surfaces(figure: str, pieces: Mapping[str, Piece]):
 
 
 def all_trials(pieces: Mapping[str, Piece]):
-    """Section 12.3: largest information of each method minus the median of all seven, trial by trial."""
+    """Section 12.3: largest information of each method minus the median of all seven, by size of the trials."""
     names = ("LA", "EP", "KL", "VB", "FV", "LR", "TAPnaive")
-    some = [p for key, p in pieces.items() if key.startswith("nickisch-12.3/") and key.endswith("all rows, 16 × 16 grid")]
-    best = np.array([piece.array("best") for piece in some])
-    gaps = best - np.median(best, axis=1, keepdims=True)
-    fig, ax = plt.subplots(figsize=(0.8 * WIDTH, 0.4 * WIDTH), layout="constrained")
+    sizes = ("60 rows, 4 × 4 grid", "all rows, 4 × 4 grid")
+    fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.38 * WIDTH), layout="constrained", sharey=True)
     rng = np.random.default_rng(0)
-    for i, _ in enumerate(names):
-        ax.plot(i + rng.uniform(-0.25, 0.25, len(gaps)), gaps[:, i], ".", color=COLOURS[i % len(COLOURS)], ms=5, alpha=0.7)
-    ax.axhline(0, color="0.6", lw=1, zorder=0)
-    ax.set_yscale("symlog", linthresh=0.001)
-    ax.set(ylabel="bits above the median", xticks=range(len(names)), xticklabels=names, title=f"{len(gaps)} trials")
+    for ax, size in zip(axes, sizes, strict=True):
+        best = np.array(
+            [p.array("best") for key, p in pieces.items() if key.startswith("nickisch-12.3/") and key.endswith(size)]
+        )
+        if not len(best):
+            raise KeyError(f"no trial with {size}")
+        gaps = best - np.median(best, axis=1, keepdims=True)
+        for i, _ in enumerate(names):
+            ax.plot(i + rng.uniform(-0.25, 0.25, len(gaps)), gaps[:, i], ".", color=COLOURS[i % 7], ms=5, alpha=0.7)
+        ax.axhline(0, color="0.6", lw=1, zorder=0)
+        ax.set_yscale("symlog", linthresh=0.001)
+        ax.set(xticks=range(len(names)), title=f"{size}: {len(gaps)} trials")
+        ax.set_xticklabels(names, fontsize=8)
+    axes[0].set_ylabel("bits above the median")
     return fig
 
 

@@ -303,7 +303,8 @@ def surfaces(keep: Keeper, full: bool) -> None:
     if not whole:
         return
     whole.sort()
-    size = f"grid of {len(LENGTHS)} lengthscales and {len(whole)} magnitudes" + ("" if full else ", 150 rows")
+    listed = ", ".join(f"{v:g}" for v in whole)
+    size = f"grid of {len(LENGTHS)} lengthscales, log σ² = {listed}" + ("" if full else ", 150 rows")
     get = {
         (m, q): np.array([pieces[f"{m}/{v:g}, {rows}"][q] for v in whole])
         for m in ("EP", "IEP", "LA", "MF")
