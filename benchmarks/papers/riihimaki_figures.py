@@ -82,10 +82,12 @@ def pairs(pieces: Mapping[str, Piece]):
 def surfaces(pieces: Mapping[str, Piece]):
     """Figure 7: log evidence, log predictive density and accuracy."""
     methods = ("EP", "IEP", "MF", "LA")
-    for rows in ("all rows", "150 rows"):  # all rows if their grid has been computed, at least in part
-        some = sorted(v for v in VARIANCES if all(f"riihimaki-f7/{m}/{v:g}, {rows}" in pieces for m in methods))
-        if len(some) > 2:
-            break
+    whole = {
+        rows: sorted(v for v in VARIANCES if all(f"riihimaki-f7/{m}/{v:g}, {rows}" in pieces for m in methods))
+        for rows in ("all rows", "150 rows")
+    }
+    rows = max(whole, key=lambda name: len(whole[name]))  # the larger grid; with all rows, if both are as large
+    some = whole[rows]
     if not some:
         raise KeyError("no piece of figure 7")
     fig, axes = plt.subplots(3, 4, figsize=(WIDTH, 0.2 * WIDTH * max(3, 0.5 * len(some) + 1)), layout="constrained")
