@@ -106,10 +106,12 @@ def reasons(keep: Keeper, full: bool) -> None:
         common = [case for case in by_case[compared[0]] if all(case in by_case[k] for k in compared)]
         if not common:
             continue
+        sets = {case.split("/")[0] for case in common}
+        of = f" of {sets.pop()}" if len(sets) == 1 else ""
         for k in compared:
             shares = share_below(np.array([by_case[k][case] for case in common]), np.median)
             for method, ours, count in zip(nickisch.METHODS, shares, nickisch.PAPER["median"], strict=True):
-                row, theirs = f"{sizes[k]}, {len(common)} trials", 100 * count / 96
+                row, theirs = f"{sizes[k]}, {len(common)} trials{of}", 100 * count / 96
                 error = share_gap(ours, len(common), theirs)
                 keep(row, f"{method} below the median, %", ours, theirs, error, "near", size="some trials, none of usps")
     whole_crabs = [by_case[1][case] for case in by_case[1] if case.startswith("crabs")]
