@@ -288,3 +288,38 @@ def test_pages_of_papers_show_all_stored_tables(paper):
     page = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")
     for row in rows.read(rows.file_of(paper)):
         assert f"{{paper-table}} {row.table}\n" in page
+
+
+# what is computed for the papers ---------------------------------------------------------------------------------------
+
+
+def test_figures_are_drawn_from_pieces(tmp_path):
+    from papers import figures, nickisch_tables
+
+    stored = Pieces(tmp_path / "pieces_nickisch.jsonl", marks=dict(MARKS))
+    stored.store("nickisch-3/gaussians/1,1.5", nickisch_tables.approximate_two(1.0, 1.5), 0.0)
+    with pytest.raises(KeyError, match="exact"):
+        figures.draw("nickisch-4", tmp_path / "4.png", tmp_path)
+    stored.store("nickisch-3/exact/1,1.5", nickisch_tables.exact_two(1.0, 1.5, nodes=101), 0.0)
+    figures.draw("nickisch-4", tmp_path / "4.png", tmp_path)
+    assert (tmp_path / "4.png").stat().st_size > 10_000
+    with pytest.raises(ValueError, match="no figure 'nickisch-99'"):
+        figures.draw("nickisch-99", tmp_path / "99.png", tmp_path)
+
+
+def test_tilted_moments_by_inner_ep_and_by_quadrature():
+    from papers.riihimaki_tables import _Contrasts, contrast_maps, inner_ep, product_rule, reference_moments
+
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 3, 3))
+    mean, cov, y = rng.normal(size=(4, 3)), root @ np.swapaxes(root, 1, 2) / 3 + 0.5 * np.eye(3), np.array([0, 1, 2, 1])
+    B = contrast_maps(y, 3)
+    g_mean, g_cov = np.einsum("ijc,ic->ij", B, mean), B @ cov @ np.swapaxes(B, 1, 2) + 1.0
+    log_z, centre, spread = reference_moments(mean, cov, y, nodes=14)
+    # the product rule over f and u converges to 1e-4 here; EP's own errors are of the size that figure 1 shows
+    for moments, tolerance in ((_Contrasts(*product_rule(10, 1)).tilted, 1e-3), (inner_ep, 0.02)):
+        mass, slope, lost = moments(g_mean, g_cov)
+        pulled = cov @ np.swapaxes(B, 1, 2)
+        assert_allclose(mass, log_z, atol=tolerance)
+        assert_allclose(mean + np.einsum("icj,ij->ic", pulled, slope), centre, atol=tolerance)
+        assert_allclose(cov - pulled @ lost @ np.swapaxes(pulled, 1, 2), spread, atol=tolerance)
