@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gpclass
-from gpclass import choose
+from gpclass import sampling
 from gpclass.assess import suspicious_labels
 from gpclass.assess.folds import splits
 from gpclass.choose import engine_named
@@ -220,7 +220,7 @@ def test_an_engine_that_fails_is_shown(folder):
 
 
 def test_a_sampler_reports_progress_without_a_terminal(tmp_path, monkeypatch):
-    monkeypatch.setattr(choose, "HMC", lambda **_: HMC(n_draws=20, n_warmup=20, sample_hyper=True))  # a short run
+    monkeypatch.setattr(sampling, "HMC", lambda **_: HMC(n_draws=20, n_warmup=20, sample_hyper=True))  # a short run
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 2))
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "class": np.where(X[:, 0] > 0, "up", "down")}).to_csv(tmp_path / "t.csv")

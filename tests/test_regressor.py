@@ -112,4 +112,5 @@ def test_bad_input():
 def test_restarts_never_end_worse():
     alone = GPRegressor(random_state=1).fit(X[:40], y[:40])
     more = GPRegressor(random_state=1, n_restarts=2).fit(X[:40], y[:40])
-    assert more.log_evidence_ >= alone.log_evidence_ - 1e-3
+    # a search maximises evidence times prior, and ends a little below the maximum; the evidence alone may be smaller
+    assert more.history_[-1].objective >= alone.history_[-1].objective
