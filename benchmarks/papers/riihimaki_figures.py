@@ -194,7 +194,7 @@ def accuracies(pieces: Mapping[str, Piece]):
 
 def ten_classes(pieces: Mapping[str, Piece]):
     """Figure 11: USPS with ten classes."""
-    own = {m: outcome_of(one(pieces, f"riihimaki-f11/{m}, 400*, weak priors").values) for m in ("EP", "IEP", "MF", "LA")}
+    own = {m: outcome_of(one(pieces, f"riihimaki-f11/{m}, *, weak priors").values) for m in ("EP", "IEP", "MF", "LA")}
     fig, axes = plt.subplots(1, 4, figsize=(WIDTH, 0.32 * WIDTH), layout="constrained")
     for x, (method, outcome) in enumerate(own.items()):
         right, n = outcome.right.mean(), len(outcome.right)
