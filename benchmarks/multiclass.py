@@ -17,13 +17,11 @@ from threadpoolctl import threadpool_limits
 import learned
 from gpclass.choose import default_likelihood
 from gpclass.inference import IndependentEP, Laplace, NestedEP
-from gpclass.kernels import RBF
 from gpclass.registry import registered
 from papers.pieces import Pieces, file_of
 from scoreboard.results import shown
+from small_problems import KERNEL, several_classes
 
-D = 5
-KERNEL = RBF(lengthscale=np.sqrt(D), variance=4.0)
 # at n = 1000 and C = 3: factorisations per class, and how many classes count (the coupled ones have C + 1 factorisations)
 GOALS = {"Laplace": (30, 1), "NestedEP": (90, 1), "IndependentEP": (60, 0)}
 GROWTH = 1.15  # over linear, from C = 3 to 10 at n = 500
@@ -34,15 +32,9 @@ def engines():
     return [e for e in engines if e.takes_several and e.design == "all rows"]
 
 
-def problem(n, C, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, D))
-    return X, np.argmax(2 * X[:, :3] @ rng.normal(size=(3, C)) + rng.normal(size=(n, C)), axis=1)
-
-
 def seconds(engine, n, C, repeats):
     """Best of several, in seconds and in factorisations timed beside it; and the sweeps."""
-    X, y = problem(n, C)
+    X, y = several_classes(n, C)
     likelihood = default_likelihood(engine, C) if C > 2 else type(default_likelihood(engine, 3))(2)
     A = KERNEL(X) + np.eye(n)
     best, unit, sweeps = np.inf, np.inf, 0

@@ -34,9 +34,9 @@ def evaluation(engine: str, n: int) -> Callable[[], object]:
     """Evidence and gradient, two classes."""
     from gpclass import inference
     from gpclass.likelihoods import Probit
-    from speed import KERNEL, problem
+    from small_problems import KERNEL, two_classes
 
-    X, y = problem(n)
+    X, y = two_classes(n)
     make = getattr(inference, engine)
 
     def run():
@@ -46,27 +46,16 @@ def evaluation(engine: str, n: int) -> Callable[[], object]:
     return run
 
 
-def classes(n: int, C: int):
-    """Inputs (n, 5) and labels, and a kernel for them. (`multiclass.py` has the same, but needs names of today.)"""
-    import numpy as np
-
-    from gpclass.kernels import RBF
-
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 5))
-    y = np.argmax(2 * X[:, :3] @ rng.normal(size=(3, C)) + rng.normal(size=(n, C)), axis=1)
-    return X, y, RBF(lengthscale=np.sqrt(5), variance=4.0)
-
-
 def several(engine: str, likelihood: str, n: int, C: int = 3) -> Callable[[], object]:
     """Evidence and gradient, several classes."""
     from gpclass import inference, likelihoods
+    from small_problems import KERNEL, several_classes
 
-    X, y, kernel = classes(n, C)
+    X, y = several_classes(n, C)
     make, model = getattr(inference, engine), getattr(likelihoods, likelihood)(C)
 
     def run():
-        return kernel.pullback(X, make().fit(kernel(X), y, model).evidence_gradient())
+        return KERNEL.pullback(X, make().fit(KERNEL(X), y, model).evidence_gradient())
 
     return run
 
@@ -74,9 +63,9 @@ def several(engine: str, likelihood: str, n: int, C: int = 3) -> Callable[[], ob
 def draws(sampler: str, n: int = 200, **settings) -> Callable[[], object]:
     from gpclass import sampling
     from gpclass.likelihoods import Probit
-    from speed import KERNEL, problem
+    from small_problems import KERNEL, two_classes
 
-    X, y = problem(n)
+    X, y = two_classes(n)
     return lambda: getattr(sampling, sampler)(random_state=0, **settings).fit(KERNEL(X), y, Probit())
 
 
@@ -84,10 +73,11 @@ def sparse(engine: str, n: int, C: int, **settings) -> Callable[[], object]:
     """A classifier on chosen rows or inducing points, the kernel held."""
     import gpclass.sparse
     from gpclass import GPClassifier
+    from small_problems import KERNEL, several_classes
 
-    X, y, kernel = classes(n, C)
+    X, y = several_classes(n, C)
     made = getattr(gpclass.sparse, engine)(**settings)
-    return lambda: GPClassifier(kernel, inference=made, optimizer=None, random_state=0).fit(X, y)
+    return lambda: GPClassifier(KERNEL, inference=made, optimizer=None, random_state=0).fit(X, y)
 
 
 def table(name: str, rows: int):

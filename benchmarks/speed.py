@@ -26,34 +26,16 @@ from sklearn.metrics import pairwise_distances
 from threadpoolctl import threadpool_limits
 
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
-from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, Probit
 from papers.pieces import Pieces, file_of
 from scoreboard.results import shown
+from small_problems import KERNEL, evaluate, two_classes
 
-D = 5
-KERNEL = RBF(lengthscale=np.sqrt(D), variance=4.0)
 ENGINES = [Laplace(), EP(), KL(), VB(), TAP(), TAPNaive(), FV(), LabelRegression()]
 LIKELIHOODS = [Logit(), Probit()]
 GOALS = {"Laplace": 11, "EP": 35, "KL": 50, "VB": 40}  # at n = 2000; a fifth more at n = 1000
 MEMORY_GOAL = 8  # n × n arrays
 EVALUATION_GOAL, FIT_GOAL = 2.2, 4.0  # times faster than scikit-learn
-
-
-def problem(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, 5), and labels of a function from about KERNEL's prior with logistic noise; about half are +1."""
-    rng = np.random.default_rng(seed)
-    frequencies, phases, weights = rng.normal(size=(200, D)), rng.uniform(0, 2 * np.pi, 200), rng.normal(size=200)
-    X = rng.normal(size=(n, D))
-    f = np.sqrt(2 * KERNEL.variance / 200) * np.cos(X @ frequencies.T / KERNEL.lengthscale + phases) @ weights
-    return X, np.where(f - np.median(f) + rng.logistic(size=n) > 0, 1.0, -1.0)
-
-
-def evaluate(X, y, engine, likelihood):
-    """The fit, and the gradient in log lengthscale and log variance."""
-    K = KERNEL(X)
-    fit = engine.fit(K, y, likelihood)
-    return fit, KERNEL.pullback(X, fit.evidence_gradient(), value=K)
 
 
 @dataclass
@@ -99,7 +81,7 @@ def measure(sizes, repeats: int) -> tuple[list[Case], dict[int, float]]:
     cases = [Case(engine, likelihood) for engine in ENGINES for likelihood in LIKELIHOODS]
     unit = {}
     for n in sizes:
-        X, y = problem(n)
+        X, y = two_classes(n)
         A = KERNEL(X) + np.eye(n)
         cholesky_seconds(A)
         unit[n] = np.inf
@@ -158,7 +140,7 @@ def report(cases: list[Case], unit: dict[int, float]) -> None:
 
 def against_sklearn(n: int, repeats: int) -> float:
     """One evaluation of Laplace's evidence and gradient with the logistic likelihood."""
-    X, y = problem(n)
+    X, y = two_classes(n)
     kernel = ConstantKernel(KERNEL.variance) * SklearnRBF(KERNEL.lengthscale)
     theirs = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y)
     ours_s = theirs_s = np.inf

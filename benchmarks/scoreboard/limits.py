@@ -22,8 +22,7 @@ from gpclass.learning import Arrays, Training, begin_training
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
 
-from ..multiclass import problem as several
-from ..speed import KERNEL, evaluate, problem
+from ..small_problems import KERNEL, evaluate, several_classes, two_classes
 from .results import Result
 
 MANY = 10_000
@@ -102,7 +101,7 @@ def _series(sizes, cases_of, repeats: int = 2) -> Series:
 
 
 def _dense_cases(n: int) -> dict[str, Callable]:
-    X, y = problem(n)
+    X, y = two_classes(n)
     A = np.asfortranarray(KERNEL(X) + np.eye(n))
     cases = {type(e).__name__: lambda e=e: evaluate(X, y, e, Probit()) for e in (Laplace(), EP(), KL())}
     if n <= 1000:
@@ -111,7 +110,7 @@ def _dense_cases(n: int) -> dict[str, Callable]:
 
 
 def _nested(n: int, C: int) -> Callable:
-    X, y = several(n, C)
+    X, y = several_classes(n, C)
 
     def work():
         K = KERNEL(X)
@@ -122,7 +121,7 @@ def _nested(n: int, C: int) -> Callable:
 
 def _passes(n: int, M: int, C: int, batch: int) -> dict[str, Callable]:
     """One pass over the rows in minibatches, after the first one."""
-    X, y = several(n, C)
+    X, y = several_classes(n, C)
     engines = {
         "ScalableEP": (ScalableEP(), MultinomialProbit),
         "StochasticEP": (StochasticEP(), MultinomialProbit),

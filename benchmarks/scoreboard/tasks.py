@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise_distances
 
 from gpclass import datasets
 
-from ..speed import KERNEL, problem
+from ..small_problems import KERNEL, two_classes
 
 Arrays = dict[str, np.ndarray]
 LINEAR = "RBF + linear"  # a method of gpclass
@@ -85,7 +85,7 @@ def chosen(full: bool) -> list[Task]:
 
 def evidence(n: int) -> Task:
     settings = {"lengthscale": float(KERNEL.lengthscale), "variance": float(KERNEL.variance)}
-    return Task("evidence", f"n = {n}", lambda: dict(zip(("X", "y"), problem(n), strict=True)), settings)
+    return Task("evidence", f"n = {n}", lambda: dict(zip(("X", "y"), two_classes(n), strict=True)), settings)
 
 
 def fit(name: str, rows: int) -> Task:
