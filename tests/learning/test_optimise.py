@@ -125,6 +125,7 @@ class Liar:
     bounds = np.array([[-5.0, 5.0]])
     offers_single = False
     shifts = np.array([False])
+    tail = 1.0
 
     def units_at(self, theta):
         return np.ones(1)
