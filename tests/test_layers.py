@@ -9,6 +9,7 @@ import gpclass
 
 ROOT = Path(gpclass.__file__).parent
 MAY_IMPORT = {
+    "callers": set(),
     "files": set(),
     "progress": set(),
     "registry": set(),
@@ -23,6 +24,7 @@ MAY_IMPORT = {
     "sparse": {"inference", "registry", "engines"},
     "learning": {
         "_lazy",
+        "callers",
         "progress",
         "inference",
         "registry",
@@ -120,7 +122,7 @@ MAY_IMPORT = {
     "posteriors": {"engines", "gaussian", "learning", "numerics"},
     "tables": {"files", "spelling"},
     "expressions": {"kernels", "spelling"},
-    "units": {"expressions", "kernels", "numerics"},
+    "units": {"callers", "expressions", "kernels", "numerics"},
     "inputs": {"expressions", "kernels", "learning", "numerics", "tables"},
     "persist": {
         "estimator",

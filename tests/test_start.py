@@ -78,7 +78,7 @@ def test_a_classifier_imports_few_modules():
     assert not modules & {"dask", "distributed", "tqdm", "gpclass.distributed.dask_crew"}
     assert "gpclass.learning.crew.settled_rows" not in modules
     assert not modules & {"gpclass.sampling.auditing", "gpclass.sampling.annealing", "gpclass.sampling.orthant"}
-    assert beyond("from gpclass import GPClassifier", base) < 230  # 200 with scikit-learn 1.9
+    assert beyond("from gpclass import GPClassifier", base) < 260  # 240 with scikit-learn 1.9
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .callers import outside
 from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
 from .numerics.columns import Units, column_spread, column_units, compressed, typical_distance
@@ -83,7 +84,7 @@ def warn_of_units(kernel: Kernel, spread: np.ndarray) -> None:
                 f"{problem}. Scale the columns (StandardScaler), or give the kernel as text, such as kernel='rbf': it is "
                 "then measured in units of each column's spread. A kernel object is used as it is.",
                 UnitsWarning,
-                stacklevel=5,
+                stacklevel=outside(),
             )
             return
 

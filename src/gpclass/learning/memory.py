@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
+from ..callers import outside
+
 try:
     import resource
 except ImportError:  # Windows
@@ -74,7 +76,7 @@ def warn_if_too_large(n: int, n_latents: int = 1, others: Sequence[str] = tuple(
     advice = _advice(tight.most if too_large else full.free, arrays, n_latents, others)
     if too_large:
         raise MemoryError(f"{text}, but {tight.what} {_gib(tight.most)}. {advice}")
-    warnings.warn(f"{text}; {full.what} {_gib(full.free)} free now. {advice}", UserWarning, stacklevel=3)
+    warnings.warn(f"{text}; {full.what} {_gib(full.free)} free now. {advice}", UserWarning, stacklevel=outside())
 
 
 def rows_that_fit(engine: str, memory: int, n_latents: int) -> int:

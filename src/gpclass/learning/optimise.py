@@ -314,8 +314,8 @@ class Run:
         self.objective, self.number, self.search = objective, number, search
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
-        # stop when a Newton step promises less than this, in nats. The curvature of many parameters that move slowly, such as
-        # inducing inputs, is not known well enough for that
+        # stop when a Newton step promises less than this, in nats. The curvature of inducing inputs, which are many and move
+        # slowly, is not known well enough for that
         self.left = left if objective.tail == 1 else 0.0
         self.confirm = confirm  # whether that step is taken, in double precision and at the tolerance of the engine
         self.single = objective.offers_single  # precision of the next evaluation
