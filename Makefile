@@ -31,7 +31,7 @@ lint: $(VENV)/.installed
 
 # Runs the code of the pages; pages whose code has not changed are reused as long as the package has not changed
 docs: $(VENV)/.installed-docs
-	@echo "building docs/_build/html and running its pages: about three minutes of processor time, a few seconds if nothing has changed"
+	@echo "building docs/_build/html and running its pages: about two minutes of processor time, a few seconds if nothing has changed"
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/check_pages.py docs/_build/html
 
