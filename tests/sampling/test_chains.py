@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from problems import three_class_problem, two_class_problem
 from sklearn.exceptions import ConvergenceWarning
 
 from gpclass.inference import EP
@@ -13,6 +12,8 @@ from gpclass.learning import Objective, resolve_priors
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sampling import HMC, Draws, EllipticalSlice, Gibbs, ScaledMetropolis, effective_size, orthant_evidence
 from gpclass.sampling.hmc import _HamiltonianWalk
+
+from .problems import three_class_problem, two_class_problem
 
 SHORT = {"n_draws": 40, "n_warmup": 40, "n_chains": 3, "random_state": 3}
 ALL = [HMC, EllipticalSlice, Gibbs, ScaledMetropolis]

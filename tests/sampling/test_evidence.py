@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import SEVERAL, TWO_POINTS, quadrature_truth, three_class_problem, two_class_problem
 from scipy.stats import multivariate_t
 
 from gpclass.datasets import load
@@ -14,6 +13,8 @@ from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sampling import annealed_importance, annealing, importance_sampling, orthant_evidence
 from gpclass.sampling.importance import _log_t
 from gpclass.testing.problems import grid_truth
+
+from .problems import SEVERAL, TWO_POINTS, quadrature_truth, three_class_problem, two_class_problem
 
 RUNS = {"n_runs": 64, "n_temperatures": 200, "random_state": 0}
 BINARY = [Probit(), Probit(bias=0.5), Logit()]

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from problems import NEW_POINT, SEVERAL, TWO_POINTS, quadrature_truth, three_class_problem, two_class_problem
 
 from gpclass.inference import EP
 from gpclass.likelihoods import Gaussian, Logit, MultinomialProbit, Probit, Softmax
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, ScaledMetropolis, effective_size
 from gpclass.testing.problems import grid_truth
+
+from .problems import NEW_POINT, SEVERAL, TWO_POINTS, quadrature_truth, three_class_problem, two_class_problem
 
 SAMPLERS = [
     HMC(n_draws=1500, n_warmup=300, random_state=0),

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import three_class_problem
 
 from gpclass.kernels import RBF, PerClass
 from gpclass.learning import Objective, resolve_priors
@@ -10,6 +9,8 @@ from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.sampling import HMC
 from gpclass.sampling.shared_noise import NoisyTarget, smooth_target
 from gpclass.sampling.target import Target
+
+from .problems import three_class_problem
 
 LIKELIHOODS = [MultinomialProbit(3), MultinomialProbit(3, bias=(0.4, -0.3, -0.1))]
 

@@ -5,11 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from truth import frozen
 
 from gpclass.inference import EP, KL, VB, Laplace
 from gpclass.kernels import RBF, Linear, Matern52, NeuralNetwork
 from gpclass.likelihoods import Logit, Probit
+
+from .truth import frozen
 
 FULL = [(a, b) for a in range(-1, 6) for b in range(-1, 6)]  # (ln ℓ, ln σ_f)
 FEW = [(-1, -1), (-1, 5), (5, -1), (5, 5), (2, 2)]

@@ -5,12 +5,13 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
-from truth import several_classes as problem
 
 from gpclass.inference import Laplace
 from gpclass.kernels import Polynomial
 from gpclass.likelihoods import Softmax
 from gpclass.sampling import importance_sampling
+
+from .truth import several_classes as problem
 
 
 def test_softmax_laplace_against_importance_sampling():

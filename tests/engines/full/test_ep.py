@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from truth import TWO_POINTS, arcsine, data, errors, grid_truth, one_variable, orthant, refitted_loo, step_evidence
 
 from gpclass.inference import EP, TAP
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 from gpclass.numerics import NotPositiveDefinite
+
+from .truth import TWO_POINTS, arcsine, data, errors, grid_truth, one_variable, orthant, refitted_loo, step_evidence
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Heaviside(0.0), Heaviside(0.1)]
 SEQUENTIAL = EP(schedule="sequential")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
-from truth import frozen
 
 from gpclass.engines.full.independent_ep import inner_ep
 from gpclass.inference import (
@@ -31,6 +30,8 @@ from gpclass.inference import (
 from gpclass.kernels import RBF, Linear, Polynomial
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, Probit, Softmax
 from gpclass.likelihoods.multiclass import own_first, restore_order
+
+from .truth import frozen
 
 LONG = np.longdouble
 ORDINARY = 100  # times the engine's tolerance: variances here are upper bounds, and τ and mean moved once more

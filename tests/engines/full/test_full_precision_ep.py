@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import several_classes as problem
 
 from gpclass import GPClassifier
 from gpclass.engines.full.full_precision_ep import contrast_maps
@@ -13,6 +12,8 @@ from gpclass.likelihoods import MultinomialProbit
 from gpclass.numerics import hermite_nodes
 from gpclass.persist import load, save
 from gpclass.sampling import orthant_evidence
+
+from .truth import several_classes as problem
 
 FULL, FINE = QuadratureEP(precision="full"), QuadratureEP(precision="full", nodes=40)
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, errors, grid_truth, refitted_loo
 
 from gpclass.inference import FV
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
 from gpclass.testing.integrals import tilted_truth
+
+from .truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, errors, grid_truth, refitted_loo
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Heaviside(0.0), Heaviside(0.1), Gaussian(0.3)]
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import several_classes as problem
 
 from gpclass import GPClassifier
 from gpclass.engines.full.independent_ep import _sums_after, inner_ep, inner_sites
@@ -16,6 +15,8 @@ from gpclass.inference import IndependentEP, NestedEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sampling import orthant_evidence
+
+from .truth import several_classes as problem
 
 ENGINES = [IndependentEP(), QuadratureEP(coupled=False)]
 ids = lambda e: type(e).__name__  # noqa: E731

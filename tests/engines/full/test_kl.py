@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, data, errors, grid_truth, one_variable, orthant, refitted_loo
 
 from gpclass.engines.fit import jensen_bound
 from gpclass.engines.observations import data_of
 from gpclass.gaussian import FullPosterior, Sites
 from gpclass.inference import EP, FV, KL, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.likelihoods import Heaviside, Logit, Probit
+
+from .truth import ERRATA_K, ERRATA_Y, TWO_POINTS, data, errors, grid_truth, one_variable, orthant, refitted_loo
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Logit(-0.5)]
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
-from truth import data, refitted_loo
 
 from gpclass.inference import EP, LabelRegression
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+
+from .truth import data, refitted_loo
 
 
 def log_z_reg(K, y, noise):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, errors, one_variable, orthant, refitted_loo
 
 from gpclass.inference import Laplace
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, OneAgainstRest, Probit
+
+from .truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, errors, one_variable, orthant, refitted_loo
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Logit(-0.5)]
 

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from truth import several_classes as problem
 
 from gpclass.inference import Laplace, MeanFieldProbit
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sampling import HMC, orthant_evidence
+
+from .truth import several_classes as problem
 
 
 @pytest.mark.parametrize("variance", [0.01, 1.0, 25.0])

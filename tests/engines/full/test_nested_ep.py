@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import several_classes as problem
 
 from gpclass.inference import NestedEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.sampling import HMC, orthant_evidence
+
+from .truth import several_classes as problem
 
 
 @pytest.mark.parametrize("C", [3, 4])

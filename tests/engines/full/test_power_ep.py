@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import data
 
 from gpclass import GPClassifier
 from gpclass.engines.fit import jensen_bound
@@ -12,6 +11,8 @@ from gpclass.gaussian import other_classes
 from gpclass.inference import EP, KL, NestedEP
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Probit
 from gpclass.persist import load, save
+
+from .truth import data
 
 SMOOTH = [Probit(0.3), Logit(-0.5), Probit(epsilon=0.1)]
 POWERS = [0.7, 0.2]

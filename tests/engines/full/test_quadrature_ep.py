@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr
-from truth import several_classes as problem
 
 from gpclass.engines.full.quadrature_ep import _Contrasts, contrast_cavity, product_rule
 from gpclass.inference import NestedEP, QuadratureEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.sampling import orthant_evidence
+
+from .truth import several_classes as problem
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
-from truth import data, frozen, one_variable, orthant
 
 from gpclass.gaussian import Sites
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.kernels import RBF, Linear
 from gpclass.likelihoods import Heaviside, Logit, Probit
 from gpclass.numerics import NotPositiveDefinite
+
+from .truth import data, frozen, one_variable, orthant
 
 ENGINES = [Laplace(), EP(), EP(schedule="sequential"), TAP(), TAPNaive(), KL(), VB(), FV(), LabelRegression()]
 ITERATIVE = ENGINES[:-1]

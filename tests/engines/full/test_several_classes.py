@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import several_classes as problem
 
 from gpclass.inference import EP, KL, Laplace, NestedEP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, Softmax
+
+from .truth import several_classes as problem
 
 PAIRS = [(NestedEP(), MultinomialProbit), (Laplace(), Softmax)]
 ids = lambda x: type(x).__name__ if not isinstance(x, type) else x.__name__  # noqa: E731

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import TWO_POINTS, data, errors, refitted_loo
 
 from gpclass.engines.full.tap import solve
 from gpclass.inference import EP, TAP, TAPNaive
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+
+from .truth import TWO_POINTS, data, errors, refitted_loo
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Heaviside(0.0), Heaviside(0.1)]
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, grid_truth, one_variable, orthant, step_evidence
 
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+
+from .truth import ERRATA_K, ERRATA_Y, TWO_POINTS, arcsine, data, grid_truth, one_variable, orthant, step_evidence
 
 
 @pytest.mark.parametrize(("K", "y"), [*TWO_POINTS, (ERRATA_K, ERRATA_Y)])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from truth import data, errors, refitted_loo
 
 from gpclass import GPClassifier
 from gpclass.engines.full.vb import bound_evidence
@@ -11,6 +10,8 @@ from gpclass.engines.observations import Observed, data_of
 from gpclass.gaussian import FullPosterior, Sites
 from gpclass.inference import KL, VB, Laplace
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+
+from .truth import data, errors, refitted_loo
 
 LIKELIHOODS = [Probit(), Logit(), Probit(0.5), Logit(-0.5)]
 

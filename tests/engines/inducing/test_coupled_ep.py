@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from inducing_problems import KERNEL, C, matrices, of_rows, problem
 from numpy.testing import assert_allclose
 
 from gpclass import GPClassifier, load, save
@@ -17,6 +16,8 @@ from gpclass.learning.inducing import InducingInputs
 from gpclass.learning.objective import Objective
 from gpclass.likelihoods import MultinomialProbit, Probit, Softmax
 from gpclass.sparse import CoupledScalableEP, ScalableEP
+
+from .inducing_problems import KERNEL, C, matrices, of_rows, problem
 
 TIGHT = CoupledScalableEP(jitter=1e-12, tol=1e-10)
 BIASED = MultinomialProbit(C, bias=(0.3, 0.0, -0.4), learn_bias=True)

@@ -3,13 +3,14 @@
 
 import numpy as np
 import pytest
-from inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
 from numpy.testing import assert_allclose
 
 from gpclass.engines.inducing.step import take_step
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Heaviside, MultinomialProbit, RobustMax
 from gpclass.sparse import GFITC, ScalableEP
+
+from .inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
 
 
 class Largest(MultinomialProbit):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from inducing_problems import KERNEL, C, matrices, of_rows, problem
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
@@ -16,6 +15,8 @@ from gpclass.kernels import RBF
 from gpclass.likelihoods import Gaussian, MultinomialProbit, Probit, RobustMax
 from gpclass.numerics import NotPositiveDefinite
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
+
+from .inducing_problems import KERNEL, C, matrices, of_rows, problem
 
 
 @pytest.mark.parametrize("engine", [ScalableEP(), ScalableEP("joint"), StochasticEP(), SVGP()], ids=str)

@@ -1,13 +1,14 @@
 """StochasticEP: close to EP, and its derivatives with what is remembered held."""
 
 import numpy as np
-from inducing_problems import KERNEL, C, matrices, problem
 from numpy.testing import assert_allclose
 
 from gpclass.engines.inducing.step import take_step
 from gpclass.gaussian import LowRankMatrices
 from gpclass.likelihoods import MultinomialProbit
 from gpclass.sparse import ScalableEP, StochasticEP
+
+from .inducing_problems import KERNEL, C, matrices, problem
 
 
 def test_stochastic_ep_is_close_to_ep():

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from inducing_problems import KERNEL, C, matrices, problem
 from numpy.testing import assert_allclose
 
 from gpclass.engines.inducing.step import State, take_step
@@ -14,6 +13,8 @@ from gpclass.inference import EP
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Gaussian, Probit, RobustMax
 from gpclass.sparse import SVGP
+
+from .inducing_problems import KERNEL, C, matrices, problem
 
 
 def test_variational_bound_is_a_bound():

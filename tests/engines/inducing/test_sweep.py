@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
@@ -15,6 +14,8 @@ from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, MultinomialProbit, Probit, RobustMax, Softmax
 from gpclass.likelihoods.multiclass import Multiclass
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
+
+from .inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
 
 
 def fitc(X, Z, jitter=1e-6):

@@ -41,7 +41,7 @@ from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL, Stochast
 from gpclass.tables import TableEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few iterations must do
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(45, 3))
 F = X[:, 0] + 0.5 * X[:, 1] ** 2

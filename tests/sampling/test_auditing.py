@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from problems import two_class_problem
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
@@ -13,6 +12,8 @@ from gpclass.inference import EP, FV, KL, LabelRegression, Laplace
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Logit, Probit
 from gpclass.sampling import HMC, audit, orthant_evidence
+
+from .problems import two_class_problem
 
 K, Y = two_class_problem(n=25, variance=9.0)
 QUICK = HMC(n_draws=600, n_warmup=300, random_state=0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path += [str(ROOT), str(ROOT / "benchmarks")]  # the package of benchmarks, and the papers' scripts beside each other
 
 from benchmarks.scoreboard import environments, limits, measure, report, results, tasks  # noqa: E402

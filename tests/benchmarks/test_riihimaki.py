@@ -15,7 +15,7 @@ from gpclass.inference import IndependentEP, Laplace, NestedEP, QuadratureEP
 from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.sampling import HMC, Gibbs
 
-FILE = Path(__file__).parents[1] / "benchmarks" / "riihimaki.py"
+FILE = Path(__file__).parents[2] / "benchmarks" / "riihimaki.py"
 
 
 @pytest.fixture(scope="module")

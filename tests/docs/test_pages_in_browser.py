@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-HTML = Path(__file__).parents[1] / "docs" / "_build" / "html"
+HTML = Path(__file__).parents[2] / "docs" / "_build" / "html"
 WIDTH = 1300
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

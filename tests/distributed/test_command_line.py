@@ -389,9 +389,9 @@ def test_a_checkpoint_needs_minibatches(folder, tmp_path):
 def test_after_ctrl_c_the_same_command_continues(folder, cluster, tmp_path):
     words = ["fit", folder / "parts", "-t", "y", "--drop", "patient,colour", "-e", "svgp", "-k", "rbf"]
     words = [str(word) for word in (*words, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c")]
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from test_cluster_cli import interrupted; interrupted()"
+    code = f"import sys; sys.path.insert(0, sys.argv.pop(1)); from {__name__} import interrupted; interrupted()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(Path(__file__).parent), *words, "--workers", "2"],
+        [sys.executable, "-c", code, str(Path(__file__).parents[2]), *words, "--workers", "2"],
         start_new_session=True,
         stderr=subprocess.PIPE,
         text=True,

@@ -30,7 +30,7 @@ from gpclass.tables import read_table
 
 pytestmark = pytest.mark.usefixtures("quick_reports")
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 def run(*words, code=0):

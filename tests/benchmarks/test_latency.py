@@ -1,6 +1,6 @@
 """The benchmark of latencies, run at small size."""
 
-from test_examples import script
+from .test_examples import script
 
 
 def test_latency_of_one_row_and_of_blocks():

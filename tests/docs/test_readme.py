@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from gpclass.cli import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = ("audit", "explore")  # slow, and without end: their own tests run them
 
