@@ -15,7 +15,7 @@ from gpclass.gaussian import (
     Sites,
     Stubs,
 )
-from gpclass.gaussian.active import PIECE, block
+from gpclass.gaussian.active import STUBS_PER_PIECE, block
 from gpclass.gaussian.columns import Restricted, cross, gram, take
 from gpclass.kernels import RBF
 
@@ -23,7 +23,7 @@ n = 60
 rng = np.random.default_rng(0)
 X = rng.normal(size=(n, 2))
 K = RBF(1.0, 2.0)(X)
-ORDER = rng.permutation(n)[: 2 * PIECE + 3]  # more than two pieces, the last not full
+ORDER = rng.permutation(n)[: 2 * STUBS_PER_PIECE + 3]  # more than two pieces, the last not full
 TAU = rng.uniform(0.05, 3.0, size=len(ORDER))
 NU = rng.normal(size=len(ORDER))
 
@@ -73,7 +73,7 @@ def test_forgotten_candidates_change_nothing_for_the_others():
     assert np.array_equal(stubs.rows, some)
     assert_allclose(stubs.mean, mean[some], atol=1e-12)
     assert_allclose(stubs.var, np.diagonal(V)[some], atol=1e-12)
-    assert stubs.allocated == 3 * PIECE * len(some)
+    assert sum(piece.size for piece in stubs._pieces) == 3 * STUBS_PER_PIECE * len(some)
 
 
 def test_a_row_twice_in_the_data_leaves_no_negative_variance():

@@ -1,40 +1,24 @@
 """Covariances by columns: a matrix, some of its rows, and derivatives collected into one."""
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass.gaussian import MatrixColumns, MatrixGradient
-from gpclass.gaussian.columns import Restricted, cross, gram, take
+from gpclass.gaussian.columns import cross, gram
 from gpclass.testing.problems import covariance, inputs
 
 K = covariance(inputs(6))
 ROWS, INDICES = np.array([4, 0, 3]), np.array([2, 1])
 
 
-class NoTake:
-    """Columns without `take`, as a user may write them."""
-
-    def __init__(self):
-        self.diag = np.diagonal(K)
-
-    def __len__(self):
-        return len(K)
-
-    def columns(self, indices, rows=None):
-        return K[np.ix_(np.arange(6) if rows is None else rows, indices)]
-
-
-@pytest.mark.parametrize("whole", [MatrixColumns(K), NoTake()], ids=lambda x: type(x).__name__)
-def test_some_rows_are_the_covariance_among_them(whole):
-    some = take(whole, ROWS)
+def test_some_rows_are_the_covariance_among_them():
+    some = MatrixColumns(K).take(ROWS)
     among = K[np.ix_(ROWS, ROWS)]
     assert len(some) == 3
     assert_array_equal(some.diag, np.diagonal(among))
     assert_array_equal(some.columns(INDICES), among[:, INDICES])
     assert_array_equal(some.columns(INDICES, rows=np.array([2])), among[2:, INDICES])
-    assert_array_equal(take(some, INDICES).columns(np.array([0, 1])), among[np.ix_(INDICES, INDICES)])
-    assert isinstance(some, Restricted) == isinstance(whole, NoTake)
+    assert_array_equal(some.take(INDICES).columns(np.array([0, 1])), among[np.ix_(INDICES, INDICES)])
 
 
 def test_cross_and_gram():

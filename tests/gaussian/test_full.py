@@ -111,7 +111,7 @@ def test_marginals(case):
     K, _, _, sites, dense, _ = case
     q = FullPosterior(K, sites)
     near(q.mean, dense.mean, TOL)
-    assert_allclose(q.var, dense.var, rtol=1e-9)  # full.py: nine digits where τ K is just above TINY
+    assert_allclose(q.var, dense.var, rtol=1e-9)  # full.py: nine digits where τ K is just above CANCELS
     assert_allclose(q.log_det, dense.log_det, rtol=1e-12, atol=1e-14 * N)
     assert_allclose(q.trace_ratio, dense.trace_ratio, rtol=1e-10)
     size = np.abs(sites.nu @ dense.mean) + abs(dense.log_det)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from gpclass.gaussian import LowRankMatrices
 from gpclass.gaussian.coupled import precisions
-from gpclass.gaussian.low_rank_contrasts import ContrastLowRankPrior, class_sites, removed
+from gpclass.gaussian.low_rank_contrasts import ContrastLowRankPrior, class_sites, coupled_cavity
 from gpclass.gaussian.low_rank_matrices import GradientSum
 from gpclass.kernels import RBF
 
@@ -126,7 +126,7 @@ def test_what_remains_without_a_site():
     prior = ContrastLowRankPrior(K.K_uu, C, JITTER)
     rows = prior.rows(K.K_fu, K.k_diag)
     at = prior.posterior(*prior.site_sums(rows.phi, pi, nu)).marginals(rows)
-    found = removed(at.mean, at.cov, pi, nu, 1e-10)
+    found = coupled_cavity(at.mean, at.cov, pi, nu, 1e-10)
     for i in range(N):
         kept = np.arange(N) != i
         q = prior.posterior(*prior.site_sums(rows.phi[:, kept], pi[kept], nu[kept]))
@@ -144,7 +144,7 @@ def test_a_site_stronger_than_the_marginal_is_removed_in_part():
     """A cavity keeps at least the given fraction, whatever the site says."""
     pi = np.array([[5.0, 3.0, 4.0]])
     cov = np.diag([1.0, 2.0, 1.0])[None]
-    found = removed(np.zeros((1, C)), cov, pi, np.zeros((1, C)), 1e-2)
+    found = coupled_cavity(np.zeros((1, C)), cov, pi, np.zeros((1, C)), 1e-2)
     ratio = np.linalg.eigvals(np.linalg.solve(found.cov[0], cov[0]))  # what is left of the precision
     assert np.all(np.linalg.eigvalsh(found.cov[0]) > 0)
     assert_allclose(np.min(ratio.real), 1e-2, rtol=1e-6)

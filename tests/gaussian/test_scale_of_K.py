@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from gpclass import GPClassifier
-from gpclass.gaussian.full import SMALLER, factor_of_B
+from gpclass.gaussian.rounding import SMALLER, factor_of_B
 from gpclass.kernels import Polynomial
 from gpclass.numerics import NotPositiveDefinite, scaled_plus_identity
 

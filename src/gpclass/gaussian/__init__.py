@@ -15,6 +15,8 @@ active            sites on an active set only, which can grow row by row
 inducing_pairs    covariances of data and inducing (input, class) pairs, and derivatives in them
 low_rank_coupled  one latent function per class, coupled at the data, with inducing (input, class) pairs
 prior             N(0, K) alone, in whitened coordinates, for samplers
+nearby            predictions for site precisions near those of a posterior, without a new factorisation
+rounding          rounding of B = I + √τ K √τ, and errors if its factorisation fails
 
 A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_ratio (tr VK⁻¹), cavity(), predict(Ks, kd).
 """
@@ -27,7 +29,7 @@ from .coupled import CoupledPosterior, precisions
 from .coupled_system import CoupledSystem
 from .dense_coupled import DenseCoupledPosterior, precision_root
 from .factorial import FactorialPosterior
-from .full import SMALLER, FullPosterior, too_large
+from .full import FullPosterior
 from .inducing_pairs import InducingCovariance, InducingGradient
 from .low_rank import LowRankPosterior, LowRankPrior
 from .low_rank_coupled import InducingPosterior, InducingPrior
@@ -35,6 +37,7 @@ from .low_rank_matrices import GradientSum, LowRankGradient, LowRankMatrices
 from .nearby import NearbyPosterior, Response
 from .places import Places
 from .prior import Prior
+from .rounding import SMALLER, too_large
 from .shared import SharedPosterior
 from .sites import Sites, log_partition_1d, matched_sites, matrix_cavity, newton_sites
 from .stacked import StackedPosterior

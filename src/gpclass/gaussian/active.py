@@ -1,7 +1,7 @@
 """A prior with sites on an active set only: q(f) ∝ N(f | 0, K) ∏_{i in I} exp(-½ τ_i f_i² + ν_i f_i).
 
-The restriction of q to I is a `FullPosterior` of d rows. Everything else follows from it and the covariances with these
-rows. While the set grows, `Stubs` updates the marginals of all candidates. Each inclusion costs one column of K and one
+The restriction of q to I is a `FullPosterior` of d rows, and it determines q together with the covariances with these rows.
+While the set grows, `Stubs` updates the marginals of all candidates. Each inclusion costs one column of K and one
 matrix-vector product: it appends the column √ν (K_.i - M M_iᵀ) to M = K_.I √Π L⁻ᵀ.
 
 [SLH] Seeger, Lawrence & Herbrich, sections 3.1, 3.2; appendix C. Its b is our ν (`nu`), its Π our τ (`tau`), its h and a are
@@ -19,25 +19,26 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemv
 
-from .columns import Columns, MatrixColumns, cross, gram, take
+from .columns import Columns, MatrixColumns, cross, gram
 from .full import FullPosterior
+from .rounding import SMALLEST_VARIANCE
 from .sites import Sites
 
-PIECE = 16  # number of stubs allocated at a time when memory is limited
-SMALLEST = 1e-14  # smallest variance, relative to the prior variance; rounding can push variances below it
+STUBS_PER_PIECE = 16  # number of stubs allocated at a time when memory is limited
 
 
 class Stubs:
     """Marginals of the candidates while sites are added one by one. `rows` holds the numbers of the candidates.
 
-    A row with a site need not be a candidate: its covariances with the candidates and its own stub, the row M_i, are enough.
+    The stub of a row is M_i, its row of M. A row with a site need not be a candidate: its covariances with the candidates
+    and its stub suffice.
     """
 
-    def __init__(self, covariance: Columns, piece: int = PIECE, rows: np.ndarray | None = None):
+    def __init__(self, covariance: Columns, piece: int = STUBS_PER_PIECE, rows: np.ndarray | None = None):
         self.covariance, self.piece = covariance, piece
         self.rows = np.arange(len(covariance)) if rows is None else rows
         self.prior_var = np.array(covariance.diag, dtype=float)
-        self._least = SMALLEST * self.prior_var
+        self._least = SMALLEST_VARIANCE * self.prior_var
         self.mean, self.var = np.zeros(len(self.rows)), self.prior_var.copy()
         self.count = 0
         self._pieces: list[np.ndarray] = []  # of M transposed, up to `piece` rows each
@@ -47,7 +48,7 @@ class Stubs:
         self.add(self.column(i), self.stub_of(i), slope, curvature, i)
 
     def column(self, i: int) -> np.ndarray:
-        """(m,) covariances of the candidates with candidate i, a new array."""
+        """Covariances (m,) of the candidates with candidate i, as a new array."""
         return np.ascontiguousarray(self.covariance.columns(np.array([i]))[:, 0])
 
     def stub_of(self, rows: Any) -> np.ndarray:
@@ -58,8 +59,8 @@ class Stubs:
     def add(self, A: np.ndarray, own: np.ndarray, slope: float, curvature: float, i: int | None) -> None:
         """Add the site of any row, given the slope and curvature of log Z in its mean. C.1
 
-        A (m,) are its covariances with the candidates, and will be overwritten. `own` is its stub, and i its place among the
-        candidates, None if it is not one of them.
+        A (m,) holds its covariances with the candidates and is overwritten. `own` is its stub. i is its position among the
+        candidates, or None if it is not one of them.
         """
         if not len(A):
             self.count += 1
@@ -78,7 +79,7 @@ class Stubs:
         self.count += 1
 
     def _filled(self):
-        """Pieces, each with its number of stubs."""
+        """Yield pairs of a piece and the number of stubs in it."""
         used = (self.count - self.piece * j for j in range(len(self._pieces)))
         return ((piece, min(self.piece, left)) for piece, left in zip(self._pieces, used, strict=True) if left > 0)
 
@@ -92,14 +93,9 @@ class Stubs:
         """Drop all candidates except `which`. Pieces are replaced one at a time to limit the peak memory."""
         for j in range(len(self._pieces)):
             self._pieces[j] = self._pieces[j][:, which]
-        self.covariance = take(self.covariance, which)
+        self.covariance = self.covariance.take(which)
         self.rows, self.prior_var, self._least = self.rows[which], self.prior_var[which], self._least[which]
         self.mean, self.var = self.mean[which], self.var[which]
-
-    @property
-    def allocated(self) -> int:
-        """Number of array entries in all stubs."""
-        return sum(piece.size for piece in self._pieces)
 
 
 @dataclass(frozen=True)
@@ -136,29 +132,29 @@ class ActiveSites:
 class ActivePosterior:
     """Independent latent functions, each with sites on its own active set.
 
-    `rows` (u,) is the union of all active sets: the rows that predictions need. `active` holds the active set of each
-    function, `parts` the posteriors there.
+    `rows` (u,) is the union of all active sets: the rows that predictions need. `active` is the list of the functions'
+    active sets, `positions` the same as positions in `rows`, and `parts` the posteriors there.
     """
 
     def __init__(self, covariances: Sequence[Columns], at: ActiveSites):
         self.at, self.rows = at, at.union
         self.active: list[np.ndarray] = []
-        self.parts: list[Any] = []  # FullPosterior or Bare
+        self.parts: list[Any] = []  # FullPosterior or EmptyPosterior
         for c, covariance in enumerate(covariances):
             rows, sites = at.of(c)
             self.active.append(rows)
-            self.parts.append(FullPosterior(gram(covariance, rows), sites) if len(rows) else Bare())
+            self.parts.append(FullPosterior(gram(covariance, rows), sites) if len(rows) else EmptyPosterior())
         local = at.renumbered(self.rows)
-        self.places = [local.of(c)[0] for c in range(len(covariances))]
+        self.positions = [local.of(c)[0] for c in range(len(covariances))]
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except the covariances."""
+        """The arrays that `restored` needs besides the covariances."""
         at = self.at
         return {"rows": at.rows, "latents": at.latents, "tau": at.sites.tau, "nu": at.sites.nu}
 
     @classmethod
     def restored(cls, K: np.ndarray, n: int, n_latents: int, state: Mapping[str, Any]) -> ActivePosterior:
-        """Posterior from its `state`; K (u, u), or (C, u, u), holds the covariances among its `rows` of n."""
+        """Rebuild the posterior from its `state`; K (u, u) or (C, u, u) holds the covariances among its `rows`, out of n."""
         at = ActiveSites(state["rows"], state["latents"], Sites(state["tau"], state["nu"]))
         rows = at.union
         place = np.zeros(n, int)
@@ -168,7 +164,7 @@ class ActivePosterior:
     def renumbered(self) -> ActivePosterior:
         """The same posterior with its `rows` numbered 0 … u-1."""
         made = copy(self)
-        made.at, made.rows, made.active = self.at.renumbered(self.rows), np.arange(len(self.rows)), self.places
+        made.at, made.rows, made.active = self.at.renumbered(self.rows), np.arange(len(self.rows)), self.positions
         return made
 
     @property
@@ -193,11 +189,11 @@ class ActivePosterior:
         """Means and variances (m, C) at new points; Ks (u, m) or (C, u, m), prior variances kd (m,) or (C, m)."""
         C, m = self.n_latents, Ks.shape[-1]
         Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m))
-        moments = [p.predict(Ks[c][at], kd[c]) for c, (p, at) in enumerate(zip(self.parts, self.places, strict=True))]
+        moments = [p.predict(Ks[c][at], kd[c]) for c, (p, at) in enumerate(zip(self.parts, self.positions, strict=True))]
         return np.stack([mean for mean, _ in moments], axis=1), np.stack([var for _, var in moments], axis=1)
 
 
-class Bare:
+class EmptyPosterior:
     """The posterior of a function without sites, equal to its prior."""
 
     sites = Sites.zeros(0)
@@ -225,11 +221,11 @@ class Block:
 
 
 def block(part: Any, covariance: Columns, active: np.ndarray, rows: np.ndarray, prior_var: np.ndarray) -> Block:
-    """Block of rows without sites, from the posterior of the active rows."""
+    """Return the block of rows without sites, given the posterior of the active rows."""
     K = cross(covariance, active, rows)
     if not np.any(part.sites.tau) or not len(rows):
         return Block(K, np.zeros_like(K), K.T @ part.alpha, prior_var.copy())
     system = part._system
     stubs = system.factor.whiten(system.root[:, None] * K)
     var = prior_var - np.einsum("ij,ij->j", stubs, stubs)
-    return Block(K, stubs, K.T @ part.alpha, np.maximum(var, SMALLEST * prior_var))
+    return Block(K, stubs, K.T @ part.alpha, np.maximum(var, SMALLEST_VARIANCE * prior_var))

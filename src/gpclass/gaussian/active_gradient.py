@@ -25,31 +25,30 @@ class EvidenceGradient:
 
     and for an active row the same with U_i = (I - R K_I) e_i: d mean_i = U_iᵀ dK_I v, d var_i = U_iᵀ dK_I U_i. A change of
     the sites changes the marginals through V_Ij = Π⁻¹ E_j: `in_tau` and `in_nu` are the derivatives of Σ g_i in the sites.
+
+    Parameters
+    ----------
+    part : FullPosterior or EmptyPosterior
+        The posterior of the active rows.
+    slope, growth : ndarray of shape (d,), optional
+        The derivatives of g_i of the active rows. Without them the sum is only over rows without sites, and log_partition
+        is left out.
     """
 
-    def __init__(self, part: Any, slope: np.ndarray, growth: np.ndarray):
-        self._begin(part)
+    def __init__(self, part: Any, slope: np.ndarray | None = None, growth: np.ndarray | None = None):
+        self._part, self._tau = part, part.sites.tau
+        d = len(self._tau)
+        self._in_mean, self._in_var = np.zeros(d), np.zeros(d)  # derivatives of Σ g in V_I· and in its squares
+        if slope is None or growth is None:
+            self.gram = np.zeros((d, d))
+            return
         self.gram = part.gradient()
         if np.any(slope) or np.any(growth):
-            U = _unseen(part)
+            U = _complement(part)
             self.gram += _scaled_square(U, growth) + _symmetric(U @ slope, part.alpha)
             V = part.K @ U
             self._in_mean += V @ slope
             self._in_var += V**2 @ growth
-
-    def _begin(self, part: Any) -> None:
-        self._part = part
-        self._tau = part.sites.tau
-        self._silent = not np.any(self._tau)
-        self._in_mean, self._in_var = np.zeros(len(self._tau)), np.zeros(len(self._tau))  # of Σ g by V_I· and its squares
-        self.gram = np.zeros((len(self._tau), len(self._tau)))
-
-    @classmethod
-    def of_others(cls, part: Any) -> EvidenceGradient:
-        """The derivative of Σ g_i over rows without sites alone: without log_partition and the active rows."""
-        made = cls.__new__(cls)
-        made._begin(part)
-        return made
 
     @property
     def in_nu(self) -> np.ndarray:
@@ -62,9 +61,9 @@ class EvidenceGradient:
         return -self._part.mean * self._in_mean - self._in_var
 
     def add(self, seen: Block, slope: np.ndarray, growth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Add rows without sites and return their derivatives in K_Ij (d, m) and k_jj (m,)."""
+        """Add rows without sites and return the derivatives in their K_Ij (d, m) and k_jj (m,)."""
         v = self._part.alpha
-        if self._silent:
+        if not np.any(self._tau):
             return v[:, None] * slope, growth
         system = self._part._system
         E = system.factor.whiten(seen.stubs, transpose=True)
@@ -80,7 +79,7 @@ class EvidenceGradient:
         return E, growth
 
 
-def _unseen(part: FullPosterior) -> np.ndarray:
+def _complement(part: FullPosterior) -> np.ndarray:
     """U = I - R K_I = √τ B⁻¹ / √τ (d, d)."""
     system, tau = part._system, part.sites.tau
     if system.factor is None:
@@ -88,10 +87,10 @@ def _unseen(part: FullPosterior) -> np.ndarray:
     U = mirror_lower(system.factor.inverse_lower())
     U *= system.root[:, None]
     U /= np.where(tau > 0, system.root, 1.0)
-    silent = tau == 0  # the columns of these sites are e_i - R K_i
-    if np.any(silent):
-        U[:, silent] = -system.root[:, None] * system.factor.solve(system.root[:, None] * part.K[:, silent])
-        U[silent, silent] += 1.0
+    zero = tau == 0  # the columns of these sites are e_i - R K_i
+    if np.any(zero):
+        U[:, zero] = -system.root[:, None] * system.factor.solve(system.root[:, None] * part.K[:, zero])
+        U[zero, zero] += 1.0
     return U
 
 
@@ -101,5 +100,6 @@ def _scaled_square(E: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _symmetric(u: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """½(u wᵀ + w uᵀ)."""
     product = np.multiply.outer(u, w)
     return 0.5 * (product + product.T)

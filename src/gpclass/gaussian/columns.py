@@ -1,7 +1,6 @@
 """Covariances that are never stored as a whole: a diagonal, and columns on demand.
 
-Any object with `diag` (n,), `columns(indices, rows=None)` (n or len(rows), k) and a length works. A method `take(rows)`, the
-covariances among some rows only, is optional and speeds things up.
+Any object with the attributes and methods of `Columns` works.
 """
 
 from __future__ import annotations
@@ -12,20 +11,23 @@ import numpy as np
 
 
 class Columns(Protocol):
-    """Interface of a covariance of n rows that sparse engines use."""
+    """Covariances of n rows, as engines with active sets use them."""
 
     @property
     def diag(self) -> np.ndarray:
         """(n,) variances."""
 
     def columns(self, indices: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        """(n, k) covariances of all rows, or (m, k) of some, with the rows `indices`."""
+        """Return the covariances of all rows, (n, k), or of some rows, (m, k), with the rows `indices`."""
+
+    def take(self, rows: np.ndarray) -> Columns:
+        """Return the covariances among some of the rows."""
 
     def __len__(self) -> int: ...
 
 
 class MatrixColumns:
-    """Columns of a given matrix."""
+    """Columns of a given matrix, or of some of its rows."""
 
     def __init__(self, K: np.ndarray, rows: np.ndarray | None = None):
         self._K = K
@@ -46,56 +48,27 @@ class MatrixColumns:
         return MatrixColumns(self._K, self._rows[rows])
 
 
-class Restricted:
-    """Some rows of covariances that have no `take` method."""
-
-    def __init__(self, whole: Columns, rows: np.ndarray):
-        self._whole, self._rows = whole, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def diag(self) -> np.ndarray:
-        return self._whole.diag[self._rows]
-
-    def columns(self, indices: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-        down = self._rows if rows is None else self._rows[rows]
-        return self._whole.columns(self._rows[indices], rows=down)
-
-    def take(self, rows: np.ndarray) -> Restricted:
-        return Restricted(self._whole, self._rows[rows])
-
-
 def given_columns(K: Any) -> list[Columns] | None:
-    """Return covariances with columns on demand as a list: one for all latent functions, or one for each.
-
-    None if K is a matrix or several matrices.
-    """
+    """Return `Columns` as a list: one for all latent functions, or one for each. None if K is an array."""
     parts = list(K) if isinstance(K, (list, tuple)) else [K]
     return parts if parts and all(hasattr(part, "columns") for part in parts) else None
 
 
-def take(covariance: Any, rows: np.ndarray) -> Columns:
-    """Covariances among `rows`."""
-    return covariance.take(rows) if hasattr(covariance, "take") else Restricted(covariance, rows)
-
-
 def cross(covariance: Columns, active: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """(d, m) covariances of active rows with other rows, in the column order that LAPACK needs."""
+    """Return the covariances (d, m) of active rows with other rows, in Fortran order."""
     if not len(active) or not len(rows):
         return np.zeros((len(active), len(rows)))
     return np.ascontiguousarray(covariance.columns(active, rows=rows)).T
 
 
 def gram(covariance: Columns, active: np.ndarray) -> np.ndarray:
-    """(d, d) covariances among active rows, exactly symmetric."""
+    """Return the covariances (d, d) among active rows, exactly symmetric."""
     K = covariance.columns(active, rows=active)
     return np.ascontiguousarray(0.5 * (K + K.T))
 
 
 class MatrixGradient:
-    """Accumulates a derivative in all covariances as a symmetric matrix. For checks on small problems."""
+    """Accumulates a derivative in all covariances as a symmetric matrix, for checks on small problems."""
 
     def __init__(self, n: int):
         self.total = np.zeros((n, n))

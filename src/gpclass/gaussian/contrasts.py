@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from .coupled import CoupledPosterior, precisions
-from .coupled_system import EPS, CoupledSystem
+from .coupled_system import CoupledSystem
 from .nearby import Response, strong_sites
-from .sites import Sites, matrix_cavity
+from .rounding import EPS, STALL_FACTOR
+from .sites import Sites, from_state, matrix_cavity, sites_and_moments
 
 
 def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n, C - 1) all classes other than y, in order."""
+    """Return the classes other than y, (n, C - 1), in increasing order."""
     rest = np.arange(n_classes - 1)
     return rest + (rest >= y[:, None])
 
@@ -27,15 +28,15 @@ def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
 class ContrastPrior:
     """N(0, K) of the contrasts of data with labels y, and the maps between n (C - 1) contrasts and n × C classes.
 
-    A datum may be several copies of one, each with its own u; `copies` is their number, one or (n,). Each contrast of a copy
-    may consist of several equal `parts`, which share its u and its site (power EP).
+    A datum may stand for several copies, each with its own u; `copies` is their number, a float or (n,). Each contrast of a
+    copy may consist of several equal `parts`, which share its u and its site (power EP).
     """
 
     def __init__(
         self, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0, parts: float = 1.0
     ):
         self.K, self.y, self.n_classes, self.parts = K, y, n_classes, parts
-        self.copies = copies if np.ndim(copies) == 0 else np.asarray(copies)[:, None]  # for tables (n, …)
+        self.copies = copies if np.ndim(copies) == 0 else np.asarray(copies)[:, None]  # broadcasts against tables (n, …)
         self.others = other_classes(y, n_classes)
         first = np.arange(len(y))[:, None] * n_classes
         self._own, self._others = first + y[:, None], first + self.others  # positions in a flat (n, C) array
@@ -44,7 +45,7 @@ class ContrastPrior:
 
     @cached_property
     def weight(self) -> np.ndarray | float:
-        """Number of equal parts of each contrast in all copies, one or (n (C - 1),)."""
+        """Number of equal parts of each contrast in all copies: a number, or (n (C - 1),)."""
         if np.ndim(self.copies) == 0 and self.parts == 1:
             return self.copies
         return np.broadcast_to(self.copies * self.parts, self.others.shape).ravel()
@@ -60,7 +61,7 @@ class ContrastPrior:
         return pi
 
     def to_classes(self, x: np.ndarray) -> np.ndarray:
-        """B x (n, C): the own class gets the sum of its contrasts, each other class the negative of its contrast."""
+        """B x (n, C): class y gets the sum of its datum's contrasts, each other class the negative of its contrast."""
         x = self.table(x)
         out = np.empty((len(self.y), self.n_classes))
         out.ravel()[self._others] = -x
@@ -80,13 +81,13 @@ class ContrastPrior:
 
 
 class _ContrastSystem:
-    """The prior of the contrasts with sites of precision τ, those of all copies together, with u integrated out."""
+    """The linear algebra of the contrasts for sites of precision τ (of all copies together), with u integrated out."""
 
     def __init__(self, prior: ContrastPrior, tau: np.ndarray):
         self.prior, self.tau = prior, prior.table(tau) / prior.copies  # of one copy
         self.total = 1 + self.tau.sum(1)  # (n,) 1ᵀπ of one copy
         self.coupled = CoupledSystem(prior.K, prior.copies * prior.pi(self.tau)) if np.any(tau) else None
-        # log|I + (prior covariance of the contrasts) T| = log|A| + log|P|, and log 1ᵀπ for each further copy
+        # log|I + (prior covariance of the contrasts) T| = log|A| + log|P|, plus log 1ᵀπ for each copy after the first
         self.log_det = 0.0
         if self.coupled:
             copies = np.ravel(prior.copies)
@@ -122,26 +123,25 @@ class _ContrastSystem:
         noise = np.einsum("ic,ic->i", w, Sw) + 1 / self.total
         return (plain - 2 * prior.to_contrasts(Sw) + noise[:, None]).ravel()
 
-
     def squared_covariances(self, rows: np.ndarray) -> np.ndarray:
-        """Squares (m, m) of the posterior covariances between contrasts `rows` (m,), which are sorted by their rival class.
+        """Squares (m, m) of the posterior covariances between the contrasts `rows` (m,), which are sorted by their class j.
 
         A contrast is Σ_c β_c f_c - f_j + noise, β = π/(1ᵀπ). The covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d.
         Single precision suffices for predictions.
         """
         assert self.coupled is not None, "without sites there are no covariances to predict"
-        datum, rival = self.split(rows)
+        datum, other = self.split(rows)
         beta = (self.prior.pi(self.tau) / self.total[:, None]).astype(np.float32)  # (n, C)
         own, white = zip(*(self.coupled.covariance_parts(c) for c in range(self.prior.n_classes)), strict=True)
         common = sum(b[:, None] * N * b for b, N in zip(beta.T, own, strict=True))
-        common.ravel()[:: len(common) + 1] += 1 / self.total  # the noise is that of the datum
+        common.ravel()[:: len(common) + 1] += 1 / self.total  # contrasts of a datum share their noise
         lead = sum(b[:, None] * W for b, W in zip(beta.T, white, strict=True))
-        ends = np.searchsorted(rival, np.arange(self.prior.n_classes + 1))
+        ends = np.searchsorted(other, np.arange(self.prior.n_classes + 1))
         parts = [slice(i, j) for i, j in pairwise(ends)]
         half = np.concatenate([(lead - W)[datum[part]] for W, part in zip(white, parts, strict=True)])
         cov = half @ half.T
         for j, at in enumerate(parts):
-            first = (common - own[j] * beta[:, j])[datum[at]]  # without the terms of the other contrast's rival
+            first = (common - own[j] * beta[:, j])[datum[at]]  # without the terms of the other contrast's class
             for c, to in enumerate(parts[: j + 1]):
                 block = first - beta[datum[at], c, None] * own[c][datum[at]]
                 if c == j:
@@ -151,17 +151,16 @@ class _ContrastSystem:
         return np.square(cov, out=cov)
 
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The datum and the rival class (m,) of each of the contrasts `rows` (m,)."""
+        """The datum (m,) and the class j ≠ y (m,) of each of the contrasts `rows` (m,)."""
         datum, place = np.divmod(rows, self.prior.others.shape[1])
         return datum, self.prior.others[datum, place]
 
 
 class ContrastPosterior:
-    """Scalar sites on the contrasts of all data.
+    """The posterior of the contrasts of all data, with a scalar site on each.
 
-    As a posterior of the n (C - 1) contrasts it has the interface of `FullPosterior`, so the rules and the loop of the
-    binary engines apply. With u integrated out it is a `CoupledPosterior` with π = (τ, and 1 for the own class).
-    [RJV] (12)-(16)
+    It has the interface of `FullPosterior`, so the rules and the loop of the binary engines apply. With u integrated out it
+    is a `CoupledPosterior` with π = 1 for class y and π = τ for the other classes. [RJV] (12)-(16)
     """
 
     def __init__(self, prior: ContrastPrior, sites: Sites, system=None, moments=None):  # last two: see `shifted`
@@ -176,21 +175,21 @@ class ContrastPosterior:
     def without_sites(
         cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0, parts: float = 1.0
     ) -> ContrastPosterior:
-        """The prior."""
+        """The prior as a posterior without sites."""
         prior = ContrastPrior(K, y, n_classes, copies, parts)
         return cls(prior, Sites.zeros(prior.var.size))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K, the labels and the number of classes."""
-        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+        """The arrays that `restored` needs besides K, the labels, the number of classes and the copies."""
+        return sites_and_moments(self)
 
     @classmethod
     def restored(
         cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float, state: Mapping[str, Any], parts=1.0
     ) -> ContrastPosterior:
-        """Posterior from its `state`."""
-        prior, sites = ContrastPrior(K, y, n_classes, copies, parts), Sites(state["tau"], state["nu"])
-        return cls(prior, sites, moments=(state["alpha"], state["mean"]))
+        """Rebuild the posterior from its `state`."""
+        sites, moments = from_state(state)
+        return cls(ContrastPrior(K, y, n_classes, copies, parts), sites, moments=moments)
 
     def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
         """The same prior with new sites."""
@@ -200,8 +199,9 @@ class ContrastPosterior:
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> ContrastPosterior:
         """The same τ, with `mean` = (prior covariance) `alpha` added to the mean. Needs no new factorisation."""
-        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
-        return ContrastPosterior(self.prior, sites, self._system, (self.alpha + alpha, self.mean + mean))
+        return ContrastPosterior(
+            self.prior, self.sites.shifted(alpha, mean), self._system, (self.alpha + alpha, self.mean + mean)
+        )
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) of the contrasts for ν under the current τ."""
@@ -209,7 +209,7 @@ class ContrastPosterior:
 
     @property
     def weight(self) -> np.ndarray | float:
-        """Number of equal parts of each contrast in all copies, one or (n (C - 1),)."""
+        """Number of equal parts of each contrast in all copies: a number, or (n (C - 1),)."""
         return self.prior.weight
 
     @property
@@ -228,9 +228,9 @@ class ContrastPosterior:
         return self._system.var
 
     def response(self) -> Response | None:
-        """Response of the marginal variances to changes of τ; None with copies.
+        """Response of the marginal variances to changes of τ; None without sites or with several copies.
 
-        At most 2 √(C + 1) n contrasts are used, so that it takes no more memory than the factorisation.
+        At most 2 √(C + 1) n contrasts are used, so that the response needs no more memory than the factorisation.
         """
         if np.ndim(self.weight) or self._system.coupled is None:
             return None
@@ -239,7 +239,7 @@ class ContrastPosterior:
         return Response([(rows, self._system.squared_covariances(rows))])
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each contrast of one copy with its own site removed, or that of one part of it."""
+        """Mean and variance of each contrast of one copy with its own site, or the site of one of its parts, removed."""
         var = self._system.var
         var = var / (1 - self.each.tau * var)
         return self.mean - var * self.slope, var
@@ -253,8 +253,8 @@ class ContrastPosterior:
         """Effect of rounding on the marginals, in standard deviations: eps × condition of A."""
         coupled = self._system.coupled
         if coupled is not None and coupled.dtype == np.float32:
-            return coupled.rounding  # the usual error; the bound below would rule out float32 from a few hundred rows on
-        return 8 * EPS * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.prior.y))
+            return coupled.rounding  # a typical error; the bound below would rule out float32 beyond a few hundred rows
+        return STALL_FACTOR[np.float64] * EPS * (1 + float(np.max(self.prior_var * self.sites.tau)) * len(self.prior.y))
 
     # in terms of the classes ----------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class ContrastPosterior:
         return CoupledPosterior(self.K, pi, system.latent_nu(sites.nu), system.coupled)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values without one copy of it."""
+        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with one copy of it left out."""
         q = self.latent
         if np.ndim(self.prior.copies) == 0:
             return q.cavity()

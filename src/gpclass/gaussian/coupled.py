@@ -1,6 +1,6 @@
 """Posterior of one latent function per class, coupled at each datum by sites of precision Π_i = diag(π_i) - π_iπ_iᵀ/(1ᵀπ_i).
 
-The algebra is that of `CoupledSystem`.
+The linear algebra is in `coupled_system`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..numerics import (
-    product_of_rows,
-    whole_strips,
-)
+from ..numerics import product_of_rows, whole_strips
 from .coupled_system import CoupledSystem
 from .sites import Sites, matrix_cavity
 
 
 def precisions(pi: np.ndarray) -> np.ndarray:
-    """Π = diag(π) - ππᵀ/(1ᵀπ) (n, C, C) for π (n, C)."""
+    """Return Π = diag(π) - ππᵀ/(1ᵀπ) (n, C, C) for π (n, C)."""
     return pi[:, :, None] * (np.eye(pi.shape[1]) - (pi / pi.sum(1, keepdims=True))[:, None, :])
 
 
@@ -35,12 +32,12 @@ class CoupledPosterior:
         self.alpha, self.mean = moments or self.system.solve(nu)  # (n, C) each
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K."""
+        """The arrays that `restored` needs besides K."""
         return {"pi": self.pi, "nu": self.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: np.ndarray, state: Mapping[str, Any]) -> CoupledPosterior:
-        """Posterior from its `state`."""
+        """Rebuild the posterior from its `state`."""
         return cls(K, state["pi"], state["nu"], moments=(state["alpha"], state["mean"]))
 
     @property
@@ -81,7 +78,7 @@ class CoupledPosterior:
         return self.system.rounding
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values of each observation without it."""
+        """Mean and covariance of each datum's latent values with the datum left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

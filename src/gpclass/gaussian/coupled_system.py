@@ -35,17 +35,16 @@ from ..numerics import (
     whole_strips,
 )
 from .dominant import Dominant, correct_symmetric, dominant_direction
-from .full import STALL, factor_of_B
+from .rounding import EPS, SMALLEST_VARIANCE, STALL_FACTOR, factor_of_B
 
-EPS = np.finfo(float).eps
 # Lower bound of π times the prior variance (or times one, if that is larger: contrasts have noise of variance one besides
 # their prior). A site this weak has no visible effect, and the bound avoids division by zero.
-WEAKEST = 1e-10
-STRONG = 1e-3  # value of the same product above which variances are computed from A⁻¹
-STRONG_SINGLE = 1e-2  # the same with factors of float32
-PRECISE = 3e-12  # largest eps × condition of A at which predictions need no refinement: they are accurate to 1e-6 then
-NEW_POINTS = 256  # new points predicted at a time
-PREDICTION_REFINEMENTS = 2  # number of refinement steps above PRECISE
+WEAKEST_SITE = 1e-10
+STRONG_SITE = 1e-3  # π times the prior variance above which variances are computed from A⁻¹
+STRONG_SITE_SINGLE = 1e-2  # the same with factors of float32
+ACCURATE = 3e-12  # eps × condition of A below which predictions are accurate to 1e-6 without refinement
+PREDICTION_REFINEMENTS = 2  # number of refinement steps of other predictions
+NEW_POINTS_PER_BLOCK = 256
 
 
 class CoupledSystem:
@@ -56,14 +55,14 @@ class CoupledSystem:
         self.shared = K.ndim == 2
         self.K = np.broadcast_to(K, (C, n, n)) if self.shared else K
         self.prior_var = np.stack([np.diagonal(k) for k in self.K], axis=1)  # (n, C)
-        self.pi = np.maximum(pi, WEAKEST / np.maximum(self.prior_var, 1.0))
+        self.pi = np.maximum(pi, WEAKEST_SITE / np.maximum(self.prior_var, 1.0))
         self.root = np.sqrt(self.pi)
         self.total = self.pi.sum(1)  # (n,) 1ᵀπ
         self.dtype = factor_dtype()
         factors = [self._factor_of_A(c) for c in range(C)]
         self.log_det_parts = sum(factor.log_det for factor in factors)
         self.inverse = [mirror_lower(factor.into_inverse()) for factor in factors]
-        # P is float64: what all classes share is determined by the prior alone, so P is very small along smooth functions
+        # P is float64: what the classes have in common is determined by the prior alone, so P is tiny along smooth functions
         P = np.zeros((n, n))
         for c in range(C):
             self._add_B(c, P)
@@ -76,7 +75,7 @@ class CoupledSystem:
 
     @cached_property
     def inverse(self) -> list[np.ndarray]:
-        """A_c⁻¹ of each class. Predictions free them, see `_halves`; then they are computed anew if they are asked for."""
+        """A_c⁻¹ of each class. Predictions free them (see `_halves`); they are recomputed when needed again."""
         return [mirror_lower(self._factor_of_A(c).into_inverse()) for c in range(self.pi.shape[1])]
 
     @cached_property
@@ -85,12 +84,12 @@ class CoupledSystem:
 
         As for one latent function (`FullPosterior.rounding`): if K has full rank, A⁻¹ is small, and so is its error.
         """
-        most = STALL[self.dtype] * epsilon(self.dtype) * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
+        most = STALL_FACTOR[self.dtype] * epsilon(self.dtype) * (1 + np.max(self.pi * self.prior_var, axis=0))  # (C,)
         kept = [np.max(np.diagonal(inverse)) for inverse in self.inverse]
         return float(np.max(np.where(most < 1e-9, most, most * kept)))
 
     def _dominant(self, P: np.ndarray) -> Dominant:
-        """The dominant directions of K, along which P (lower triangle) is corrected, too."""
+        """The dominant directions of K. Also corrects the lower triangle of P along them."""
         u = [dominant_direction(k) for k in (self.K[:1] if self.shared else self.K)]
         U = np.broadcast_to(np.array(u).T, self.pi.shape)
         found = Dominant(U, self.root, lambda X: X + self.root * self.times_K(self.root * X), self._times_rounded_inverse)
@@ -113,7 +112,7 @@ class CoupledSystem:
 
     def times_K(self, X: np.ndarray) -> np.ndarray:
         """K_c x_c for X (n, C)."""
-        if self.shared:  # Kᵀ = K gives LAPACK's order
+        if self.shared:  # the transpose has the memory order of LAPACK
             return dsymm(1.0, self.K[0].T, np.asfortranarray(X))
         return np.array([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])]).T
 
@@ -167,7 +166,7 @@ class CoupledSystem:
 
     @cached_property
     def _white(self) -> list[np.ndarray]:
-        """Transposes of L⁻¹ H_cᵀ, (n, n) each. They take as much memory as `inverse`; `forget` frees it."""
+        """Transposes of L⁻¹ H_cᵀ, (n, n) each. They need as much memory as `inverse`; `forget` frees it."""
         halves, factor = [self._H(c) for c in range(self.pi.shape[1])], self.P.rounded(self.dtype)
         for half in halves:
             factor.whiten_rows(half)
@@ -211,7 +210,7 @@ class CoupledSystem:
         pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
         var = (1 - np.diagonal(inverse)) / pi
         # diag(K - H K), in blocks of rows, where that form cancels
-        weak = pi * prior <= (STRONG_SINGLE if self.dtype == np.float32 else STRONG)
+        weak = pi * prior <= (STRONG_SITE_SINGLE if self.dtype == np.float32 else STRONG_SITE)
         for i, j in row_blocks(len(pi)):
             some = i + np.flatnonzero(weak[i:j])
             if len(some):
@@ -222,7 +221,7 @@ class CoupledSystem:
 
     @cached_property
     def _halves(self) -> np.ndarray:
-        """(n, C n) transposes of L⁻¹ B_c, side by side, for predictions. The A_c⁻¹, which take as much memory, are freed."""
+        """(n, C n) transposes of L⁻¹ B_c, side by side, for predictions. Frees the A_c⁻¹, which need as much memory."""
         n, C = self.pi.shape
         inverse, out = self.inverse, np.empty((n, C * n))
         for c in range(C):
@@ -238,19 +237,19 @@ class CoupledSystem:
         C, m = self.pi.shape[1], Ks.shape[-1]
         if m == 0:
             return np.empty((m, C, C))
-        if Ks.ndim == 2 and kd.ndim == 1 and self._all_precise:
+        if Ks.ndim == 2 and kd.ndim == 1 and self._all_accurate:
             return self._predict_shared(Ks, kd)
         return self._predict_by_class(np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m)))
 
     def _predict_shared(self, Ks, kd):
         (n, C), m = self.pi.shape, Ks.shape[1]
         out = np.empty((m, C, C))
-        for some in blocks(m, 1, NEW_POINTS):
+        for some in blocks(m, 1, NEW_POINTS_PER_BLOCK):
             half = product_of_rows(whole_strips(Ks[:, some].T), self._halves)
             half = np.ascontiguousarray(half[: some.stop - some.start]).reshape(-1, C, n)
             np.matmul(half, np.swapaxes(half, 1, 2), out=out[some])
         var = np.einsum("mcc->mc", out)
-        least = var + 1e-14 * kd[:, None]
+        least = var + SMALLEST_VARIANCE * kd[:, None]
         var[...] = np.maximum(kd[:, None] - (out.sum(2) - var), least)
         return out
 
@@ -260,22 +259,22 @@ class CoupledSystem:
         for c in range(C):
             K = np.multiply(Ks[c].T, self.root[:, c], order="C")
             Y = dsymm(1.0, self.inverse[c].T, K.T, c=half[c].T, overwrite_c=1).T
-            explained = np.einsum("mn,mn->m", K, Y) if self._precise[c] else self._refined(c, K, Y)
+            explained = np.einsum("mn,mn->m", K, Y) if self._accurate[c] else self._refined(c, K, Y)
             own[c] = kd[c] - explained
             Y *= self.root[:, c]  # B Ks
             self.P.whiten_rows(Y)
         np.matmul(np.swapaxes(half, 0, 1), np.moveaxis(half, 0, 2), out=out)
-        np.einsum("mcc->cm", out)[...] += np.maximum(own, 1e-14 * kd)
+        np.einsum("mcc->cm", out)[...] += np.maximum(own, SMALLEST_VARIANCE * kd)
         return out
 
     @cached_property
-    def _precise(self) -> np.ndarray:
+    def _accurate(self) -> np.ndarray:
         """(C,) whether A⁻¹ of each class is accurate enough for predictions without refinement."""
-        return EPS * (1 + np.max(self.pi * self.prior_var, axis=0)) < PRECISE
+        return EPS * (1 + np.max(self.pi * self.prior_var, axis=0)) < ACCURATE
 
     @cached_property
-    def _all_precise(self) -> bool:
-        return bool(np.all(self._precise))
+    def _all_accurate(self) -> bool:
+        return bool(np.all(self._accurate))
 
     def _refined(self, c: int, K: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """Improve Y = A⁻¹ K, rows (m, n), in place and return diag(K A⁻¹ Kᵀ).
@@ -311,14 +310,14 @@ class CoupledSystem:
         return out[0] if self.shared else out
 
     def _correct_gradient(self, part: slice, G: np.ndarray) -> None:
-        """Correct G = -½ Σ M_cc over the classes of `part` along their dominant direction, which they share."""
+        """Correct G = -½ Σ M_cc, a sum over the classes of `part`, along their common dominant direction."""
         assert self.dominant is not None, "float64 needs no correction"
         u, BU = np.array(self.dominant.U[:, part.start]), self.dominant.BU
         MU = BU - self.times_B(self.P.solve(BU))
         correct_symmetric(G, u, -0.5 * MU[:, part].sum(1) - symmetric_product(G, u))
 
     def _add_minus_M(self, c: int, half: np.ndarray, G: np.ndarray) -> None:
-        """Add ½(halfᵀ half - B_c) to the lower triangle of G. With float32 factors, only the sum over classes is float64."""
+        """Add ½(halfᵀ half - B_c) to the lower triangle of G. With float32 factors only sums over classes are float64."""
         own = G if half.dtype == G.dtype else np.zeros(G.shape, half.dtype)
         self._add_B(c, own, -0.5)
         blas("syrk", half)(0.5, half.T, trans=1, beta=1.0, c=own.T, overwrite_c=1)
@@ -330,8 +329,8 @@ class CoupledSystem:
 def _products(rows: np.ndarray) -> np.ndarray:
     """(n, C, C) inner products of rows (n, C, m), in float64.
 
-    Rows of float32 are centred first. Nearly all of their length can be common to the classes, and the variances of
-    differences between classes must not be lost in its rounding.
+    Rows of float32 are centred first: their mean over classes can be so much larger than the differences between classes
+    that its rounding error would hide the variances of these differences.
     """
     if rows.dtype == np.float64:
         return np.matmul(rows, np.swapaxes(rows, 1, 2))

@@ -22,17 +22,16 @@ from scipy.linalg.blas import dgemm
 
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, refined
 from ..numerics.separable import Separable, classes_of, combined, contrasts, inputs_of
-from .full import factor_of_B
+from .rounding import EPS, SMALLEST_VARIANCE, STALL_FACTOR, factor_of_B
 from .sites import Sites, matrix_cavity
 
-EPS = np.finfo(float).eps
-WEAK = 1e-9  # W times prior variance below which marginal covariances are not computed from B⁻¹
+WEAK_SITE = 1e-9  # W times prior variance below which marginal covariances are not computed from B⁻¹
 
 Covariance = np.ndarray | Separable
 
 
 def class_factor(classes: np.ndarray) -> np.ndarray:
-    """F (C, C) with F Fᵀ = classes, which may be singular."""
+    """Return F (C, C) with F Fᵀ = `classes`, a covariance matrix that may be singular."""
     value, vector = np.linalg.eigh(classes)
     if value[0] < -1e-10 * max(value[-1], 0.0) or not value[-1] > 0:
         raise NotPositiveDefinite(
@@ -43,7 +42,7 @@ def class_factor(classes: np.ndarray) -> np.ndarray:
 
 
 def checked_classes(classes: Any, n_classes: int) -> np.ndarray:
-    """Covariances between classes as a checked float array."""
+    """Return the covariances between classes as a float array, after checks."""
     classes = np.asarray(classes, float)
     if classes.shape != (n_classes, n_classes) or not np.allclose(classes, classes.T, rtol=1e-8, atol=1e-12, equal_nan=True):
         shape = f"({n_classes}, {n_classes})"
@@ -55,7 +54,7 @@ def checked_classes(classes: Any, n_classes: int) -> np.ndarray:
 
 
 def products(K: Covariance, n_classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The pairs (K_r, F_r) of K."""
+    """Return the pairs (K_r, F_r) of K."""
     inputs, classes, each = inputs_of(K), classes_of(K), np.eye(n_classes)
     if inputs.ndim == 2:
         return [(inputs, each if classes is None else class_factor(classes))]
@@ -64,7 +63,7 @@ def products(K: Covariance, n_classes: int) -> list[tuple[np.ndarray, np.ndarray
 
 class _BlockFactor(Factor):
     def inverse_blocks(self, n: int) -> np.ndarray:
-        """(n, q, q) from a matrix of q × q blocks of size n: entries (a n + i, b n + i) of its inverse."""
+        """(n, q, q) entries (a n + i, b n + i) of the inverse, for a matrix of q × q blocks of size n."""
         self._invert()
         L = self._lower
         size = len(L) // n
@@ -100,7 +99,7 @@ class DenseSystem:
     def rounding(self) -> float:
         """Effect of rounding on the marginals, in standard deviations: eps × condition of B."""
         strength = np.einsum("ica,ica->i", self.root, self.prior_cov @ self.root)  # tr(W K) at each datum
-        return 8 * EPS * (1 + len(self.root) * float(np.max(strength)))
+        return STALL_FACTOR[np.float64] * EPS * (1 + len(self.root) * float(np.max(strength)))
 
     def _block(self, a, b):
         """RᵀKR between the a-th and b-th column of all roots, (n, n)."""
@@ -135,7 +134,7 @@ class DenseSystem:
         inner = H.T @ self.root  # R = H E
         back = _inverses(inner)
         # 1/|E⁻¹|² is about the smallest eigenvalue of W
-        weak = np.einsum("icc->i", self.prior_cov) < WEAK * np.einsum("iab,iab->i", back, back)
+        weak = np.einsum("icc->i", self.prior_cov) < WEAK_SITE * np.einsum("iab,iab->i", back, back)
         D = np.swapaxes(back, 1, 2) @ self.explained @ back
         if weak.any():  # the quotient would lose all significant digits
             rows = np.flatnonzero(weak)
@@ -184,9 +183,8 @@ class DenseSystem:
         F = np.concatenate([F for _, F in self.products], axis=1)
         cov = prior - F @ known @ F.T
         cov = 0.5 * (cov + np.swapaxes(cov, 1, 2))
-        # rounding can push the variance of a point that coincides with data below zero
         each = np.arange(cov.shape[1])
-        cov[:, each, each] = np.maximum(cov[:, each, each], 1e-14 * prior[:, each, each])
+        cov[:, each, each] = np.maximum(cov[:, each, each], SMALLEST_VARIANCE * prior[:, each, each])
         return cov
 
     def inverse(self) -> np.ndarray:
@@ -210,12 +208,12 @@ class DenseCoupledPosterior:
         return cls(K, system.root, alpha, system, mean)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K."""
+        """The arrays that `restored` needs besides K."""
         return {"root": self.root, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
     def restored(cls, K: Covariance, state: Mapping[str, Any]) -> DenseCoupledPosterior:
-        """Posterior from its `state`."""
+        """Rebuild the posterior from its `state`."""
         return cls(K, state["root"], state["alpha"], mean=state["mean"])
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> DenseCoupledPosterior:
@@ -285,7 +283,7 @@ class DenseCoupledPosterior:
         return matrix_cavity(self.mean, self.cov, self.precision, self.sites.nu)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values of each observation without it."""
+        """Mean and covariance of each datum's latent values with the datum left out."""
         return self.cavity()
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -338,7 +336,7 @@ def _inverses(E):
 
 
 def precision_root(W: np.ndarray) -> np.ndarray:
-    """R (n, C, C - 1) with R Rᵀ = W, for positive semidefinite W (n, C, C) with W 1 = 0."""
+    """Return R (n, C, C - 1) with R Rᵀ = W, for positive semidefinite W (n, C, C) with W 1 = 0."""
     H = contrasts(W.shape[1])
     value, vector = np.linalg.eigh(H.T @ W @ H)
     return H @ (vector * np.sqrt(np.maximum(value, 0.0))[:, None, :])

@@ -1,7 +1,7 @@
-"""The dominant direction of K, treated in float64 where factors are of float32.
+"""The dominant direction of K, treated in float64 where factors are float32.
 
-Kernels of long lengthscale have one eigenvalue far above all others: that of a nearly constant function, as large as the sum
-of K's columns. Along it A⁻¹ = (I + √D K √D)⁻¹ is so small that float32 leaves only a few digits of it, and products with K
+For a long lengthscale one eigenvalue of K is much larger than all others. Its eigenvector is a nearly constant function.
+Along it A⁻¹ = (I + √D K √D)⁻¹ is so small that float32 leaves only a few digits of it, and products with K
 multiply the error by this eigenvalue. So the action of A⁻¹ on this direction is computed in float64, by conjugate gradients
 with the rounded inverse as preconditioner, and replaces that of the rounded matrices. What remains has the condition of A
 without its largest eigenvalue.
@@ -16,15 +16,15 @@ from scipy.linalg.blas import dsyr2
 
 from ..numerics import symmetric_product
 
-POWER_STEPS = 3  # products with K that turn a constant function to its dominant direction
-MOST_STEPS = 12  # conjugate gradients; four are usual
-RESIDUAL = 1e-10  # at which they end
+POWER_STEPS = 3  # of the power method for the dominant direction, which starts from a constant function
+CG_STEPS = 12  # largest number of steps of conjugate gradients; four are usual
+CG_RESIDUAL = 1e-10  # residual at which conjugate gradients stop
 
 Map = Callable[[np.ndarray], np.ndarray]
 
 
 def dominant_direction(K: np.ndarray) -> np.ndarray:
-    """(n,) vector of unit length along the largest eigenvector of K, approximately."""
+    """Return an approximation (n,) to the eigenvector of the largest eigenvalue of K, of unit length."""
     u = np.full(len(K), len(K) ** -0.5)
     for _ in range(POWER_STEPS):
         product = symmetric_product(K, u)
@@ -42,7 +42,7 @@ class Dominant:
     root : ndarray of shape (n, C)
         √D.
     times_A, times_inverse : callable
-        A_c x_c, and A_c⁻¹ x_c with the rounding of float32, for X (n, C).
+        Return A_c x_c, and A_c⁻¹ x_c with the rounding of float32, for X (n, C).
     """
 
     def __init__(self, U: np.ndarray, root: np.ndarray, times_A: Map, times_inverse: Map):
@@ -69,12 +69,12 @@ def correct_symmetric(S: np.ndarray, u: np.ndarray, missing: np.ndarray) -> None
 
 
 def _solved(times_A: Map, precondition: Map, B: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """Solution of A x = b for each column, by preconditioned conjugate gradients from X."""
+    """Solve A x = b for each column by preconditioned conjugate gradients that start from X."""
     R = B - times_A(X)
     Z = precondition(R)
     P, before = Z, _dots(R, Z)
-    for _ in range(MOST_STEPS):
-        if np.max(np.abs(R)) < RESIDUAL:
+    for _ in range(CG_STEPS):
+        if np.max(np.abs(R)) < CG_RESIDUAL:
             break
         AP = times_A(P)
         length = _over(before, _dots(P, AP))

@@ -1,6 +1,8 @@
 """Exact prior N(0, K), Gaussian posterior with mean Kα and *diagonal* covariance (factorial variational method).
 
-No diagonal site precision gives such a posterior, so this structure stores a factor of K.
+Diagonal site precisions cannot give such a posterior, so this structure stores a factor of K.
+
+[NR] Nickisch & Rasmussen 2008.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics import Factor, mirror_lower
+from .rounding import SMALLEST_VARIANCE
 
 
 class FactorialPosterior:
@@ -33,12 +36,12 @@ class FactorialPosterior:
         self._response = response  # (n,) change of mean_i per unit of α_i, with all other factors re-optimised
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K and its factor."""
+        """The arrays that `restored` needs besides K and its factor."""
         return {"alpha": self.alpha, "mean": self.mean, "var": self.var, "response": self._response}
 
     @classmethod
     def restored(cls, K: np.ndarray, factor: Factor, state: Mapping[str, Any]) -> FactorialPosterior:
-        """Posterior from its `state`."""
+        """Rebuild the posterior from its `state`."""
         parts = {name: state[name] for name in ("alpha", "mean", "var", "response")}
         return cls(K, factor, conditional_var=1 / factor.diag_inverse(), **parts)
 
@@ -47,7 +50,7 @@ class FactorialPosterior:
         """The posterior of the latent values."""
         return self
 
-    sites = None  # prior × scalar sites never has a diagonal covariance
+    sites = None  # no scalar sites give a diagonal covariance
 
     @property
     def log_det(self) -> float:
@@ -60,7 +63,7 @@ class FactorialPosterior:
         return float(np.sum(self.var / self._conditional_var))
 
     def conditional(self) -> tuple[np.ndarray, np.ndarray]:
-        """The Gaussian that the likelihood of datum i tilts: the prior of f_i given all others at their means. [NR] (15)"""
+        """Mean and variance of the prior of each f_i, given all others at their means. [NR] (15)"""
         return self.mean - self._conditional_var * self.alpha, self._conditional_var
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +79,7 @@ class FactorialPosterior:
         return self.mean - self._response * self.alpha, var
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values of each observation without it."""
+        """Mean and variance of each latent value with its observation left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +87,7 @@ class FactorialPosterior:
         white = self._factor.whiten(Ks)
         weights = self._factor.whiten(white, transpose=True)  # K⁻¹ Ks
         var = kd - np.einsum("ij,ij->j", white, white) + np.einsum("ij,i,ij->j", weights, self.var, weights)
-        return Ks.T @ self.alpha, np.maximum(var, 1e-14 * kd)
+        return Ks.T @ self.alpha, np.maximum(var, SMALLEST_VARIANCE * kd)
 
     def prior_precision(self) -> np.ndarray:
         """K⁻¹ (n, n)."""

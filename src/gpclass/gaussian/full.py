@@ -6,6 +6,8 @@ Everything is computed from B = I + √τ K √τ, whose eigenvalues are at leas
 
 so one factorisation and one triangular inverse give everything that a sweep of any engine needs. The mean for another ν
 (with the same τ) costs only matrix-vector products: see `shifted`.
+
+[NR] Nickisch & Rasmussen 2008.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import numpy as np
 from ..numerics import (
     Factor,
     NotPositiveDefinite,
-    epsilon,
     factor_dtype,
     mirror_lower,
     refined,
@@ -31,17 +32,11 @@ from ..numerics import (
 )
 from .nearby import Response, strong_sites
 from .places import Places
-from .sites import Sites
+from .rounding import SMALLEST_VARIANCE, STALL_FACTOR, factor_of_B, rounding_of_B
+from .sites import Sites, from_state, sites_and_moments
 
-EPS = np.finfo(float).eps
-# Sweeps stall at so many times the rounding: up to 5 times in measurements, on problems made for it. Results in float32 are
-# confirmed in float64, so that the usual value is enough.
-STALL = {np.float64: 8.0, np.float32: 0.5}
-NEGLIGIBLE = 1e-3  # rounding of B's eigenvalues that is too small to make a factorisation fail
-SAFE = 1e8  # entries of K with negligible rounding for ten thousand rows, if no site precision is much above one
-SMALLER = "scale the kernel's variance down, or standardise the inputs"  # advice if K is too large
-TINY = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
-TINY_SINGLE = 1e-2  # the same for more than five digits, with factors of float32
+CANCELS = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
+CANCELS_SINGLE = 1e-2  # the same for more than five digits, with factors of float32
 
 
 class FullPosterior:
@@ -59,17 +54,18 @@ class FullPosterior:
 
     @classmethod
     def without_sites(cls, K: np.ndarray) -> FullPosterior:
-        """The prior."""
+        """The prior as a posterior without sites."""
         return cls(K, Sites.zeros(len(K)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K: the sites and the moments."""
-        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+        """The arrays that `restored` needs besides K: sites and moments."""
+        return sites_and_moments(self)
 
     @classmethod
     def restored(cls, K: np.ndarray, state: Mapping[str, Any]) -> FullPosterior:
-        """Posterior from its `state`. Needs one factorisation."""
-        return cls(K, Sites(state["tau"], state["nu"]), moments=(state["alpha"], state["mean"]))
+        """Rebuild the posterior from its `state`, with one factorisation."""
+        sites, moments = from_state(state)
+        return cls(K, sites, moments=moments)
 
     def renewed(self, sites: Sites, moments=None) -> FullPosterior:
         """The same prior with new sites; `moments` are (α, mean), if known."""
@@ -77,15 +73,15 @@ class FullPosterior:
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
         """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
-        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
-        return FullPosterior(self.K, sites, self._system, (self.alpha + alpha, self.mean + mean))
+        return FullPosterior(
+            self.K, self.sites.shifted(alpha, mean), self._system, (self.alpha + alpha, self.mean + mean)
+        )
 
-    # Each observation has weight one; `SharedPosterior` has others.
-    weight = 1.0
+    weight = 1.0  # of each observation; see `SharedPosterior` for other weights
 
     @property
     def places(self) -> Places:
-        """The latent value of each observation."""
+        """The map from observations to latent values: one to one."""
         return Places(len(self.K))
 
     @property
@@ -100,12 +96,12 @@ class FullPosterior:
 
     @property
     def kept(self) -> np.ndarray:
-        """(n,) 1 - τ var, the fraction of the marginal precision that does not come from the own site."""
+        """(n,) 1 - τ var, the fraction of the marginal precision that does not come from the datum's own site."""
         return self._system.kept
 
     @property
     def latent(self) -> FullPosterior:
-        """The posterior of the latent values, which carry the sites: this object."""
+        """The posterior of the latent values: this object."""
         return self
 
     @property
@@ -124,7 +120,7 @@ class FullPosterior:
 
         Large only for K of low rank and large scale: if K has full rank, B⁻¹ is small and so is its error.
         """
-        most = STALL[self._system.dtype] * self._system.rounding
+        most = STALL_FACTOR[self._system.dtype] * self._system.rounding
         return most if most < 1e-9 else most * float(self._system.kept.max())
 
     @property
@@ -154,16 +150,15 @@ class FullPosterior:
         return None if cov is None else Response([(rows, cov**2)], cov)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values of each observation without it."""
+        """Mean and variance of each latent value with its observation left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
-        # sums of contiguous arrays: they are rounded in the same way for one row as for many
+        # contiguous arrays, so that sums are rounded in the same way for one row as for many
         rows, alpha = np.ascontiguousarray(Ks.T), np.ascontiguousarray(self.alpha)
         var = kd - self._system.explained(Ks)
-        # rounding can push the variance of a point that coincides with data below zero, by at most this amount
-        return np.einsum("mn,n->m", rows, alpha), np.maximum(var, 1e-14 * kd)
+        return np.einsum("mn,n->m", rows, alpha), np.maximum(var, SMALLEST_VARIANCE * kd)
 
     def covariance(self) -> np.ndarray:
         """(n, n) posterior covariance V."""
@@ -188,7 +183,7 @@ class FullPosterior:
 
 
 class _PositiveSystem:
-    """(K, τ) with all τ ≥ 0."""
+    """The linear algebra for K and τ, with all τ ≥ 0."""
 
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau, self.dtype = K, tau, factor_dtype()
@@ -222,21 +217,21 @@ class _PositiveSystem:
         """b = diag(B⁻¹) = 1 - τ var, at most one up to rounding."""
         if self.factor is None:
             return np.ones(len(self.tau))
-        return self._part(self.factor.diag_inverse(), 1.0)
+        return self._clipped(self.factor.diag_inverse(), 1.0)
 
     @cached_property
     def var(self):
         prior, kept = self.K.diagonal(), self.kept
-        weak = (1 - kept < (TINY_SINGLE if self.dtype == np.float32 else TINY)) & (self.tau * prior < 1)
+        weak = (1 - kept < (CANCELS_SINGLE if self.dtype == np.float32 else CANCELS)) & (self.tau * prior < 1)
         if not weak.any():
             return (1 - kept) / self.tau
         var = np.empty_like(self.tau)
         var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
-        var[weak] = prior[weak] - self._part(self.explained(self.K[:, weak]), prior[weak])
+        var[weak] = prior[weak] - self._clipped(self.explained(self.K[:, weak]), prior[weak])
         return var
 
-    def _part(self, part, whole):
-        """Clip `part` to `whole`, but raise if it is larger by more than rounding: then K is not a covariance matrix."""
+    def _clipped(self, part, whole):
+        """Clip `part` to `whole`. Raise if it exceeds `whole` by more than rounding: then K is not a covariance matrix."""
         if (part - whole > 10 * len(self.K) * self.rounding * whole).any():
             raise NotPositiveDefinite(
                 "K is not positive semidefinite: a posterior variance is negative. Is the kernel valid for these inputs?"
@@ -278,10 +273,13 @@ class _PositiveSystem:
 
 
 class _IndefiniteSystem:
-    """(K, τ) with some τ < 0, for likelihoods that are not log-concave: V = L (I + LᵀTL)⁻¹ Lᵀ, K = L Lᵀ."""
+    """The linear algebra for K and τ, with some τ < 0, for likelihoods that are not log-concave.
+
+    V = L (I + LᵀTL)⁻¹ Lᵀ with K = L Lᵀ.
+    """
 
     JITTER = 1e-10  # relative to the mean prior variance; bounds the error of V
-    dtype = np.float64  # whatever the context is: the factor of K has the square of its condition
+    dtype = np.float64  # also in the context `single_precision`: this form is less accurate, since it factorises K
 
     def __init__(self, K: np.ndarray, tau: np.ndarray):
         self.K, self.tau = K, tau
@@ -315,37 +313,7 @@ class _IndefiniteSystem:
         return self.half.T @ self.half
 
     def covariances(self, rows):
-        return None  # predictions of variances are not reliable here
+        return None  # predicted variances would not be reliable with negative precisions
 
     def residual_precision(self):
         return np.diag(self.tau) - self.tau[:, None] * (self.half.T @ self.half) * self.tau
-
-
-def rounding_of_B(K: np.ndarray, tau: np.ndarray, dtype: Any = np.float64) -> float:
-    """Rounding error of the largest entry of B in `dtype`."""
-    return epsilon(dtype) * float((1 + np.abs(tau) * K.diagonal()).max())
-
-
-def factor_of_B(B: np.ndarray, what: str, K: np.ndarray, kind: Any = Factor) -> Any:
-    """Cholesky factor of B = I + √τ K √τ, or of the identity plus another matrix made from K.
-
-    All eigenvalues of B are at least one. So the factorisation fails for one of two reasons: K is not a covariance matrix,
-    or the rounding of K is larger than the identity. The error says which. `K` (..., n, n) is used for the message; its
-    entries must be finite.
-    """
-    rounding = len(B) * epsilon(B.dtype) * float(B.diagonal().max(initial=0.0))  # NaN if B overflows
-    try:
-        return kind(B, what)
-    except NotPositiveDefinite as error:
-        if rounding < NEGLIGIBLE:
-            raise
-        raise NotPositiveDefinite(too_large(K)) from error
-
-
-def too_large(K: np.ndarray, what: str = "K") -> str:
-    """Error message for K (..., n, n) whose rounding exceeds the information in the data."""
-    largest = float(np.max(np.diagonal(K, axis1=-2, axis2=-1)))
-    return (
-        f"{what} has entries of {largest:.0e}, which float64 rounds by {EPS * largest:.0e}; its rank is too low to "
-        f"tolerate that (entries up to {SAFE:.0e} are safe): {SMALLER}."
-    )

@@ -12,7 +12,7 @@ from .dense_coupled import Covariance, checked_classes
 
 @dataclass(frozen=True)
 class InducingCovariance:
-    """Prior covariances of t inducing inputs and n data, and the (input, class) pairs that are the inducing variables.
+    """Prior covariances of t inducing inputs and n data, and the s inducing variables: (input, class) pairs.
 
     Each of `uu`, `fu` and `diag` is an array shared by all classes, an array with a leading axis of classes, or Separable.
     """
@@ -34,7 +34,7 @@ class InducingCovariance:
         return len(self.inputs)
 
     def checked(self, n: int, n_classes: int) -> InducingCovariance:
-        """Checked copy with float arrays."""
+        """Return a copy with float arrays, after checks."""
         if len({classes_of(part) is None for part, _, _ in self._parts()}) > 1:
             raise TypeError("uu, fu and diag must be of the same kind: all arrays, or all Separable")
         uu, fu, diag = (_as_floats(part, n_classes, rank, name) for part, rank, name in self._parts())

@@ -30,8 +30,8 @@ from ..numerics import NotPositiveDefinite, blocks
 from .products import stacked, times, times_triangle, transposed_times
 from .sites import cavity
 
-ROUNDING = 1e-15  # smallest pivot, relative to the variance before elimination; smaller ones are rounding
-LEAST = 1e-12  # residual variance, relative to the prior variance, that is zero up to rounding
+SMALLEST_PIVOT = 1e-15  # relative to the variance before elimination; a smaller pivot is a rounding error
+SMALLEST_RESIDUAL = 1e-12  # residual variance, relative to the prior variance; a smaller one is a rounding error
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rows:
         return Rows(self.phi[:, rows], self.residual[rows])
 
     def blocks(self, width: int) -> Iterator[tuple[slice, Rows]]:
-        """Yield the rows block by block, with their range. `width` is the number of temporary numbers for each row."""
+        """Yield the range and the rows of each block. `width` is the number of temporary numbers for each row."""
         for some in blocks(len(self.residual), width, least=64):
             yield some, self.some(some)
 
@@ -63,7 +63,7 @@ class LowRankPrior:
 
     @staticmethod
     def no_sites(n_latents: int, M: int) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters of no sites: zeros, in the shapes of those of any sites."""
+        """Natural parameters without any sites: zeros."""
         return np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
 
     def site_sums(self, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -71,11 +71,11 @@ class LowRankPrior:
         return site_sums(rows, tau, nu)
 
     def moments(self, mu: np.ndarray, A_inv: np.ndarray) -> LowRankMoments:
-        """A distribution of v from its mean and covariance."""
+        """The distribution of v with this mean and covariance."""
         return LowRankMoments(self, mu, A_inv)
 
     def posterior(self, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
-        """The posterior from the natural parameters of sites, in terms of v."""
+        """The posterior from the natural parameters of the sites, in coordinates of v."""
         return LowRankPosterior(self, S, pull)
 
     def grouped(self, parts: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ class LowRankPrior:
         """Rows from K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
         phi = stacked([times_triangle(part, L, transposed=True) for part, L in zip(K_fu, self.L_inv, strict=True)])
         known = np.einsum("cij,cij->ci", phi, phi)
-        left = np.maximum(k_diag - known, LEAST * k_diag)
+        left = np.maximum(k_diag - known, SMALLEST_RESIDUAL * k_diag)
         return Rows(phi, np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T))
 
     def whitened(self, P: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +117,7 @@ class LowRankPrior:
 
 
 def site_sums(rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Σ τ_i x_i x_iᵀ (C, M, M) and Σ ν_i x_i (C, M) for rows x (1 or C, m, M), τ and ν (m, C)."""
+    """Return Σ τ_i x_i x_iᵀ (C, M, M) and Σ ν_i x_i (C, M) for rows x (1 or C, m, M), τ and ν (m, C)."""
     (groups, m, M), C = rows.shape, tau.shape[1]
     by_group = np.split(tau, groups, axis=1)
     scaled = ((part[:, :, None] * x[:, None]).reshape(m, -1) for part, x in zip(by_group, rows, strict=True))
@@ -166,9 +166,9 @@ class LowRankPosterior(LowRankMoments):
         return self.mu.mean(0) if several else None
 
     def recentred(self, common: np.ndarray) -> LowRankPosterior:
-        """The posterior with all sites moved by -φᵀ`common`, where their latent values move by nearly as much.
+        """The posterior with all sites moved by -φᵀ`common`, for latent values that move by about the same.
 
-        A site moves with ν alone: its slope at the new place is that at the old one. Needs no factorisation.
+        Only ν changes: the slope of a site at the new point equals its slope at the old one. Needs no factorisation.
         """
         new = copy(self)
         new.__dict__.pop("log_partition", None)
@@ -177,12 +177,12 @@ class LowRankPosterior(LowRankMoments):
         return new
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except the prior."""
+        """The arrays that `restored` needs besides the prior."""
         return {"S": self.S, "pull": self.pull}
 
     @staticmethod
     def restored(prior: LowRankPrior, state: Mapping[str, Any]) -> LowRankPosterior:
-        """Posterior from its `state`."""
+        """Rebuild the posterior from its `state`."""
         return prior.posterior(state["S"], state["pull"])
 
     @cached_property
@@ -223,19 +223,19 @@ class Marginals:
         return [times(p, means[g]) + np.matmul(r[:, None], self.psi[g])[:, 0] for g, (p, r) in enumerate(parts)]
 
     def without(self, tau: np.ndarray, nu: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) means and variances without these sites; see `cavity`."""
+        """Means and variances (m, C) with these sites removed; see `cavity`."""
         left = cavity(self.mean, self.var, tau, nu, least)
         return left.mean, left.var
 
     def move(self, old: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray]) -> float:
-        """Largest move from old to new sites (τ, ν), in units of their row's posterior; NaN if one is NaN."""
+        """Largest change from old to new sites (τ, ν), in units of their row's posterior; NaN if a change is NaN."""
         d_tau, d_nu = (after - before for before, after in zip(old, new, strict=True))
         shift = np.abs(d_nu - d_tau * self.mean) * np.sqrt(self.var)
         return float(np.maximum(np.max(np.abs(d_tau) * self.var, initial=0.0), np.max(shift, initial=0.0)))
 
 
 def widened(spread: np.ndarray, rest: np.ndarray) -> np.ndarray:
-    """Variances (m, C) or covariances (m, C, C) with additional independent variances (m, C)."""
+    """Return variances (m, C) or covariances (m, C, C) plus independent variances (m, C)."""
     if spread.ndim == 2:
         return spread + rest
     out = spread.copy()
@@ -248,7 +248,7 @@ def _lower_factor(K, jitter):
     A[np.diag_indices_from(A)] *= 1 + jitter
     upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=1)
     pivots = np.diagonal(upper) ** 2
-    if info != 0 or not np.all(pivots > ROUNDING * np.diagonal(K)):
+    if info != 0 or not np.all(pivots > SMALLEST_PIVOT * np.diagonal(K)):
         raise NotPositiveDefinite(
             f"the covariance of {len(K)} inducing variables is not positive definite with noise of {jitter:g} times their "
             "variances. Do several of them coincide? Raise jitter, or use fewer."

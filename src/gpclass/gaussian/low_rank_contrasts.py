@@ -1,13 +1,13 @@
 """Inducing variables of C latent functions that are coupled by the sites of the data.
 
 The prior is that of `low_rank`: v = (v_1, …, v_C) ~ N(0, I), g_ic = φ_icᵀ v_c, and f_i = g_i + e_i with independent e_i. A
-site on g_i has precision Π_i = diag(π_i) - π_i π_iᵀ/(1ᵀπ_i). Multinomial probit's sites on f_i have this form, and so, with
-smaller π, do those on g_i (`class_sites`). The posterior of v is one Gaussian of C M variables,
+site on g_i has precision Π_i = diag(π_i) - π_i π_iᵀ/(1ᵀπ_i). The sites of multinomial probit on f_i have this form, and
+`class_sites` gives those on g_i, of the same form with smaller π. The posterior of v is one Gaussian of C M variables,
 
     q(v) = N(μ, A⁻¹),    A = I + S,    S_cd = Σ_i Π_i,cd φ_ic φ_idᵀ
 
-S costs C (C + 1)/2 products of M × M for a row, as do the covariances of its g; a factorisation costs C² times those of C
-separate posteriors. Arrays for v have one group: S (1, C M, C M), μ (1, C M).
+S costs C (C + 1)/2 outer products of M × M per row, and so do the covariances of g_i. A factorisation costs C² times as
+much as C separate ones. Arrays for v have one group: S (1, C M, C M), μ (1, C M).
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, section 3.2 and appendix B.
 """
@@ -36,7 +36,7 @@ class ContrastLowRankPrior(LowRankPrior):
         """Natural parameters (1, C M, C M) and (1, C M) of sites with π = `tau` (m, C) and ν (m, C)."""
         C, M = self.n_latents, self.M
         P, h = self.no_sites(C, M)
-        Pi = precisions_of(tau)
+        Pi = precisions_or_zero(tau)
         for c in range(C):
             scaled = Pi[:, c, : c + 1, None] * _of_first(rows, c + 1)
             lower = transposed_times(_of(rows, c), scaled.reshape(len(scaled), -1))
@@ -74,7 +74,7 @@ class ContrastMoments(LowRankMoments):
     def marginals(self, rows: Rows) -> ContrastMarginals:
         C, M, m = self.prior.n_latents, self.prior.M, rows.phi.shape[1]
         mu, cov = self.mu.reshape(C, M), np.empty((m, C, C))
-        for c in range(C):  # the upper blocks follow by symmetry
+        for c in range(C):  # the blocks above the diagonal follow by symmetry
             of_own = times(_of(rows.phi, c), np.ascontiguousarray(self._block_row(c)))
             lower = np.einsum("idk,idk->id", of_own.reshape(m, c + 1, M), _of_first(rows.phi, c + 1))
             cov[:, c, : c + 1] = lower
@@ -123,12 +123,12 @@ class ContrastMarginals(Marginals):
         return out
 
     def without(self, tau: np.ndarray, nu: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
-        """Means (m, C) and covariances (m, C, C) without sites (π, ν); see `removed`."""
-        left = removed(self.mean, self.cov, tau, nu, least)
+        """Means (m, C) and covariances (m, C, C) with sites (π, ν) removed; see `coupled_cavity`."""
+        left = coupled_cavity(self.mean, self.cov, tau, nu, least)
         return left.mean, left.cov
 
     def move(self, old: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray]) -> float:
-        d_Pi, d_nu = precisions_of(new[0]) - precisions_of(old[0]), new[1] - old[1]
+        d_Pi, d_nu = precisions_or_zero(new[0]) - precisions_or_zero(old[0]), new[1] - old[1]
         sd = np.sqrt(self.var)
         shift = np.abs(d_nu - np.einsum("icd,id->ic", d_Pi, self.mean)) * sd
         turn = np.abs(d_Pi) * sd[:, :, None] * sd[:, None, :]
@@ -146,8 +146,8 @@ def _of_first(rows: np.ndarray, k: int) -> np.ndarray:
     return np.broadcast_to(np.swapaxes(rows[:k], 0, 1), (m, k, M))
 
 
-def precisions_of(pi: np.ndarray) -> np.ndarray:
-    """Π (m, C, C) for π (m, C); zero for rows without sites, where π is zero."""
+def precisions_or_zero(pi: np.ndarray) -> np.ndarray:
+    """Return Π (m, C, C) for π (m, C); zero for rows without sites, where π is zero."""
     known = np.any(pi, axis=1)
     return precisions(np.where(known[:, None], pi, 1.0)) * known[:, None, None]
 
@@ -165,11 +165,11 @@ class ClassSites:
 
 
 def class_sites(own: np.ndarray, tau: np.ndarray, nu: np.ndarray, rest: np.ndarray) -> ClassSites:
-    """Sites on g that act as scalar sites on the contrasts x_j = f_y - f_j + u, f = g + e, with u and e integrated out.
+    """Return sites on g that act as scalar sites on the contrasts x_j = f_y - f_j + u, f = g + e, u and e integrated out.
 
-    u ~ N(0, 1) and e ~ N(0, diag(rest)). All arrays are (m, C); `own` is true for y, where τ and ν are zero. Without e this
-    is [RJV] (12) and (15). e_j makes τ_j a precision τ_j/(1 + rest_j τ_j) on g_y - g_j + e_y + u, e_y adds to the variance
-    of u.
+    u ~ N(0, 1) and e ~ N(0, diag(rest)). All arrays are (m, C); `own` is true for class y, where τ and ν are zero. Without e
+    this is [RJV] (12) and (15). e_j reduces τ_j to τ_j/(1 + rest_j τ_j), a precision on g_y - g_j + e_y + u, and e_y adds to
+    the variance of u.
     """
     grown = 1 + rest * tau
     tau, each = tau / grown, nu / grown
@@ -191,12 +191,13 @@ class MatrixCavity:
     tilt: np.ndarray  # (m, C) the mean of v without the site is that with the site plus its covariance with g times this
 
 
-def removed(mean: np.ndarray, cov: np.ndarray, pi: np.ndarray, nu: np.ndarray, least: float) -> MatrixCavity:
-    """Return marginals without sites (π, ν). A site is removed only in part if the cavity would keep less than `least`.
+def coupled_cavity(mean: np.ndarray, cov: np.ndarray, pi: np.ndarray, nu: np.ndarray, least: float) -> MatrixCavity:
+    """Return marginals with sites (π, ν) removed.
 
-    What a cavity keeps is the smallest eigenvalue of I - √Π cov √Π.
+    A site is removed only in part if the cavity would keep less than `least` of the precision: the smallest eigenvalue of
+    I - √Π cov √Π.
     """
-    Pi = precisions_of(pi)
+    Pi = precisions_or_zero(pi)
     room = _room(cov, pi, Pi, least)
     Pi, nu = room[:, None, None] * Pi, room[:, None] * nu
     without, cov_without = matrix_cavity(mean, cov, Pi, nu)
@@ -208,24 +209,11 @@ def removed(mean: np.ndarray, cov: np.ndarray, pi: np.ndarray, nu: np.ndarray, l
 def _room(cov: np.ndarray, pi: np.ndarray, Pi: np.ndarray, least: float) -> np.ndarray:
     """(m,) fraction of each site that can be removed."""
     room = np.ones(len(pi))
-    doubtful = np.einsum("icd,idc->i", Pi, cov) > 1 - least  # a bound of the largest eigenvalue
-    if np.any(doubtful):
-        root = np.sqrt(np.maximum(pi[doubtful], 0.0))
+    check = np.einsum("icd,idc->i", Pi, cov) > 1 - least  # the trace bounds the largest eigenvalue
+    if np.any(check):
+        root = np.sqrt(np.maximum(pi[check], 0.0))
         q = root / np.linalg.norm(root, axis=1, keepdims=True)
         R = root[:, :, None] * (np.eye(pi.shape[1]) - q[:, :, None] * q[:, None, :])  # Π = R Rᵀ: I - qqᵀ is a projection
-        largest = np.linalg.eigvalsh(np.swapaxes(R, 1, 2) @ cov[doubtful] @ R)[:, -1]
-        room[doubtful] = np.minimum(1.0, (1 - least) / np.maximum(largest, 1e-300))
+        largest = np.linalg.eigvalsh(np.swapaxes(R, 1, 2) @ cov[check] @ R)[:, -1]
+        room[check] = np.minimum(1.0, (1 - least) / np.maximum(largest, 1e-300))
     return room
-
-
-__all__ = [
-    "ClassSites",
-    "ContrastLowRankPosterior",
-    "ContrastLowRankPrior",
-    "ContrastMarginals",
-    "ContrastMoments",
-    "MatrixCavity",
-    "class_sites",
-    "precisions_of",
-    "removed",
-]

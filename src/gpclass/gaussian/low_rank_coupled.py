@@ -26,10 +26,10 @@ from scipy.sparse.csgraph import connected_components
 from ..numerics import CACHE, NotPositiveDefinite, blocks, mirror_lower
 from ..numerics.separable import classes_of, combined, inputs_of
 from .dense_coupled import Covariance
-from .full import factor_of_B
 from .inducing_pairs import InducingCovariance, InducingGradient, PairSums
+from .rounding import factor_of_B
 
-LEAST = 1e-13  # smallest conditional variance of a variable given the others, relative to its variance
+SMALLEST_PIVOT = 1e-13  # conditional variance of a variable given those before it, relative to its variance
 
 
 class _Group:
@@ -40,7 +40,7 @@ class _Group:
         variances = np.diagonal(gram).copy()
         self.L: np.ndarray
         self.L, info = dpotrf(gram.T, lower=1, overwrite_a=1) if len(variables) else (gram, 0)
-        if info or np.any(np.diagonal(self.L) ** 2 < LEAST * variances):
+        if info or np.any(np.diagonal(self.L) ** 2 < SMALLEST_PIVOT * variances):
             raise NotPositiveDefinite(
                 f"the covariance of {len(variables)} inducing variables is singular, even with noise of {jitter:g} times "
                 "their variances: some of them are determined by the others. Raise jitter, or remove some."
@@ -160,7 +160,7 @@ class InducingPrior:
                 if left.shape[1] and features[d].shape[1]:
                     block = dgemm(1.0, left.T, (W[:, c, d, None] * features[d]).T, trans_b=1)
                     out[np.ix_(self.columns[c], self.columns[d])] += block
-                    if c != d:  # variables are in any order: either triangle may be the lower one
+                    if c != d:  # variables can be in any order, so a block can be in either triangle
                         out[np.ix_(self.columns[d], self.columns[c])] += block.T
 
     def _add_by_root(self, out, root, features):
@@ -216,13 +216,13 @@ class InducingPosterior:
         self.cov = prior.residual + self._spread(prior.features)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K_uu. Marginals of the data are kept, their covariances with z are not."""
+        """The arrays that `restored` needs besides K_uu: marginals of the data, but not their covariances with z."""
         kept = {"a": self.a, "M": self.M, "mean": self.mean, "cov": self.cov, "residual": self.prior.residual}
         return {**kept, "inputs": self.prior.K.inputs, "classes": self.prior.K.classes}
 
     @classmethod
     def restored(cls, uu: Covariance, n_classes: int, jitter: float, state: Mapping[str, Any]) -> InducingPosterior:
-        """Posterior from its `state`. It predicts, but has no derivatives in covariances with the data."""
+        """Rebuild the posterior from its `state`. It predicts, but has no derivatives in covariances with the data."""
         t = inputs_of(uu).shape[-1]
         fu, diag = (combined(none, classes_of(uu)) for none in (np.zeros((0, t)), np.zeros(0)))
         K = InducingCovariance(uu, fu, diag, state["inputs"], state["classes"])
@@ -235,7 +235,7 @@ class InducingPosterior:
         return InducingPosterior(self.prior, self.a + step, self.M, like=self)
 
     def extended(self, prior: InducingPrior) -> InducingPosterior:
-        """The same posterior of the data with more inducing variables, given by their conditional prior. [C] lemma 16"""
+        """The same posterior of the data with more inducing variables, which follow their conditional prior. [C] lemma 16"""
         s, more = len(self.a), len(prior) - len(self.a)
         M = np.zeros((s + more, s + more))
         M[:s, :s] = self.M
@@ -277,7 +277,7 @@ class InducingPosterior:
 
     @property
     def K(self) -> Covariance:
-        """(t, t) prior covariances of the inducing inputs, with which covariances of new points must agree in form."""
+        """(t, t) prior covariances of the inducing inputs. Covariances of new points must have the same structure."""
         return self.prior.K.uu
 
     @property
@@ -308,22 +308,23 @@ class InducingPosterior:
         return mean, residual + self._spread(features)
 
     def cavity(self, slope: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) at each datum without its site of precision W and gradient `slope` here."""
-        told = self.cov - self.prior.residual  # covariance of Φ_i u
+        """Mean (n, C) and covariance (n, C, C) at each datum with its site, of precision W and gradient `slope`, removed."""
+        known = self.cov - self.prior.residual  # covariance of Φ_i u
         nu = slope + np.einsum("icd,id->ic", W, self.mean)
-        left = np.eye(self.prior.n_classes) - told @ W
-        mean = self.mean - np.einsum("icd,id->ic", told, nu)
-        rest = np.linalg.solve(left, told)
+        left = np.eye(self.prior.n_classes) - known @ W
+        mean = self.mean - np.einsum("icd,id->ic", known, nu)
+        rest = np.linalg.solve(left, known)
         cov = self.prior.residual + 0.5 * (rest + np.swapaxes(rest, 1, 2))
         return np.linalg.solve(left, mean[:, :, None])[:, :, 0], cov
 
     # derivatives --------------------------------------------------------------------------------------------------
 
     def gradient(self, slope: np.ndarray, W: np.ndarray, wanted: np.ndarray) -> InducingGradient:
-        """Derivative of Σ_i h_i - KL in the prior covariances; h_i has slope `slope` in its mean and -½ W in its covariance.
+        """Derivative of Σ_i h_i - KL in the prior covariances.
 
-        `wanted` is ΦᵀWΦ. E[z] and its covariance are fixed, which is exact at the optimum. [C] C.4, in the form before the
-        simplifications that hold only at the optimum.
+        h_i has the derivative `slope` in the mean of datum i and -½ W in its covariance.
+        `wanted` is ΦᵀWΦ. E[z] and its covariance are held fixed, which is exact at the optimum. [C] C.4, in the form before
+        the simplifications that hold only at the optimum.
         """
         prior, gap = self.prior, np.eye(len(self.a)) - self.A  # L⁻ᵀ gap L⁻¹ is T of [C] (66)
         core = 0.5 * (np.outer(self.a, self.a) - gap + wanted) - np.outer(self.a, prior.transposed(slope)) - gap @ wanted
@@ -335,10 +336,10 @@ class InducingPosterior:
         half = prior.unwhiten(gap)
         halves = [np.asfortranarray(half[:, columns]) for columns in prior.columns]
         for rows in prior.blocks():  # α slopeᵀ + T K_uf W, T = L⁻ᵀ gap L⁻¹
-            told = [dgemm(1.0, h, part[rows].T).T for h, part in zip(halves, prior.features, strict=True)]  # (b, s) each
+            by_class = [dgemm(1.0, h, part[rows].T).T for h, part in zip(halves, prior.features, strict=True)]  # (b, s) each
             for c, columns in enumerate(prior.columns):
                 G = slope[rows, c, None] * self.alpha[columns]
-                for d, part in enumerate(told):
+                for d, part in enumerate(by_class):
                     G += W[rows, d, c, None] * part[:, columns]
                 sums.add_fu(rows, c, G)
         sums.add_diag(-0.5 * W)

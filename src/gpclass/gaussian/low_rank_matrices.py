@@ -22,7 +22,7 @@ class LowRankMatrices:
     k_diag: np.ndarray  # (n,) or (C, n) prior variances of the data
 
     def checked(self, n: int, n_latents: int) -> LowRankMatrices:
-        """Checked copy with float arrays that have an axis of latent functions, (1, …) or (C, …)."""
+        """Return a copy, after checks, with float arrays that have an axis of latent functions, (1, …) or (C, …)."""
         K_uu, K_fu, k_diag = (np.asarray(part, float) for part in (self.K_uu, self.K_fu, self.k_diag))
         parts = [part[None] if part.ndim == rank else part for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1))]
         names = ("K_uu", "K_fu", "k_diag")

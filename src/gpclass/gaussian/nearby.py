@@ -1,7 +1,7 @@
-"""Posteriors for site precisions near those of a factorised one, without a new factorisation.
+"""Posteriors for site precisions near those of a given posterior, without a new factorisation.
 
-If the precisions of the sites change by δ, the marginal variances change by -(V∘V) δ to first order. The own site of an
-observation has no effect on its cavity, so for the cavity variances s = 1/(1/var - τ) this is
+If the precisions of the sites change by δ, the marginal variances change by -(V∘V) δ to first order. The site of an
+observation has no effect on its own cavity, so for the cavity variances s = 1/(1/var - τ) this is
 
     d log s_i = -s_i/var_i² Σ_{j≠i} V_ij² δ_j.
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from .sites import Sites
 
-WEAK = 1e-8  # fraction of the marginal precision; sites that contribute less are treated as constant
-LARGEST = 1.0  # largest predicted change of a log cavity variance: beyond it the prediction is unreliable
+NEGLIGIBLE_SITE = 1e-8  # fraction of the marginal precision; sites that contribute less are treated as constant
+LARGEST_LOG_CHANGE = 1.0  # of a predicted cavity variance: beyond it the prediction is unreliable
 
 
 class Response:
@@ -41,7 +41,7 @@ class Response:
             np.fill_diagonal(squares, 0.0)
 
     def fall(self, change: np.ndarray) -> np.ndarray:
-        """Return the decrease of each marginal variance for a change of τ of all observations but its own."""
+        """Return the decrease of each marginal variance when τ of all other observations changes."""
         out = np.zeros_like(change)
         for rows, squares in self.blocks:
             out[rows] = squares @ change[rows].astype(squares.dtype)
@@ -58,9 +58,9 @@ class Response:
 
 
 def strong_sites(tau: np.ndarray, var: np.ndarray, most: int) -> np.ndarray:
-    """Return the positions of the sites that contribute more than WEAK of the marginal precision; the strongest `most`."""
+    """Return the positions of the sites that are not negligible, or of the `most` strongest if there are more."""
     weight = tau * var
-    rows = np.flatnonzero(weight > WEAK)
+    rows = np.flatnonzero(weight > NEGLIGIBLE_SITE)
     if len(rows) > most:
         rows = np.sort(rows[np.argpartition(weight[rows], len(rows) - most)[-most:]])
     return rows
@@ -69,8 +69,8 @@ def strong_sites(tau: np.ndarray, var: np.ndarray, most: int) -> np.ndarray:
 class NearbyPosterior:
     """The posterior `base` with other sites, and cavity variances predicted by a `Response`.
 
-    It offers what rules and the iteration of the mean use. Newton steps of the mean use the covariance of `base`. Each
-    observation must have weight one.
+    It has the attributes and methods that rules and the iteration of the mean use. Newton steps of the mean use the
+    covariance of `base`. Each observation must have weight one.
     """
 
     def __init__(self, base: Any, response: Response, sites: Sites, moments: tuple[np.ndarray, np.ndarray], cavity_var=None):
@@ -81,14 +81,14 @@ class NearbyPosterior:
 
     @classmethod
     def at(cls, base: Any, response: Response) -> NearbyPosterior:
-        """The posterior `base` itself, as the start."""
+        """The posterior `base` itself, from which predictions start."""
         return cls(base, response, base.sites, (base.alpha, base.mean))
 
     def _predicted(self):
         var, cavity_var = self.base.var, self.base.cavity()[1]
         fall = self.response.fall(self.sites.tau - self.base.sites.tau)
-        known = np.where(var > 0, var, 1.0)  # a point without variance keeps none
-        return cavity_var * np.exp(np.clip(-(cavity_var / known) * (fall / known), -LARGEST, LARGEST))
+        known = np.where(var > 0, var, 1.0)  # a variance of zero stays zero
+        return cavity_var * np.exp(np.clip(-(cavity_var / known) * (fall / known), -LARGEST_LOG_CHANGE, LARGEST_LOG_CHANGE))
 
     def renewed(self, sites: Sites, moments: tuple[np.ndarray, np.ndarray]) -> NearbyPosterior:
         """The posterior with other sites, whose (α, mean) are `moments`."""
@@ -96,8 +96,8 @@ class NearbyPosterior:
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> NearbyPosterior:
         """The same τ, with `mean` = K `alpha` added to the mean."""
-        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
-        return NearbyPosterior(self.base, self.response, sites, (self.alpha + alpha, self.mean + mean), self.cavity_var)
+        sites, moments = self.sites.shifted(alpha, mean), (self.alpha + alpha, self.mean + mean)
+        return NearbyPosterior(self.base, self.response, sites, moments, self.cavity_var)
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(α, mean) for ν under the τ of `base`."""

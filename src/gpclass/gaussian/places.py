@@ -1,4 +1,4 @@
-"""Observations at places: m observations of n latent values, several of which may belong to the same latent value."""
+"""The map from m observations to n latent values ("places"); several observations may have the same latent value."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Places:
-    """The place of each observation: sums over the observations of a place, and values of places for each observation."""
+    """The latent value ("place") of each observation, with sums over observations and values per observation."""
 
     n: int  # number of places
-    index: np.ndarray | None = None  # (m,) place of each observation, ascending, no place left out; None if m = n
+    index: np.ndarray | None = None  # (m,) place of each observation, ascending, every place at least once; None if m = n
 
     def __post_init__(self):
         if self.index is None:
             return
         steps = np.diff(self.index, prepend=-1, append=self.n)
         if self.index.ndim != 1 or np.any((steps != 0) & (steps != 1)) or (len(self.index) and self.index[0] != 0):
-            raise ValueError(f"places must be ascending whole numbers that include all of 0 to {self.n - 1}")
+            raise ValueError(f"places must be whole numbers in ascending order that include each of 0 to {self.n - 1}")
 
     @cached_property
     def _starts(self) -> np.ndarray:
@@ -31,7 +31,7 @@ class Places:
         return x if self.index is None else np.add.reduceat(x, self._starts, axis=0)
 
     def spread(self, x: np.ndarray) -> np.ndarray:
-        """(m, …) value of each observation's place, from (n, …)."""
+        """(m, …) values per observation, from the values (n, …) of the places."""
         return x if self.index is None else x[self.index]
 
     def shares(self, weight: np.ndarray | float) -> np.ndarray | float:

@@ -17,7 +17,7 @@ JITTERS = (1e-10, 1e-8, 1e-6)  # tried in turn on the diagonal, relative to its 
 
 
 class Prior:
-    """N(0, K): one K (n, n) for all latent functions, or one for each (C, n, n).
+    """The prior N(0, K), with one K (n, n) for all latent functions or one for each, (C, n, n).
 
     Latent values are (C, n, R): C latent functions at n points in R columns (chains, runs). Whitened values are (C, r, R).
     """
@@ -28,7 +28,7 @@ class Prior:
 
     @classmethod
     def of(cls, K: np.ndarray) -> Prior:
-        """Prior from the eigenvectors of K."""
+        """Return the prior, with a root from the eigenvectors of K."""
         pairs = [_eigen(k) for k in (K if K.ndim == 3 else K[None])]
         rank = max(int(np.sum(value > 0)) for value, _ in pairs)
         roots = [vector[:, :rank] * np.sqrt(value[:rank]) for value, vector in pairs]
@@ -40,7 +40,7 @@ class Prior:
 
     @classmethod
     def cholesky(cls, K: np.ndarray) -> Prior:
-        """Prior from the Cholesky factor of K, with the smallest sufficient jitter of `JITTERS` on the diagonal."""
+        """Return the prior, with the Cholesky factor of K as root and the smallest of `JITTERS` that suffices."""
         roots, covariances = zip(*(_jittered(k) for k in (K if K.ndim == 3 else K[None])), strict=True)
         return _CholeskyPrior(np.stack(roots), np.stack(covariances))
 
@@ -62,7 +62,7 @@ class Prior:
         return np.matmul(self._inverse, F)
 
     def conditional(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Projection P (C', r, m) and variance v (C', m): given z, the latent values at new points are N(Pᵀ z, v)."""
+        """Projection P (1 or C, r, m) and variance v (1 or C, m): given z, latent values at new points are N(Pᵀ z, v)."""
         P = self.whiten(Ks if Ks.ndim == 3 else Ks[None])
         explained = np.einsum("crm,crm->cm", P, P)
         return P, np.maximum(kd - explained, 0.0)  # rounding can make variances at training points negative
@@ -78,12 +78,12 @@ class _CholeskyPrior(Prior):
 
     def whiten(self, F):
         roots = np.broadcast_to(self.root, (len(F), *self.root.shape[1:]))
-        # L.T has the order of Fortran, so that it is not copied
+        # L.T is in Fortran order, so it is not copied
         return np.stack([dtrtrs(L.T, f, trans=1)[0] for L, f in zip(roots, F, strict=True)])
 
 
 def _eigen(K):
-    """Eigenvalues in decreasing order, with those of rounding size set to zero, and eigenvectors."""
+    """Return eigenvalues in decreasing order, with rounding errors set to zero, and eigenvectors."""
     value, vector = eigh(K)
     value, vector = value[::-1], vector[:, ::-1]
     rounding = len(K) * np.finfo(float).eps * max(value[0], 0.0)
@@ -95,7 +95,7 @@ def _eigen(K):
 
 
 def _jittered(K):
-    """Cholesky factor of K with jitter, and the jittered matrix."""
+    """Return the Cholesky factor of K with jitter, and the jittered matrix."""
     n = len(K)
     for jitter in JITTERS:
         A = np.array(K, order="C")

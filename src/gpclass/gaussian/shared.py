@@ -15,7 +15,7 @@ import numpy as np
 
 from .full import FullPosterior
 from .places import Places
-from .sites import Sites
+from .sites import Sites, from_state, sites_and_moments
 
 
 class SharedPosterior:
@@ -33,18 +33,17 @@ class SharedPosterior:
 
     @classmethod
     def without_sites(cls, K: np.ndarray, places: Places, weight: np.ndarray) -> SharedPosterior:
-        """The prior."""
+        """The prior as a posterior without sites."""
         return cls(FullPosterior.without_sites(K), places, weight, Sites.zeros(len(weight)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K, the places and the weights."""
-        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+        """The arrays that `restored` needs besides K, the places and the weights."""
+        return sites_and_moments(self)
 
     @classmethod
     def restored(cls, K: np.ndarray, places: Places, weight: np.ndarray, state: Mapping[str, Any]) -> SharedPosterior:
-        """Posterior from its `state`."""
-        prior = cls.without_sites(K, places, weight)
-        return prior.renewed(Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"]))
+        """Rebuild the posterior from its `state`."""
+        return cls.without_sites(K, places, weight).renewed(*from_state(state))
 
     def renewed(self, sites: Sites, moments=None) -> SharedPosterior:
         """The same prior with new sites; `moments` are (α, mean) of the observations, if known."""
@@ -55,8 +54,8 @@ class SharedPosterior:
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> SharedPosterior:
         """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
-        sites = Sites(self.sites.tau, self.sites.nu + alpha + self.sites.tau * mean)
         latent = self.latent.shifted(self.places.sum(alpha), self._of_places(mean))
+        sites = self.sites.shifted(alpha, mean)
         return SharedPosterior(latent, self.places, self.weight, sites, self.alpha + alpha)
 
     def _of_places(self, x):
@@ -64,7 +63,7 @@ class SharedPosterior:
         return x if self.places.index is None else self.places.sum(x * self.places.shares(1.0))
 
     def _split(self, nu, tau, alpha, mean):
-        """α of the observations, ν - τ mean, with the rounding of their sums corrected: these are `alpha` (n,)."""
+        """α of the observations, ν - τ mean, corrected for rounding so that their sums are `alpha` (n,)."""
         if self.places.index is None:
             return alpha
         own = nu - tau * mean
@@ -113,12 +112,12 @@ class SharedPosterior:
         return self.mean - var * (removed * self.slope), var
 
     def _kept(self, share):
-        """(m,) 1 - var times the precision of a share of the copies, without loss of digits if it outweighs the prior."""
+        """(m,) 1 - var × (precision of a share of the copies), without cancellation if it outweighs the prior."""
         kept = self.places.spread(self.latent.kept)
         if self.places.index is None:
             return (1 - share) + share * kept
         total, each = self.places.spread(self.latent.sites.tau), self.sites.tau * share
-        usable = np.abs(total) >= np.abs(each)  # not if negative precisions cancel
+        usable = np.abs(total) >= np.abs(each)  # false where negative precisions cancel
         part = np.divide(each, total, out=np.zeros_like(each), where=usable & (total != 0))
         return np.where(usable, (1 - part) + part * kept, 1 - each * self.var)
 
@@ -133,14 +132,14 @@ class SharedPosterior:
         return None
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of the latent values of each observation without it."""
+        """Mean and variance of the latent value of each observation with one copy of it left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.latent.predict(Ks, kd)
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Derivative of the evidence in K; pairs (n,) as for `FullPosterior`."""
+        """Derivative of the evidence in K, with pairs of arrays (n,); see `FullPosterior.gradient`."""
         return self.latent.gradient(*pairs)
 
     def apply_residual_precision(self, x: np.ndarray) -> np.ndarray:

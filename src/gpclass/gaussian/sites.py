@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,20 @@ class Sites:
     @staticmethod
     def zeros(n: int | tuple[int, ...]) -> Sites:
         return Sites(np.zeros(n), np.zeros(n))
+
+    def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> Sites:
+        """Return the sites with the same τ whose posterior mean is larger by `mean` = K `alpha`."""
+        return Sites(self.tau, self.nu + alpha + self.tau * mean)
+
+
+def sites_and_moments(q: Any) -> dict[str, np.ndarray]:
+    """Return the sites, α and mean of a posterior with scalar sites: what is saved of it, besides its prior."""
+    return {"tau": q.sites.tau, "nu": q.sites.nu, "alpha": q.alpha, "mean": q.mean}
+
+
+def from_state(state: Mapping[str, Any]) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
+    """Return the sites and (α, mean) from the result of `sites_and_moments`."""
+    return Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"])
 
 
 def newton_sites(point: np.ndarray, slope: np.ndarray, curvature: np.ndarray) -> Sites:
@@ -43,7 +59,7 @@ def log_partition_1d(mean: np.ndarray, var: np.ndarray, sites: Sites) -> np.ndar
 
 
 def matrix_cavity(mean: np.ndarray, cov: np.ndarray, precision: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean (n, C) and covariance (n, C, C) of marginals without sites of precision (n, C, C) and ν (n, C)."""
+    """Return mean (n, C) and covariance (n, C, C) of marginals with sites of precision (n, C, C) and ν (n, C) removed."""
     left = np.eye(mean.shape[1]) - cov @ precision
     without = np.linalg.solve(left, cov)
     mean = mean - np.einsum("icd,id->ic", cov, nu)
@@ -62,11 +78,11 @@ class Cavity:
 
 
 def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, least: float) -> Cavity:
-    """Return marginals without sites. [VC] (B.17)-(B.20) as scalars.
+    """Return marginals with sites removed. [VC] (B.17)-(B.20) as scalars.
 
-    A site is only partly removed if the cavity would keep less than `least` of the marginal.
+    A site is removed only in part if the cavity would keep less than `least` of the marginal precision.
     """
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # in entries that are not used
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # from entries that are not used
         room = np.where(tau * var > 1 - least, (1 - least) / (tau * var), 1.0)
     tau, nu = room * tau, room * nu
     kept = 1 - tau * var

@@ -1,7 +1,7 @@
 """One latent function per class, independent of each other: C posteriors with scalar sites, stacked class by class.
 
-For the loop it is one posterior of n C latent values, whose sites, means and variances are flat, class after class. `latent`
-gives them per datum, as the coupled structures do.
+For the loop it is one posterior of n C latent values, whose sites, means and variances are flat arrays, class by class.
+`latent` has them per datum, as the coupled structures do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .coupled_system import CoupledSystem
 from .full import FullPosterior
 from .nearby import Response
 from .places import Places
-from .sites import Sites
+from .sites import Sites, from_state, sites_and_moments
 
 
 class StackedPosterior:
@@ -33,27 +33,26 @@ class StackedPosterior:
         coupling: Callable[[StackedPosterior], np.ndarray] | None = None,
     ):
         self.K, self.parts, self.coupling = K, tuple(parts), coupling
-        self.sites = Sites(*(np.concatenate([getattr(p.sites, name) for p in self.parts]) for name in ("tau", "nu")))
+        self.sites = _flat_sites(p.sites for p in self.parts)
         self.alpha, self.mean = self._flat("alpha"), self._flat("mean")  # (C n,) each
 
     @classmethod
     def without_sites(
         cls, K: np.ndarray, n_classes: int, coupling=None, prior=FullPosterior.without_sites
     ) -> StackedPosterior:
-        """The posterior without sites, equal to the prior; `prior` makes the part of one class from its K."""
+        """The prior as a posterior without sites; `prior` makes the part of one class from its K."""
         return cls(K, [prior(k) for k in _by_class(K, n_classes)], coupling)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that `restored` needs except K, as flat arrays."""
-        return {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha, "mean": self.mean}
+        """The arrays that `restored` needs besides K; flat."""
+        return sites_and_moments(self)
 
     @classmethod
     def restored(
         cls, K: np.ndarray, n_classes: int, state: Mapping[str, Any], prior=FullPosterior.without_sites
     ) -> StackedPosterior:
-        """Posterior from its `state`; `prior` as in `without_sites`."""
-        sites, moments = Sites(state["tau"], state["nu"]), (state["alpha"], state["mean"])
-        return cls.without_sites(K, n_classes, prior=prior).renewed(sites, moments)
+        """Rebuild the posterior from its `state`; `prior` as in `without_sites`."""
+        return cls.without_sites(K, n_classes, prior=prior).renewed(*from_state(state))
 
     @property
     def n_classes(self) -> int:
@@ -86,7 +85,7 @@ class StackedPosterior:
         C = self.n_classes
         steps = zip(self.parts, np.split(alpha, C), np.split(mean, C), strict=True)
         moved = StackedPosterior(self.K, [p.shifted(a, m) for p, a, m in steps], self.coupling)
-        if "_coupled" in self.__dict__:  # good enough for the steps that follow, and much cheaper than a new one
+        if "_coupled" in self.__dict__:  # accurate enough for the next steps, and much cheaper than a new one
             moved.__dict__["_coupled"] = self._coupled
         return moved
 
@@ -108,7 +107,7 @@ class StackedPosterior:
     def _coupled_step(self, nu):
         total = self.places.sum(nu)
         alpha, mean = self._coupled.solve(total)
-        # α of an observation: its ν minus its part of what the precision of the place takes
+        # α of an observation is its ν minus its share of ν - α of the place
         share = np.reshape(self.places.shares(self.parts[0].weight), (-1, 1))
         return self.flat(nu - share * self.places.spread(total - alpha)), self.flat(self.places.spread(mean))
 
@@ -118,14 +117,14 @@ class StackedPosterior:
 
     @property
     def weight(self) -> np.ndarray | float:
-        """Number of copies of each observation, one or flat (C m,)."""
+        """Number of copies of each observation: a number, or flat (C m,)."""
         weight = self.parts[0].weight
         return weight if np.ndim(weight) == 0 else np.tile(weight, self.n_classes)
 
     @property
     def each(self) -> Sites:
         """The sites of one copy of each observation, flat."""
-        return Sites(*(np.concatenate([getattr(p.each, name) for p in self.parts]) for name in ("tau", "nu")))
+        return _flat_sites(p.each for p in self.parts)
 
     @property
     def slope(self) -> np.ndarray:
@@ -145,7 +144,7 @@ class StackedPosterior:
         return np.concatenate(mean), np.concatenate(var)
 
     def response(self) -> Response | None:
-        """Response of the marginal variances to changes of τ: each class for itself."""
+        """Response of the marginal variances to changes of τ, separately for each class; None if a class has none."""
         parts = [part.response() for part in self.parts]
         size = len(self.mean) // self.n_classes
         blocks = [(c * size + rows, squares) for c, part in enumerate(parts) if part for rows, squares in part.blocks]
@@ -176,7 +175,7 @@ class StackedPosterior:
         return IndependentLatents(self)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) of the latent values of each observation without it."""
+        """Mean (m, C) and covariance (m, C, C) of the latent values of each observation with one copy of it left out."""
         return self.latent.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +195,7 @@ class StackedPosterior:
 
 
 class IndependentLatents:
-    """A StackedPosterior per datum: means (n, C), covariances (n, C, C). Cavities are those of the observations."""
+    """A StackedPosterior per datum: means (n, C) and covariances (n, C, C). Cavities are per observation."""
 
     def __init__(self, stacked: StackedPosterior):
         self._stacked = stacked
@@ -212,6 +211,11 @@ class IndependentLatents:
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         mean, var = (self._stacked.table(x) for x in self._stacked.cavity())
         return mean, _diagonal(var)
+
+
+def _flat_sites(parts):
+    tau, nu = zip(*((sites.tau, sites.nu) for sites in parts), strict=True)
+    return Sites(np.concatenate(tau), np.concatenate(nu))
 
 
 def _by_class(matrix, n_classes):

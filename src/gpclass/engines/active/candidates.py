@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...gaussian import ActiveSites, Columns, Sites, Stubs
-from ...gaussian.active import PIECE
+from ...gaussian.active import STUBS_PER_PIECE
 from .scores import concave_sites, exact_moments, rough_moments, score, scoring_blocks
 
 LARGE_PIECE = 64  # number of stubs allocated at a time if memory is not limited
@@ -131,7 +131,7 @@ class Candidates:
         rng: np.random.Generator | None = None,
         numbers: np.ndarray | None = None,
     ):
-        piece = PIECE if settings.memory is not None or len(covariances) > 1 else LARGE_PIECE
+        piece = STUBS_PER_PIECE if settings.memory is not None or len(covariances) > 1 else LARGE_PIECE
         self.stubs = [Stubs(covariance, piece, numbers) for covariance in covariances]
         self.settings, self.y, self.likelihood, self.rng = settings, y, likelihood, rng
         shape = len(y), len(self.stubs)

@@ -89,7 +89,7 @@ class HeldSum:
     def __init__(self, q: ActivePosterior, likelihood, derivatives: bool):
         self._q, self._likelihood, self._derivatives = q, likelihood, derivatives
         self._total, self._slopes, self._in_sites = 0.0, np.zeros(len(likelihood.theta)), Sites.zeros(len(q.at))
-        self._gradients = [EvidenceGradient.of_others(part) for part in q.parts] if derivatives else []
+        self._gradients = [EvidenceGradient(part) for part in q.parts] if derivatives else []
 
     def add(self, seen: Seen, y: np.ndarray, sinks: Sequence[Sink] | None, with_sites: bool = False) -> None:
         """Add some rows with targets y. The derivatives in their covariances go to `sinks`."""
@@ -165,9 +165,9 @@ def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np
     mean, var = np.empty((2, len(q.rows), q.n_latents))
     bare_blocks = []
     for c, part in enumerate(q.parts):
-        bare = np.setdiff1d(np.arange(len(q.rows)), q.places[c])
+        bare = np.setdiff1d(np.arange(len(q.rows)), q.positions[c])
         others = block(part, covariances[c], q.active[c], q.rows[bare], prior_var[q.rows[bare], c])
-        mean[q.places[c], c], var[q.places[c], c] = part.cavity()
+        mean[q.positions[c], c], var[q.positions[c], c] = part.cavity()
         mean[bare, c], var[bare, c] = others.mean, others.var
         bare_blocks.append((bare, others))
     return Seen(q.rows, mean, var, bare_blocks)
@@ -181,7 +181,7 @@ def _at_sites(
     The direct effect of a site on its row, at fixed marginals, goes to `in_sites`: the derivative of log Z_i - log Z̃_i
     through the cavity, whose mean changes by -var dν + var mean dτ and whose variance by var² dτ.
     """
-    part, d1, d2 = q.parts[c], slope[q.places[c]], curvature[q.places[c]]
+    part, d1, d2 = q.parts[c], slope[q.positions[c]], curvature[q.positions[c]]
     mean, var = part.cavity()
     kept = part.var / var
     lead, bend = d1 - part.alpha, d2 + part.sites.tau * kept

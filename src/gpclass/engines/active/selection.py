@@ -15,8 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...gaussian import ActiveSites, Columns
-from ...gaussian.active import PIECE
-from ...gaussian.columns import take
+from ...gaussian.active import STUBS_PER_PIECE
 from .candidates import Candidates, Inclusion
 from .scores import row_targets
 
@@ -72,7 +71,7 @@ def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, 
 def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: Any, likelihood) -> ActiveSites:
     """The sites of the same inclusions in the same order under these covariances and this likelihood."""
     rows = at.union
-    pool = Candidates(settings, [take(covariance, rows) for covariance in covariances], row_targets(y)[rows], likelihood)
+    pool = Candidates(settings, [covariance.take(rows) for covariance in covariances], row_targets(y)[rows], likelihood)
     for i, c in zip(at.renumbered(rows).rows, at.latents, strict=True):
         pool.include(int(i), int(c))
     return at.with_sites(pool.sites().sites)
@@ -100,12 +99,12 @@ class Room:
         """Number of candidates that fit until the next check, after `count` of `total` inclusions."""
         if self.memory is None:
             return self.n
-        stubs = min(count + self.block, total) + self.n_latents * PIECE  # each function may have a half-empty piece
+        stubs = min(count + self.block, total) + self.n_latents * STUBS_PER_PIECE  # a function can have a half-empty piece
         # the vectors of all n rows are kept by the caller, and a piece is copied when it is cut
         left = self.memory * 2**20 / 8 - VECTORS * self.n * self.n_latents
-        size = int(left // (stubs + PIECE))
+        size = int(left // (stubs + STUBS_PER_PIECE))
         if size * self.n_latents < max(1, total - count):
-            vectors, stubs = VECTORS * self.n * self.n_latents, total + 2 * PIECE * self.n_latents
+            vectors, stubs = VECTORS * self.n * self.n_latents, total + 2 * STUBS_PER_PIECE * self.n_latents
             need = (vectors + stubs * max(1, total - count)) * 8 / 2**20
             raise MemoryError(
                 f"memory={self.memory:g} MiB is enough for {max(size, 0)} candidates, fewer than the {total - count} rows "

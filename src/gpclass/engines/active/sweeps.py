@@ -66,7 +66,7 @@ def _several_settled(engine, covariances, at, y, likelihood):
         tau, nu = at.sites.tau.copy(), at.sites.nu.copy()
         before, change = change, 0.0
         for c, p in enumerate(q.parts):
-            mine, places = at.latents == c, q.places[c]
+            mine, places = at.latents == c, q.positions[c]
             wanted = concave_sites(cavity.mean[places, c], cavity.var[places, c], slope[places, c], curvature[places, c])
             d_tau, d_nu = wanted.tau - p.sites.tau, wanted.nu - p.sites.nu
             moves = np.abs(d_tau) * p.var, np.abs(d_nu - d_tau * p.mean) * np.sqrt(p.var)

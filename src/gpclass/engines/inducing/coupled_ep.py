@@ -25,8 +25,8 @@ from ...gaussian.low_rank_contrasts import (
     ClassSites,
     ContrastLowRankPrior,
     class_sites,
-    precisions_of,
-    removed,
+    coupled_cavity,
+    precisions_or_zero,
 )
 from ...gaussian.sites import Sites, log_partition_1d, matched_sites
 from ...likelihoods.tempered import PowerFactor, split_targets
@@ -80,7 +80,7 @@ class CoupledScalableEP(KeptSites, Training):
         """Marginals with the row's sites on f_i = g_i + e_i and the posterior of g_i without them."""
         if likelihood.n_latents == 1:
             return super().latent_marginals(g, message, y, likelihood)
-        without, rest = removed(g.mean, g.spread, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
+        without, rest = coupled_cavity(g.mean, g.spread, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
         own, sites = own_class(split_targets(y)[0], rest.shape[1]), message.sites
         on_f = class_sites(own, sites["contrast_tau"], sites["contrast_nu"], np.zeros_like(rest))
         return tilted(without.mean, widened(without.cov, rest), on_f)
@@ -88,7 +88,7 @@ class CoupledScalableEP(KeptSites, Training):
 
 def tilted(mean: np.ndarray, cov: np.ndarray, sites: ClassSites) -> tuple[np.ndarray, np.ndarray]:
     """Return mean (m, C) and covariance (m, C, C) of N(mean, cov) times sites."""
-    Pi = precisions_of(sites.pi)
+    Pi = precisions_or_zero(sites.pi)
     known = np.linalg.solve(np.eye(mean.shape[1]) + cov @ Pi, cov)
     pulled = sites.nu - np.einsum("icd,id->ic", Pi, mean)
     return mean + np.einsum("icd,id->ic", known, pulled), 0.5 * (known + np.swapaxes(known, 1, 2))
@@ -105,14 +105,14 @@ class ContrastRule:
         labels, power = split_targets(y)
         own, rest = own_class(labels, at.mean.shape[1]), at.rows.residual
         old = class_sites(own, sites["contrast_tau"], sites["contrast_nu"], rest)
-        without = removed(at.mean, at.spread, old.pi, old.nu, self.least)
+        without = coupled_cavity(at.mean, at.spread, old.pi, old.nu, self.least)
         inner = InnerEP.of(self.likelihood, own, power, without.mean, widened(without.cov, rest))
         now = Sites(sites["contrast_tau"], sites["contrast_nu"])
         mass, now = inner.sweep(now)
         for _ in range(INNER - 1):
             now = inner.sweep(now)[1]
         new = class_sites(own, now.tau, now.nu, rest)
-        Pi = precisions_of(new.pi)
+        Pi = precisions_or_zero(new.pi)
         mean, cov = tilted(without.mean, without.cov, new)
         # derivatives of the row's log mass in mean and covariance of g without the row, as those of its Gaussian
         slope = new.nu - np.einsum("icd,id->ic", Pi, mean)

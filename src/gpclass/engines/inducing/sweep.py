@@ -12,9 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...gaussian.full import EPS, NEGLIGIBLE, too_large
 from ...gaussian.low_rank import LowRankPosterior, LowRankPrior, Rows
 from ...gaussian.low_rank_matrices import GradientSum, LowRankGradient, LowRankMatrices
+from ...gaussian.rounding import EPS, NEGLIGIBLE_ROUNDING, too_large
 from ..fit import Fit, NotAvailable, check_settings, check_weights, independent, squeezed
 from ..iterate import Status, require_finite, warn_if_unfinished
 from ..observations import Data, data_of
@@ -257,7 +257,7 @@ def advice(extent: Extent) -> str:
     B.
     """
     strength = 1 + max(1.0, extent.tau) * extent.variance  # sites of labels can have precision one
-    return "" if EPS * extent.rows * strength < NEGLIGIBLE else too_large(np.array([[extent.variance]]))
+    return "" if EPS * extent.rows * strength < NEGLIGIBLE_ROUNDING else too_large(np.array([[extent.variance]]))
 
 
 def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
