@@ -16,7 +16,6 @@ from gpclass.gaussian import (
     Stubs,
 )
 from gpclass.gaussian.active import STUBS_PER_PIECE, block
-from gpclass.gaussian.columns import Restricted, cross, gram, take
 from gpclass.kernels import RBF
 
 n = 60
@@ -148,17 +147,3 @@ def test_derivatives_with_sites_held(silent):
     h = 1e-6  # error h² times third derivatives, and eps/h times a value of order ten
     numeric = (value(K + h * direction) - value(K - h * direction)) / (2 * h)
     assert np.sum(total * direction) == pytest.approx(numeric, rel=1e-7)
-
-
-def test_columns():
-    covariance = MatrixColumns(K)
-    rows, some = np.array([3, 9, 40]), np.array([0, 2])
-    plain = Restricted(covariance, rows)
-    for part in (take(covariance, rows), plain):
-        assert len(part) == 3
-        assert_allclose(part.diag, np.diagonal(K)[rows])
-        assert_allclose(part.columns(some), K[np.ix_(rows, rows[some])])
-        assert_allclose(part.columns(some, rows=np.array([1])), K[np.ix_([9], rows[some])])
-        assert_allclose(take(part, some).columns(np.array([1])), K[np.ix_(rows[some], [40])])
-    assert_allclose(cross(covariance, rows, some), K[np.ix_(rows, some)])
-    assert_allclose(gram(covariance, rows), K[np.ix_(rows, rows)])
