@@ -13,15 +13,14 @@ from gpclass.assess.surface import Surface, _probabilities, evidence_surface
 from gpclass.inference import EP, FV, KL, TAP, VB, LabelRegression, Laplace, TAPNaive
 from gpclass.kernels import RBF, Linear, Polynomial, RationalQuadratic
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, Probit
+from tests.problems import two_classes
 
 ENGINES = [Laplace(), EP(), TAP(), TAPNaive(), KL(), VB(), FV(), LabelRegression()]
 GRID = {"log_lengthscales": [-0.5, 0.5, 1.5], "log_scales": [-1.0, 1.0, 2.5, 4.0]}
 
 
 def data(n=24, m=15, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n + m, 2))
-    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n + m) > 0, 1, -1)
+    X, y = two_classes(n + m, seed, labels=(-1, 1))
     return X[:n], y[:n], X[n:], y[n:]
 
 

@@ -16,6 +16,7 @@ from gpclass.kernels import RBF
 from gpclass.learning.calibration import Calibration, LeftOut
 from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
+from tests.problems import two_classes
 
 
 def problem(n=60, C=3, seed=0):
@@ -101,14 +102,8 @@ def test_standard_deviations_to_first_order():
 # in a classifier --------------------------------------------------------------------------------------------------------
 
 
-def two_classes(n=80, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 2))
-    return X, np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.standard_normal(n) > 0, "yes", "no")
-
-
 def test_a_classifier_calibrates_its_leave_one_out_probabilities():
-    X, y = two_classes()
+    X, y = two_classes(80, labels=("no", "yes"))
     plain, clf = (GPClassifier(calibrate=how, random_state=0).fit(X, y) for how in (None, "loo"))
     assert plain.calibration_.is_identity
     assert plain.calibration_.n_rows == 0
@@ -126,7 +121,7 @@ def test_a_classifier_calibrates_its_leave_one_out_probabilities():
 
 
 def test_calibrate_is_checked():
-    X, y = two_classes(20)
+    X, y = two_classes(20, labels=("no", "yes"))
     with pytest.raises(ValueError, match="calibrate must be 'loo', 'held-out' or None"):
         GPClassifier(calibrate="isotonic").fit(X, y)
 
@@ -152,7 +147,7 @@ def test_inducing_points_have_leave_one_out_probabilities(engine, classes):
 
 
 def test_minibatch_runs_use_row_sites_or_held_out_rows():
-    X, y = two_classes(300)
+    X, y = two_classes(300, labels=("no", "yes"))
     runs = {"search": "minibatches", "epochs": 30, "n_inducing": 20, "batch_size": 50}
     dense = GPClassifier(inference=EP(), random_state=0).fit(X, y).calibration_
     for engine in (ScalableEP(**runs), SVGP(**runs), StochasticEP(**runs)):
@@ -164,7 +159,7 @@ def test_minibatch_runs_use_row_sites_or_held_out_rows():
 
 
 def test_partial_fit_calibrates_again():
-    X, y = two_classes(120)
+    X, y = two_classes(120, labels=("no", "yes"))
     clf = GPClassifier(inference="ivm", random_state=0).fit(X[:40], y[:40])
     clf.partial_fit(X[40:], y[40:])
     assert clf.calibration_.n_rows == len(clf.posterior_.y)
@@ -172,7 +167,7 @@ def test_partial_fit_calibrates_again():
 
 @pytest.mark.parametrize("settings", [{}, {"kernel": "auto"}, {"hyper": "integrate"}], ids=["one kernel", "stack", "design"])
 def test_an_uncalibrated_copy_has_the_probabilities_of_the_posterior(settings):
-    X, y = two_classes(40)
+    X, y = two_classes(40, labels=("no", "yes"))
     clf = GPClassifier(**settings).fit(X, y)
     before = clf.predict_proba(X)
     plain = clf.uncalibrated()
@@ -203,7 +198,7 @@ def test_held_out_rows_are_not_flattered(engine):
 
 
 def test_scores_are_those_of_the_held_out_rows():
-    X, y = two_classes(2100)
+    X, y = two_classes(2100, labels=("no", "yes"))
     engine = replace(engine_named("svgp"), search="minibatches", n_inducing=15, epochs=3)
     clf = GPClassifier("rbf", inference=engine, calibrate="held-out", random_state=0).fit(X, y)
     Xh, codes = clf._trainer.held
@@ -220,7 +215,7 @@ def test_scores_are_those_of_the_held_out_rows():
 
 
 def test_held_out_is_leave_one_out_without_minibatches():
-    X, y = two_classes(60)
+    X, y = two_classes(60, labels=("no", "yes"))
     a, b = (GPClassifier("rbf", calibrate=how).fit(X, y) for how in ("held-out", "loo"))
     assert a.calibration_ == b.calibration_
     assert not a.calibration_.held_out

@@ -22,6 +22,7 @@ from gpclass.learning import (
 from gpclass.learning.inducing_mnl import inducing_covariance, row_covariance
 from gpclass.likelihoods import Softmax
 from gpclass.sparse import InducingSet, SparseVariationalMNL
+from tests.problems import linear_classes
 
 C = 3
 SETTLED = SparseVariationalMNL(tol=1e-11)
@@ -37,14 +38,8 @@ KERNELS = {
 }
 
 
-def data(n=22, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(n, C)), axis=1)
-
-
 def objective(kernel, engine=SETTLED, likelihood=None, priors=None, n=22):
-    X, y = data(n)
+    X, y = linear_classes(n, C)
     likelihood = likelihood or Softmax(C, learn_bias=True)
     return Objective(X, y, kernel, likelihood, engine, resolve_priors(priors, [*kernel.names, *likelihood.names]))
 
@@ -88,7 +83,7 @@ def test_with_all_rows_it_is_the_full_model(name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_rows_on_demand_are_the_same(name):
-    X, _ = data()
+    X, _ = linear_classes(22, C)
     lazily = row_covariance(KERNELS[name], X, C).inducing(CHOSEN)
     at_once = inducing_covariance(KERNELS[name], X, InducingPairs.at_rows(X, CHOSEN))
     for part in ("uu", "fu", "diag"):
@@ -159,7 +154,7 @@ def test_class_covariance_is_learned():
 
 
 def test_k_means():
-    X, _ = data(50)
+    X, _ = linear_classes(50, C)
     at = k_means(X, C, 14)
     assert at.Z.shape == (4, 2)
     assert len(at.inputs) == 12

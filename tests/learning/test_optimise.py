@@ -26,13 +26,12 @@ from gpclass.learning import (
 from gpclass.learning.memory import warn_if_too_large
 from gpclass.learning.starts import lengthscale_span
 from gpclass.likelihoods import Logit, Probit
+from tests.problems import two_classes
 
 
 @pytest.fixture
 def objective():
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(60, 2))
-    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.normal(size=60) > 0, 1.0, -1.0)
+    X, y = two_classes(60, seed=5, noise=0.4)
     kernel = RBF()
     return Objective(X, y, kernel, Probit(), EP(), resolve_priors("weak", kernel.names))
 

@@ -10,6 +10,7 @@ from gpclass.learning import Objective, learn, log_prior, maximise_active, resol
 from gpclass.learning.rivals import CLOSE, LOOSE, rivals_of
 from gpclass.likelihoods import Probit
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, SparseVariationalMNL
+from tests.problems import linear_classes
 
 # a term's own search stops this far from its maximum, and a sum is CLOSE below it at most; and the estimate of what is left
 # of a term's search is that of a parabola
@@ -116,13 +117,6 @@ def test_several_classes_and_regression():
 # engines on a few rows -------------------------------------------------------------------------------------------------
 
 
-def linear_classes(seed=0, n=80, C=3):
-    """Labels of a linear truth with noise."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 6))
-    return X, np.argmax(X @ rng.normal(size=(6, C)) + 1.4 * rng.normal(size=(n, C)), 1)
-
-
 def evidences(engine, X, y, kernel):
     """Log evidence of the sum, and of the best of its terms."""
     kernels = [kernel, *(part.kernel for part in kernel.parts())]
@@ -149,7 +143,7 @@ def test_a_sum_ends_no_lower_than_a_term_on_few_rows(engine, seed):
 
 def test_a_sum_ends_no_lower_than_a_term_with_chosen_inducing_variables():
     # from this start alone the sum stays where the RBF explains each row by itself
-    X, y = linear_classes(1)
+    X, y = linear_classes(80, seed=1, noise=1.4, D=6)
     whole, term = evidences(SparseVariationalMNL(inducing=40), X, y, RBF(0.1, 30.0) + Linear(variance=1e-5))
     assert whole > term - TOL
 
@@ -166,7 +160,7 @@ def test_minibatches_begin_where_a_search_among_some_rows_ends(engine):
 
 
 def test_with_a_term_that_stays_behind_ivm_gives_up_early():
-    X, y = linear_classes(C=2, n=150)
+    X, y = linear_classes(150, C=2, noise=1.4, D=6)
     problem = objective(X, np.where(y > 0, 1.0, -1.0), RBF(1.0, 4.0), engine=IVM(active=40))
     whole, given_up = maximise_active(problem), maximise_active(problem, needed=0.0)  # no evidence is above 0
     assert given_up.n_iter < whole.n_iter

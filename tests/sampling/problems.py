@@ -5,6 +5,7 @@ import numpy as np
 from gpclass.kernels import RBF
 from gpclass.likelihoods import MultinomialProbit, Softmax
 from gpclass.testing.problems import several_truth
+from tests.problems import linear_classes
 
 TWO_POINTS = (np.array([[4.0, 2.4], [2.4, 4.0]]), np.array([1.0, -1.0]))
 NEW_POINT = (np.array([[1.5], [3.0]]), np.array([4.0]))  # covariances with the two points, and its prior variance
@@ -18,9 +19,7 @@ def two_class_problem(n=15, seed=0, variance=4.0, flips=0.15):
 
 
 def three_class_problem(n=12, seed=0, variance=4.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    y = np.argmax(X @ rng.normal(size=(2, 3)) + rng.normal(size=(n, 3)), axis=1)
+    X, y = linear_classes(n, 3, seed, noise=1.0)
     return RBF(lengthscale=1.0, variance=variance)(X), y
 
 

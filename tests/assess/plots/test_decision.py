@@ -1,64 +1,26 @@
-"""What figures of models show, read back from matplotlib's objects; whether they are pretty is for people to judge."""
+"""What maps of decisions show, read back from matplotlib's objects."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris, make_moons
 from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.assess import (
     plot_decision_map,
     plot_inducing,
-    plot_learning_curve,
-    plot_marginal,
-    plot_marginals,
-    plot_relevance,
-    plot_score_against_time,
 )
-from gpclass.assess.plots import relevances
 from gpclass.assess.plots.common import plain
 from gpclass.assess.plots.decision import plane_of
-from gpclass.inference import EP, Laplace
-from gpclass.kernels import RBF, Linear, Matern32
-from gpclass.learning import Step
-from gpclass.likelihoods import Logit, Softmax
-from gpclass.sampling import EllipticalSlice
+from gpclass.kernels import RBF
+
+from .read_back import legend, points
 
 plt = pytest.importorskip("matplotlib.pyplot")
 IRIS = load_iris()
-
-
-@pytest.fixture(autouse=True)
-def _headless():
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-
-
-@pytest.fixture(scope="module")
-def moons():
-    X, y = make_moons(60, noise=0.2, random_state=0)
-    return GPClassifier(kernel=RBF(0.7, 9.0), optimizer=None).fit(X, np.array(["no", "$es"])[y]), X, y
-
-
-@pytest.fixture(scope="module")
-def iris():
-    model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF([2.0, 4.0, 1.0, 0.5], 9.0), optimizer=None))
-    return model.fit(IRIS.data[::3], IRIS.target_names[IRIS.target[::3]])
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def points(ax, marker):
-    return next(line for line in ax.lines if line.get_marker() == marker and line.get_linestyle() == "None").get_xydata()
 
 
 # decision maps ----------------------------------------------------------------------------------------------------------
@@ -159,159 +121,6 @@ def test_active_rows():
 def test_no_inducing_points(moons):
     with pytest.raises(ValueError, match="EP uses all training rows"):
         plot_inducing(moons[0])
-
-
-# marginals --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def marginals():
-    X, y = make_moons(12, noise=0.2, random_state=0)
-    K, signs = RBF(0.7, 20.0)(X), 2.0 * y - 1
-    draws = EllipticalSlice(n_draws=100, n_warmup=50, random_state=0).fit(K, signs, Logit())
-    return draws, {"EP": EP().fit(K, signs, Logit()), "LA": Laplace().fit(K, signs, Logit())}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("quantity", ["mean", "std", "probability"])
-def test_marginals_against_draws(marginals, quantity):
-    draws, fits = marginals
-    ax = plot_marginals(draws, fits, quantity)
-    assert legend(ax) == ["EP", "LA"]
-    found = points(ax, "o")
-    f = draws.pooled
-    fit = fits["EP"]
-    wanted = {
-        "mean": (f.mean(0), fit.mean),
-        "std": (f.std(0), np.sqrt(fit.var)),
-        "probability": ((1 / (1 + np.exp(-f))).mean(0), Logit().predictive(fit.mean, fit.var)),
-    }[quantity]
-    assert_allclose(found, np.column_stack(wanted))
-    assert "sampled" in ax.get_xlabel()
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_marginal_of_one_point(marginals):
-    draws, fits = marginals
-    ax = plot_marginal(draws, fits, 3, bins=20)
-    x, density = ax.lines[0].get_xydata().T
-    step = x[1] - x[0]
-    assert_allclose(density.sum() * step, 1, atol=0.01)  # three standard deviations hold 0.997
-    assert_allclose((x * density).sum() * step, fits["EP"].mean[3], atol=0.02 * np.abs(fits["EP"].mean[3]) + 0.01)
-    area = sum(bar.get_width() * bar.get_height() for bar in ax.patches)
-    assert_allclose(area, 1)
-    with pytest.raises(ValueError, match="point must be below 12 and latent below 1"):
-        plot_marginal(draws, fits, 12)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_marginals_of_several_classes():
-    K, y = RBF(1.0, 4.0)(IRIS.data[::15]), IRIS.target[::15]
-    draws = EllipticalSlice(n_draws=40, n_warmup=20, random_state=0).fit(K, y, Softmax(3))
-    fit = Laplace().fit(K, y, Softmax(3))
-    assert len(points(plot_marginals(draws, {"LA": fit}, "std"), "o")) == 30
-    assert len(points(plot_marginals(draws, {"LA": fit}, "probability"), "o")) == 30
-    assert "class 2" in plot_marginal(draws, {"LA": fit}, 0, latent=2).get_xlabel()
-
-
-def test_marginal_errors(marginals):
-    draws, fits = marginals
-    with pytest.raises(ValueError, match="quantity must be one of"):
-        plot_marginals(draws, fits, "median")
-    with pytest.raises(ValueError, match="fits is empty"):
-        plot_marginals(draws, {})
-    short = EP().fit(np.eye(3), np.ones(3), Logit())
-    with pytest.raises(ValueError, match=r"EP has .* but the draws have"):
-        plot_marginals(draws, {"EP": short})
-
-
-# learning ---------------------------------------------------------------------------------------------------------------
-
-
-def steps(values, runs=None):
-    runs = np.zeros(len(values), int) if runs is None else runs
-    return [Step(int(r), i, np.zeros(1), v, v, 1) for i, (v, r) in enumerate(zip(values, runs, strict=True))]
-
-
-def test_learning_curve_of_restarts_and_failures():
-    ax = plot_learning_curve(steps([-9.0, -5.0, np.nan, -4.0, -6.0, -3.0], [0, 0, 0, 0, 1, 1]))
-    assert legend(ax) == ["first run", "restart 1", "best so far", "failed"]
-    assert_array_equal(ax.lines[0].get_xdata(), [1, 2, 3, 4])
-    best = next(line for line in ax.lines if line.get_label() == "best so far")
-    assert_array_equal(best.get_ydata(), [-9, -5, -5, -4, -4, -3])
-    failed = next(line for line in ax.lines if line.get_label() == "failed")
-    assert_array_equal(failed.get_xdata(), [3])
-    low, high = ax.get_ylim()
-    assert low < -9 < -3 < high
-
-
-def test_learning_curve_of_a_model():
-    X, y = make_moons(40, noise=0.2, random_state=0)
-    clf = GPClassifier().fit(X, y)
-    ax = plot_learning_curve(clf)
-    first = [step.objective for step in clf.history_ if step.run == 0]
-    assert_array_equal(ax.lines[0].get_ydata(), first)
-    assert "log prior" in ax.get_ylabel()
-
-
-def test_learning_curve_of_passes():
-    passes = [SimpleNamespace(epoch=i, log_evidence=-10.0 / (i + 1), seconds=0.5 * i, validation=np.nan) for i in range(4)]
-    ax = plot_learning_curve(passes, against="seconds")
-    assert_array_equal(ax.lines[0].get_xdata(), [0, 0.5, 1, 1.5])
-    assert plot_learning_curve(passes).get_xlabel() == "pass"
-
-
-def test_learning_curve_errors(moons):
-    with pytest.raises(ValueError, match="history is empty"):
-        plot_learning_curve(moons[0])
-    with pytest.raises(ValueError, match="holds no times"):
-        plot_learning_curve(steps([-1.0]), against="seconds")
-    with pytest.raises(ValueError, match="no evaluation"):
-        plot_learning_curve(steps([np.nan]))
-    with pytest.raises(ValueError, match="against must be"):
-        plot_learning_curve(steps([-1.0]), against="days")
-
-
-def test_scores_against_time():
-    ax = plot_score_against_time({"EP": ([1, 2], [0.5, 0.4]), "VI": ([1], [0.6])})
-    assert legend(ax) == ["EP", "VI"]
-    assert ax.get_xscale() == "log"
-    assert_array_equal(ax.lines[0].get_xydata(), [[1, 0.5], [2, 0.4]])
-    with pytest.raises(ValueError, match="EP: needs as many seconds as scores"):
-        plot_score_against_time({"EP": ([1, 2], [0.5])})
-    with pytest.raises(ValueError, match="curves is empty"):
-        plot_score_against_time({})
-
-
-# relevance --------------------------------------------------------------------------------------------------------------
-
-
-def test_relevances_of_parts_of_a_kernel():
-    kernel = RBF([1.0, 4.0]) + Matern32([2.0, 0.5]) * RBF(3.0) + Linear()
-    assert_allclose(relevances(kernel)["RBF"], [1, 0.25])
-    assert_allclose(relevances(kernel)["Matern32"], [0.5, 2])
-    assert list(relevances(RBF([1.0, 2.0]) + RBF([3.0, 4.0]))) == ["RBF 1", "RBF 2"]
-    assert relevances(RBF(2.0)) == {}
-
-
-def test_bars_of_relevance(iris):
-    ax = plot_relevance(iris, IRIS.feature_names)
-    assert_allclose([bar.get_width() for bar in ax.patches], [2.0, 1.0, 0.5, 0.25])
-    assert [t.get_text() for t in ax.get_yticklabels()][:2] == ["petal width (cm)", "petal length (cm)"]
-    low, high = ax.get_ylim()
-    assert low > high  # the most relevant on top
-    many = plot_relevance(RBF(np.arange(1.0, 41.0)))
-    assert len(many.patches) == 30
-    assert "10 more below" in many.get_xlabel()
-
-
-def test_relevance_errors(iris):
-    with pytest.raises(ValueError, match="has a lengthscale for each input"):
-        plot_relevance(RBF(2.0))
-    with pytest.raises(ValueError, match="4 lengthscales but 2 names"):
-        plot_relevance(iris, ["a", "b"])
-    with pytest.raises(ValueError, match="part must be one of"):
-        plot_relevance(iris, part="Linear")
 
 
 def test_names_are_no_mathematics():

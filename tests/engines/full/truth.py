@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from gpclass.kernels import RBF
 from gpclass.testing.problems import grid_truth, ordinary_problem
+from tests.problems import linear_classes
 
 __all__ = [
     "ERRATA_K", "ERRATA_Y", "TWO_POINTS", "arcsine", "data", "errors", "frozen", "grid_truth", "one_variable",
@@ -43,9 +44,7 @@ def data(n, seed=0, variance=2.0, nugget=0.0, flips=0.1):
 
 def several_classes(n=12, C=3, variance=4.0, seed=0, nugget=0.0):
     """Inputs, K of an RBF kernel with lengthscale 1 on them, and labels of C noisy linear functions."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    y = np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(n, C)), axis=1)
+    X, y = linear_classes(n, C, seed)
     return X, RBF(1.0, variance)(X) + nugget * np.eye(n), y
 
 

@@ -30,15 +30,9 @@ from gpclass.likelihoods import Logit, MultinomialProbit, Softmax
 from gpclass.likelihoods.mnl_bound import isotropic_bound
 from gpclass.numerics.separable import Separable
 from gpclass.sampling import importance_sampling
+from tests.engines.full.truth import several_classes as problem
 
 TIGHT = VariationalMNL(tol=1e-11)
-
-
-def problem(n=12, C=3, variance=4.0, seed=0, nugget=0.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    y = np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(n, C)), axis=1)
-    return X, RBF(1.0, variance)(X) + nugget * np.eye(n), y
 
 
 def covariance(C, seed=0):

@@ -18,6 +18,7 @@ from gpclass.likelihoods import Softmax
 from gpclass.likelihoods.mnl_bound import expected_bound
 from gpclass.numerics.separable import Separable
 from gpclass.sparse import InducingSet, RowCovariance, SparseVariationalMNL, scores
+from tests.problems import linear_classes
 
 n, C = 14, 3
 KINDS = ("shared", "per class", "correlated", "singular")
@@ -35,14 +36,8 @@ def matrix(kind, X):
     return Separable(RBF(1.0, 4.0)(X), BETWEEN[kind]) if kind in BETWEEN else RBF(1.0, 4.0)(X)
 
 
-def data(rows=n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, 2))
-    return X, np.argmax(X @ rng.normal(size=(2, C)) + 0.5 * rng.normal(size=(rows, C)), axis=1)
-
-
 def fitted(kind, chosen=CHOSEN, engine=None):
-    X, y = data()
+    X, y = linear_classes(n, C)
     covariance = RowCovariance.of(matrix(kind, X), C)
     engine = engine or SparseVariationalMNL(tol=1e-9)
     return covariance, engine._fit(covariance.inducing(chosen), y, Softmax(C), None, chosen)
@@ -169,7 +164,7 @@ def test_sets_keep_their_order():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bound_never_falls_when_variables_are_added(kind):
     """Proposition 17, all the way: any order, until all are in."""
-    X, y = data()
+    X, y = linear_classes(n, C)
     covariance = RowCovariance.of(matrix(kind, X), C)
     order = np.random.default_rng(3).permutation(n * C)
     engine, chosen, fit = SparseVariationalMNL(tol=1e-4), InducingSet.empty(), None
@@ -195,7 +190,7 @@ def test_the_bound_never_falls_when_variables_are_added(kind):
     SparseVariationalMNL(inducing=n * C),
 ], ids=repr)  # fmt: skip
 def test_every_way_of_choosing(engine):
-    X, y = data()
+    X, y = linear_classes(n, C)
     fit = engine.fit(matrix("shared", X), y, Softmax(C))
     pairs = fit.chosen.pairs
     assert len(pairs) == (9 if engine.whole else engine.inducing)
@@ -217,7 +212,7 @@ def test_one_by_one_the_best_score_is_taken():
 
 
 def test_twins_are_not_chosen_together():
-    X, y = data(30, seed=5)
+    X, y = linear_classes(30, C, seed=5)
     X[15:] = X[:15]  # every row twice
     y[15:] = y[:15]
     K = RBF(1.0, 4.0)(X)
@@ -235,7 +230,7 @@ def test_variance_left_by_those_before():
     free = np.setdiff1d(np.arange(n * C), known)
     value = np.random.default_rng(6).uniform(0.5, 1, size=len(free))
     order = apart(fit, covariance, *np.divmod(free, C), value, 6)
-    K = np.kron(matrix("correlated", data()[0]).inputs, BETWEEN["correlated"])
+    K = np.kron(matrix("correlated", linear_classes(n, C)[0]).inputs, BETWEEN["correlated"])
     K[np.diag_indices_from(K)] *= 1 + fit.engine.jitter
 
     def left(at):
@@ -249,7 +244,7 @@ def test_variance_left_by_those_before():
 
 
 def test_active_beats_random():
-    X, y = data(150, seed=4)
+    X, y = linear_classes(150, C, seed=4)
     K = RBF(0.7, 4.0)(X)
     gains = []
     for seed in range(5):

@@ -1,0 +1,70 @@
+"""Stacked kernels: weights, files, settings."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from gpclass import GPClassifier, load, save
+from gpclass.learning.stack import COUNT, stacking_weights
+from tests.problems import three_bands, two_classes
+
+# stacking ---------------------------------------------------------------------------------------------------------------
+
+
+def test_stacking_weights_maximise_their_objective():
+    rng = np.random.default_rng(0)
+    log_true = np.log(rng.beta([[2.0], [1.0], [3.0]], 1.0, size=(3, 40)))
+
+    def loss(z):
+        log_w = log_softmax(z)
+        return -np.sum(np.logaddexp.reduce(log_w[:, None] + log_true, axis=0)) - COUNT * np.sum(log_w)
+
+    best = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-10})
+    assert_allclose(stacking_weights(log_true), np.exp(log_softmax(best.x)), atol=1e-6)
+
+
+def test_a_model_that_is_always_better_gets_nearly_all_weight():
+    log_true = np.log(np.stack([np.full(200, 0.9), np.full(200, 0.5)]))
+    weights = stacking_weights(log_true)
+    assert weights[0] > 0.99
+    assert_allclose(weights.sum(), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [two_classes, three_bands])
+def test_kernel_auto(make, tmp_path):
+    X, y = make(50)
+    clf = GPClassifier("auto", random_state=0).fit(X, y)
+    weights = np.array([member.weight for member in clf.members_])
+    assert_allclose(weights.sum(), 1.0, rtol=1e-12)
+    assert np.all(np.diff(weights) <= 0)
+    assert clf.kernel_ is clf.members_[0].kernel
+    new = X[:7] + 0.1
+    own = [m.calibration.log_probabilities(m.ask("log_class_probabilities", new)) for m in clf.members_]
+    assert_allclose(clf.predict_proba(new), np.tensordot(weights, np.exp(own), 1), rtol=1e-12)
+    loo = [np.exp(m.calibration.log_probabilities(m.posterior.loo_log_class_probabilities())) for m in clf.members_]
+    assert_allclose(clf.loo(), np.tensordot(weights, loo, 1), rtol=1e-12)
+    codes = np.searchsorted(clf.classes_, y)
+    assert_allclose(clf.calibration_.nlpd_after, -np.mean(np.log(clf.loo()[np.arange(len(y)), codes])), rtol=1e-9)
+    save(clf, tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert_allclose(again.predict_log_proba(new), clf.predict_log_proba(new), rtol=1e-9, atol=1e-12)
+    assert_allclose(again.loo(), clf.loo(), rtol=1e-9, atol=1e-12)
+    assert [str(m.kernel) for m in again.members_] == [str(m.kernel) for m in clf.members_]
+
+
+def test_kernel_auto_without_calibration_and_with_inducing_points():
+    X, y = two_classes(90, noise=0.4)
+    plain = GPClassifier("auto", calibrate=None, random_state=0).fit(X, y)
+    assert all(member.calibration.is_identity for member in plain.members_)
+    sparse = GPClassifier("auto", inference="scalable-ep", random_state=0).fit(X, y)
+    assert len(sparse.members_) >= 1
+    assert_allclose(sparse.predict_proba(X).sum(1), 1.0, rtol=1e-9)
+
+
+def test_a_stack_is_not_updated():
+    X, y = two_classes(40, noise=0.4)
+    clf = GPClassifier("auto", inference="ivm", random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="cannot continue"):
+        clf.partial_fit(X[:3], y[:3])

@@ -1,0 +1,135 @@
+"""Columns of every kind become numbers; what cannot be used is refused by row, column and remedy."""
+
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpclass import GPClassifier
+from gpclass.tables import (
+    TableEncoder,
+    TableError,
+    UnseenLevelWarning,
+)
+
+FRAME = pd.DataFrame(
+    {
+        "age": [31, 42, 58, 24, 47, 39],
+        "dose": [0.5, 1.25, 0.75, 2.0, 1.5, 1.0],
+        "colour": ["red", "blue", "red", "green", "blue", "red"],
+        "smoker": [True, False, False, True, True, False],
+        "class": ["ill", "well", "ill", "well", "ill", "well"],
+    }
+)
+
+
+# inputs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_columns_become_numbers():
+    encoder = TableEncoder(target="class").fit(FRAME)
+    assert encoder.get_feature_names_out().tolist() == ["age", "dose", "colour=blue", "colour=green", "colour=red", "smoker"]
+    by_hand = np.column_stack(
+        [FRAME.age, FRAME.dose, FRAME.colour == "blue", FRAME.colour == "green", FRAME.colour == "red", FRAME.smoker]
+    )
+    assert np.array_equal(encoder.transform(FRAME), by_hand.astype(float))
+    shuffled = FRAME[["smoker", "colour", "class", "dose", "age"]].assign(more=1)
+    assert np.array_equal(encoder.transform(shuffled), by_hand.astype(float))
+    assert np.array_equal(clone(encoder).fit_transform(FRAME), by_hand.astype(float))
+
+
+def test_categories_of_pandas_are_text():
+    frame = pd.DataFrame({"size": pd.Categorical([1, 2, 1]), "x": [1.0, 2.0, 3.0]})
+    assert TableEncoder().fit(frame).columns_[0].levels == ("1", "2")
+
+
+def test_levels_that_were_not_there_are_zeros_and_told():
+    encoder = TableEncoder(target="class").fit(FRAME)
+    new = FRAME.assign(colour=["red", "pink", "red", "violet", "pink", "blue"])
+    with pytest.warns(UnseenLevelWarning, match=r"'colour' has 'pink', 'violet' in 3 of 6 rows; .* 'blue', 'green', 'red'"):
+        encoded = encoder.transform(new)
+    assert np.array_equal(encoded[:, 2:5].sum(axis=1), [1, 0, 1, 0, 0, 1])
+
+
+def test_empty_cells_are_refused_by_row_and_column():
+    holes = FRAME.drop(columns="class").astype({"age": float})
+    holes.loc[3, "dose"] = np.nan
+    with pytest.raises(TableError, match="row 3, column 'dose' is empty or NA; fill"):
+        TableEncoder().fit(holes)
+    holes.loc[4, "colour"] = None
+    with pytest.raises(
+        TableError, match=r"row 3, column 'dose' is empty or NA, and 1 more cell in columns 'dose', 'colour'"
+    ):
+        TableEncoder().fit(holes)
+    encoder = TableEncoder().fit(FRAME.drop(columns="class"))
+    with pytest.raises(TableError, match="row 3, column 'dose' is empty or NA"):
+        encoder.transform(holes)
+
+
+def test_empty_cells_get_what_training_data_had():
+    train = FRAME.drop(columns="class").astype({"smoker": object})
+    train.loc[0, "dose"] = np.nan
+    train.loc[1, "colour"] = None
+    train.loc[2, "smoker"] = None
+    encoder = TableEncoder(impute="median").fit(train)
+    encoded = encoder.transform(train)
+    assert encoded[0, 1] == np.median(FRAME.dose[1:])
+    assert encoded[1, 2:5].tolist() == [0, 0, 1]  # red is the most frequent
+    assert encoded[2, 5] == 1.0  # three of five others smoke
+    nothing = pd.DataFrame({c: [np.nan] for c in train.columns})
+    assert encoder.transform(nothing).tolist() == [[40.5, 1.25, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pd.to_datetime(["2020-01-01"] * 6), "dates or times, such as '2020-01-01"),
+        (["2020-01-01", "2020-02-01"] * 3, "contains dates or times, such as '2020-01-01'.*--drop x"),
+        (["1.2.2020", "30.11.2021"] * 3, "contains dates"),
+        (["12:30", "13:00"] * 3, "contains dates or times"),
+        (["1", "2", "?", "4", "5", "6"], r"mostly numbers, but row 2 has '\?'; if that means a missing value"),
+        (["1,5", "2,5", "3,5"] * 2, "decimal commas"),
+        (["unknown", "2,5", "3,5"] * 2, "decimal commas, such as '2,5'"),
+        ([np.nan] * 6, "'x' is empty in every row"),
+        ([1.0, 2.0, np.inf, 4.0, 5.0, 6.0], "row 2, column 'x' is inf"),
+        ([1.0, 2.0, 1e200, 4.0, 5.0, 6.0], r"row 2, column 'x' is 1e\+200"),
+        ([[1], [2], [3], [4], [5], [6]], "row 0, column 'x' is a list"),
+        ([1j] * 6, "row 0, column 'x' is a complex"),
+    ],
+)
+def test_columns_that_are_no_inputs_are_refused(column, told):
+    for impute in (None, "median"):
+        with pytest.raises(TableError, match=told):
+            TableEncoder(impute=impute).fit(FRAME.assign(x=column))
+
+
+def test_names_are_no_categories():
+    frame = pd.DataFrame({"name": [f"somebody {i}" for i in range(80)], "x": range(80)})
+    with pytest.raises(TableError, match=r"80 different texts in 80 rows.*--drop name"):
+        TableEncoder().fit(frame)
+
+
+def test_tables_of_other_columns_are_refused():
+    encoder = TableEncoder(target="class").fit(FRAME)
+    with pytest.raises(TableError, match="lacks columns 'age', 'smoker' of the training data; it has 'dose', 'colour'"):
+        encoder.transform(FRAME[["dose", "colour"]])
+    with pytest.raises(TableError, match="'age' had numbers in the training data, but row 1 has 'old'"):
+        encoder.transform(FRAME.assign(age=["1", "old", "2", "3", "4", "5"]))
+    with pytest.raises(TableError, match="'smoker' had true and false in the training data, but row 0 has 'often'"):
+        encoder.transform(FRAME.assign(smoker="often"))
+    with pytest.raises(TypeError, match="X must be a pandas DataFrame"):
+        encoder.transform(np.zeros((2, 4)))
+    with pytest.raises(TableError, match="more than one column called 'age'"):
+        encoder.transform(pd.concat([FRAME, FRAME[["age"]]], axis=1))
+
+
+def test_constant_columns_are_harmless():
+    frame = FRAME.assign(unit="mg", one=1)
+    model = make_pipeline(TableEncoder(target="class"), StandardScaler(), GPClassifier(optimizer=None))
+    plain = clone(model).fit(FRAME, FRAME["class"]).predict_proba(FRAME)
+    # the same up to rounding: sums over more columns are taken in another order
+    assert_allclose(model.fit(frame, frame["class"]).predict_proba(frame), plain, rtol=1e-12)

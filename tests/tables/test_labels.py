@@ -1,0 +1,87 @@
+"""Labels of tables: their kind, what is refused, labels of another table."""
+
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gpclass.tables import (
+    TableError,
+    labels_as_trained,
+    read_table,
+    split_target,
+)
+
+FRAME = pd.DataFrame(
+    {
+        "age": [31, 42, 58, 24, 47, 39],
+        "dose": [0.5, 1.25, 0.75, 2.0, 1.5, 1.0],
+        "colour": ["red", "blue", "red", "green", "blue", "red"],
+        "smoker": [True, False, False, True, True, False],
+        "class": ["ill", "well", "ill", "well", "ill", "well"],
+    }
+)
+
+
+# labels -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [(["a", "b", "a"], "U"), ([0, 1, 0], "i"), ([1.0, 2.0, 1.0], "i"), ([True, False, True], "b"), (["1", "b", "1"], "U")],
+)
+def test_labels_keep_their_kind(values, kind):
+    X, y = split_target(pd.DataFrame({"x": [1, 2, 3], "y": values}), "y")
+    assert X.columns.tolist() == ["x"]
+    assert y.dtype.kind == kind
+    assert y.tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (["a", None, "b", None], "'y' is empty in row b, and 1 more cell"),
+        ([0.5, 1.5, 1.0, 2.0], "measurements, not labels: row a has 0.5"),
+        (pd.to_datetime(["2020-01-01"] * 4), "has Timestamp values"),
+    ],
+)
+def test_bad_labels_are_refused(values, told):
+    with pytest.raises(TableError, match=told):
+        split_target(pd.DataFrame({"x": range(4), "y": values}, index=list("abcd")), "y")
+
+
+def test_a_target_that_is_not_there_is_told():
+    with pytest.raises(TableError, match=r"no column 'clas' \(did you mean 'class'\?\); there are 'age', 'dose'"):
+        split_target(FRAME, "clas")
+    with pytest.raises(TableError, match="the only column"):
+        split_target(FRAME[["class"]], "class")
+    with pytest.raises(TableError, match="200 different values in 200 rows"):
+        split_target(pd.DataFrame({"x": range(200), "id": range(200)}), "id")
+
+
+def test_labels_of_another_table_are_matched_as_text():
+    classes = np.array(["1", "2", "a"])
+    assert labels_as_trained(np.array([2, 1]), classes, "y").tolist() == ["2", "1"]
+    with pytest.raises(TableError, match="labels '3', but the model knows '1', '2', 'a'"):
+        labels_as_trained(np.array([3, 1]), classes, "y")
+
+
+# kernels from text ------------------------------------------------------------------------------------------------------
+
+
+
+
+
+
+
+
+
+
+def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n1,01\n2,1\n3,2\n", encoding="utf-8")
+    with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
+        read_table(path, target="y")
+    assert read_table(path)["y"].tolist() == [1, 1, 2]  # as a number, they are
+    path.write_text("a,y\n01,01\n1,02\n3, 02\n", encoding="utf-8")
+    assert read_table(path, target="y")["y"].tolist() == [1, 2, 2]
