@@ -93,7 +93,7 @@ def test_expected_entropy_is_that_of_the_class():
 def test_wrong_settings_are_named():
     with pytest.raises(ValueError, match=r"width must be in \[0, 6\], but is 7"):
         NullCategory(width=7)
-    with pytest.raises(ValueError, match="unlabelled must not be NaN: replace missing labels by a value of their own"):
+    with pytest.raises(ValueError, match="unlabelled must not be NaN: replace missing labels by another value"):
         NullCategory(unlabelled=np.nan)
     with pytest.raises(TypeError, match="unlabelled must be a number, a string or None"):
         NullCategory(unlabelled=[-1])

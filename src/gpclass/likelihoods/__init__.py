@@ -17,7 +17,7 @@ need. No likelihood depends on an engine.
     Probit     cumulative Gaussian, with bias; label noise if ε > 0
     Heaviside  step function with label noise: the binary robust likelihood
     NullCategory  probit with a gap between the classes, for rows without a label
-    Gaussian   real-valued targets; every engine is then exact regression
+    Gaussian   real-valued targets; every engine is exact regression
     LaplaceNoise  real-valued targets with outliers
     Ordinal    ordered categories between thresholds (interval.py)
     Poisson    counts
@@ -27,7 +27,7 @@ Likelihoods of several classes have one latent function per class, with the clas
     Softmax            multinomial logit
     MultinomialProbit  the class with the largest latent value after standard Gaussian noise; label noise if ε > 0
     RobustMax          the class with the largest latent value, with label noise
-    OneAgainstRest     an independent binary likelihood for each class
+    OneAgainstRest     a separate binary likelihood for each class
 """
 
 from ..registry import register

@@ -17,15 +17,15 @@ CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that class
 
 
 class BoundSlopes(NamedTuple):
-    """How ν and τ of the best quadratic bound change with the marginal N(mean, var), each (n,).
+    """Derivatives of ν and τ of the best quadratic bound in the marginal N(mean, var), each (n,).
 
-    ν and τ depend on mean and var through one number per datum, which moves by `in_mean` d mean + `in_var` d var.
+    ν and τ depend on mean and var through one number t per datum, with dt = `in_mean` d mean + `in_var` d var.
     """
 
-    nu: np.ndarray  # derivative of ν in that number
-    tau: np.ndarray  # derivative of τ in that number
-    in_mean: np.ndarray
-    in_var: np.ndarray
+    nu: np.ndarray  # derivative of ν in t
+    tau: np.ndarray  # derivative of τ in t
+    in_mean: np.ndarray  # derivative of t in mean
+    in_var: np.ndarray  # derivative of t in var
 
 
 class Likelihood(WithSlopes, ABC):
@@ -131,7 +131,7 @@ class Likelihood(WithSlopes, ABC):
 
     @property
     def class_targets(self) -> np.ndarray:
-        """(C,) the value of y for each class, ascending, in the order of the class labels."""
+        """(C,) value of y for each class, ascending, in the order of the class labels."""
         if not self.has_classes:
             raise TypeError(f"{type(self).__name__} has no classes: its targets are {self.targets}")
         return np.array([-1.0, 1.0])

@@ -1,4 +1,4 @@
-"""Gaussian likelihood: p(y | f) = N(y | f, variance). Every engine is then exact regression, which the tests use."""
+"""Gaussian likelihood: p(y | f) = N(y | f, variance). With it every engine is exact regression, which the tests use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tilted import Triple
 
 
 def check_real(y) -> np.ndarray:
-    """Return y as floats, or raise a ValueError unless they are finite numbers."""
+    """Return y as floats, or raise a ValueError if they are not finite numbers."""
     y = np.asarray(y, float)
     if y.ndim != 1 or not np.all(np.isfinite(y)):
         raise ValueError("targets must be a one-dimensional array of finite numbers")
@@ -94,7 +94,7 @@ class Gaussian(Likelihood):
         return value + 0.5 * var * curvature, slope, curvature
 
     def bound(self, y, touch) -> Triple:
-        """Return constant, ν and τ of the log density, which is quadratic: the bound is exact everywhere."""
+        """Return constant, ν and τ of the log density. It is quadratic, so the bound is exact everywhere."""
         tau = np.full_like(touch, 1 / self.variance)
         return -0.5 * y**2 * tau - 0.5 * np.log(self.variance) - LOG_SQRT_2PI, y * tau, tau
 

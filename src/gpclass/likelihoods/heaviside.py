@@ -1,6 +1,6 @@
 """Heaviside with label noise: p(y | f) = (1 - ε) if y f > 0, ε otherwise. The binary robust likelihood.
 
-With ε > 0 a datum on the wrong side costs at most log(ε/(1-ε)), at any distance. The likelihood is then not log-concave,
+With ε > 0 a wrong label costs at most log(ε/(1-ε)), at any distance. The likelihood is then not log-concave,
 and its EP sites may have negative precision. EP and TAP converge less often for smaller ε: on 50 random data sets with
 overlapping classes, EP converged on 49 at ε = 0.05, on 35 at 0.01 and on 24 at 0.001, and neither damping nor a start from
 larger ε changed that. TAPNaive converged on all.
@@ -64,7 +64,7 @@ class Heaviside(Likelihood):
     def tilted_power(self, y, power, mean, var) -> Triple:
         """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`.
 
-        Powers of the two values of p are proportional to those of another ε, which differs by datum.
+        The powers of the two values of p are proportional to the values for another ε, which depends on the power.
         """
         found = np.empty((3, len(y)))
         for a in np.unique(power):

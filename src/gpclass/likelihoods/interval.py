@@ -15,17 +15,17 @@ import numpy as np
 
 from ..numerics import gaussian_nodes, hazard, hazard_curvature, log_ndtr
 
-FAR = 1e8  # at least so far away is an end that replaces an infinite one: all functions of the tail are zero there
-FARTHEST = 1e100  # of ends: their squares are finite
-ROUNDED = 1 + 1e-15  # smallest ratio of the ends: they may round to the same number, but the interval has a width
+INFINITE_END = 1e8  # infinite ends are replaced by ends at least this far away, where all functions of the tail are zero
+LARGEST_END = 1e100  # larger ends are replaced by it, so that squares are finite
+SMALLEST_RATIO = 1 + 1e-15  # of the two ends: they may round to the same number, but the interval must have a width
 # Quadrature that resolves one feature resolves both ends of an interval up to this width (1e-12, tests/likelihoods)
-WIDE = 6.0
-REACH = 9.0  # standard deviations of the truncated variable that its moments cover: 38 nats, e⁻³⁸ is 3e-17
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+WIDE_INTERVAL = 6.0
+MOMENT_REACH = 9.0  # standard deviations that the moments of the truncated variable cover: the density falls by 40 nats
+LEGENDRE_NODES, LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 
 
 class Interval(NamedTuple):
-    """log P(low < x - shift < high) and its derivatives at shift 0, where x ~ N(0, 1)."""
+    """log P(low < x + shift < high) and its derivatives at shift 0, where x ~ N(0, 1)."""
 
     value: np.ndarray
     slope: np.ndarray  # in the shift
@@ -35,7 +35,7 @@ class Interval(NamedTuple):
 
 
 def interval(low: np.ndarray, high: np.ndarray) -> Interval:
-    """Return the log probability of intervals, and its derivatives if they move down or x moves up."""
+    """Return the log probability of intervals and its derivatives in a shift of x and in the ends."""
     near, far, above = _mirrored(low, high)
     log_near, log_far = log_ndtr(-near), log_ndtr(-far)
     ratio = np.exp(log_far - log_near)  # of the smaller tail to the larger one
@@ -64,16 +64,16 @@ def log_interval(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def third_derivative(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return the third derivative of the log probability in the shift.
 
-    It is the third central moment of x given that it lies in the interval. A closed form would cancel in the tails and in
-    narrow intervals; the moment by Gauss–Legendre quadrature does not.
+    It is the third central moment of x, given that x lies in the interval, and is computed by Gauss–Legendre quadrature. A
+    closed form would cancel in the tails and in narrow intervals.
     """
     near, far, above = _mirrored(low, high)
-    start, top = np.maximum(near, -REACH), np.maximum(near, 0.0)
-    # from its largest value in the interval, at `top`, the density falls by REACH²/2 nats over this distance
-    fallen = REACH**2 / (top + np.hypot(top, REACH))
+    start, top = np.maximum(near, -MOMENT_REACH), np.maximum(near, 0.0)
+    # the density is largest at `top` and falls by MOMENT_REACH²/2 nats over this distance
+    fallen = MOMENT_REACH**2 / (top + np.hypot(top, MOMENT_REACH))
     width = np.minimum(far - start, top - start + fallen)
-    t = 0.5 * width[..., None] * (NODES + 1)
-    density = np.exp(-t * (start[..., None] + 0.5 * t)) * WEIGHTS
+    t = 0.5 * width[..., None] * (LEGENDRE_NODES + 1)
+    density = np.exp(-t * (start[..., None] + 0.5 * t)) * LEGENDRE_WEIGHTS
     density = density / density.sum(-1, keepdims=True)
     centre = np.sum(density * t, axis=-1, keepdims=True)
     third = np.sum(density * (t - centre) ** 3, axis=-1)
@@ -81,11 +81,11 @@ def third_derivative(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _mirrored(low, high):
-    """Return the ends nearer to and farther from the centre, mirrored where most of the interval is below zero."""
+    """Return the nearer and farther end, mirrored if most of the interval is below zero, and whether it is above zero."""
     above = low >= -high
-    near = np.clip(np.where(above, low, -high), -FAR, FARTHEST)
-    largest = 2 * np.maximum(near, 0.0) + FAR
-    far = np.clip(np.where(above, high, -low), near * ROUNDED, largest)
+    near = np.clip(np.where(above, low, -high), -INFINITE_END, LARGEST_END)
+    largest = 2 * np.maximum(near, 0.0) + INFINITE_END
+    far = np.clip(np.where(above, high, -low), near * SMALLEST_RATIO, largest)
     return near, far, above
 
 
@@ -94,12 +94,12 @@ def _mirrored(low, high):
 Parts = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
 
 
-def expected(parts: Parts, low: np.ndarray, high: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+def expected_interval(parts: Parts, low: np.ndarray, high: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     """Return E[parts(low - f, high - f)] under f ~ N(mean, var), (number of parts, n).
 
-    A wide interval has two ends that one quadrature rule cannot resolve. There each part is that of (low, ∞), plus that of
-    (-∞, high), plus a remainder that is negligible except between the ends; each of these has one feature. So the parts of
-    an interval without ends must be zero.
+    One quadrature rule cannot resolve both ends of a wide interval. There each part is the sum of that of (low, ∞), that of
+    (-∞, high) and a remainder that is negligible except between the ends, and each of the three has one feature. So the
+    parts of an interval without ends must be zero.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def expected(parts: Parts, low: np.ndarray, high: np.ndarray, mean: np.ndarray, 
     open_below, open_above = ~np.isfinite(low), ~np.isfinite(high)
     with np.errstate(invalid="ignore"):
         centre = np.where(open_below, high, np.where(open_above, low, 0.5 * (low + high)))
-    wide = ~open_below & ~open_above & (high - low > WIDE)
+    wide = ~open_below & ~open_above & (high - low > WIDE_INTERVAL)
     narrow = _expected(parts, *(x[~wide] for x in (low, high, mean, var, centre)))
     total = np.empty((len(narrow), len(mean)))
     total[:, ~wide] = narrow

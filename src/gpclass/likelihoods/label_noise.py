@@ -21,12 +21,13 @@ import numpy as np
 
 from ..numerics import gaussian_nodes
 from .base import Likelihood
-from .multiclass import positive
-from .powers import expected
+from .multiclass import positive_variances
+from .powers import expected_under_power
 from .tilted import Triple
 
-LEAST, MOST = 1e-8, 0.99  # bounds of a learned ε; the upper one is relative to the largest meaningful value
-ANALYTIC = 2.8  # distance from the real line within which `gaussian_nodes` assumes its integrand to be analytic
+SMALLEST_EPSILON = 1e-8  # lower bound of a learned ε
+LARGEST_FRACTION = 0.99  # upper bound of a learned ε, as a fraction of the ε at which labels carry no information
+ANALYTIC_DISTANCE = 2.8  # distance from the real line within which `gaussian_nodes` assumes its integrand to be analytic
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class WithEpsilon(Likelihood):
     @property
     def bounds(self) -> np.ndarray:
         others = super().bounds[: len(super().theta)]
-        return np.vstack([others, np.log([[LEAST, MOST * self._largest_epsilon]])]) if self._learns else others
+        own = np.log([[SMALLEST_EPSILON, LARGEST_FRACTION * self._largest_epsilon]])
+        return np.vstack([others, own]) if self._learns else others
 
     def with_theta(self, theta) -> Any:
         if not self._learns:
@@ -78,7 +80,7 @@ class WithEpsilon(Likelihood):
 
 @dataclass(frozen=True)
 class LabelNoise(WithEpsilon):
-    """Base class that adds label noise to the noise-free likelihood that follows it in the list of base classes.
+    """Base class that adds label noise to a noise-free likelihood, the next class in the list of base classes.
 
     With ε = 0 every method is that of the noise-free likelihood.
 
@@ -132,9 +134,9 @@ class LabelNoise(WithEpsilon):
         return x if self.n_latents == 1 else x[..., None]
 
     def _mixed(self, log_p0, slope, curvature) -> Triple:
-        """Return the mixture's value and derivatives; with several latent functions their second derivatives only. (1)"""
+        """Return value and derivatives of the mixture; with several latent functions only pure second derivatives. (1)"""
         value, right, wrong = self._mixture(log_p0)
-        pull = self._per_latent(right) * slope  # the products in this order cannot overflow
+        pull = self._per_latent(right) * slope  # in this order the products cannot overflow
         return value, pull, self._per_latent(right) * curvature + pull * slope * self._per_latent(wrong)
 
     def _in_epsilon(self, log_p0) -> np.ndarray:
@@ -184,8 +186,8 @@ class LabelNoise(WithEpsilon):
             return super().draw_auxiliary(y, f, rng)  # type: ignore[misc]
         f = np.asarray(f, float)
         right = self._mixture(self.clean.log_prob_value(y, f))[1]
-        believed = self._per_latent(rng.random(right.shape) < right)
-        return np.where(believed, self.clean.draw_auxiliary(y, f, rng), f + rng.standard_normal(f.shape))
+        restricted = self._per_latent(rng.random(right.shape) < right)
+        return np.where(restricted, self.clean.draw_auxiliary(y, f, rng), f + rng.standard_normal(f.shape))
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,8 @@ class NoisySigmoid(LabelNoise):
     """
 
     @property
-    def _corner(self) -> tuple[float, float]:
-        """z = y (f + bias) where log p turns from log(1 - ε) p0 to log ε/C, and the slope of log p0 there."""
+    def _kink(self) -> tuple[float, float]:
+        """z = y (f + bias) at which log p changes from log (1 - ε) p0 to log ε/C, and the slope of log p0 there."""
         raise NotImplementedError
 
     def log_prob(self, y, f) -> Triple:
@@ -249,16 +251,17 @@ class NoisySigmoid(LabelNoise):
         return np.vstack([others, np.einsum("...q,...q->...", weights, slopes)])
 
     def nodes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
-        """Return nodes f (…, q) and weights (…, q) for expectations of log p, whose corner the scale of f makes smooth.
+        """Return nodes f (…, q) and weights (…, q) for expectations of log p, close enough to resolve its kink.
 
-        log p is singular where p0 = -ε/(C (1 - ε)): at the corner plus iπ divided by the slope of log p0.
+        log p is singular where p0 = -ε/(C (1 - ε)): at the kink plus iπ divided by the slope of log p0. The rule is applied
+        to f × scale, with a scale that moves the singularity as far away as the rule assumes.
         """
         if not self.epsilon:
             return super().nodes(y, mean, var)  # type: ignore[misc]
-        corner, slope = self._corner
-        scale = max(1.0, ANALYTIC * slope / np.pi)
+        kink, slope = self._kink
+        scale = max(1.0, ANALYTIC_DISTANCE * slope / np.pi)
         bias = self.bias  # type: ignore[attr-defined]
-        nodes, weights = gaussian_nodes(scale * y * (mean + bias), scale**2 * np.asarray(var), centre=scale * corner)
+        nodes, weights = gaussian_nodes(scale * y * (mean + bias), scale**2 * np.asarray(var), centre=scale * kink)
         return np.asarray(y)[..., None] * nodes / scale - bias, weights
 
 
@@ -287,7 +290,7 @@ class NoisyMulticlass(LabelNoise):
         others = super().tilted_power_theta(y, power, mean, var)  # type: ignore[misc]
         if not self._learns:
             return others
-        slopes = expected(self, y, power, mean, positive(var), self._in_epsilon_at)
+        slopes = expected_under_power(self, y, power, mean, positive_variances(var), self._in_epsilon_at)
         return np.vstack([others, power * slopes])
 
     def _in_epsilon_at(self, y, f) -> np.ndarray:

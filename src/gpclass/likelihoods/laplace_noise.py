@@ -4,8 +4,8 @@ With r = y - mean, s² = var and b = scale, the integral under N(f | mean, var) 
 
     A = exp(-r/b + s²/2b²) Φ(z_A),  z_A = r/s - s/b        B = exp(r/b + s²/2b²) Φ(z_B),  z_B = -r/s - s/b
 
-and Z = (A + B)/2b. Both parts have the same density at f = y, so A h(z_A) = B h(z_B), h = N/Φ. With the shares w of the
-parts and δ = z + h > 0, the distance of a truncated Gaussian variable from its limit,
+and Z = (A + B)/2b. Both parts have the same density at f = y, so A h(z_A) = B h(z_B), h = N/Φ. With the fractions w of the
+parts in A + B, and δ = z + h > 0, the mean distance of a truncated Gaussian variable from its limit,
 
     d log Z/d mean = (w_A - w_B)/b    d² log Z/d mean² = -2 w_A w_B (δ_A + δ_B)/(b s)    E|y - f| = s (w_A δ_A + w_B δ_B)
 
@@ -25,8 +25,8 @@ from .base import Likelihood
 from .gaussian import check_real
 from .tilted import Triple
 
-TINIEST = 1e-150  # standard deviation that replaces zero: its square is a float, and so are |y - mean| divided by it
-BISECTIONS = 60  # of quantiles: full precision from a bracket
+SMALLEST_SD = 1e-150  # replaces zero: its square does not underflow, and |y - mean| divided by it does not overflow
+BISECTIONS = 60  # for quantiles: full precision from any bracket
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class LaplaceNoise(Likelihood):
     def corner(self, y) -> np.ndarray:
         return np.asarray(y, float)
 
-    # there is no `log_prob`: its curvature is zero except at y, where it has none
+    # there is no `log_prob`: the curvature is zero except at f = y, where it does not exist
 
     def log_prob_value(self, y, f) -> np.ndarray:
         return -np.abs(y - f) / self.scale - np.log(2 * self.scale)
@@ -104,15 +104,15 @@ class LaplaceNoise(Likelihood):
     def tilted_power(self, y, power, mean, var) -> Triple:
         """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`."""
         # p^power is a Laplace density of scale/power, up to a constant
-        value, d1, d2 = Powers(self.scale / power).tilted_moments(y, mean, var)
+        value, d1, d2 = _ScalePerDatum(self.scale / power).tilted_moments(y, mean, var)
         return value + (1 - power) * np.log(2 * self.scale) - np.log(power), d1, d2
 
     def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
-        return Powers(self.scale / power).tilted_theta(y, mean, var) + (1 - power)
+        return _ScalePerDatum(self.scale / power).tilted_theta(y, mean, var) + (1 - power)
 
     def expected_log_prob(self, y, mean, var) -> Triple:
         """Return E[log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
-        sd = np.maximum(np.sqrt(var), TINIEST)
+        sd = np.maximum(np.sqrt(var), SMALLEST_SD)
         t = (y - mean) / sd
         bell = np.exp(-0.5 * t * t - LOG_SQRT_2PI)
         inside = 1 - 2 * ndtr(-np.abs(t))
@@ -138,7 +138,7 @@ class LaplaceNoise(Likelihood):
     def predictive_quantile(self, p, mean, var) -> np.ndarray:
         """Return the value that a new target does not exceed with probability p."""
         tail, mean, sd = np.broadcast_arrays(np.minimum(p, 1 - np.asarray(p)), mean, np.sqrt(var))
-        # one of the two terms is at least this large
+        # an upper bound: the normal and the Laplace variable exceed their terms with probability tail/2 each
         far = -sd * ndtri(0.5 * tail) - self.scale * np.log(tail)
         near = np.zeros_like(far)
         for _ in range(BISECTIONS):
@@ -152,8 +152,8 @@ class LaplaceNoise(Likelihood):
         return self.predictive_cdf(np.asarray(mean, float), 0.0, var)
 
 
-class Powers(LaplaceNoise):
-    """Laplace noise with a scale for each datum."""
+class _ScalePerDatum(LaplaceNoise):
+    """Laplace noise with a scale (n,) for each datum."""
 
     def __init__(self, scale: np.ndarray):
         object.__setattr__(self, "scale", scale)
@@ -172,7 +172,7 @@ class _Parts(NamedTuple):
 
 
 def _parts(y, mean, var, scale) -> _Parts:
-    sd = np.maximum(np.sqrt(var), TINIEST)
+    sd = np.maximum(np.sqrt(var), SMALLEST_SD)
     r, ratio = y - mean, sd / scale
     z_below, z_above = r / sd - ratio, -r / sd - ratio
     # log part = tilt + ½ ratio² + log Φ(z), or -½ (r/sd)² + log ½erfcx(-z/√2) where these terms would cancel: z < 0

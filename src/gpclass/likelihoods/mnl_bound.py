@@ -1,4 +1,4 @@
-"""Bounds of E[log softmax(f)_y] under f ~ N(mean, cov), including Chai's, which is tight at any variance.
+"""Chai's lower bound of E[log softmax(f)_y] under f ~ N(mean, cov), which is tight at any variance.
 
 Theorem 6 gives the lower bound h(y; q, b, S) = m_y + u(b, S), with u concave in b (C) and S (C × C) and the same for all y.
 With log Σ_c exp x_c = max_p Σ_c p_c x_c + entropy(p), and with max and min exchanged, b = p and S follow from p in closed
@@ -25,11 +25,11 @@ import numpy as np
 from ..numerics import blocks
 from ..numerics.separable import contrasts
 
-MAX_STEPS = 200
-STILL = 1e-9  # size of a Newton step in log p after which the next one would be below rounding error
-FAINT = -30.0  # log p of a class with negligible probability; no step goes below it, since recovery from there is slow
-SHORTEST = 2.0**-40  # smallest step fraction of a line search
-WIDE = 30.0  # s - 1 above which the cheaper formula for W loses digits
+NEWTON_STEPS = 200  # largest number of steps
+DEFAULT_TOL = 1e-9  # size of a Newton step in log p after which the next one would be below rounding error
+NEGLIGIBLE_LOG_P = -30.0  # log p of a class of negligible probability; steps do not go below it, since the way back is slow
+SHORTEST_STEP = 2.0**-40  # smallest step fraction of a line search
+LARGE_EXCESS = 30.0  # s - 1 above which the cheaper formula for W loses digits
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class BoundOptimum:
     precision: np.ndarray  # (n, C, C) W = S - V⁻¹ = -2 dh/dcov, psd with W 1 = 0
     root: np.ndarray  # (n, C, C-1) with W = root rootᵀ
     gap: np.ndarray  # (n,) upper bound on the distance to the exact maximum
-    spread: tuple[np.ndarray, np.ndarray, bool]  # arguments of `_stiffness`, from which `curvature` is computed
+    spread: tuple[np.ndarray, np.ndarray]  # arguments of `_stiffness`, from which `curvature` is computed
     n_steps: int  # Newton steps taken
 
     @property
@@ -58,13 +58,6 @@ class BoundOptimum:
         Rt = np.swapaxes(R, 1, 2)
         curvature = R @ np.linalg.solve(np.eye(R.shape[2]) + Rt @ _stiffness(*self.spread) @ R, Rt)
         return 0.5 * (curvature + np.swapaxes(curvature, 1, 2))
-
-    @property
-    def s_inverse(self) -> np.ndarray:
-        """(n, C, C) S⁻¹ = (V⁻¹ + W)⁻¹, without the inverse of V."""
-        right = np.swapaxes(self.root, 1, 2) @ self.cov
-        inner = np.eye(self.root.shape[2]) + right @ self.root
-        return self.cov - np.swapaxes(right, 1, 2) @ np.linalg.solve(inner, right)
 
     def of_class(self, y: np.ndarray) -> np.ndarray:
         """Return h (n,) for labels y (n,) in 0 … C-1."""
@@ -81,8 +74,7 @@ def maximise_bound(
     cov: np.ndarray,
     start: np.ndarray | None = None,
     *,
-    tol: float = STILL,
-    tied: bool = False,
+    tol: float = DEFAULT_TOL,
 ) -> BoundOptimum:
     """Maximise h over b and S for each of n Gaussians.
 
@@ -96,8 +88,6 @@ def maximise_bound(
         `log_b` of an earlier result.
     tol : float, default=1e-9
         The search stops after a Newton step in log b shorter than `tol`. The error of log b is then about tol².
-    tied : bool, default=False
-        Whether to keep S = V⁻¹ and maximise over b only: a looser bound, W = 0.
 
     Returns
     -------
@@ -108,9 +98,9 @@ def maximise_bound(
     parts = list(blocks(n, C**3))
     if len(parts) > 1:
         starts = [None if start is None else start[k] for k in parts]
-        return _joined([maximise_bound(mean[k], cov[k], s, tol=tol, tied=tied) for k, s in zip(parts, starts, strict=True)])
-    search = _Search(mean, cov, tol, tied)
-    return search.optimum(*search.run(np.maximum(_start(mean, cov) if start is None else start, FAINT)))
+        return _joined([maximise_bound(mean[k], cov[k], s, tol=tol) for k, s in zip(parts, starts, strict=True)])
+    search = _Search(mean, cov, tol)
+    return search.optimum(*search.run(np.maximum(_start(mean, cov) if start is None else start, NEGLIGIBLE_LOG_P)))
 
 
 def expected_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -123,26 +113,6 @@ def expected_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarr
     trace = np.trace(SV, axis1=1, axis2=2)
     own = _own(y, mean)
     return 0.5 * (C + np.linalg.slogdet(SV)[1] - trace) + own - _log_sum_exp(log_g)
-
-
-def tied_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return h(y; q, b, V⁻¹) (n,): a looser bound in closed form. cov may be singular."""
-    mean, cov, b = (np.asarray(x, float) for x in (mean, cov, b))
-    apart = b[:, :, None] - np.eye(mean.shape[1])
-    log_g = mean + 0.5 * np.einsum("iac,iab,ibc->ic", apart, cov, apart)
-    return _own(y, mean) - _log_sum_exp(log_g)
-
-
-def jensen_bounds(y: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two bounds, (n,) each, from Jensen's inequality: with b = y, and with b = 0. [C] (9), (10)"""
-    own = np.eye(np.shape(mean)[1])[np.asarray(y)]
-    return tied_bound(y, mean, cov, own), tied_bound(y, mean, cov, np.zeros_like(own))
-
-
-def upper_bound(y: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return log p(y | mean) (n,), an upper bound of E[log p(y | f)]. [C] lemma 7"""
-    mean = np.asarray(mean, float)
-    return _own(y, mean) - _log_sum_exp(mean)
 
 
 def isotropic_bound(variance: float, n_classes: int) -> float:
@@ -209,8 +179,8 @@ class _State:
 class _Search:
     """Newton's method for log p, for all data at once; data that have converged are dropped."""
 
-    def __init__(self, mean, cov, tol, tied):
-        self.mean, self.cov, self.tol, self.tied = mean, cov, tol, tied
+    def __init__(self, mean, cov, tol):
+        self.mean, self.cov, self.tol = mean, cov, tol
         # a common shift of all classes has no effect: L = H root(HᵀVH), so that V and LLᵀ agree on contrasts
         H = contrasts(mean.shape[1])
         self.root = H @ _roots(H.T @ cov @ H)
@@ -219,13 +189,13 @@ class _Search:
         n = len(log_p)
         at = self.state(np.arange(n), log_p - _log_sum_exp(log_p)[:, None])
         active, steps, idle = np.arange(n), 0, np.zeros(n, dtype=int)
-        while len(active) and steps < MAX_STEPS:
+        while len(active) and steps < NEWTON_STEPS:
             steps += 1
             self.lift(at, active)
             here = at.some(active)
             step, slope = self.newton_step(here)
             share = self.line_search(at, active, here, step, slope)
-            # classes of negligible probability follow from the others, so their steps have little weight
+            # steps are weighted by the probability of the class: negligible classes are determined by the others
             moved = np.max(np.abs(step) * np.exp(0.5 * np.maximum(here.log_p, here.wanted)), axis=1)
             gained = here.objective - at.objective[active] > 1e-15 * (1 + np.abs(here.objective))
             idle[active] = np.where(gained, 0, idle[active] + 1)  # steps without gain beyond rounding error
@@ -233,75 +203,71 @@ class _Search:
         return at, steps
 
     def lift(self, at, active):
-        """Restart from FAINT the classes below it whose wanted log p is above it."""
-        faint = (at.log_p[active] < FAINT) & (at.wanted[active] > FAINT)
-        rows = active[faint.any(axis=1)]
+        """Raise log p to NEGLIGIBLE_LOG_P for classes that are below it and whose wanted log p is above it."""
+        low = (at.log_p[active] < NEGLIGIBLE_LOG_P) & (at.wanted[active] > NEGLIGIBLE_LOG_P)
+        rows = active[low.any(axis=1)]
         if len(rows):
-            log_p = np.where(faint, FAINT, at.log_p[active])[faint.any(axis=1)]
+            log_p = np.where(low, NEGLIGIBLE_LOG_P, at.log_p[active])[low.any(axis=1)]
             at.merge(rows, self.state(rows, log_p - _log_sum_exp(log_p)[:, None]), slice(None))
 
     def state(self, rows, log_p):
         p = np.exp(log_p)
         root, mean = self.root[rows], self.mean[rows]
         half = root - (p[:, None, :] @ root)  # (I - 1pᵀ) L
-        excess = np.zeros(half.shape[::2])
-        if not self.tied:
-            lam, P = np.linalg.eigh(np.swapaxes(half * p[:, :, None], 1, 2) @ half)  # LᵀAL
-            lam = np.maximum(lam, 0.0)
-            excess, half = lam / (np.sqrt(lam + 0.25) + 0.5), half @ P
+        lam, P = np.linalg.eigh(np.swapaxes(half * p[:, :, None], 1, 2) @ half)  # LᵀAL
+        lam = np.maximum(lam, 0.0)
+        excess, half = lam / (np.sqrt(lam + 0.25) + 0.5), half @ P
         distance = (half * half @ (1 / (1 + excess))[:, :, None])[:, :, 0]  # (e_c - p)ᵀ S⁻¹ (e_c - p)
         wanted = mean + 0.5 * distance
         log_g = _log_sum_exp(wanted)
         wanted -= log_g[:, None]
-        objective = np.sum(p * (log_p - mean), axis=1)
-        objective += -0.5 * np.sum(p * distance, axis=1) if self.tied else np.sum(0.5 * np.log1p(excess) - excess, axis=1)
+        objective = np.sum(p * (log_p - mean), axis=1) + np.sum(0.5 * np.log1p(excess) - excess, axis=1)
         return _State(log_p, excess, half, log_g, wanted, objective)
 
     def newton_step(self, at):
         """Return the step (n, C) in log p, and the slope (n,) of the objective along it."""
         p = np.exp(at.log_p)
         missing = at.wanted - at.log_p
-        K = _stiffness(at.half, at.excess, self.tied)
+        K = _stiffness(at.half, at.excess)
         KA = (K - (K @ p[:, :, None])) * p[:, None, :]
         step = np.linalg.solve(KA + np.eye(p.shape[1]), missing[:, :, None])[:, :, 0]
         step -= np.sum(p * step, axis=1)[:, None]
         return step, -np.sum(p * (missing - np.sum(p * missing, axis=1)[:, None]) * step, axis=1)
 
     def line_search(self, at, active, here, step, slope):
-        """Take the steps, shortened where the objective does not fall. Return the fraction (n,) of each that was taken."""
+        """Take the steps, shortened until the objective decreases. Return the fraction (n,) of each step that was taken."""
         share, done = np.ones(len(active)), np.zeros(len(active), dtype=bool)
         slack = 1e-14 * (1 + np.abs(here.objective))
         while not done.all():
             todo = np.flatnonzero(~done)
             log_p = here.log_p[todo] + share[todo, None] * step[todo]
             log_p -= _log_sum_exp(log_p)[:, None]
-            log_p = np.where(here.log_p[todo] > FAINT, np.maximum(log_p, FAINT), log_p)
+            log_p = np.where(here.log_p[todo] > NEGLIGIBLE_LOG_P, np.maximum(log_p, NEGLIGIBLE_LOG_P), log_p)
             trial = self.state(active[todo], log_p)
             better = trial.objective <= here.objective[todo] + 1e-4 * share[todo] * slope[todo] + slack[todo]
             at.merge(active[todo[better]], trial, better)
             done[todo[better]] = True
             share[todo[~better]] *= 0.5
-            hopeless = todo[share[todo] < SHORTEST]
-            share[hopeless], done[hopeless] = 0.0, True
+            failed = todo[share[todo] < SHORTEST_STEP]
+            share[failed], done[failed] = 0.0, True
         return share
 
     def optimum(self, at, steps):
-        faint = at.log_p < FAINT + 5
-        if faint.any():
-            log_p = np.where(faint, at.wanted, at.log_p)  # b = ḡ, safe where p is negligible
+        negligible = at.log_p < NEGLIGIBLE_LOG_P + 5
+        if negligible.any():
+            log_p = np.where(negligible, at.wanted, at.log_p)  # b = ḡ, safe where p is negligible
             at = self.state(np.arange(len(log_p)), log_p - _log_sum_exp(log_p)[:, None])
         value = 0.5 * np.sum(np.log1p(at.excess) - at.excess, axis=1) - at.log_g  # [C] (19) at b = p, S(p)
         gap = np.maximum(np.sum(np.exp(at.log_p) * (at.log_p - at.wanted), axis=1), 0.0)  # KL(p ‖ ḡ)
-        R = multinomial_root(at.log_p)
-        root = np.zeros_like(R) if self.tied else self.precision_root(at, R)
+        root = self.precision_root(at, multinomial_root(at.log_p))
         precision = root @ np.swapaxes(root, 1, 2)
-        spread = at.half, at.excess, self.tied
+        spread = at.half, at.excess
         return BoundOptimum(self.mean, self.cov, value, at.log_p, precision, root, gap, spread, steps)
 
     def precision_root(self, at, R):
         """Return the root (n, C, C-1) of W = R s(RᵀVR)⁻¹ Rᵀ."""
         root = np.empty_like(R)
-        wide = at.excess[:, -1] > WIDE
+        wide = at.excess[:, -1] > LARGE_EXCESS
         if wide.any():
             lam, Q = np.linalg.eigh(np.swapaxes(R[wide], 1, 2) @ self.cov[wide] @ R[wide])
             root[wide] = R[wide] @ (Q / np.sqrt(0.5 + np.sqrt(0.25 + np.maximum(lam, 0.0)))[:, None, :])
@@ -312,12 +278,10 @@ class _Search:
         return root
 
 
-def _stiffness(half, excess, tied=False):
+def _stiffness(half, excess):
     """Return the second derivative (n, C, C) in p of the objective without its entropy, along the simplex."""
     s = 1 + excess
     K = (half / s[:, None, :]) @ np.swapaxes(half, 1, 2)
-    if tied:
-        return K
     # the change of S with p: divided differences of 1/s(λ)
     weight = 0.5 / (s[:, :, None] * s[:, None, :] * (s[:, :, None] + excess[:, None, :]))
     n, C, size = half.shape
@@ -338,5 +302,4 @@ def _joined(parts):
     arrays = ("mean", "cov", "value", "log_b", "precision", "root", "gap")
     joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays}
     half, excess = (np.concatenate([part.spread[k] for part in parts]) for k in (0, 1))
-    spread = (half, excess, parts[0].spread[2])
-    return BoundOptimum(**joined, spread=spread, n_steps=max(part.n_steps for part in parts))
+    return BoundOptimum(**joined, spread=(half, excess), n_steps=max(part.n_steps for part in parts))

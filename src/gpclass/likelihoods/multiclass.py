@@ -1,7 +1,7 @@
 """Base class of likelihoods of several classes: one latent function per class, labels 0 … C-1, one bias per class.
 
 The class is the last axis of the latent values f (…, C); labels y have the shape of the preceding axes. The bias of a class
-is added to its latent value first. Only differences of biases matter, so the bias of class 0 is fixed.
+is added to its latent value. Only differences of biases matter, so the bias of class 0 is fixed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .powers import power_moments
 from .tilted import Triple
 
 STD_NODES = 512  # quasi-random points for standard deviations: error below 0.02
-SMALLEST = 1e-12  # variances below this fraction of the datum's largest are raised to it
+SMALLEST_FRACTION = 1e-12  # variances below this fraction of the datum's largest variance are raised to it
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Multiclass(Likelihood):
         return np.log(np.maximum(self.predictive(mean, spread), np.finfo(float).tiny))
 
     def log_predictive(self, y, mean, spread) -> np.ndarray:
-        """(n,) log p(y) when the latent values are N(mean, spread)."""
+        """Return log p(y) (n,) under f ~ N(mean, spread)."""
         return np.take_along_axis(self.log_class_probabilities(mean, spread), np.asarray(y)[:, None], 1)[:, 0]
 
     def class_probability_std(self, mean, spread) -> np.ndarray:
@@ -76,12 +76,12 @@ class Multiclass(Likelihood):
 
     @property
     def offset(self) -> np.ndarray:
-        """(C,) the biases, zero if `bias` is None."""
+        """(C,) biases, zero if `bias` is None."""
         return np.zeros(self.n_classes) if self.bias is None else np.array(self.bias)
 
     # parameters ---------------------------------------------------------------------------------------------------
 
-    first_free: ClassVar[int] = 1  # the first class whose bias is free: a common shift of all latent values changes nothing
+    first_free: ClassVar[int] = 1  # first class whose bias is free: a common shift of all latent values has no effect
 
     @property
     def theta(self) -> np.ndarray:
@@ -104,7 +104,7 @@ class Multiclass(Likelihood):
     def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:
         """Return the gradient in θ, given the gradient (C, …) in the biases.
 
-        A gradient in a common shift of all latent values of a class is the gradient in its bias.
+        The gradient in a bias is that in a common shift of all latent values of its class.
         """
         return bias_gradient[self.first_free :] if self.learn_bias else bias_gradient[:0]
 
@@ -150,7 +150,7 @@ class Multiclass(Likelihood):
 
     def predictive_std(self, mean, cov) -> np.ndarray:
         """Return the standard deviations (m, C) of the class probabilities under f ~ N(mean, cov)."""
-        return np.concatenate([self._shares(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
+        return np.concatenate([self._probabilities_at(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
 
     def offers(self, question: str) -> bool:
         if question in ("tilted_power", "tilted_power_theta") and type(self).tilted_power is Multiclass.tilted_power:
@@ -160,12 +160,13 @@ class Multiclass(Likelihood):
     def tilted_power(self, y, power, mean, var) -> Triple:
         """Return log ∫ N(f | mean, diag var) p(y | f)^power df (n,) and its first two derivatives (n, C) in the means.
 
-        By points around the mode, see `powers`. For log-concave likelihoods, powers up to 10 and variances up to 10 the
-        error of the value is below 0.1, and those of the product's mean and variance are below 10 % of its standard
-        deviation and of its variance; at variances of order one they are below 0.03 and 6 %. The value is smooth only to
-        this accuracy. With label noise, large powers under wide Gaussians can have two modes, of which one is found.
+        Computed by importance sampling around the mode, see `powers`. For log-concave likelihoods, powers up to 10 and
+        variances up to 10 the error of the value is below 0.1, and those of the product's mean and variance are below 10 %
+        of its standard deviation and of its variance. At variances of order one they are below 0.03 and 6 %. The value is
+        smooth only to this accuracy. With label noise, large powers under wide Gaussians can have two modes, of which one
+        is found.
         """
-        return power_moments(self, y, power, mean, positive(var))
+        return power_moments(self, y, power, mean, positive_variances(var))
 
     def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_power`."""
@@ -175,7 +176,7 @@ class Multiclass(Likelihood):
         """Return the derivatives (p, n) in θ of the value of `expected_log_prob`, if the likelihood has that method."""
         return self.theta_gradient(self.expected_log_prob(y, mean, var)[1].T)  # type: ignore[attr-defined]
 
-    def _shares(self, f) -> np.ndarray:
+    def _probabilities_at(self, f) -> np.ndarray:
         """Return class probabilities (rows, C, points) at latent values f of that shape, which may be overwritten."""
         return np.moveaxis(self.class_probabilities(np.moveaxis(f, 1, 2)), 2, 1)
 
@@ -187,7 +188,7 @@ class Multiclass(Likelihood):
 def latent_values(mean, cov, count):
     """Yield points (rows, C, count) of N(mean, cov), for one block of rows at a time.
 
-    A permutation of the classes permutes the values, and no row depends on another.
+    The points of a row do not depend on other rows. A permutation of the classes permutes the values.
     """
     mean = np.asarray(mean, float)
     roots = covariance_roots(mean, full_covariances(cov))
@@ -217,12 +218,12 @@ def restore_order(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def class_order(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return (n, C): the class y of each datum, then the others in order."""
+    """Return the classes of each datum (n, C): y first, then the others in order."""
     rest = np.arange(n_classes - 1)
     return np.column_stack([y, rest + (rest >= y[:, None])])
 
 
-def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
+def largest_probabilities(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
     """Return the probabilities (m, C) that each latent value is the largest after noise of variance `noise` on each.
 
     cov (m, C, C), or variances (m, C).
@@ -234,13 +235,13 @@ def winners(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:
         return winner_probabilities(mean, cov + noise * same)
     p = np.empty(mean.shape)
     p[~alone] = winner_probabilities(mean[~alone], cov[~alone] + noise * same)
-    log_p = log_largest(mean[alone], positive(noise + np.einsum("icc->ic", cov[alone])))
+    log_p = log_largest(mean[alone], positive_variances(noise + np.einsum("icc->ic", cov[alone])))
     log_p = np.exp(log_p - log_p.max(1, keepdims=True))
     p[alone] = log_p / log_p.sum(1, keepdims=True)
     return p
 
 
-def positive(var: np.ndarray) -> np.ndarray:
-    """Return variances (n, C) with zeros replaced by values that are negligible but safe to divide by."""
+def positive_variances(var: np.ndarray) -> np.ndarray:
+    """Return variances (n, C) with those near zero raised to values that are negligible but safe to divide by."""
     widest = np.max(var, axis=1, keepdims=True)
-    return np.maximum(var, np.maximum(SMALLEST * widest, 1e-200))
+    return np.maximum(var, np.maximum(SMALLEST_FRACTION * widest, 1e-200))

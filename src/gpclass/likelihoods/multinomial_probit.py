@@ -2,8 +2,8 @@
 
     p(y | f) = ∫ N(u | 0, 1) ∏_{j≠y} Φ(u + f_y - f_j) du
 
-As a function of u the integrand is entire and log-concave, no wider than N(0, 1) to the right of its mode and no narrower
-than N(0, 1/C). So the trapezoid rule, between limits relative to the mode, converges geometrically.
+As a function of u the integrand is entire and log-concave. To the right of its mode it is no wider than N(0, 1), and it is
+no narrower than N(0, 1/C). So the trapezoid rule, between limits relative to the mode, converges geometrically.
 
 [RJV] Riihimäki, Jylänki & Vehtari 2013, eqs. 2 and 24.
 """
@@ -28,30 +28,31 @@ from ..numerics import (
     normal_below,
 )
 from .label_noise import NoisyMulticlass
-from .multiclass import Multiclass, class_order, own_first, restore_order, winners
+from .multiclass import Multiclass, class_order, largest_probabilities, own_first, restore_order
 from .probit import Probit
 from .tilted import Triple
 
-FEW = 5  # up to this number of classes the rule of fewer nodes suffices
-# number of nodes, and their range: in standard deviations of the narrow side left of the mode, of N(0, 1) right of it.
-# The error of log p is below 2e-7, see tests
+# Number of nodes for log p, and their range: in standard deviations of the Laplace approximation to the left of the mode, of
+# N(0, 1) to the right. The first rule is for up to FEW_CLASSES classes. The error of log p is below 2e-7, see tests
+FEW_CLASSES = 5
 FEW_CLASSES_RULE, MANY_CLASSES_RULE = (18, 5.8), (32, 7.0)
-# class probabilities: range of the rule about the largest latent value, and its step, which is halved beyond MANY classes.
-# The error is below 3e-10 for up to 300 classes; probabilities below 1e-30 are underestimated
-BELOW, ABOVE, STEP, MANY = -10.0, 8.0, 0.4, 12
-HULL = np.array([-2.5, -1.5, -0.8, -0.25, 0.25, 0.8, 1.5, 2.5, 4.0])  # nodes of the envelope, in widths from the mode
-FACTOR = Probit()  # likelihood of one contrast
+# Nodes for class probabilities: their range around the largest latent value, and their step, which is halved for more than
+# MANY_CLASSES classes. The error is below 3e-10 for up to 300 classes; probabilities below 1e-30 are underestimated
+LOWEST_NODE, HIGHEST_NODE, NODE_STEP, MANY_CLASSES = -10.0, 8.0, 0.4, 12
+# Nodes of the envelope for draws, in standard deviations from the mode
+ENVELOPE_NODES = np.array([-2.5, -1.5, -0.8, -0.25, 0.25, 0.8, 1.5, 2.5, 4.0])
+CONTRAST_LIKELIHOOD = Probit()
 SATURATED = 50.0  # log Φ and its hazard vanish here, so a factor at this value has no effect
 
 
 @dataclass(frozen=True)
 class NoiseFreeMultinomialProbit(Multiclass):
-    """p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + standard Gaussian noise: without label noise."""
+    """`MultinomialProbit` without label noise: p(y | f) = P(x_y > x_j for all j ≠ y), x = f + bias + N(0, I)."""
 
     noise: ClassVar[float] = 1.0  # variance of the noise on each latent value
 
     def lead(self, y, f) -> np.ndarray:
-        """Return f_y - f_j (…, C), biases added. The entry of y itself is SATURATED, which has the effect of infinity."""
+        """Return f_y - f_j (…, C), biases included. The entry of y itself is SATURATED, which acts as infinity."""
         own = self._own_class(y, f)
         f = f + self.offset
         ahead = np.sum(f, axis=-1, where=own)[..., None] - f
@@ -88,7 +89,7 @@ class NoiseFreeMultinomialProbit(Multiclass):
         f = np.asarray(f, float) + self.offset
         rows, C = f.reshape(-1, self.n_classes), self.n_classes
         behind = np.minimum(rows.max(1, keepdims=True) - rows, 1e100).T
-        x = np.arange(BELOW, ABOVE, STEP if C <= MANY else 0.5 * STEP)[:, None]
+        x = np.arange(LOWEST_NODE, HIGHEST_NODE, NODE_STEP if C <= MANY_CLASSES else 0.5 * NODE_STEP)[:, None]
         p = np.empty(rows.shape)
         for some in blocks(len(rows), C * len(x), CACHE):
             z = x + behind[:, None, some]
@@ -104,7 +105,7 @@ class NoiseFreeMultinomialProbit(Multiclass):
 
         p(y | f) = E_u ∏_j Φ(g_j). Biases are not included: they shift the g.
         """
-        return FACTOR
+        return CONTRAST_LIKELIHOOD
 
     def contrast_power(self, power) -> np.ndarray:
         """Return the power b with which E_u ∏_j Φ(g_j)^b replaces p(y | f)^power, power ≤ 1.
@@ -115,7 +116,7 @@ class NoiseFreeMultinomialProbit(Multiclass):
         return np.expm1(power * np.log(self.n_classes)) / (self.n_classes - 1)
 
     def contrast_offset(self, y) -> np.ndarray:
-        """Return (n, C - 1): the bias of class y minus that of each other class, in order."""
+        """Return the bias of class y minus that of each other class, in order, (n, C - 1)."""
         bias = own_first(y, np.tile(self.offset, (len(y), 1)))
         return bias[:, :1] - bias[:, 1:]
 
@@ -123,12 +124,12 @@ class NoiseFreeMultinomialProbit(Multiclass):
         """Return the covariance (n (C - 1), n (C - 1)) of g and lower limits with p(y) = P(g > lower) under f ~ N(0, K)."""
         n, C = len(y), self.n_classes
         noisy = np.broadcast_to(K, (C, n, n)) + self.noise * np.eye(n)
-        datum, rival = np.repeat(np.arange(n), C - 1), class_order(y, C)[:, 1:].ravel()
+        datum, other = np.repeat(np.arange(n), C - 1), class_order(y, C)[:, 1:].ravel()
         own = y[datum]
         # g = x_y - x_j, x = f + noise: the covariance of two g sums over their terms of the same class
         covariance = np.zeros((len(datum), len(datum)))
-        for left, sign_left in ((own, 1.0), (rival, -1.0)):
-            for right, sign_right in ((own, 1.0), (rival, -1.0)):
+        for left, sign_left in ((own, 1.0), (other, -1.0)):
+            for right, sign_right in ((own, 1.0), (other, -1.0)):
                 same = left[:, None] == right
                 covariance += np.where(same, sign_left * sign_right * noisy[left[:, None], datum[:, None], datum], 0.0)
         return covariance, -self.contrast_offset(y).ravel()
@@ -166,7 +167,7 @@ class NoiseFreeMultinomialProbit(Multiclass):
         Exact for up to three classes and for independent latent values. Otherwise the absolute error is below 1e-3, for up
         to ten classes. (The EP of [RJV] appendix A has errors up to 0.02 if latent values are correlated.)
         """
-        return winners(np.asarray(mean, float) + self.offset, cov, self.noise)
+        return largest_probabilities(np.asarray(mean, float) + self.offset, cov, self.noise)
 
     def noisy_probabilities(self, mean, var) -> np.ndarray:
         """Return class probabilities (…, C) under independent latent values N(mean, var), with one variance for all."""
@@ -196,8 +197,8 @@ class NoiseFreeMultinomialProbit(Multiclass):
 
     @property
     def _rule(self) -> tuple[int, float]:
-        """Number of nodes, and how far they go."""
-        return FEW_CLASSES_RULE if self.n_classes <= FEW else MANY_CLASSES_RULE
+        """Number of nodes, and their range."""
+        return FEW_CLASSES_RULE if self.n_classes <= FEW_CLASSES else MANY_CLASSES_RULE
 
     def _nodes(self, lead):
         mode, width = tilted_mode(lead)
@@ -245,7 +246,7 @@ def _draw_winner(lead, rng):
         return -0.5 * u * u + log_cdf.sum(-1), ratio.sum(-1) - u
 
     mode, width = tilted_mode(lead)
-    return draw_log_concave(log_density, mode[:, None] + width[:, None] * HULL, rng)
+    return draw_log_concave(log_density, mode[:, None] + width[:, None] * ENVELOPE_NODES, rng)
 
 
 def tilted_mode(lead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

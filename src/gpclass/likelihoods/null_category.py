@@ -4,8 +4,8 @@ Between the two classes lies a third category, "null", in which no row can be. W
 
     p(y = -1 | f) = Φ(-g - h)      p(null | f) = Φ(g + h) - Φ(g - h)      p(y = +1 | f) = Φ(g - h)
 
-A row without a label contributes p(not null | f) = Φ(-g - h) + Φ(g - h): it says that f is not near zero there, and so keeps
-the boundary away from dense regions. Under a Gaussian each Φ is a wider Φ, so all integrals are sums of two closed forms.
+A row without a label contributes p(not null | f) = Φ(-g - h) + Φ(g - h): f is probably not near zero there. This keeps the
+boundary away from dense regions. Under a Gaussian each Φ is a wider Φ, so all integrals are sums of two closed forms.
 For rows without a label the likelihood is not log-concave, and their sites may have negative precision. Engines that use
 only cavity integrals (EP, TAP, FV, IVM) support it.
 """
@@ -23,9 +23,9 @@ from .probit import NoiseFreeProbit
 from .sigmoid import WithBias
 from .tilted import Triple, tilted_moments_of, tilted_weights
 
-UNLABELLED = 0.0
-WIDEST = 6.0  # p(not null) is then 0.003 at least, and its edges are near enough to the centre for quadrature
-REACH, NODES = 10.0, 400  # of quadrature: standard deviations on both sides, and number of nodes
+UNLABELLED = 0.0  # target of rows without a label
+LARGEST_WIDTH = 6.0  # p(not null) is at least 0.003 then, and its edges are near enough to the centre for quadrature
+NODE_REACH, N_NODES = 10.0, 400  # of quadrature: standard deviations on both sides, and number of nodes
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class NullCategory(WithBias):
     learn_bias : bool, default=False
         Whether `bias` is a free parameter.
     width : float, default=1.0
-        Width of the null category on the scale of f, in [0, 6]. With 0 it is probit, and rows without a label say nothing.
+        Width of the null category on the scale of f, in [0, 6]. 0 is probit: rows without a label have no effect.
     unlabelled : int, float or str, optional
         The value in the y of `GPClassifier.fit` that marks rows without a label, such as -1. By default all rows have one.
     """
@@ -51,21 +51,21 @@ class NullCategory(WithBias):
     unlabelled: Any = None
 
     unlabelled_target = UNLABELLED
-    latent_targets = None  # type: ignore[assignment]  # of rows without a label there is none
+    latent_targets = None  # type: ignore[assignment]  # rows without a label have none
     if_improper = "make its null category narrower (width)"
 
     def __post_init__(self):
         super().__post_init__()
-        if not 0 <= self.width <= WIDEST:
-            raise ValueError(f"width must be in [0, {WIDEST:g}], but is {self.width}")
+        if not 0 <= self.width <= LARGEST_WIDTH:
+            raise ValueError(f"width must be in [0, {LARGEST_WIDTH:g}], but is {self.width}")
         if isinstance(self.unlabelled, float) and np.isnan(self.unlabelled):
-            raise ValueError("unlabelled must not be NaN: replace missing labels by a value of their own, such as -1")
+            raise ValueError("unlabelled must not be NaN: replace missing labels by another value, such as -1")
         if self.unlabelled is not None and not isinstance(self.unlabelled, (int, float, str)):
             raise TypeError(f"unlabelled must be a number, a string or None, but is {self.unlabelled!r}")
 
     @classmethod
     def for_targets(cls, targets: str, n_classes: int) -> None:
-        """Return None: it must be given as an object, with the value that marks rows without a label."""
+        """Return None: the likelihood must be given as an object, with the value that marks rows without a label."""
         return None
 
     def check_targets(self, y) -> np.ndarray:
@@ -79,7 +79,7 @@ class NullCategory(WithBias):
             raise ValueError(f"targets must be -1 or +1, or 0 for rows without a label, but y contains {found}")
         return signs
 
-    # there is no `log_prob`: samplers and Laplace's method would take p for a probability that sums to one over the classes
+    # there is no `log_prob`: samplers and Laplace's method assume that p sums to one over the classes
 
     def log_prob_value(self, y, f) -> np.ndarray:
         return self.tilted_moments(y, f, 0.0)[0]
@@ -159,12 +159,12 @@ class NullCategory(WithBias):
         """
         mean, sd = np.asarray(mean)[..., None], np.sqrt(var)[..., None]
         narrow, wide = sd <= 1, np.maximum(sd, 1.0)
-        low, high = (np.arcsinh(mean + side * REACH * wide - self.centre) for side in (-1, 1))
-        t = np.linspace(0, 1, NODES)
+        low, high = (np.arcsinh(mean + side * NODE_REACH * wide - self.centre) for side in (-1, 1))
+        t = np.linspace(0, 1, N_NODES)
         u = low + (high - low) * t
-        f = np.where(narrow, mean + sd * REACH * (2 * t - 1), self.centre + np.sinh(u))
-        z = np.where(narrow, REACH * (2 * t - 1), (f - mean) / wide)
-        step = np.where(narrow, 2 * REACH, (high - low) * np.cosh(u) / wide) / (NODES - 1)
+        f = np.where(narrow, mean + sd * NODE_REACH * (2 * t - 1), self.centre + np.sinh(u))
+        z = np.where(narrow, NODE_REACH * (2 * t - 1), (f - mean) / wide)
+        step = np.where(narrow, 2 * NODE_REACH, (high - low) * np.cosh(u) / wide) / (N_NODES - 1)
         return f, np.log(step) - 0.5 * z**2 - LOG_SQRT_2PI
 
     # derivatives in the bias, which shifts the mean ------------------------------------------------------------------------

@@ -3,8 +3,8 @@
     p(y | f) ∝ ∏_c sig(s_c (f_c + bias_c)),    s_c = +1 if y = c, else -1
 
 Each factor depends on one f_c, so there are C independent binary problems. Class probabilities are those of the binary
-problems, normalised. log p(y | f) is the sum of C binary terms, and so is the evidence: it can be compared with other
-one-against-rest evidences, but not with those of the other likelihoods of several classes.
+problems, normalised. log p(y | f) is a sum of C binary terms, and so is the log evidence: it can be compared with that of
+another one-against-rest model, but not with that of other likelihoods of several classes.
 """
 
 from __future__ import annotations

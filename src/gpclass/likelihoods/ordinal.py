@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..numerics.plackett import probit_covariance
-from .interval import WIDE, expected, interval, log_interval, third_derivative
+from .interval import WIDE_INTERVAL, expected_interval, interval, log_interval, third_derivative
 from .sigmoid import WithPowers
 from .tilted import Triple
 
@@ -118,11 +118,11 @@ class Ordinal(WithPowers):
         return found.value, found.slope / scale, found.curvature / scale**2
 
     def centre_of(self, y, mean) -> np.ndarray:
-        """Return the middle of each category; of a wide or open one the end nearer to `mean`."""
+        """Return the middle of each category, or the end nearer to `mean` if the category is wide or open."""
         low, high = self._limits(y, 0.0)
         nearer = np.where(np.abs(low - mean) < np.abs(high - mean), low, high)
-        with np.errstate(invalid="ignore"):  # of open categories
-            return np.where(high - low > WIDE, nearer, 0.5 * (low + high))
+        with np.errstate(invalid="ignore"):  # open categories
+            return np.where(high - low > WIDE_INTERVAL, nearer, 0.5 * (low + high))
 
     def _limits(self, y, f):
         """Return the ends of each category, measured from f."""
@@ -131,16 +131,16 @@ class Ordinal(WithPowers):
         return cuts[k] - f, cuts[k + 1] - f
 
     def _tilted(self, y, mean, var):
-        """Return the standard deviation of f + noise, and the categories in units of it."""
+        """Return the standard deviation of f + noise, and the `Interval` of each category in units of it."""
         scale = np.sqrt(1 + np.asarray(var, float))
         low, high = self._limits(y, mean)
         return scale, interval(low / scale, high / scale)
 
     def _expected(self, parts, y, mean, var):
-        """Return expectations of functions of the ends of the categories of y; arguments are broadcast."""
+        """Return expectations of functions of the ends of the categories of y. Arguments are broadcast."""
         low, high = self._limits(y, 0.0)
         arrays = np.broadcast_arrays(low, high, np.asarray(mean, float), np.asarray(var, float))
-        found = expected(parts, *(x.reshape(-1) for x in arrays))
+        found = expected_interval(parts, *(x.reshape(-1) for x in arrays))
         return found.reshape(len(found), *arrays[0].shape)
 
     # derivatives in θ -----------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Ordinal(WithPowers):
         """Return the derivatives in θ of log_prob's value, slope and curvature, each (R - 1, n)."""
         low, high = self._limits(y, f)
         _, slope, curvature, at_low, at_high = interval(low, high)
-        # an end moves all derivatives in f, and so does f: d at_low / df = at_low (low - slope)
+        # derivatives of the slope and curvature in the ends, from d at_low / df = at_low (low - slope)
         below, above = (np.where(np.isfinite(end), end, 0.0) - slope for end in (low, high))  # at infinity the density is 0
         return (
             self._in_theta(y, -at_low, at_high),

@@ -125,6 +125,6 @@ class Probit(NoisySigmoid, NoiseFreeProbit):
     )  # fmt: skip
 
     @property
-    def _corner(self) -> tuple[float, float]:
+    def _kink(self) -> tuple[float, float]:
         z = float(ndtri(min(0.5, 0.5 * self.epsilon / (1 - self.epsilon))))
         return z, float(hazard(np.array(z)))

@@ -2,8 +2,8 @@
 
     p(y | f) = 1 - ε if f_y is the largest, else ε / (C - 1)
 
-A label on the wrong side costs at most log(ε/(C - 1)), at any distance. The likelihood is not log-concave: EP sites may
-have negative precision. It has no derivative in f: only engines that use cavity integrals support it.
+A wrong label costs at most log(ε/(C - 1)), at any distance. The likelihood is not log-concave, so EP sites may have negative
+precision. It has no derivative in f: only engines that use cavity integrals support it.
 
 [VC] Villacampa-Calvo 2017, eq. 2.22.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..numerics import largest
 from .label_noise import WithEpsilon
-from .multiclass import Multiclass, own_first, positive, restore_order, winners
+from .multiclass import Multiclass, largest_probabilities, own_first, positive_variances, restore_order
 from .tilted import Triple
 
 
@@ -113,11 +113,11 @@ class RobustMax(WithEpsilon, Multiclass):
         slopes = self.theta_gradient(restore_order(y, won[:, None] * at.slope).T)
         if not self.learn_epsilon:
             return slopes
-        right = np.exp(power * np.log1p(-self.epsilon) + at.log_mass - value)  # share of the rows where f_y is the largest
+        right = np.exp(power * np.log1p(-self.epsilon) + at.log_mass - value)  # fraction from f_y being the largest
         return np.vstack([slopes, power * (missed - right * self.epsilon / (1 - self.epsilon))])
 
     def _tilted_power(self, y, power, mean, var):
-        """Return log E[p^power], the shares of it from the gain and from other classes, and the moments of `_largest`."""
+        """Return log E[p^power], its fractions from the gain and from f_y not being the largest, and `_largest`."""
         at = self._largest(y, mean, var)
         low, high = power * np.log(self._wrong), power * np.log1p(-self.epsilon)
         log_gain = high + np.log(-np.expm1(low - high)) + at.log_mass
@@ -144,7 +144,7 @@ class RobustMax(WithEpsilon, Multiclass):
         return np.vstack([slopes, 1 - p - p * self.epsilon / (1 - self.epsilon)])  # in log ε
 
     def _tilted(self, y, mean, var):
-        """Return log E[p], the fraction of E[p] from f_y being the largest, and the moments of `_largest`."""
+        """Return log E[p], its fraction from the gain, and `_largest`."""
         at = self._largest(y, mean, var)
         value = np.logaddexp(np.log(self._wrong), np.log(self._gain) + at.log_mass)
         return value, np.exp(np.log(self._gain) + at.log_mass - value), at
@@ -155,7 +155,7 @@ class RobustMax(WithEpsilon, Multiclass):
 
     @staticmethod
     def _positive(var, y):
-        return positive(own_first(y, var))
+        return positive_variances(own_first(y, var))
 
     def predictive(self, mean, cov) -> np.ndarray:
         """Return class probabilities (m, C) under N(mean, cov); cov (m, C, C), or variances (m, C).
@@ -163,13 +163,13 @@ class RobustMax(WithEpsilon, Multiclass):
         Exact for up to three classes and for independent latent values. Otherwise the absolute error is below 1e-3, for up
         to ten classes.
         """
-        return self._wrong + self._gain * self._winners(mean, cov)
+        return self._wrong + self._gain * self._largest_probabilities(mean, cov)
 
     def predictive_std(self, mean, cov) -> np.ndarray:
         """Return the standard deviations (m, C) of the class probabilities, each of which takes two values."""
-        p = self._winners(mean, cov)
+        p = self._largest_probabilities(mean, cov)
         return self._gain * np.sqrt(p * (1 - p))
 
-    def _winners(self, mean, cov):
+    def _largest_probabilities(self, mean, cov):
         """Return the probabilities (m, C) that each latent value is the largest."""
-        return winners(np.asarray(mean, float) + self.offset, cov, self.noise)
+        return largest_probabilities(np.asarray(mean, float) + self.offset, cov, self.noise)

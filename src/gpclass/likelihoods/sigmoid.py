@@ -21,22 +21,22 @@ class WithPowers(Likelihood):
     def tilted_power(self, y, power, mean, var) -> Triple:
         """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`, (n,) each."""
         nodes, log_weights = self._power_nodes(y, power, mean, var)
-        return tilted_moments_of(self._power(y, power)(nodes), log_weights)
+        return tilted_moments_of(self._log_power(y, power)(nodes), log_weights)
 
     def centre_of(self, y, mean) -> float | np.ndarray:
-        """Return the f at which p(y | f) changes most quickly for these targets, seen from `mean`."""
+        """Return the f near `mean` at which p(y | f) changes most quickly for these targets."""
         return self.centre
 
     def tilted_power_theta(self, y, power, mean, var) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_power`."""
         nodes, log_weights = self._power_nodes(y, power, mean, var)
-        tilted, _ = tilted_weights(log_weights, self._power(y, power)(nodes)[0])
+        tilted, _ = tilted_weights(log_weights, self._log_power(y, power)(nodes)[0])
         targets = np.broadcast_to(y[:, None], nodes.shape).ravel()
         in_theta = self.log_prob_theta(targets, nodes.ravel())[0]  # type: ignore[attr-defined]
         return power * np.einsum("nq,pnq->pn", tilted, in_theta.reshape(-1, *nodes.shape))
 
-    def _power(self, y, power):
-        """Return the log of p^power and its derivatives as a function of nodes (n, q)."""
+    def _log_power(self, y, power):
+        """Return a function from nodes (n, q) to the log of p^power and its first two derivatives there."""
         return lambda nodes: tuple(power[:, None] * x for x in self.log_prob(y[:, None], nodes))  # type: ignore[attr-defined]
 
     def nodes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +45,7 @@ class WithPowers(Likelihood):
 
     def _power_nodes(self, y, power, mean, var):
         if np.any(power > 1):
-            return product_nodes(self, self._power(y, power), mean, var)
+            return product_nodes(self, self._log_power(y, power), mean, var)
         nodes, weights = self.nodes(y, mean, var)
         with np.errstate(divide="ignore"):  # weights that underflow
             return nodes, np.log(weights)
@@ -166,7 +166,7 @@ class Sigmoid(WithBias, WithPowers):
         centre = np.einsum("...q,...q->...", weights, p)
         return np.sqrt(np.einsum("...q,...q->...", weights, (p - centre[..., None]) ** 2))
 
-    # derivatives in the bias, a row if it is free; the bias shifts the mean, so each is the next derivative in f ----------
+    # derivatives in the bias, (1, n) if it is free, else (0, n). The bias shifts f, so each is the next derivative in f ----
 
     def _per_theta(self, *parts):
         parts = tuple(np.atleast_2d(part)[: int(self.learn_bias)] for part in parts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..numerics import CACHE, blocks, expected_softmax, quasi_random_normal
 from ..numerics.product import softmax_moments
-from .mnl_bound import STILL, BoundOptimum, maximise_bound
+from .mnl_bound import DEFAULT_TOL, BoundOptimum, maximise_bound
 from .multiclass import Multiclass, full_covariances, latent_values, own_first, restore_order
 from .tilted import Triple
 
@@ -45,9 +45,9 @@ class Softmax(Multiclass):
     def class_probabilities(self, f) -> np.ndarray:
         return np.exp(_log_softmax(f + self.offset))
 
-    def _shares(self, f) -> np.ndarray:
+    def _probabilities_at(self, f) -> np.ndarray:
         f += self.offset[:, None]
-        normalise(f, axis=1)
+        softmax_in_place(f, axis=1)
         return f
 
     def predictive(self, mean, cov) -> np.ndarray:
@@ -89,10 +89,10 @@ class Softmax(Multiclass):
             sd = np.sqrt(np.maximum(var[some], 1e-200))
             p = sd.T[:, :, None] * nodes  # (C, rows, nodes); f is overwritten by probabilities
             p += (mean[some] + self.offset).T[:, :, None]
-            value[some] = normalise(p, axis=0).mean(1)
+            value[some] = softmax_in_place(p, axis=0).mean(1)
             first, second = np.moveaxis(np.matmul(p, rule), 2, 0)
             slope[some] = first.T
-            # twice the derivative of the quadrature sum in the variances, so that the optimiser sees exact derivatives of it
+            # twice the derivative of the quadrature sum in the variances: optimisers need exact derivatives of this sum
             curvature[some] = -second.T / sd
         own = self._own_class(y, mean)
         return np.sum(mean + self.offset, axis=1, where=own) - value, own - slope, curvature
@@ -104,10 +104,10 @@ class Softmax(Multiclass):
         """
         mean = np.asarray(mean, float)
         own = self._own_class(y, mean)
-        parts = [normalise(f, axis=1).mean(1) for f in latent_values(mean + self.offset, cov, MEAN_NODES)]
+        parts = [softmax_in_place(f, axis=1).mean(1) for f in latent_values(mean + self.offset, cov, MEAN_NODES)]
         return np.sum(mean + self.offset, axis=1, where=own) - np.concatenate(parts)
 
-    def expected_log_prob_bound(self, mean, cov, start: np.ndarray | None = None, tol: float = STILL) -> BoundOptimum:
+    def expected_log_prob_bound(self, mean, cov, start: np.ndarray | None = None, tol: float = DEFAULT_TOL) -> BoundOptimum:
         """Return Chai's lower bound of E[log p(y | f)] for every y, f ~ N(mean (n, C), cov (n, C, C)).
 
         See `maximise_bound`.
@@ -115,8 +115,8 @@ class Softmax(Multiclass):
         return maximise_bound(mean + self.offset, cov, start, tol=tol)
 
 
-def normalise(f: np.ndarray, axis: int) -> np.ndarray:
-    """Replace latent values by class probabilities, in place, and return log Σ exp f without that axis.
+def softmax_in_place(f: np.ndarray, axis: int) -> np.ndarray:
+    """Replace latent values by class probabilities, in place, and return log Σ exp f, without `axis`.
 
     Fastest if the classes are not on the last axis.
     """

@@ -1,7 +1,7 @@
-"""Powers of likelihoods, p(y | f)^power, for observations of weight below one, and products of them.
+"""Powers of likelihoods, p(y | f)^power, for observations of weight below one, and products of such powers.
 
-Targets are records (y, power), so that they can be indexed like plain targets. Those of power one use the likelihood's own
-integrals, the others `tilted_power`.
+Targets are records (y, power), so that they can be indexed like plain targets. For power one `tilted_moments` of the
+likelihood is used, for other powers `tilted_power`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def split_targets(y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 @dataclass(frozen=True)
 class Tempered(WithSlopes):
-    """p(y | f)^power of a likelihood, in the form that engines which match moments use."""
+    """p(y | f)^power of a likelihood, with the methods that moment-matching engines call."""
 
     likelihood: Any
 
@@ -54,7 +54,7 @@ class Tempered(WithSlopes):
         return tuple(y["power"] * part for part in parts)
 
     def _either(self, y, mean, var, whole_name, part_name):
-        """Return (k, n, …) results of one method for targets of power one and of another for the rest."""
+        """Return the results of one method for targets of power one, and of another method for the rest."""
         whole = y["power"] == 1
         parts = []
         if np.any(whole):
@@ -74,7 +74,7 @@ class Tempered(WithSlopes):
 
 @dataclass(frozen=True)
 class PowerFactor(WithSlopes):
-    """Powers of a likelihood with one latent function, fixed for each datum; for factors of several-class likelihoods."""
+    """Powers (n,) of a likelihood with one latent function, for the factors of likelihoods of several classes."""
 
     factor: Any
     power: np.ndarray  # (n,)

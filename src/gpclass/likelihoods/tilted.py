@@ -1,7 +1,7 @@
 """Integrals of a Gaussian times a likelihood of one latent function, by quadrature, with derivatives in the mean.
 
-tilted_by_quadrature   a likelihood that changes within about one unit, near a known point
-product_nodes          nodes for one of any width, such as a high power or a product of likelihoods
+tilted_by_quadrature   for a likelihood that changes within about one unit, near a known point
+product_nodes          nodes for a factor of any width, such as a high power or a product of likelihoods
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from ..numerics import gaussian_nodes, nodes_about, nodes_between
 
-BISECTIONS = 30  # to place nodes
-FLAT_REACH = 10.0  # standard deviations, and distance from the centre of a likelihood, beyond which nothing changes
+BISECTIONS = 30  # accurate enough to place nodes
+FLAT_REACH = 10.0  # distance from the centre of a likelihood, and standard deviations, beyond which it is flat or negligible
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -23,7 +23,7 @@ class WithSlopes:
     """Adds `tilted_slopes` to a class with `tilted_moments`."""
 
     def tilted_slopes(self, y, mean, var) -> tuple[np.ndarray, np.ndarray]:
-        """Return the slope and curvature of `tilted_moments`, which sweeps of EP and the choice of rows need."""
+        """Return the slope and curvature of `tilted_moments`, without the value."""
         return self.tilted_moments(y, mean, var)[1:]  # type: ignore[attr-defined]
 
 
@@ -62,7 +62,7 @@ def product_nodes(likelihood: Any, log_prob: Callable[[np.ndarray], Triple], mea
     """
     if likelihood.log_concave:
         return feature_nodes(log_prob, mean, var)
-    # there may be several maxima: many nodes, from where the likelihood is flat on one side to where it is on the other
+    # there may be several maxima: use many nodes over the whole range in which the likelihood changes
     reach, centre = FLAT_REACH * np.sqrt(var), likelihood.centre
     low, high = np.minimum(mean - reach, centre - FLAT_REACH), np.maximum(mean + reach, centre + FLAT_REACH)
     return nodes_between(low, high, mean, var)
@@ -88,13 +88,13 @@ def feature_nodes(log_prob: Callable[[np.ndarray], Triple], mean, var) -> tuple[
 
 
 def _bracket(log_density, mean, sd):
-    """Return points on both sides of the mode: the slope at the mean says where it is, and at most how far away."""
+    """Return points on both sides of the mode: the slope at the mean gives its direction and bounds its distance."""
     slope = log_density(mean)[1]
     return mean, mean + slope * sd**2 * (1 + 1e-9) + np.sign(slope) * 1e-300
 
 
 def _zero(function, left, right):
-    """Return a zero of a function between two points, (n,) each, roughly: by bisection."""
+    """Return an approximate zero of a function between two points, (n,) each, by bisection."""
     sign = np.sign(function(left))
     for _ in range(BISECTIONS):
         middle = 0.5 * (left + right)

@@ -48,7 +48,7 @@ def slow_score(fit, covariance, row, c, data=None):
     larger = fit.chosen.with_pairs([row], [c])
     prior = InducingPrior(covariance.inducing(larger), C, fit.engine.jitter)
     s = len(fit.chosen)
-    S = np.linalg.inv(fit.bound.s_inverse)
+    S = np.linalg.inv(fit.bound.cov) + fit.bound.precision
     some = np.arange(len(fit.y)) if data is None else data
     weight = len(fit.y) / len(some)
 

@@ -58,7 +58,7 @@ def test_the_bound_is_the_papers_and_the_fit_is_at_its_top(kind):
     engine = SparseVariationalMNL(tol=1e-9)
     fit = engine.fit(covariance(kind, X, Z), y, Softmax(C))
     q, bound = fit.posterior, fit.bound
-    S = np.linalg.inv(bound.s_inverse)
+    S = np.linalg.inv(bound.cov) + bound.precision
     h = expected_bound(y, q.mean, q.cov, bound.b, S)  # (19)
     assert_allclose(fit.log_evidence, h.sum() - q.divergence, atol=1e-9)  # (30)
     # section 4.2: m = K_f (y - b), and V by (33); in whitened coordinates
