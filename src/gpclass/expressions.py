@@ -177,9 +177,10 @@ def _tokens(text: str) -> list[str]:
     while text[end:].strip():
         match = TOKEN.match(text, end)
         if not match:
+            near = f". Did you mean {text.replace('_', '-')!r}?" if text[end:].startswith("_") else ""
             raise ValueError(
                 "a kernel expression has names, +, * and parentheses, such as 'rbf-ard + linear'; "
-                f"{text[end:].strip()[:20]!r} is none of these"
+                f"{text[end:].strip()[:20]!r} is none of these{near}"
             )
         tokens.append(match[1])
         end = match.end()

@@ -103,7 +103,7 @@ def test_an_american_export(tmp_path):
 def test_utf16_of_a_spreadsheet_is_read_with_a_remark(tmp_path):
     path = written(tmp_path, lines("größe\tfarbe\ty", lambda i: f"{X[i]}\t{('rot', 'grün')[i % 2]}\t{LABELS[i]}"), "utf-16")
     result = run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"])
-    assert "begins with the mark of UTF-16 and is read so (--encoding utf-16)" in result.stderr
+    assert "has the byte order mark of UTF-16 and is read as UTF-16 (--encoding utf-16)" in result.stderr
     assert gpclass.load(tmp_path / "m")["table"].columns_[1].levels == ("grün", "rot")
 
 
@@ -280,3 +280,102 @@ def test_labels_that_differ_in_case_are_kept_apart_on_request(tmp_path):
     words = ("fit", path, "--target", "letter", "-o", tmp_path / "m.gpclass", "--json", *QUICK)
     assert "--merge-labels" in run(words, code=2).stderr
     assert len(json.loads(run([*words, "--keep-labels"]).stdout)["classes"]) == 3
+
+
+# beginnings of files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", ["My data\n", "Report, 2024\n\n", "# made by a machine\n# version 2\n", "\n\ntitle\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_before_the_header_are_left_out_on_request(before, end, tmp_path):
+    text = before + lines("x,z,w,y", lambda i: f"{X[i]},{Z[i]},{Z[i] > 0},{LABELS[i]}")
+    path = written(tmp_path, text.replace("\n", end))
+    told, command, found = remedied(path)
+    count = str(before.count("\n"))
+    assert "not part of the table" in told
+    assert command[command.index("--skip-lines") + 1] == count
+    assert (found["columns"], found["rows"]) == (["x", "z", "w"], N)
+    assert read_table(path, reading=Reading(skip_lines=int(count))).index.tolist() == list(range(1, N + 1))
+
+
+def test_lines_before_the_header_and_other_problems_are_told_together(tmp_path):
+    path = written(tmp_path, "Messung\n" + lines("x;z;y", lambda i: f"{comma(X[i])};{comma(Z[i])};{LABELS[i]}"))
+    told, command, _ = remedied(path)
+    assert {"--skip-lines", "--decimal"} <= set(command)
+    assert "t.csv has 3 problems" in told
+
+
+@pytest.mark.parametrize("quotes", ["", '"'])
+@pytest.mark.parametrize("name", [lambda i: i + 1, lambda i: f"case {i}"], ids=["numbers", "texts"])
+def test_row_names_of_r_are_no_inputs(name, quotes, tmp_path):
+    """R writes row names without a name for their column, so that the header is shorter than the rows."""
+    quoted = [f"{quotes}{label}{quotes}" for label in LABELS]
+    header = ",".join(f"{quotes}{n}{quotes}" for n in ("x", "z", "y"))
+    path = written(tmp_path, lines(header, lambda i: f"{quotes}{name(i)}{quotes},{X[i]},{Z[i]},{quoted[i]}"))
+    with pytest.warns(UserWarning, match="one cell more than the header"):
+        frame = read_table(path, text=["Unnamed: 0"])
+    np.testing.assert_array_equal(frame["x"], X)
+    assert frame["y"].tolist() == LABELS.tolist()
+
+
+def test_rows_that_are_too_long_are_no_row_names(tmp_path):
+    path = written(tmp_path, lines("x,y", lambda i: f"{X[i]},{LABELS[i]},{Z[i]}"))
+    with pytest.raises(TableError, match="row 1 has 3 cells, but the header has 2"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PK\x03\x04 and more", "Excel"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "Excel"),
+        (b"PAR1\x15\x04", r"\.parquet"),
+        (b"\x1f\x8b\x08\x00", r"\.gz"),
+        (b"\n<!DOCTYPE html>\n<html>", "web page"),
+    ],
+)
+def test_other_formats_under_the_name_of_a_table_are_named(content, what, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=what):
+        read_table(path)
+
+
+def test_a_first_row_with_some_text_is_no_header(tmp_path):
+    text = lines("", lambda i: f"{X[i]},{('red', 'green')[i % 2]},{Z[i]:.1f},{LABELS[i]}").lstrip("\n")
+    told, command, found = remedied(written(tmp_path, text))
+    assert "has numbers where the names of columns should be" in told
+    assert "--no-header" in command
+    assert found["columns"] == ["1", "2", "3"]
+
+
+def test_a_misspelt_target_beside_names_that_are_numbers(tmp_path):
+    path = written(tmp_path, lines("2019,2021,size,class", lambda i: f"{X[i]},{Z[i]},{X[i]},{LABELS[i]}"))
+    told, command, _ = remedied(path, target="clas")
+    assert "did you mean 'class'" in told
+    assert "--no-header" not in command
+
+
+def test_a_misspelt_file_name(tmp_path):
+    written(tmp_path, lines("x,y", lambda i: f"{X[i]},{LABELS[i]}")).rename(tmp_path / "flowers.csv")
+    with pytest.raises(TableError, match=r"no file .*flower\.csv \(did you mean 'flowers\.csv'\?\)"):
+        read_table(tmp_path / "flower.csv")
+
+
+# scores that are doubtful -------------------------------------------------------------------------------------------------
+
+
+def test_copies_of_rows_and_classes_of_one_row_are_told(tmp_path):
+    once = lines("x,z,y", lambda i: f"{X[i]},{Z[i]},{'other' if i == 3 else LABELS[i]}")
+    rows = "".join(once.splitlines(keepends=True)[1:])
+    told = run(["fit", written(tmp_path, once), "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr
+    assert "class 'other' has one row only" in told
+    assert "copies" not in told
+    told = run(["fit", written(tmp_path, once + rows), "-t", "y", *QUICK, "-o", tmp_path / "m", "--force"]).stderr
+    assert f"{N} of {2 * N} rows are copies of other rows" in told
+    assert "one row only" not in told
+
+
+def test_rows_of_a_few_levels_that_agree_are_no_copies(tmp_path):
+    path = written(tmp_path, lines("x,z,y", lambda i: f"{i % 3},{0.5 * (i % 2)},{LABELS[i]}"))
+    assert "copies" not in run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr

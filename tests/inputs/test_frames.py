@@ -75,6 +75,18 @@ def test_columns_may_come_in_another_order():
     assert_allclose(clf.predict_proba(other), clf.predict_proba(FRAME), rtol=1e-12)
 
 
+@pytest.mark.parametrize("more", [{}, {"t": np.where(np.arange(40) % 2, "a", "b")}], ids=["numbers", "text"])
+def test_names_that_occur_twice_are_refused(more):
+    X = pd.DataFrame({"x": np.linspace(-1, 1, 40), "z": np.linspace(2, 1, 40) ** 2, **more})
+    y = X["x"] > 0
+    twice = X.set_axis(["x", "x", *more], axis=1)
+    with pytest.raises(TableError, match="more than one column called 'x'"):
+        GPClassifier().fit(twice, y)
+    model = GPClassifier(optimizer=None).fit(X, y)
+    with pytest.raises(TableError, match="more than one column called 'x'"):
+        model.predict(twice)
+
+
 def test_unseen_levels_warn():
     clf = GPClassifier(optimizer=None).fit(FRAME, y)
     with pytest.warns(UnseenLevelWarning, match="'purple'"):

@@ -34,7 +34,7 @@ from gpclass.kernels import RBF, ClassCovariance, Correlated, PerClass
 from gpclass.learning import Normal
 from gpclass.learning.memory import Limit
 from gpclass.likelihoods import Heaviside, Logit, MultinomialProbit, OneAgainstRest, Probit, RobustMax, Sigmoid, Softmax
-from gpclass.persist import archive, registry
+from gpclass.persist import archive, registry, tree
 from gpclass.registry import _classes, register, registered
 from gpclass.sampling import HMC, EllipticalSlice, Gibbs, audit
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL, StochasticEP
@@ -564,6 +564,26 @@ def test_parameters_of_kernels_are_checked(whole, node, tmp_path):
 
     with pytest.raises(ModelFileError):
         gpclass.load(altered(whole, tmp_path / "a", change))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [*(("<f8", value) for value in (None, "1.5", True, "Infinity")), *(("<i8", value) for value in (None, 1.5, "7", True)),
+     ("|b1", None), ("|b1", 2), ("<U3", 1), ("<U3", None), ("|O", [1]), ("<c16", 1.0), ("|S3", "a")],
+)  # fmt: skip
+def test_arrays_hold_only_values_of_their_type(dtype, value, tmp_path):
+    """NumPy would convert some of them: null to NaN in an array of numbers, 1.5 to 1 in one of whole numbers."""
+    with pytest.raises(ModelFileError, match=r"has the value|cannot have the type"):
+        tree.decode({"a": {"array": {"dtype": dtype, "shape": [1], "values": [value]}}}, [])
+
+
+@pytest.mark.parametrize("array", [[1.5, np.nan, np.inf, -np.inf], [1, -2], [True, False], ["a", "bc"], [None, "x", 1, 0.5]])
+def test_small_arrays_come_back(array):
+    array = np.array(array, dtype=object if None in array else None)
+    document, arrays = tree.encode({"a": array})
+    found = tree.decode(json.loads(json.dumps(document)), arrays)["a"]
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found, array)
 
 
 def test_pickles_are_not_read(whole, tmp_path):

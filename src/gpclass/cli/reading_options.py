@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 PANEL = "Reading tables"
 
 
-def _option(name: str, text: str, metavar: str | None = None, complete: Any = None) -> Any:
-    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=PANEL, autocompletion=complete)
+def _option(name: str, text: str, metavar: str | None = None, complete: Any = None, **settings: Any) -> Any:
+    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=PANEL, autocompletion=complete, **settings)
 
 
 READING: dict[str, tuple[Any, Any]] = {  # annotations and defaults of the parameters
@@ -47,6 +47,7 @@ READING: dict[str, tuple[Any, Any]] = {  # annotations and defaults of the param
         Annotated[bool, _option("--rename-duplicates", text='Number columns of one name: "a", "a (2)".')],
         False,
     ),
+    "skip_lines": (Annotated[int, _option("--skip-lines", "Number of lines before the header.", "N", min=0)], 0),
     "skip_ragged": (Annotated[bool, _option("--skip-ragged", text="Leave out rows with too many cells.")], False),
 }
 TRAINING: dict[str, tuple[Any, Any]] = {
@@ -161,6 +162,7 @@ def reading_options(reading: Reading) -> dict[str, str | bool]:
         "--no-header": not reading.header,
         "--rename-duplicates": reading.rename_duplicates,
         "--skip-ragged": reading.skip_ragged,
+        "--skip-lines": str(reading.skip_lines or ""),
     }
 
 
@@ -175,6 +177,8 @@ def with_reading_option(reading: Reading, option: Option) -> Reading:
             return replace(reading, rename_duplicates=True)
         case "--skip-ragged":
             return replace(reading, skip_ragged=True)
+        case "--skip-lines":
+            return replace(reading, skip_lines=reading.skip_lines + int(option.value))
         case "--thousands":  # a point between thousands is none before decimals
             decimal = "," if option.value == "." else reading.decimal
             return replace(reading, thousands=option.value, decimal="." if option.value == "," else decimal)

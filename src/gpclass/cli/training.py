@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api import types
 from sklearn.pipeline import Pipeline
 
 from ..assess.models import classifier as on_encoded_rows
@@ -29,6 +30,7 @@ from ..tables import (
 )
 from .columns import Columns, names_not_there, row_numbers, target_by_number
 
+COPIES = 0.05  # share of copied rows above which a fit warns
 MOST_CELLS = 10_000_000  # cells of several files up to which they are read as one table
 CELL = 8  # bytes of a cell in a text file, about
 PATTERN = "*?["  # characters of patterns of file names
@@ -102,6 +104,23 @@ def read_training(data: Path, columns: Columns, engine: str = "auto", client: An
     else:
         training = _as_table(data, columns)
     return _with_two_classes(training, columns.target)
+
+
+def cautions(training: Training) -> list[str]:
+    """Return what makes the scores of a model doubtful: copies of rows, and classes with one row."""
+    found = []
+    if isinstance(training.rows, pd.DataFrame):
+        X, n = training.rows, training.n_rows
+        copies = int(X.assign(**{"": training.y}).duplicated().sum())
+        # rows of a few levels or whole numbers may agree by chance, rows with measurements hardly
+        measured = any(types.is_float_dtype(X[name].dtype) and X[name].nunique() > n / 4 for name in X.columns)
+        if measured and copies > COPIES * n:
+            told = f"{copies} of {n} rows are copies of other rows, so that leave-one-out scores are too good"
+            found.append(f"{told}; remove copies that were made by mistake")
+    if single := [repr(str(label)) for label, count in training.counts.items() if count == 1]:
+        classes = f"class {single[0]} has" if len(single) == 1 else f"{len(single)} classes, such as {single[0]}, have"
+        found.append(f"{classes} one row only: how well it is predicted cannot be checked")
+    return found
 
 
 def training_table(data: Path, columns: Columns) -> tuple[pd.DataFrame, np.ndarray]:

@@ -18,6 +18,15 @@ def is_frame(X: Any) -> bool:
     return pandas is not None and isinstance(X, pandas.DataFrame)
 
 
+def refuse_names_twice(X: Any) -> None:
+    """Raise a TableError if columns of a data frame have the same name."""
+    if is_frame(X) and not X.columns.is_unique:
+        from ..tables import TableError
+
+        twice = X.columns[X.columns.duplicated()].unique().tolist()
+        raise TableError(f"X has more than one column called {', '.join(map(repr, twice))}; give each a different name")
+
+
 def fitted_encoder(X: Any, missing: str) -> Any:
     """Return a `TableEncoder` fitted to the training inputs X, or None if they need no encoding.
 
@@ -34,6 +43,7 @@ def fitted_encoder(X: Any, missing: str) -> Any:
     """
     check_missing(missing)
     framed = is_frame(X)
+    refuse_names_twice(X)
     if not framed and (missing == "error" or not _is_numeric(X)):
         return None
     from ..tables import Part, alone  # they need pandas

@@ -16,7 +16,7 @@ from ..kernels.precomputed import without_numbers
 from ..learning import validated
 from ..numerics.fingerprint import single_precision_fingerprints
 from .covariances import GivenMatrix, ObjectRows, SparseRows, Start, unit_leaf
-from .frames import as_frame, fitted_encoder, is_frame
+from .frames import as_frame, fitted_encoder, is_frame, refuse_names_twice
 
 SPARSE_ADVICE = (
     "use kernel='linear' or kernel='tanimoto', which take sparse rows, X.toarray(), or TruncatedSVD for a few columns"
@@ -79,6 +79,7 @@ def more_inputs(model: Any, X: Any) -> np.ndarray:
         raise TypeError("X is sparse, but the model was fitted to an array: use X.toarray()")
     if model.encoder_ is not None:
         return check_array(_encoded(model, X), dtype=np.float64)
+    refuse_names_twice(X)
     return validated(model, X, dtype=np.float64, reset=False)
 
 
@@ -91,6 +92,7 @@ def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, 
         )
     if model.encoder_ is not None:
         return check_X_y(_encoded(model, X), y, **settings)
+    refuse_names_twice(X)
     return validated(model, X, y, reset=False, **settings)
 
 

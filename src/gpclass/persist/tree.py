@@ -214,8 +214,8 @@ class _Decoder:
         self._inline_bytes += size
         if (size > INLINE_BYTES and dtype.kind != "O") or self._inline_bytes > ALL_INLINE_BYTES:
             raise ModelFileError(f"a small array exceeds {INLINE_BYTES} bytes, or all together exceed {ALL_INLINE_BYTES}")
-        if not all(map(_is_plain, values)):
-            raise ModelFileError("an array in the document has values that are neither text nor numbers")
+        if strange := [value for value in values if not _fits(value, dtype.kind)]:
+            raise ModelFileError(f"an array of type {dtype.str} in the document has the value {_shown(strange[0])}")
         return np.array(values, dtype=dtype).reshape(content["shape"])
 
     def _read_dtype(self, text):
@@ -243,6 +243,15 @@ class _Decoder:
         self._generators += 1
         if self._generators > MOST_GENERATORS:
             raise ModelFileError(f"it has more than {MOST_GENERATORS} random number generators")
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Return whether the encoder writes a value into arrays of this kind. NumPy would convert more, such as null to NaN."""
+    if kind == "O":
+        return _is_plain(value)
+    if kind == "f":
+        return (type(value) in (int, float) and math.isfinite(value)) or value in ("nan", "inf", "-inf")
+    return type(value) is {"b": bool, "i": int, "u": int, "U": str}.get(kind)
 
 
 def _dtype(text: Any) -> np.dtype:

@@ -34,7 +34,8 @@ def decoded(content: bytes, encoding: str | None, path: Path) -> str:
     """Return the text of a file, or raise a TableError with the encoding that it probably has."""
     mark = next((name for start, name in MARKS.items() if content.startswith(start)), None)
     if encoding is None and mark == "utf-16":
-        warnings.warn(f"{path} begins with the mark of UTF-16 and is read so (--encoding utf-16)", FileRemark, stacklevel=2)
+        remark = f"{path} has the byte order mark of UTF-16 and is read as UTF-16 (--encoding utf-16)"
+        warnings.warn(remark, FileRemark, stacklevel=2)
     try:
         return content.decode(encoding or mark or "utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -97,8 +98,8 @@ def separator_of(content: str, kind: str, given: str | None, path: Path) -> str:
     first = next((line for line in content.splitlines() if line.strip()), "")
     usual = SEPARATORS[kind]
     best = max(usual, key=first.count)
-    regular = {s: n for s in ALL_SEPARATORS if (n := _regular(content, s)) > 1}
-    if _regular(content, best) > 1 or (first.count(best) and not regular):
+    regular = {s: n for s in ALL_SEPARATORS if (n := regular_columns(content, s)) > 1}
+    if regular_columns(content, best) > 1 or (first.count(best) and not regular):
         rivals = [s for s, n in regular.items() if s != best and n >= regular.get(best, 0)]
         if rivals:
             raise TableError.of(_which_separator([best, *rivals], path))
@@ -109,7 +110,7 @@ def separator_of(content: str, kind: str, given: str | None, path: Path) -> str:
         return found
     if regular:
         raise TableError.of(_which_separator(sorted(regular, key=lambda s: -regular[s]), path))
-    odd = [s for s in UNUSUAL if s in first and _regular(content, s) > 1]
+    odd = [s for s in UNUSUAL if s in first and regular_columns(content, s) > 1]
     if odd and not first.count(best):
         raise TableError.of(_which_separator(odd, path))
     return best
@@ -127,7 +128,7 @@ def _which_separator(able: Sequence[str], path: Path) -> Problem:
     return Problem("separator", text, (), f"; use --sep {value}", (Option("--sep", value),), code)
 
 
-def _regular(content: str, separator: str) -> int:
+def regular_columns(content: str, separator: str) -> int:
     """Return the number of columns by a separator, if the first rows have as many cells as the header; otherwise 0."""
     try:
         rows = [cells for _, cells in islice(records(content, separator), SOME + 1)]

@@ -18,13 +18,15 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
+from ..spelling import closest
+from .beginnings import lines_before_header, refuse_other_formats, with_first_name, without_lines
 from .guards import unguarded, with_texts
 from .layout import FileRemark, decoded, looks_like_data, names_of, no_header, records, separator_of
 from .problems import Findings, Option, Problem, TableError
 from .scans import check_columns
 from .settings import USUAL, Reading
 from .tidying import other_conventions, second_targets, with_numbers, without_unnamed
-from .words import cut, one_line
+from .words import cut, is_number, meant, one_line
 from .writing import kind_of_table, needs_pyarrow
 
 # read all digits exactly; the default of later versions of pandas
@@ -67,7 +69,8 @@ def read_table(
     """
     path = Path(path)
     if not path.exists():
-        raise TableError(f"there is no file {path}")
+        near = meant(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
+        raise TableError(f"there is no file {path}{near}")
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a file")
     kind = kind_of_table(path)
@@ -144,12 +147,13 @@ def csv_columns(path: str | os.PathLike[str], reading: Reading = USUAL, unnamed:
         content = stream.read(BEGINNING)
         whole = len(content) < BEGINNING
     if not whole and (reading.encoding is None or codecs.lookup(reading.encoding).name == "utf-8"):
-        content = content[: content.rfind(b"\n") + 1] or content  # not within a character
-    beginning = decoded(content, reading.encoding, path)
+        content = content[: max(content.rfind(b"\n"), content.rfind(b"\r")) + 1] or content  # not within a character
+    beginning = without_lines(_decoded(content, reading, path), reading.skip_lines)
     separator = separator_of(beginning, kind, reading.sep, path)
-    cells = next((cells for _, cells in records(beginning, separator)), None)
-    if cells is None:
+    if not beginning.strip():
         raise TableError(f"{path} is empty")
+    beginning = with_first_name(beginning, separator, path) if reading.header else beginning
+    cells = next(cells for _, cells in records(beginning, separator))
     names = names_of(cells, reading, path)
     return names if unnamed or not reading.header else [n for n, cell in zip(names, cells, strict=True) if cell.strip()]
 
@@ -179,15 +183,18 @@ def _read_text(
     path: Path, kind: str, text: set[str], target: str | None, reading: Reading, drop: set[str]
 ) -> pd.DataFrame:
     with _opened(path) as stream:
-        content = decoded(stream.read(), reading.encoding, path)
+        content = without_lines(_decoded(stream.read(), reading, path), reading.skip_lines)
     if not content.strip():
         raise TableError(f"{path} is empty")
-    separator = separator_of(content, kind, reading.sep, path)
-    header = next(cells for _, cells in records(content, separator))
     found = Findings()
-    if reading.header and looks_like_data(header):
-        found.add(no_header(path, len(header)))
-    found.report()
+    before = lines_before_header(content, reading.sep, path) if reading.header else None
+    if before is not None:
+        raise TableError.of(before)
+    separator = separator_of(content, kind, reading.sep, path)
+    content = with_first_name(content, separator, path) if reading.header else content
+    header = next(cells for _, cells in records(content, separator))
+    if reading.header and (looks_like_data(header) or _lacks_names(header, target)):
+        raise TableError.of(no_header(path, len(header)))
     names = names_of(header, reading, path)
     settings: Any = {"sep": separator, "header": 0 if reading.header else None, "names": names, "index_col": False}
     settings |= {"skipinitialspace": True, "decimal": reading.decimal, "na_values": list(reading.missing_values), **EXACT}
@@ -203,6 +210,17 @@ def _read_text(
     found.add(*second_targets(frame, target, reading, drop))
     found.report()
     return with_numbers(frame, reading.convention, text, target)
+
+
+def _decoded(content: bytes, reading: Reading, path: Path) -> str:
+    refuse_other_formats(content, path)
+    return decoded(content, reading.encoding, path)
+
+
+def _lacks_names(header: Sequence[str], target: str | None) -> bool:
+    """Return whether a first line without the target, or a name similar to it, has numbers among its cells."""
+    cells = [cell.strip() for cell in header]
+    return target is not None and closest(target, cells) is None and any(map(is_number, cells))
 
 
 def _parsed(

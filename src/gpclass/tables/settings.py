@@ -25,7 +25,7 @@ class Reading:
     thousands : {"", ",", ".", " ", "'"}, default=""
         The character between groups of three digits. By default there is none.
     encoding : str, optional
-        Name of the encoding, such as "cp1252". By default UTF-8, and UTF-16 if the file begins with its mark.
+        Name of the encoding, such as "cp1252". By default UTF-8, or UTF-16 if the file has its byte order mark.
     missing_values : sequence of str, default=()
         Texts of cells that are missing, besides empty cells and NA, NaN, N/A, null and None.
     header : bool, default=True
@@ -34,6 +34,8 @@ class Reading:
         Whether columns of the same name are numbered: "a" and "a (2)". By default they are an error.
     skip_ragged : bool, default=False
         Whether rows with more cells than the header are left out. By default they are an error.
+    skip_lines : int, default=0
+        Number of lines before the header, such as titles or comments.
     """
 
     sep: str | None = None
@@ -44,6 +46,7 @@ class Reading:
     header: bool = True
     rename_duplicates: bool = False
     skip_ragged: bool = False
+    skip_lines: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sep", TAB.get(self.sep or "", self.sep))
@@ -56,6 +59,8 @@ class Reading:
             raise TableError(f"thousands must be one of {' '.join(map(repr, GROUPS))}; got {self.thousands!r}")
         if self.thousands == self.decimal:
             raise TableError(f"{self.decimal!r} cannot be both the decimal and the thousands separator")
+        if self.skip_lines < 0:
+            raise TableError(f"skip_lines must not be negative; got {self.skip_lines}")
         try:
             codecs.lookup(self.encoding or "utf-8")
         except LookupError:

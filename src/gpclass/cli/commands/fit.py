@@ -89,6 +89,8 @@ def fit(
     with client_of(cluster, workers) as client, short_warnings(out):
         data = data if cluster is None else data.absolute()  # its workers run in other folders
         rows = remedies.diagnosed(lambda some: training.read_training(data, some, engine, client), columns, given)
+        for caution in training.cautions(rows):
+            out.remark(f"warning: {caution}")
         default = None
         if rows.y is not None:
             default = models.default_kernel(rows.n_rows, len(rows.counts), engine, likelihood)

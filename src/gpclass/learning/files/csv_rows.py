@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from ...tables import EXACT, TableError, looks_like_data
 
+BLOCK = 1 << 18  # bytes that are read from a file at once
 # text that pandas, and so `read_table`, treats as an empty cell
 MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
@@ -30,16 +31,26 @@ class Record(NamedTuple):
     blank: bool
 
 
-def records_of(file: Iterable[bytes], path: Any, delimiter: str, line: int = 1) -> Iterator[Record]:
+def records_of(file: BinaryIO, path: Any, delimiter: str, line: int = 1) -> Iterator[Record]:
     """Yield the rows of a text file; the first line has the number `line`."""
     space = b" \t\r\n".replace(delimiter.encode(), b"")
-    file, offset = iter(file), 0
-    for data in file:
-        lines = 1
+    lines, offset = lines_of(file), 0
+    for data in lines:
+        count = 1
         if b'"' in data:
-            data, lines = _quoted(data, file, path, delimiter, line)
+            data, count = _quoted(data, lines, path, delimiter, line)
         yield Record(data, line, offset, not data.strip(space))
-        line, offset = line + lines, offset + len(data)
+        line, offset = line + count, offset + len(data)
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends: line feeds, carriage returns, or both, as in pandas."""
+    rest = b""
+    while block := file.read(BLOCK):
+        *lines, rest = (rest + block).splitlines(keepends=True)  # a line feed may follow a return at the end
+        yield from lines
+    if rest:
+        yield rest
 
 
 def _quoted(data, file, path, delimiter, line):
@@ -133,7 +144,7 @@ class Layout:
         X = frame.drop(columns=list(no_inputs)).to_numpy(float)[1:]
         labels = frame[self.place].iloc[1:]
         if len(X) != sum(piece.rows for piece in pieces):
-            self._refuse(pieces, "its lines do not end with line feeds")
+            self._refuse(pieces, "rows and lines do not agree")
         if labels.isna().any() or not np.all(np.isfinite(X)):
             self._refuse(pieces, "cells are empty")
         y = np.array([label.strip() for label in labels.tolist()])
