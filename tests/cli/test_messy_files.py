@@ -370,7 +370,7 @@ def test_copies_of_rows_and_classes_of_one_row_are_told(tmp_path):
     rows = "".join(once.splitlines(keepends=True)[1:])
     told = run(["fit", written(tmp_path, once), "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr
     assert "class 'other' has one row only" in told
-    assert "copies" not in told
+    assert "are copies" not in told
     told = run(["fit", written(tmp_path, once + rows), "-t", "y", *QUICK, "-o", tmp_path / "m", "--force"]).stderr
     assert f"{N} of {2 * N} rows are copies of other rows" in told
     assert "one row only" not in told
@@ -378,4 +378,4 @@ def test_copies_of_rows_and_classes_of_one_row_are_told(tmp_path):
 
 def test_rows_of_a_few_levels_that_agree_are_no_copies(tmp_path):
     path = written(tmp_path, lines("x,z,y", lambda i: f"{i % 3},{0.5 * (i % 2)},{LABELS[i]}"))
-    assert "copies" not in run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr
+    assert "are copies" not in run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr
