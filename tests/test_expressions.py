@@ -44,7 +44,7 @@ def test_a_product_has_one_free_variance():
         ("rfb", "did you mean 'rbf'"),
         ("constant-ard", "no kernel 'constant-ard'"),
         ("2 * rbf", "is none of these"),
-        ("rbf_ard + linear", "Did you mean 'rbf-ard + linear'"),
+        ("rbf_ard", "Did you mean 'rbf-ard'"),
         ("__import__('os').system('true')", "is none of these"),
         ("(" * 40 + "rbf" + ")" * 40, "30 nested parentheses"),
         ("rbf+" * 6000, "20000 characters"),
