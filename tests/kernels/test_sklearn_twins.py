@@ -106,5 +106,5 @@ def test_as_kernel():
     assert as_kernel(k) is k
     assert as_kernel(1.0 * sk.RBF()) == RBF(bounds={"lengthscale": (1e-5, 1e5), "variance": (1e-5, 1e5)})
     for other in (None, 1.0, "rbf", np.exp):
-        with pytest.raises(TypeError, match="needed a kernel"):
+        with pytest.raises(TypeError, match="expected a kernel"):
             as_kernel(other)

@@ -20,7 +20,7 @@ def pullback_arguments(Z: Any, G: Any) -> tuple[Any, Any]:
 
 
 def checked_inputs(X: Any, Z: Any = None, takes: str = "numbers") -> tuple[Any, Any]:
-    """Return X (n, D) and Z (m, D) as finite float64 arrays, or raise ValueError; objects as arrays of objects."""
+    """Return X (n, D) and Z (m, D) as finite float64 arrays, or raise ValueError. Objects become arrays of objects."""
     if takes == "objects":
         return as_objects(X), None if Z is None else as_objects(Z)
     X = _checked(X, "X")
@@ -43,9 +43,9 @@ def as_objects(X: Any) -> NDArray[Any]:
     except TypeError:
         raise TypeError(f"X must be a sequence of objects; got {type(X).__name__}.") from None
     if isinstance(X, str):
-        raise TypeError("X must be a sequence of objects; got one text. Use [text] for one object.")
+        raise TypeError("X must be a sequence of objects; got a string. Use [text] for a single object.")
     objects = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):  # an assignment at once would split objects that are sequences themselves
+    for i, item in enumerate(items):  # one by one: `objects[:] = items` would split objects that are sequences
         objects[i] = item
     return objects
 

@@ -39,11 +39,12 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     _takes                       what rows it takes: "numbers" (the default), "any" if values do not depend on them,
                                  "covariances" (`Precomputed`), "objects" (`FunctionKernel`)
     standardizable               whether columns may be centred and scaled; default: True
-    compressible                 whether far values may be drawn nearer without changing what the kernel means; default: True
+    compressible                 whether outlying values may be moved towards the others without changing what the kernel
+                                 means; default: True
     takes_sparse                 whether `unit_values` and `unit_diagonal` take sparse matrices; default: False
 
-`class_kernels` and `separated` are how `PerClass` and `Correlated`, whose values are no matrices, describe themselves to
-callers. Callers never ask for the type of a kernel.
+`PerClass` and `Correlated`, whose values are not matrices, describe themselves to callers by `class_kernels` and
+`separated`. Callers never ask for the type of a kernel.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..spelling import did_you_mean
 from .arrays import Array, checked_inputs, checked_shape, pullback_arguments
+from .settings import check_settings
 
 # Maps inputs (k, D) and the indices (m,) of given rows, or None for all of them, to the covariances (k, m) between them.
 Evaluator: TypeAlias = "Callable[[Array, NDArray[np.intp] | None], Array]"
@@ -154,7 +155,7 @@ class Kernel(ABC):
         """Return the kernel with these parameters free: theta contains them."""
 
     def _all_names(self) -> list[str]:
-        """Return the names of all parameters for an error message; those of fixed ones may be missing."""
+        """Return the names of all parameters for an error message. Names of fixed parameters may be missing."""
         return self.names
 
     def _has_parameter(self, name: str) -> bool:
@@ -173,8 +174,8 @@ class Kernel(ABC):
         return {}
 
     def with_settings(self, **settings: Any) -> Kernel:
-        """Return the kernel with some of its `settings` changed. Bounds remain, and so does what is fixed."""
-        _check_settings(self, settings, {})
+        """Return the kernel with some of its `settings` changed. Bounds and fixed parameters stay as they are."""
+        check_settings(self, settings, {})
         return self
 
     def for_columns(self, n_columns: int) -> Kernel:
@@ -185,7 +186,7 @@ class Kernel(ABC):
 
     _takes: ClassVar[str] = "numbers"  # of a leaf: "numbers", "any", "covariances" or "objects"
     standardizable: ClassVar[bool] = True  # of a leaf: whether columns may be centred and scaled
-    compressible: ClassVar[bool] = True  # of a leaf: whether far values may be drawn nearer
+    compressible: ClassVar[bool] = True  # of a leaf: whether outlying values may be moved towards the others
     takes_sparse: ClassVar[bool] = False  # of a leaf: whether `unit_values` and `unit_diagonal` take sparse matrices
     lengthscale_has_units: ClassVar[bool] = True  # whether lengthscales have the units of the inputs
     lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none
@@ -220,7 +221,7 @@ class Kernel(ABC):
 
     @property
     def own_units(self) -> bool:
-        """Whether lengthscales are in units of the columns' spreads, which the kernel knows, not in those of the inputs."""
+        """Whether lengthscales are in units of the columns' spreads instead of the units of the inputs."""
         return False
 
     @property
@@ -233,11 +234,11 @@ class Kernel(ABC):
         return next(leaves)
 
     def parts(self) -> list[Part]:
-        """Return each term of a sum alone. The list is empty if there is no sum, or its terms cannot be switched off."""
+        """Return each term of a sum alone; an empty list if there is no sum or its terms cannot be switched off."""
         return []
 
     def off(self) -> Array | None:
-        """Return theta where values are as small as the bounds allow, or None if fixed parameters determine them."""
+        """Return theta at which values are as small as the bounds allow, or None if fixed parameters prevent that."""
         return None
 
     def _evaluator(self, X: Array) -> Evaluator:
@@ -349,20 +350,3 @@ def _combine(cls: Any, a: Any, b: Any) -> Kernel:
 
     pair = [Constant(float(k)) if isinstance(k, Real) else k for k in (a, b)]
     return cls(*pair) if all(map(is_kernel, pair)) else NotImplemented
-
-
-def _check_settings(kernel: Kernel, given: dict[str, Any], known: dict[str, Any]) -> None:
-    unknown = sorted(given.keys() - known.keys())
-    if unknown:
-        there = f"it has {', '.join(known)}" if known else "it has none"
-        raise ValueError(f"{kernel!r} has no setting {unknown[0]!r}; {there}.{did_you_mean(unknown[0], known)}")
-
-
-def with_member_settings(kernel: Kernel, members: list[tuple[str, Kernel]], settings: dict[str, Any]) -> list[Kernel]:
-    """Return the members of a kernel, given with their prefixes, with settings such as "rbf__lengthscale" changed."""
-    _check_settings(kernel, settings, kernel.settings())
-    changed = []
-    for prefix, member in members:
-        own = {name.removeprefix(f"{prefix}__"): v for name, v in settings.items() if name.startswith(f"{prefix}__")}
-        changed.append(member.with_settings(**own) if own else member)
-    return changed

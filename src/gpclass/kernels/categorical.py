@@ -26,7 +26,8 @@ class Categorical(WithLengthscale):
     variance : float, default=1.0
         The variance σ_f².
     ard : bool, default=False
-        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
+        Whether each input column gets its own lengthscale, all starting at the given one. Estimators insert them when the
+        number of columns is known (`for_columns`).
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """

@@ -14,7 +14,7 @@ are the five models of [C]:
 
 Softmax depends on differences between latent functions only. M4 is therefore H P Hᵀ + I and M5 is H P Hᵀ + 11ᵀ/C, both
 scaled. The columns of H span the differences, and P = U diag(d) Uᵀ, with U unit lower triangular, is any covariance of them.
-If the parameters were M, or all entries of K^c, some directions would change nothing. One such direction remains in M4 and
+If the parameters were M, or all entries of K^c, some directions would have no effect. One such direction remains in M4 and
 M5 (and in M3 for three classes): the scale of P and the kernel's variance have the same effect. The paper learns the kernel
 with M1, and then K^c alone: use `fix("variance")`.
 
@@ -88,7 +88,7 @@ class ClassCovariance:
             return [f"classes.ratio[{c}]" for c in range(1, C)]  # variance of class c over that of class 0
         if self.form == "sum-to-zero-diagonal":
             return [f"classes.weight[{c}]" for c in range(C)]  # the diagonal of M
-        pairs = zip(*np.tril_indices(C - 1), strict=True)  # entries of U, with d in place of its unit diagonal
+        pairs = zip(*np.tril_indices(C - 1), strict=True)  # entries of U, with log d in place of its unit diagonal
         return [f"classes.d[{i}]" if i == j else f"classes.u[{i},{j}]" for i, j in pairs]
 
     @property
@@ -168,7 +168,7 @@ class ClassCovariance:
         raw = self._unscaled()
         trace = np.trace(raw)
         slope = 0.5 * (given + given.T) * (self.n_classes / trace)
-        slope -= np.eye(self.n_classes) * (np.sum(slope * raw) / trace)  # through the scale
+        slope -= np.eye(self.n_classes) * (np.sum(slope * raw) / trace)  # the scale depends on the trace
         return self._slopes(slope)[self._free]
 
     def _unscaled(self) -> Array:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array
-from .base import Evaluator, Kernel, MatrixKernel, Part, with_member_settings
+from .base import Evaluator, Kernel, MatrixKernel, Part
 from .leaf import split_theta
+from .settings import with_member_settings
 
 
 class Composite(MatrixKernel):
-    """Several kernels, combined. theta, names and bounds are those of the members, one after the other.
+    """A combination of kernels. theta, names and bounds are those of the members, one after the other.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ class Sum(Composite):
     def parts(self) -> list[Part]:
         """Return each term alone, then the sums in which one term is replaced by a part of that term.
 
-        Terms that cannot be switched off belong to every part.
+        Each part includes the terms that cannot be switched off.
         """
         offs, indices, found = [k.off() for k in self.members], self._indices, {}
         for i in range(len(self.members)):
@@ -195,7 +196,7 @@ class Product(Composite):
         return _inner_parts(self)
 
     def off(self) -> Array | None:
-        """Return theta with the first factor switched off that can be."""
+        """Return theta with one factor switched off: the first that can be."""
         for k, indices in zip(self.members, self._indices, strict=True):
             off = k.off()
             if off is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from .arrays import Array
 from .leaf import Leaf
 
-DIAGONAL_BLOCK = 16  # objects whose matrix is computed for its diagonal, if the function takes many objects
+DIAGONAL_BLOCK = 16  # size of the matrices whose diagonals are used, if the function takes many objects at once
 
 
 class FunctionKernel(Leaf):

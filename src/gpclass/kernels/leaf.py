@@ -1,4 +1,4 @@
-"""Kernels that have parameters of their own, as opposed to sums and products of kernels."""
+"""Kernels with their own parameters, as opposed to sums and products of kernels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .arrays import Array
-from .base import Kernel, MatrixKernel, _check_settings
+from .base import Kernel, MatrixKernel
 from .parameters import Parameter, Positive, split_label
+from .settings import check_settings
 
 Self = TypeVar("Self", bound="Leaf")
 
@@ -42,7 +43,7 @@ class Leaf(MatrixKernel):
         }
 
     def declared(self) -> dict[str, Any]:
-        """What the constructor takes to make this kernel anew, bounds and what is fixed included."""
+        """Return the constructor arguments that give this kernel, including bounds and fixed parameters."""
         names = [name for name in inspect.signature(type(self)).parameters if name != "bounds"]
         return {name: self._parameters[name] if name in self._parameters else getattr(self, name) for name in names}
 
@@ -51,7 +52,7 @@ class Leaf(MatrixKernel):
 
     def with_settings(self: Self, **settings: Any) -> Self:
         declared = self.declared()
-        _check_settings(self, settings, declared)
+        check_settings(self, settings, declared)
         for name, value in settings.items():
             p = self._parameters.get(name)
             declared[name] = value if p is None else p.with_value(name, value, getattr(type(self), name).may_be_vector)
@@ -113,7 +114,7 @@ class Leaf(MatrixKernel):
         return new
 
     def _gradient(self, slopes: Mapping[str, Any]) -> Array:
-        """Return the derivatives in the log of each parameter (0 if not given) as one vector over the free ones."""
+        """Return the gradient in theta, given the derivatives in the log of each parameter (0 if not given)."""
         chosen = []
         for name, p in self._parameters.items():
             slope = np.atleast_1d(slopes.get(name, 0.0))

@@ -14,7 +14,7 @@ Self = TypeVar("Self", bound="WithLengthscale")
 
 
 class WithLengthscale(Leaf):
-    """A kernel with a lengthscale, which `ard=True` turns into one for each column as soon as their number is known."""
+    """A kernel with a lengthscale. With `ard=True` it becomes one for each column once their number is known."""
 
     lengthscale = Positive(may_be_vector=True)
 
@@ -26,7 +26,7 @@ class WithLengthscale(Leaf):
 
     @property
     def ard(self) -> bool:
-        """Whether there will be one lengthscale per input column as soon as their number is known: see `for_columns`."""
+        """Whether there will be one lengthscale per input column once their number is known; see `for_columns`."""
         return self._parameters["lengthscale"].per_column
 
     def for_columns(self: Self, n_columns: int) -> Self:

@@ -17,7 +17,7 @@ from .similarity import Inner
 class Linear(Pairwise):
     """k(x, z) = variance * Σ_d x_d z_d / lengthscale_d².
 
-    A common factor of the lengthscales and the variance have the same effect, so one of them is fixed at first: the
+    A common factor of the lengthscales has the same effect as the variance, so one of them is fixed by default: the
     lengthscale if it is one number, the variance if there is a lengthscale for each column. `free` makes it free.
 
     Parameters
@@ -27,7 +27,8 @@ class Linear(Pairwise):
     variance : float, default=1.0
         The variance σ_f².
     ard : bool, default=False
-        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
+        Whether each input column gets its own lengthscale, all starting at the given one. Estimators insert them when the
+        number of columns is known (`for_columns`).
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -45,12 +46,12 @@ class Linear(Pairwise):
     ) -> None:
         super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
         if isinstance(lengthscale, Parameter) or isinstance(variance, Parameter):
-            return  # it says itself what is fixed
+            return  # a Parameter says what is fixed
         redundant = "variance" if self.ard or self._parameters["lengthscale"].is_vector else "lengthscale"
         self._parameters[redundant] = self._parameters[redundant].marked(None, False)
 
     def off(self) -> Array | None:
-        """Return theta with the variance at its lower bound, or if it is fixed with the lengthscales at their upper ones."""
+        """Return theta with the variance at its lower bound or, if it is fixed, the lengthscales at their upper bounds."""
         off = super().off()
         return self._at_bound("lengthscale", 1) if off is None else off
 

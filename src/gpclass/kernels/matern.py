@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .arrays import Array
-from .pairwise import Pairwise
-from .similarity import Distance
+from .radial import Radial
 
 
-class _Matern(Pairwise):
-    """Constructor of both Matérn kernels."""
-
-    _similarity = Distance
-
-    def __init__(
-        self,
-        lengthscale: ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        ard: bool = False,
-        bounds: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
-
-
-class Matern32(_Matern):
+class Matern32(Radial):
     """k(x, z) = variance * (1 + a) exp(-a), a = √3 r, r² = Σ_d (x_d - z_d)² / lengthscale_d².
 
     Parameters
@@ -39,7 +18,8 @@ class Matern32(_Matern):
     variance : float, default=1.0
         The variance σ_f².
     ard : bool, default=False
-        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
+        Whether each input column gets its own lengthscale, all starting at the given one. Estimators insert them when the
+        number of columns is known (`for_columns`).
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -56,7 +36,7 @@ class Matern32(_Matern):
         return (1 + a) * decay, 3 * decay, {}  # dh/dr² = -(3/2) exp(-a), and s = -½ r²
 
 
-class Matern52(_Matern):
+class Matern52(Radial):
     """k(x, z) = variance * (1 + a + a²/3) exp(-a), a = √5 r, r² = Σ_d (x_d - z_d)² / lengthscale_d².
 
     Parameters
@@ -66,7 +46,8 @@ class Matern52(_Matern):
     variance : float, default=1.0
         The variance σ_f².
     ard : bool, default=False
-        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
+        Whether each input column gets its own lengthscale, all starting at the given one. Estimators insert them when the
+        number of columns is known (`for_columns`).
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """

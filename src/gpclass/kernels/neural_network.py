@@ -43,7 +43,7 @@ class NeuralNetwork(Pairwise):
 
     def _expand(self, s: Array) -> tuple[Array, Array, dict[str, Array]]:
         np.clip(s, -1, 1, out=s)
-        cos2 = np.maximum((1 - s) * (1 + s), np.finfo(float).eps)  # |s| < 1, but |s| may round to 1
+        cos2 = np.maximum((1 - s) * (1 + s), np.finfo(float).eps)  # |s| < 1, but may round to 1
         return np.arcsin(s), 1 / np.sqrt(cos2), {}
 
     def _features(self, X: Array) -> Array:

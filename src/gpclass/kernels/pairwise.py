@@ -75,7 +75,7 @@ class Pairwise(WithLengthscale):
         return K
 
     def _rectangular(self, similarity: Similarity) -> Array:
-        """Return k for any H. A narrow matrix is one product, in place; only the rest is done by tiles."""
+        """Return k for any H. For a narrow matrix the product is computed at once, in place, and only the rest by tiles."""
         variance, buffer = self.variance, TileBuffer()
         K = np.empty(similarity.shape)
         narrow = is_narrow(*K.shape)
@@ -91,7 +91,7 @@ class Pairwise(WithLengthscale):
         return K
 
     def _evaluator(self, X: Array) -> Evaluator:
-        """Compute the features once; a column then costs a matrix-vector product and n evaluations of h."""
+        """Compute the features once. Then a column costs a matrix-vector product and n evaluations of h."""
         centre = self._centre(X)
         F = self._safe_features(_shifted(X, centre))
         similarity = self._similarity(np.empty((0, F.shape[1])), F, by_rows=True)
@@ -102,7 +102,7 @@ class Pairwise(WithLengthscale):
         return evaluate
 
     def _diagonal(self, X: Array) -> Array:
-        if self._similarity.shift_invariant:  # a point is equal to itself, wherever it is
+        if self._similarity.shift_invariant:  # s is zero for all points
             self._check_columns(X)
             return self._self_values(X)
         X, _ = self._centred(X, None)
@@ -119,7 +119,7 @@ class Pairwise(WithLengthscale):
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
         X, Z, similarity = self._compared(X, Z)
-        # dL/dF is needed for its parameters, and for dL/dX if X is on both sides
+        # dL/dF is needed for parameters of the features, and for dL/dX if X is on both sides
         weights = WeightSums(similarity, self._has_feature_parameters or (inputs and Z is None))
         slopes = self._contract(similarity, weights, G, Z is None, value, inputs or self._features_matter())
         slopes |= self._scale_parameters(weights.scale_gradient())
@@ -189,13 +189,13 @@ class Pairwise(WithLengthscale):
     def _centred(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
         """Subtract the mean of X from X and Z if only differences matter: small numbers lose fewer digits.
 
-        The rows of Z do not enter the mean, so that the covariances of a test point do not depend on other test points.
+        The mean does not include the rows of Z, so the covariances of a test point do not depend on other test points.
         """
         centre = self._centre(X)
         return _shifted(X, centre), None if Z is None else _shifted(Z, centre)
 
     def _centre(self, X: Array) -> Array | None:
-        """Return the mean of X, or None if not only differences matter."""
+        """Return the mean of X if only differences matter, else None."""
         if not self._similarity.shift_invariant:
             return None
         with np.errstate(over="ignore", invalid="ignore"):

@@ -22,13 +22,13 @@ class Parameter:
     log_bounds: tuple[tuple[float, float], ...]  # lower and upper bound of the log of each value
     free: tuple[bool, ...]  # whether each value is part of theta
     is_vector: bool  # whether there is one value per input column (there may be only one column)
-    per_column: bool = False  # whether the one value stands for one per input column, and their number is not known yet
+    per_column: bool = False  # whether the one value is to be repeated for each input column, once their number is known
 
     @classmethod
     def make(cls, name: str, value: Any, bounds: Any, may_be_vector: bool) -> Parameter:
         """Return a free parameter, or raise ValueError if the value or its bounds are not positive and finite.
 
-        A value that is a Parameter brings its bounds along, and what is fixed.
+        A value that is a Parameter keeps its bounds and what is fixed.
         """
         if isinstance(value, Parameter):
             return value._checked(name, bounds, may_be_vector)
@@ -66,14 +66,14 @@ class Parameter:
         fits = pairs.shape == (len(values), 2) and np.isfinite(pairs).all() and (pairs[:, 0] <= pairs[:, 1]).all()
         flags = len(self.free) == len(values) and all(type(flag) is bool for flag in (*self.free, self.per_column))
         if not (fits and flags) or bounds is not None or (self.is_vector and not may_be_vector):
-            raise ValueError(f"{name} needs a pair of bounds and a mark, free or fixed, for each value; got {self!r}.")
+            raise ValueError(f"{name} needs a pair of bounds, and free or fixed, for each value; got {self!r}.")
         if len(values) > 1 and not self.is_vector:
-            raise ValueError(f"{name} has {len(values)} values, but is said to be one number.")
+            raise ValueError(f"{name} has {len(values)} values, but `is_vector` is False.")
         if self.per_column and (self.is_vector or not may_be_vector):
-            raise ValueError(f"{name} cannot be one number that stands for one per column.")
+            raise ValueError(f"{name} cannot be `per_column`: it is a vector already, or cannot be one.")
         return self
 
-    # A search reads these many times for each kernel.
+    # These are cached because a search reads them many times for each kernel.
 
     @cached_property
     def value(self) -> Any:

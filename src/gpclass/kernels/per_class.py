@@ -5,7 +5,7 @@ The first axis of its values is the class: k(X) is (C, n, n), k(X, Z) is (C, n, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from ..numerics.linalg import STRIP
 from .arrays import Array, pullback_arguments
-from .base import Kernel, Part, with_member_settings
+from .base import Kernel, Part, is_kernel
 from .leaf import split_theta
+from .settings import with_member_settings
 
-AT_ONCE = 8192  # values of a kernel that predictions compute in one call, whatever the number of rows
+VALUES_PER_CALL = 8192  # values of a kernel that predictions compute in one call, for any number of rows
 
 
 class PerClass(Kernel):
@@ -31,7 +32,7 @@ class PerClass(Kernel):
     kernels: tuple[Kernel, ...]
 
     def __init__(self, *kernels: Kernel) -> None:
-        if len(kernels) < 2 or not all(isinstance(k, Kernel) and not isinstance(k, PerClass) for k in kernels):
+        if len(kernels) < 2 or not all(is_kernel(k) and len(k.class_kernels) == 1 for k in kernels):
             raise TypeError(f"PerClass takes two or more kernels, one for each class; got {kernels!r}")
         self.__dict__.update(kernels=kernels)
 
@@ -105,19 +106,19 @@ class PerClass(Kernel):
         return PerClass(*(k.with_theta(t) for k, t in zip(self.kernels, pieces, strict=True)))
 
     def fix(self, *names: str) -> PerClass:
-        return self._marked(names, "fix")
+        return self._on_classes(names, lambda kernel, name: kernel.fix(name))
 
     def free(self, *names: str) -> PerClass:
-        return self._marked(names, "free")
+        return self._on_classes(names, lambda kernel, name: kernel.free(name))
 
-    def _marked(self, names: tuple[str, ...], how: str) -> PerClass:
-        """Fix or free the parameter of one class ("class0.lengthscale") or of all classes ("lengthscale")."""
+    def _on_classes(self, names: tuple[str, ...], change: Callable[[Kernel, str], Kernel]) -> PerClass:
+        """Apply `change` to the parameter of one class ("class0.lengthscale") or of all classes ("lengthscale")."""
         kernels = list(self.kernels)
         for name in names:
             first, _, rest = name.partition(".")
             chosen = [c for c in range(len(self)) if first == f"class{c}"]
             for c in chosen or range(len(self)):
-                kernels[c] = getattr(kernels[c], how)(rest if chosen else name)
+                kernels[c] = change(kernels[c], rest if chosen else name)
         return PerClass(*kernels)
 
     def settings(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def covariances_with(kernel: Kernel, Z: Array, X: Array) -> Any:
 
 
 class Covariances:
-    """Covariances of given inputs with new ones. What depends on the given inputs alone is computed once.
+    """Covariances of given inputs with new ones. Whatever depends only on the given inputs is computed once.
 
     Parameters
     ----------
@@ -179,9 +180,9 @@ class Covariances:
     def __init__(self, kernel: Kernel, Z: Array) -> None:
         self._kernel, self._Z = kernel, Z
         one_matrix = np.ndim(Z) == 2 and len(kernel.class_kernels) == 1 and kernel.separated[1] is None
-        # rows of covariances are not exchangeable: which are the training rows matters
+        # rows of covariances are left out: they depend on which rows are the training rows
         self._evaluate = kernel._evaluator(Z) if one_matrix and kernel.takes == "numbers" else None
-        self._rows = STRIP * max(1, AT_ONCE // (STRIP * max(1, Z.shape[-2])))
+        self._rows = STRIP * max(1, VALUES_PER_CALL // (STRIP * max(1, Z.shape[-2])))
 
     def __call__(self, X: Array) -> Any:
         """Return `covariances_with(kernel, Z, X)` for checked inputs X (m, D). A row has the same values in any batch."""
@@ -190,7 +191,7 @@ class Covariances:
         rows, out = self._rows, np.empty((len(X), len(self._Z)))
         for i in range(0, len(X), rows):
             some = X[i : i + rows]
-            # products of one shape round each row in the same way, so the last rows are filled up with copies
+            # products of equal shape round each row in the same way, so the last block is padded with copies
             whole = some if len(some) == rows else np.concatenate([some, np.repeat(some[-1:], rows - len(some), axis=0)])
             out[i : i + rows] = self._evaluate(whole, None)[: len(some)]
         return out.T

@@ -28,7 +28,8 @@ class Periodic(Pairwise):
     variance : float, default=1.0
         The variance σ_f².
     ard : bool, default=False
-        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
+        Whether each input column gets its own lengthscale, all starting at the given one. Estimators insert them when the
+        number of columns is known (`for_columns`).
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """
@@ -37,7 +38,7 @@ class Periodic(Pairwise):
     _slope_is_shape = True
     _has_feature_parameters = True
     lengthscale_has_units = False  # the period has them
-    compressible = False  # periods would become longer and longer
+    compressible = False  # the period would grow with the distance from the centre
     period = Positive()
 
     def __init__(

@@ -1,8 +1,8 @@
 """Covariances that are given, not computed: rows of a matrix as inputs.
 
 An input row of `Precomputed` is (number, prior variance, covariances with all n training rows). The number is the position
-among the training rows, or -1 for other rows. So a subset of the training rows still knows its covariances, as searches on
-fewer rows and active sets need it. `covariance_rows` makes such rows; estimators call it.
+among the training rows, or -1 for other rows. So covariances among a subset of the training rows are known, which searches
+on fewer rows and active sets need. `covariance_rows` makes such rows; estimators call it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .arrays import Array
 from .leaf import Leaf
 
-NUMBER, VARIANCE, FIRST = 0, 1, 2  # columns of an input row: number, prior variance, first covariance
+NUMBER, VARIANCE, FIRST_COVARIANCE = 0, 1, 2  # columns of an input row: number, prior variance, first covariance
 
 
 class Precomputed(Leaf):
@@ -86,31 +86,32 @@ def covariance_rows(K: ArrayLike, variances: ArrayLike, numbers: NDArray[np.intp
     ndarray of shape (m, n + 2)
     """
     K = np.asarray(K, dtype=np.float64)
-    rows = np.empty((len(K), K.shape[1] + FIRST))
+    rows = np.empty((len(K), K.shape[1] + FIRST_COVARIANCE))
     rows[:, NUMBER] = -1 if numbers is None else numbers
     rows[:, VARIANCE] = variances
-    rows[:, FIRST:] = K
+    rows[:, FIRST_COVARIANCE:] = K
     return rows
 
 
 def without_numbers(rows: Array) -> Array:
-    """Return the part of rows that is equal for a training row and the same row given again: all but the number."""
+    """Return rows without their number: a training row and the same row given again are then equal."""
     return rows[:, VARIANCE:]
 
 
 def _between(X: Array, Z: Array) -> Array:
-    """Return the covariances (n, m) between rows, of which one in each pair is a training row."""
+    """Return the covariances (n, m) between rows. X or Z must consist of training rows."""
     rows, columns = (_numbers(part) for part in (X, Z))
     if (columns >= 0).all():
-        return X[:, FIRST + columns]
+        return X[:, FIRST_COVARIANCE + columns]
     if (rows >= 0).all():
-        return np.ascontiguousarray(Z[:, FIRST + rows].T)
-    raise ValueError("covariances between two rows that are not training rows are not known: they are not in the matrix.")
+        return np.ascontiguousarray(Z[:, FIRST_COVARIANCE + rows].T)
+    raise ValueError("the matrix has no covariances between two rows that are not training rows.")
 
 
 def _numbers(X: Array) -> NDArray[np.intp]:
     numbers = X[:, NUMBER].astype(int)
-    if X.shape[1] <= FIRST or not np.array_equal(numbers, X[:, NUMBER]) or numbers.max(initial=-1) >= X.shape[1] - FIRST:
+    n_training = X.shape[1] - FIRST_COVARIANCE
+    if n_training <= 0 or not np.array_equal(numbers, X[:, NUMBER]) or numbers.max(initial=-1) >= n_training:
         raise ValueError(
             "Precomputed takes rows of covariances (gpclass.kernels.covariance_rows), which estimators make of a matrix."
         )

@@ -26,7 +26,8 @@ class RationalQuadratic(Pairwise):
     alpha : float, default=1.0
         The weight of long distances. As alpha grows, the kernel approaches RBF.
     ard : bool, default=False
-        True makes one lengthscale per input column of the given one, as soon as an estimator knows the number of columns.
+        Whether each input column gets its own lengthscale, all starting at the given one. Estimators insert them when the
+        number of columns is known (`for_columns`).
     bounds : mapping of str to pairs of float, optional
         Bounds of the parameters, as values.
     """

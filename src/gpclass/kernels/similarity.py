@@ -46,7 +46,7 @@ class Similarity(ABC):
             points = self._points(H)
             self.right, self.H = points.T, points[:, : H.shape[1]]  # H itself is not kept: rows may be many
 
-    # A pullback to which the kernel's value is given does not need the factors, so they are computed when used.
+    # The factors are computed on first use: a pullback that gets the kernel's value does not need them.
 
     @cached_property
     def left(self) -> Array:
@@ -89,12 +89,12 @@ class Similarity(ABC):
         self.finish(I, J, out)
 
     def product(self, I: slice, J: slice, out: Array) -> None:
-        """Write left[I] @ right[:, J] to `out`. It is s[I, J] except for rounding, which `finish` repairs."""
+        """Write left[I] @ right[:, J] to `out`: s[I, J] with rounding errors that `finish` corrects."""
         multiply(self.left[I], self.right[:, J], out, is_narrow(*self.shape))
 
     @abstractmethod
     def finish(self, I: slice, J: slice, s: Array) -> None:
-        """Repair the rounding of s[I, J], in place."""
+        """Correct the rounding errors of s[I, J], in place."""
 
     @abstractmethod
     def feature_gradient(self, features: Array, product: Array, sums: Array) -> Array:

@@ -37,7 +37,7 @@ def as_kernel(obj: Any) -> Kernel:
 
     if isinstance(obj, SklearnKernel):
         return from_sklearn(obj)
-    raise TypeError(f"needed a kernel from gpclass.kernels or scikit-learn; got {type(obj).__name__}: {obj!r}.")
+    raise TypeError(f"expected a kernel from gpclass.kernels or scikit-learn; got {type(obj).__name__}: {obj!r}.")
 
 
 def from_sklearn(kernel: Any) -> Kernel:

@@ -1,6 +1,6 @@
-"""A kernel on standardised inputs: k(x, z) = kernel(u(x), u(z)), where u(x) = (x - centre) / spread, far values compressed.
+"""A kernel on standardised inputs: k(x, z) = kernel(u(x), u(z)), u(x) = (x - centre) / spread with outliers compressed.
 
-Everything outside the kernel keeps inputs in their own units: inducing inputs, streams, predictions and model files.
+Everywhere else inputs keep their own units: inducing inputs, streams, predictions and model files.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Standardized(MatrixKernel):
         The spread of each input column, positive.
     tail : float, default=inf
         The distance from the centre, in spreads, beyond which values are compressed: u becomes
-        ±tail (1 + log(|u| / tail)), whose slope is continuous. A few far values then do not dominate the distances between
-        rows. The default compresses nothing.
+        ±tail (1 + log(|u| / tail)), whose slope is continuous. Then a few outliers do not dominate the distances between
+        rows. By default nothing is compressed.
     """
 
     kernel: MatrixKernel
@@ -76,9 +76,9 @@ class Standardized(MatrixKernel):
         if X.shape[1] != len(self.centre):
             raise ValueError(f"the kernel is for inputs with {len(self.centre)} columns; got {X.shape[1]}.")
         with np.errstate(over="ignore"):
-            scaled = X - self.centre  # first, since it is accurate also far from zero
+            scaled = X - self.centre  # before the division, to be accurate also far from zero
             scaled /= self.spread
-        # the sum of squares is the quicker check, but it overflows first
+        # the sum of squares is faster to check, but can overflow although all entries are finite
         if not isfinite(np.vdot(scaled, scaled)) and not np.isfinite(scaled).all():
             raise ValueError(f"inputs of {np.abs(X).max():.3g} overflow in units of the columns' spreads.")
         return compressed(scaled, self.tail)

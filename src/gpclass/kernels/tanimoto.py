@@ -60,7 +60,7 @@ class Tanimoto(Leaf):
         inner = X @ Z.T
         inner = inner if isinstance(inner, np.ndarray) else inner.toarray()
         if Z is X:
-            inner = 0.5 * (inner + inner.T)  # a matrix product may round its halves differently
+            inner = 0.5 * (inner + inner.T)  # a matrix product may round both triangles differently
         norms = _squared_norms(X)[:, None] + _squared_norms(Z)
         if not np.isfinite(norms).all():
             raise ValueError("squared norms of the inputs overflow. Rescale the inputs.")

@@ -17,14 +17,14 @@ TILE_AREA = TILE_SIDE**2
 # OpenBLAS uses one thread up to ONE_THREAD_WORK multiplications. Most products of a tile are too short to share: on a
 # busy machine the wait for a second thread takes up to fifty times as long as the product. They are split into small ones.
 ONE_THREAD_WORK = 2**19 - 1
-SHARED_WORK = 2**24  # from here on sharing costs no more than splitting, even on a busy machine
+SHARED_WORK = 2**24  # multiplications from which several threads cost no more than splitting, even on a busy machine
 SHARED_WORK_IF_FEW = 2**22  # the same for a narrow matrix, which has few tiles and so few waits
 INNER_LENGTH = 96  # inner dimension of the small products; if it were longer they would have very few rows
 LONG_STRIP = 32  # rows of A from which splitting the inner dimension pays
 
 
 def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:
-    """Row and column ranges of tiles that cover an n × m matrix. Tiles of a narrow or a flat matrix are longer."""
+    """Return row and column ranges of tiles that cover an n × m matrix. Tiles of a narrow or flat matrix are longer."""
     if 0 < n * m <= TILE_AREA:
         return iter([(slice(0, n), slice(0, m))])
     columns = max(1, min(m, max(TILE_SIDE, TILE_AREA // max(n, 1))))
@@ -38,7 +38,7 @@ def is_narrow(n: int, m: int) -> bool:
 
 
 def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
-    """Tiles that cover the lower triangle of an n × n matrix. Those on the diagonal are square."""
+    """Return tiles that cover the lower triangle of an n × n matrix. Those on the diagonal are square."""
     ranges = _ranges(n, TILE_SIDE)
     return ((I, J) for I, J in product(ranges, ranges) if J.start <= I.start)
 
@@ -67,7 +67,7 @@ def multiply(A: Array, B: Array, out: Array | None = None, few: bool = False) ->
     out : ndarray of shape (n, m), optional
         A C-ordered array for the result.
     few : bool, default=False
-        Whether the caller needs only a few products, so that sharing pays earlier.
+        Whether the caller computes only a few products, so that several threads pay off for smaller ones.
     """
     out = np.empty((len(A), B.shape[1])) if out is None else out
     work = len(A) * B.size
