@@ -136,7 +136,7 @@ def test_what_functions_must_return(function, vectorized, message):
 
 
 def test_one_text_is_not_a_sequence_of_objects():
-    with pytest.raises(TypeError, match="one text"):
+    with pytest.raises(TypeError, match="a single object"):
         FunctionKernel(overlap)("anna")
 
 
