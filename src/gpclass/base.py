@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from .display import ShowsLearned
 from .inputs import takes_covariances, takes_sparse
 from .kernels.base import is_kernel
 from .learning import Learned, RowMap
-from .posteriors import SlimPickles
+from .posteriors import PACKED, SlimPickles
 
 
 class GPEstimator(SlimPickles, ShowsLearned, BaseEstimator):
@@ -24,6 +25,7 @@ class GPEstimator(SlimPickles, ShowsLearned, BaseEstimator):
     """
 
     kernel: Any
+    optimizer: Any
     missing: Any
     posterior_: Any
     kernel_: Any
@@ -76,6 +78,15 @@ class GPEstimator(SlimPickles, ShowsLearned, BaseEstimator):
             self.kernel = self.kernel.with_settings(**{n.removeprefix("kernel__"): v for n, v in nested.items()})
         return self
 
+    def _check_search(self) -> None:
+        """Raise a ValueError if a setting of the search is invalid: `optimizer`, `n_restarts` or `max_iter`."""
+        if self.optimizer not in ("lbfgs", None):
+            raise ValueError(f"optimizer must be 'lbfgs' or None, but is {self.optimizer!r}")
+        for name, least in (("n_restarts", 0), ("max_iter", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, but is {value!r}")
+
     @contextmanager
     def _as_before_on_error(self) -> Iterator[None]:
         """Restore all attributes if the body raises, such as by Ctrl-C.
@@ -92,7 +103,7 @@ class GPEstimator(SlimPickles, ShowsLearned, BaseEstimator):
 
     def _set_learned(self, learned: Learned, engine: Any, rows: RowMap | None) -> None:
         """Set the attributes that describe what was learned; `rows` leads from observations to training rows."""
-        self._drop_packed()
+        self.__dict__.pop(PACKED, None)  # the state of an earlier fit
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter
         self.inputs_, self.inference_ = learned.inputs, engine

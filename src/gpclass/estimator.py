@@ -15,7 +15,7 @@ from .decisions import Decisions
 from .display import Facts
 from .distributed.collections import is_collection, parts_of
 from .fitting.arrays import fit_arrays
-from .learning import as_source, warn_if_unfinished
+from .learning import as_source
 from .learning.streams import is_stream
 from .progress import shown
 
@@ -271,7 +271,7 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
                 learned = fit_stream(self, as_source(X))
             else:
                 learned = fit_arrays(self, X, y, sample_weight)
-        warn_if_unfinished(learned)
+        learned.warn_of_doubts()
         return self
 
     @available_if(_takes_more)
@@ -309,7 +309,7 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         else:
             with self._as_before_on_error():
                 learned = fit_arrays(self, X, y, sample_weight, classes)
-            warn_if_unfinished(learned)
+            learned.warn_of_doubts()
         return self
 
     def _learned_facts(self) -> Facts:

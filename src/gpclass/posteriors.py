@@ -12,7 +12,8 @@ from typing import Any
 
 from .engines.fit import restored
 from .gaussian import FullPosterior
-from .learning import Member, Mixture, Objective, prior_covariances
+from .learning import Member, Mixture, Objective
+from .learning.inducing import InducingKernel
 from .numerics.threads import threads_for
 
 REBUILDING = threading.RLock()  # several threads may ask for the posterior of one model at the same time
@@ -58,17 +59,24 @@ def set_posterior(model: Any, state: dict[str, Any]) -> None:
         objective = Objective(inputs, y, kernel, likelihood, engine, priors=[])
         model.posterior_ = engine.restore_hyper(objective, state)
         return
-    posterior = restored(engine, prior_covariances(engine, kernel, inputs), y, likelihood, state)
+    posterior = restored(engine, _prior_covariances(engine, kernel, inputs), y, likelihood, state)
     if "mixture" in state:
         model._mixture = _restored_mixture(model, posterior, y, state["mixture"])
     model.posterior_ = posterior  # last, since it says that all is there
+
+
+def _prior_covariances(engine: Any, kernel: Any, inputs: Any) -> Any:
+    """Return the prior covariances of the inputs that represent a posterior, as learning computes them."""
+    if engine.design == "inducing inputs":
+        return InducingKernel(kernel, inputs if inputs.ndim == 3 else inputs[None]).gram()
+    return kernel(inputs)
 
 
 def _restored_mixture(model: Any, posterior: Any, y: Any, state: dict[str, Any]) -> Mixture:
     members = [Member(state["weight"], model.kernel_, posterior, model.inputs_, state["calibration"])]
     for one in state["others"]:
         inputs = model.inputs_ if one["inputs"] is None else one["inputs"]
-        K = prior_covariances(model.inference_, one["kernel"], inputs)
+        K = _prior_covariances(model.inference_, one["kernel"], inputs)
         fit = restored(model.inference_, K, y, one["likelihood"], one["fit"])
         members.append(Member(one["weight"], one["kernel"], fit, inputs, one["calibration"]))
     return Mixture(tuple(members), bool(state["integrated"]))
@@ -110,11 +118,7 @@ class SlimPickles:
                 with threads_for(size):
                     set_posterior(self, packed)
                     _compute_variances(self)
-            self._drop_packed()
-
-    def _drop_packed(self) -> None:
-        """Remove the state of an earlier fit, which `posterior_` has replaced."""
-        vars(self).pop(PACKED, None)
+            vars(self).pop(PACKED, None)
 
     def __copy__(self) -> Any:
         if PACKED in vars(self):

@@ -22,14 +22,12 @@ from .kernels import Kernel
 from .learning import (
     Learned,
     Objective,
-    check_search,
     column_spread,
     learn,
     random_start,
     resolve_priors,
     update_active,
     warn_if_too_large,
-    warn_if_unfinished,
 )
 from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian, LaplaceNoise
@@ -183,11 +181,11 @@ class GPRegressor(RegressorMixin, GPEstimator):
         """
         with self._as_before_on_error():
             learned = self._fit(X, y, sample_weight)
-        warn_if_unfinished(learned)
+        learned.warn_of_doubts()
         return self
 
     def _fit(self, X, y, sample_weight) -> Learned:
-        check_search(self)
+        self._check_search()
         X, y = fitted_inputs(self, X, y, dtype=np.float64, y_numeric=True)
         self.n_samples_seen_, weight = len(X), None if sample_weight is None else checked_weights(sample_weight, len(X))
         engine = self._engine()

@@ -31,8 +31,8 @@ from gpclass.learning import (
     start_inputs,
     train_inducing,
 )
+from gpclass.learning.adam import Adam
 from gpclass.learning.streams import Batch
-from gpclass.learning.trainer import Adam
 from gpclass.likelihoods import MultinomialProbit, Probit, RobustMax
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
@@ -192,12 +192,12 @@ def test_the_rate_falls_over_the_passes():
     run, source = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(learning_rate=0.1))
     rates = []
     for _ in range(8):  # two more than there are to be
-        rates.append(run._scheduled())
+        rates.append(run.learning_rate)
         run.run(source, epochs=1)
     assert_allclose(rates[:6], 0.05 * (1 + np.cos(np.pi * np.arange(6) / 6)))
     assert_allclose(rates[6:], 1e-4)
     held, _ = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(decay=False))
-    assert held._scheduled() == 0.05
+    assert held.learning_rate == 0.05
 
 
 def test_robust_max_on_minibatches_reaches_what_sweeps_do():

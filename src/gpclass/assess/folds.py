@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from ..choose import default_engines
-from ..learning.parallel import one_by_one
+from ..learning.parallel import in_parallel
 from ..progress import phase, tell
 from .comparison import FAILURES
 from .metrics import error_rate, expected_calibration_error, nlpd
@@ -112,7 +112,7 @@ def compare(
         (_with_engine(model, engine), X, y, (None, *parts)[fold], f"fit {k} of {len(wanted)}, {_named(engine, fold, parts)}")
         for k, (engine, fold) in enumerate(wanted, start=1)
     ]
-    for k, found in enumerate(one_by_one(n_jobs, _fit, arguments)):
+    for k, found in enumerate(in_parallel(n_jobs, _fit, arguments)):
         fits[wanted[k][0]].append(found)
         tell(f"{k + 1} of {len(wanted)} fits done")
     rows = [_row(engine, y, parts, fits[engine]) for engine in names]

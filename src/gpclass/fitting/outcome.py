@@ -25,19 +25,21 @@ def conclude(model: Any, learned: Learned, engine: Any, mixture: Mixture | None 
 
 
 def calibrate(model: Any, left_out: Callable[[], LeftOut | None]) -> None:
-    """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any."""
-    rows = None if model.calibrate is None else _left_out(left_out)
-    model.calibration_ = Calibration() if rows is None else Calibration.fitted(rows)
+    """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any.
 
-
-def _left_out(left_out: Callable[[], LeftOut | None]) -> LeftOut | None:
-    """Return `left_out()`; None if Ctrl-C ends it and the caller wants what was learned."""
+    Ctrl-C ends it without a calibration, if the caller wants what was learned.
+    """
+    model.calibration_ = Calibration()
+    if model.calibrate is None:
+        return
     try:
         with phase("leave-one-out probabilities, for calibration"), warnings.catch_warnings():
-            # of `loo` with draws: the calibration has two parameters only
+            # warnings of `loo` with draws do not matter for a calibration with two parameters
             warnings.filterwarnings("ignore", "leave-one-out probabilities of", UserWarning)
-            return left_out()
+            rows = left_out()
     except KeyboardInterrupt:
         if not stops_here("the search, before the calibration"):
             raise
-        return None
+        return
+    if rows is not None:
+        model.calibration_ = Calibration.fitted(rows)

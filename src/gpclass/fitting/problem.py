@@ -23,9 +23,8 @@ from ..choose import (
 from ..engines import Engine, UnsuitableLikelihood
 from ..engines.contract import correlated_classes
 from ..kernels import Kernel
-from ..learning import Objective, TrainingRows, check_search, column_spread, resolve_priors
+from ..learning import Objective, TrainingRows, column_spread, resolve_priors
 from ..learning.streams import check_ordered, in_order
-from ..likelihoods import Likelihood
 
 CALIBRATIONS = ("loo", "held-out", None)
 HYPERS = ("mode", "integrate")
@@ -35,7 +34,7 @@ SOME_ROWS = 1000  # rows among which the prior variance is averaged
 
 def check_settings(model: Any) -> None:
     """Raise a ValueError if a setting of a classifier is not known."""
-    check_search(model)
+    model._check_search()
     for name, known in (("calibrate", CALIBRATIONS), ("hyper", HYPERS)):
         if getattr(model, name) not in known:
             able = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
@@ -89,12 +88,6 @@ def given_engine(model: Any) -> Engine:
     return engine
 
 
-def _likelihood(model: Any, engine: Engine) -> Likelihood:
-    if is_auto(model.likelihood):
-        return default_likelihood(engine, len(model.classes_))
-    return as_likelihood(model.likelihood, len(model.classes_), engine)
-
-
 def check_averaging(model: Any, engine: Engine) -> None:
     """Raise an error if the engine or other settings do not go with several members."""
     several = "kernel='auto'" if is_auto(model.kernel) else f"hyper={model.hyper!r}"
@@ -129,14 +122,19 @@ def objective_of(model: Any, data: TrainingRows, engine: Any, kernel: Kernel, rn
     -------
     Objective
     """
-    likelihood = _likelihood(model, engine)
+    if is_auto(model.likelihood):
+        likelihood = default_likelihood(engine, len(model.classes_))
+    else:
+        likelihood = as_likelihood(model.likelihood, len(model.classes_), engine)
     if engine.minibatches and np.any(data.codes >= len(model.classes_)):
         able = ", ".join(engines_without_minibatches(likelihood))
         raise ValueError(f"{type(engine).__name__} does not support rows without a label; engines that do: {able}")
     y = data.targets(likelihood.code_targets)
     if isinstance(model.likelihood, str):
         counts = np.bincount(data.codes, data.weight, minlength=len(model.classes_))
-        likelihood = likelihood.starting_at(counts, _mean_variance(kernel, data.X))
+        some = np.asarray(data.X[:: max(1, len(data.X) // SOME_ROWS)], np.float64)
+        prior_variance = float(np.mean(kernel.separated[0].diag(some)))  # of the latent function
+        likelihood = likelihood.starting_at(counts, prior_variance)
     if engine.draws:
         own = engine.random_state if engine.random_state is not None else rng
         engine = replace(engine, random_state=own, verbose=max(engine.verbose, model.verbose))
@@ -145,7 +143,8 @@ def objective_of(model: Any, data: TrainingRows, engine: Any, kernel: Kernel, rn
     if model.warm_start and hasattr(model, "kernel_"):
         # a parameter that was changed since the last fit takes precedence over the learned value
         kernel = _learned_before(model, kernel) if continues(model) else kernel
-        likelihood = model.likelihood_ if _same_likelihood(model) else likelihood
+        same = _same_settings(model, "likelihood") and len(model.likelihood_.class_targets) == len(model.classes_)
+        likelihood = model.likelihood_ if same else likelihood
     engine.check_likelihood(likelihood)
     if kernel.separated[1] is not None and not engine.correlated:
         raise correlated_classes(type(engine).__name__)
@@ -154,21 +153,9 @@ def objective_of(model: Any, data: TrainingRows, engine: Any, kernel: Kernel, rn
     return Objective(data.X, y, kernel, likelihood, engine, priors)
 
 
-def _mean_variance(kernel: Kernel, X: Any) -> float:
-    """Return the prior variance of the latent function, averaged over some rows."""
-    some = X[:: max(1, len(X) // SOME_ROWS)]
-    on_inputs, _ = kernel.separated
-    return float(np.mean(on_inputs.diag(np.asarray(some, np.float64))))
-
-
 def continues(model: Any) -> bool:
     """Return whether learning starts from the kernel of the previous fit."""
     return model.warm_start and hasattr(model, "kernel_") and _same_settings(model, "kernel")
-
-
-def _same_likelihood(model: Any) -> bool:
-    """Return whether learning starts from the likelihood of the previous fit: the same one, for as many classes."""
-    return _same_settings(model, "likelihood") and len(model.likelihood_.class_targets) == len(model.classes_)
 
 
 def _same_settings(model: Any, name: str) -> bool:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..choose import engine_for
-from ..learning import Learned, Objective, after_scan, column_spread, learn, random_start
+from ..learning import Learned, Objective, column_spread, learn, random_start
+from ..learning.scan import scanned
 from .problem import continues
 
 
@@ -39,7 +40,7 @@ def search(
         return learn(objective, [], model.max_iter, stream, seed)
     scan = not continues(model)
     if engine.draws and engine.sample_hyper:
-        return _sampled(after_scan(objective) if scan else objective)
+        return _sampled(objective, scan)
     starts = [objective.theta]
     if model.n_restarts:
         spread = column_spread(objective.X, objective.kernel.seen)
@@ -49,8 +50,11 @@ def search(
     return learn(objective, starts, model.max_iter, stream, seed, scan, model.n_jobs)
 
 
-def _sampled(objective: Objective) -> Learned:
-    """Return draws of latent values and hyperparameters."""
+def _sampled(objective: Objective, scan: bool) -> Learned:
+    """Return draws of latent values and hyperparameters, from the best start of a scan over lengthscales if asked for."""
+    if scan:
+        kernel, likelihood = objective.at(scanned(objective, objective.theta)[0])
+        objective = replace(objective, kernel=kernel, likelihood=likelihood)
     draws = objective.engine.fit_hyper(objective)
     kernel, likelihood = objective.at(draws.theta.mean((0, 1)))
     return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)

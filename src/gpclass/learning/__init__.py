@@ -1,7 +1,7 @@
 """Learning hyperparameters: type-II maximum likelihood, or MAP with priors.
 
 objective   log evidence + log prior at θ, with gradient, warm-started
-optimise    L-BFGS-B with restarts; the best run is kept, with a history of all evaluations
+optimise    L-BFGS-B with restarts; run: one run; history: all evaluations, and the result; curvature: its estimate
 priors      half Student-t ("weak"), normal, gamma, flat, joint priors of lengthscales, or user-defined
 starts      starting points that suit the scale of the data
 scan        a scan over lengthscales, which decides where a search starts
@@ -10,7 +10,7 @@ active_set  optimisation with an active set that is reselected repeatedly: major
 augment     virtual informative vectors: transformed copies of active rows, such as shifted images
 columns     covariances of a kernel in the form that sparse engines need
 inducing    engines with inducing points: covariances, and L-BFGS-B with converged sites
-begin, trainer, adam  engines with inducing points: Adam on minibatches, together with the sites
+begin, training_state, trainer, adam  engines with inducing points: Adam on minibatches, together with the sites
 checkpoint  files from which a minibatch run continues, and the identity of the run
 inducing_mnl  optimisation with inducing variables that are selected, or moved, during the search
 learn       one function that learns with any kind of engine; learn_inducing: with inducing points
@@ -38,23 +38,25 @@ from .calibration import Calibration, LeftOut
 from .checkpoint import CheckpointError
 from .columns import KernelColumns, KernelGradient
 from .crew import CrewLost, LostRowsWarning
+from .history import Search, Step
 from .inducing import InducingInputs, InducingModel, maximise_low_rank, start_inputs
 from .inducing_mnl import InducingPairs, InducingSearch, k_means, maximise_inducing
 from .integrate import integrated
-from .learn import after_scan, learn, prior_covariances
+from .learn import learn
 from .learn_inducing import trained
 from .learned import Learned
 from .members import Member, Mixture, left_out
 from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
-from .optimise import Search, Step, check_search, maximise, warn_if_unfinished
+from .optimise import maximise
 from .parallel import in_parallel
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
 from .rows import RowMap, TrainingRows
 from .stack import stacked
 from .starts import column_spread, random_start, typical_distance
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
-from .trainer import Pass, Trainer
+from .trainer import Trainer
+from .training_state import Pass
 from .validate import validated
 
 if TYPE_CHECKING:
@@ -99,10 +101,8 @@ __all__ = [
     "Trainer",
     "Training",
     "TrainingRows",
-    "after_scan",
     "as_source",
     "begin_training",
-    "check_search",
     "column_spread",
     "csv_file",
     "files_of",
@@ -121,7 +121,6 @@ __all__ = [
     "maximise_low_rank",
     "paper_priors",
     "parquet_file",
-    "prior_covariances",
     "random_start",
     "resolve_priors",
     "stacked",
@@ -133,5 +132,4 @@ __all__ = [
     "update_active",
     "validated",
     "warn_if_too_large",
-    "warn_if_unfinished",
 ]

@@ -33,9 +33,9 @@ from ..sparse import ActiveFit
 from .active_evidence import OWN_ROWS, ActiveRows, held_sum
 from .active_steps import minor_steps
 from .columns import covariances
-from .learned import Learned, best_search, learned_from
-from .objective import Evaluation, Objective
-from .optimise import FAILURES, INTERRUPTED, Search, Step
+from .history import INTERRUPTED, Search, Step, best_of
+from .learned import Learned, learned_from
+from .objective import FAILURES, Evaluation, Objective
 from .priors import Normal, log_prior
 from .rivals import whole_searches
 
@@ -93,7 +93,7 @@ def learn_active_set(
     def active(some, start, hold=False, like=None, needed=None):
         return maximise_active(_held(some) if hold else some, start, needed, rows)
 
-    search = best_search(whole_searches(objective, starts, active))
+    search = best_of(whole_searches(objective, starts, active))
     fit, theta = search.best.fit, search.best.theta
     learned = learned_from(search, fit, *rows.inputs(objective, fit))
     slopes = held_sum(objective, theta, fit, lambda at: rows.evidence(objective, theta, fit, at, counted=False))[1]

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..sparse import ActiveFit
 from .active_evidence import ActiveRows, held_sum
-from .objective import Evaluation, Objective
-from .optimise import FAILURES, Search, Step, updated_curvature
+from .curvature import updated_curvature
+from .history import Search, Step
+from .objective import FAILURES, Evaluation, Objective
 
 REACH = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
 FLAT = 1e-2  # largest gradient entry below which minor steps end

@@ -1,4 +1,4 @@
-"""Adam, and the learning rate that falls over a run."""
+"""The optimiser Adam."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..engines.inducing.training import Training
-
-LEAST_RATE = 1e-3  # smallest learning rate of a decaying schedule, relative to the first
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,3 @@ class Adam:
         m = b1**part * self.m + (1 - b1**part) * gradient
         v = b2**part * self.v + (1 - b2**part) * gradient**2
         return Adam(m, v, t), part * rate * (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + training.adam_epsilon)
-
-
-def learning_rate(training: Training, done: float) -> float:
-    """Return the learning rate after the fraction `done` of all steps.
-
-    With `decay` it falls along half a cosine to nearly zero.
-    """
-    if not training.decay:
-        return training.learning_rate
-    return training.learning_rate * max(LEAST_RATE, 0.5 + 0.5 * np.cos(np.pi * min(1.0, done)))

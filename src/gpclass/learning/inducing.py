@@ -24,8 +24,9 @@ from ..gaussian.low_rank import LowRankPosterior
 from ..gaussian.low_rank_matrices import LowRankGradient, LowRankMatrices
 from ..kernels import Kernel
 from ..numerics.threads import one_thread
+from .history import Search
 from .objective import Objective
-from .optimise import Search, maximise
+from .optimise import maximise
 from .rivals import rivals_of
 from .streams import Summary
 

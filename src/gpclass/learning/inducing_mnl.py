@@ -27,8 +27,9 @@ from ..numerics.columns import column_units
 from ..numerics.separable import classes_of, combined, inputs_of
 from ..progress import interrupted, phase
 from .columns import covariances
+from .history import Search, Step
 from .objective import Evaluation, Objective
-from .optimise import Search, Step, maximise
+from .optimise import maximise
 
 
 @dataclass(frozen=True)

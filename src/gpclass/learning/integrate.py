@@ -19,8 +19,7 @@ import numpy as np
 
 from .learned import Learned
 from .members import Member, Mixture
-from .objective import LOOSE, Evaluation, Objective
-from .optimise import FAILURES
+from .objective import FAILURES, LOOSE, Evaluation, Objective
 
 RADIUS = 1.1  # f: radius of the design, divided by √p
 CORNERS = 4  # largest number of directions for which the design has corners
@@ -128,7 +127,7 @@ def _fit(objective: Objective, theta: np.ndarray, mode: Evaluation, tol: float =
     if np.any(theta < objective.bounds[:, 0]) or np.any(theta > objective.bounds[:, 1]):
         return None
     try:
-        found = objective.loose_fit(theta, mode.fit, tol)
+        found = objective.fit(theta, mode.fit, tol)
     except FAILURES:
         return None
     return found if np.isfinite(found.value) else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,10 +17,10 @@ from ..progress import phase
 from .active_set import learn_active_set
 from .augment import fit_augmented
 from .doubts import at_bounds, below_guessing
-from .inducing import InducingKernel
+from .history import best_of
 from .inducing_mnl import maximise_inducing
 from .learn_inducing import learn_inducing
-from .learned import Learned, best_search, learned_from
+from .learned import Learned, learned_from
 from .objective import Objective
 from .optimise import maximise
 from .rivals import rivals_of, whole_searches
@@ -64,28 +63,34 @@ def learn(
     -------
     Learned
     """
-    _check_inputs(objective)
+    engine = objective.engine
+    if engine.design in ("inducing inputs", "inducing pairs") and objective.kernel.takes == "covariances":
+        raise TypeError(
+            f"{type(engine).__name__} uses inducing inputs, but a precomputed matrix, objects or sparse rows have "
+            "none: use inference='ep' (two classes), 'nested-ep' (several), or 'ivm' for many rows"
+        )
     try:
         if scan and starts:
             with phase("scan over lengthscales"):
-                starts = _scanned(objective, starts)
-        learned = _by_design(objective, starts, max_iter, stream, seed, n_jobs)
+                first, *further = scanned(objective, starts[0])
+            # with minibatches, runs from further starts would multiply the time
+            starts = [first, *([] if engine.minibatches else further), *starts[1:]]
+        match engine.design:
+            case "inducing inputs":
+                learned = learn_inducing(objective, starts, max_iter, stream, seed)
+            case "inducing pairs":
+                learned = _learn_inducing_pairs(objective, starts, max_iter)
+            case "active rows":
+                learned = _learn_active_rows(objective, starts, stream, seed)
+            case _:
+                learned = _learn_all_rows(objective, starts, max_iter, n_jobs)
     except NotPositiveDefinite as error:
         raise _with_eigenvalue(error, objective) from error
     n_rows = len(objective.X) if stream is None else stream[0].n_rows
-    doubts = [] if objective.engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
+    doubts = [] if engine.draws else below_guessing(objective, learned.posterior.log_evidence, n_rows)
     if learned.slopes is not None:
         doubts += at_bounds(objective, learned.theta, learned.slopes)
     return replace(learned, doubts=tuple(doubts))
-
-
-def _check_inputs(objective: Objective) -> None:
-    """Raise an error if the engine needs inputs that can be chosen freely, but rows of covariances are given."""
-    if objective.engine.design not in ("all rows", "active rows") and objective.kernel.takes == "covariances":
-        raise TypeError(
-            f"{type(objective.engine).__name__} uses inducing inputs, but a precomputed matrix, objects or sparse rows have "
-            "none: use inference='ep' (two classes), 'nested-ep' (several), or 'ivm' for many rows"
-        )
 
 
 def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPositiveDefinite:
@@ -101,43 +106,7 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
     )
 
 
-def _by_design(objective, starts, max_iter, stream, seed, n_jobs):
-    design = objective.engine.design
-    if stream is not None and design == "active rows":
-        from .crew.active_rows import learn_active  # only for rows in several processes
-
-        return learn_active(stream[0].crew, objective, stream[1], starts, seed)
-    if design == "inducing inputs":
-        return learn_inducing(objective, starts, max_iter, stream, seed)
-    if design == "active rows":
-        return _active(objective, starts)
-    if design == "inducing pairs":
-        return _inducing_mnl(objective, starts, max_iter)
-    return _full(objective, starts, max_iter, n_jobs)
-
-
-def after_scan(objective: Objective) -> Objective:
-    """Return the objective at the best start of a scan over lengthscales."""
-    kernel, likelihood = objective.at(scanned(objective, objective.theta)[0])
-    return replace(objective, kernel=kernel, likelihood=likelihood)
-
-
-def _scanned(objective, starts):
-    """Return the starts with those of a scan over lengthscales in place of the first."""
-    first, *further = scanned(objective, starts[0])
-    if objective.engine.minibatches:  # a second run would double the time
-        further = []
-    return [first, *further, *starts[1:]]
-
-
-def prior_covariances(engine: Any, kernel: Any, inputs: np.ndarray) -> Any:
-    """Return the prior covariances of the inputs that represent a posterior, as learning computes them."""
-    if engine.design == "inducing inputs":
-        return InducingKernel(kernel, inputs if inputs.ndim == 3 else inputs[None]).gram()
-    return kernel(inputs)
-
-
-def _full(objective, starts, max_iter, n_jobs):
+def _learn_all_rows(objective, starts, max_iter, n_jobs):
     if not starts:
         with phase(POSTERIOR):
             found = objective.fit(objective.theta)
@@ -148,19 +117,22 @@ def _full(objective, starts, max_iter, n_jobs):
         return learned_from(search, objective.finish(search.best), objective.X)
 
 
-def _active(objective, starts):
-    learned = learn_active_set(objective, starts)
-    return learned if objective.engine.augment is None else _augmented(objective, learned)
+def _learn_active_rows(objective, starts, stream, seed):
+    if stream is not None:
+        from .crew.active_rows import learn_active  # only for rows in several processes
 
-
-def _augmented(objective, learned):
-    """Select the active set again, with transformed copies of its rows among the candidates."""
-    found = fit_augmented(objective, learned.theta, learned.posterior, objective.engine.augment)
+        source, labels = stream
+        return learn_active(source.crew, objective, labels, starts, seed)
+    learned, augment = learn_active_set(objective, starts), objective.engine.augment
+    if augment is None:
+        return learned
+    # select again, with transformed copies of the active rows among the candidates
+    found = fit_augmented(objective, learned.theta, learned.posterior, augment)
     # leaving a row out would leave its transformed copies in
     return replace(learned, posterior=found.fit, inputs=found.inputs, rows=found.sources, rows_left_out=lambda: None)
 
 
-def _inducing_mnl(objective, starts, max_iter):
+def _learn_inducing_pairs(objective, starts, max_iter):
     if not starts:
         search = maximise_inducing(objective, max_iter=0)
     else:
@@ -169,7 +141,7 @@ def _inducing_mnl(objective, starts, max_iter):
             at = None if like is None else like.at
             return maximise_inducing(some, start, 0 if hold else max_iter, at, needed)
 
-        search = best_search(whole_searches(objective, starts, inducing))
+        search = best_of(whole_searches(objective, starts, inducing))
     at = search.at
     assert at is not None, "a search ends with inducing variables"
     return learned_from(search, search.fit, at.Z, None if at.chosen is None else at.chosen.rows)

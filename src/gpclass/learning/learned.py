@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .calibration import LeftOut
+from .history import Search
 from .members import left_out
-from .optimise import Search
 from .trainer import Trainer
 
 
@@ -39,11 +41,11 @@ class Learned:
     rows_left_out : callable or None
         Function that computes `left_out`, if `posterior` has no training rows.
     problem : str
-        Why the result may not be a maximum, and what to do; see `warn_if_unfinished`.
+        Why the result may not be a maximum, and what to do; empty if there is no problem.
     slopes : ndarray of shape (p,) or None
         Gradient of the objective in the hyperparameters; None if they were not learned.
     doubts : tuple of str
-        Further texts for warnings, see `doubts`.
+        Further texts for warnings; see `learning.doubts`.
     """
 
     posterior: Any
@@ -68,13 +70,11 @@ class Learned:
         """Return class probabilities of training rows, each predicted without itself; None if the engine has none."""
         return left_out(self.posterior) if self.rows_left_out is None else self.rows_left_out()
 
-
-def best_search(searches: list[Any]) -> Any:
-    """Return the best search, with the histories of all searches."""
-    best = max(searches, key=lambda search: search.best.value)
-    best.history = [step for search in searches for step in search.history]
-    best.n_iter = sum(search.n_iter for search in searches)
-    return best
+    def warn_of_doubts(self) -> None:
+        """Warn of the problem and the doubts. The warnings point to the caller of the function that calls this one."""
+        for text in (self.problem, *self.doubts):
+            if text:
+                warnings.warn(text, ConvergenceWarning, stacklevel=3)
 
 
 def learned_from(search: Search, fit, inputs, rows=None) -> Learned:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.inducing.step import Broadcast, MinibatchStep, RowSites, State, Sums, apply, contribution
+from ..engines.inducing.step import Broadcast, MinibatchStep, RowSites, Sums, apply, contribution
 from ..gaussian.low_rank_matrices import LowRankMatrices
 from .inducing import InducingKernel
 
@@ -27,11 +27,6 @@ class TrainingStep:
 
     kernel: InducingKernel
     shared: Broadcast
-
-    @staticmethod
-    def of(kernel: InducingKernel, engine: Any, likelihood: Any, state: State, *sizes: Any) -> TrainingStep:
-        """Return a step; `sizes` are the last fields of `Broadcast`."""
-        return TrainingStep(kernel, Broadcast(engine, likelihood, kernel.gram(), state, *sizes))
 
     def matrices(self, X: np.ndarray) -> LowRankMatrices:
         """Return the checked covariances of some rows."""

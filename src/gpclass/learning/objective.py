@@ -8,7 +8,7 @@ warm-started from the last successful one.
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -30,6 +30,9 @@ SINGLE_ROUNDING = 3e-4  # largest `rounding` of a posterior in single precision:
 SINGLE_SWEEPS = 20  # maximum number of sweeps in single precision; if they do not converge, double precision is needed
 SAMPLE = 100  # rows from which the prior variance is computed
 FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
+
+
+FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)  # errors of an evaluation
 
 
 class TooCoarse(Exception):
@@ -221,8 +224,11 @@ class Objective:
         return self.kernel.with_theta(theta[:p]), self.likelihood.with_theta(theta[p : self.n_hyper])
 
     def parts(self) -> list[Part]:
-        """Return the terms of a sum of kernels; their parameters include those of the likelihood."""
-        return parts_of(self.kernel, self.theta)
+        """Return the terms of a sum of kernels. Each has all parameters that follow those of the kernel in θ."""
+        p, theta = len(self.kernel.theta), self.theta
+        rest = np.arange(p, len(theta))
+        found = self.kernel.parts()
+        return [Part(part.kernel, np.append(part.own, rest), np.append(part.theta, theta[p:])) for part in found]
 
     def alone(self, part: Part) -> Objective:
         """Return the objective with one of `parts` as its kernel."""
@@ -247,12 +253,19 @@ class Objective:
         rows = np.sort(by_label[np.linspace(0, n - 1, count).astype(int)])
         return replace(self, X=self.X[rows], y=targets_at(self.y, rows))
 
-    def fit(self, theta: np.ndarray, start: Any = None, tol: float = 0.0) -> Evaluation:
-        """Return the posterior at θ without a gradient, converged to the tolerance of the engine or to `tol`."""
+    def fit(self, theta: np.ndarray, start: Any = None, tol: float | None = None) -> Evaluation:
+        """Return the posterior at θ without a gradient.
+
+        By default it is converged to the tolerance of the engine. With `tol` it is converged to that tolerance, if it is
+        larger, and without convergence warnings: the final fit of a search warns.
+        """
         (kernel, likelihood), design = self.at(theta), self.design.with_theta(theta[self.n_hyper :])
-        with self.threads():
+        start = self.first if start is None else start
+        with self.threads(), nullcontext() if tol is None else warnings.catch_warnings():
+            if tol is not None:
+                warnings.simplefilter("ignore", ConvergenceWarning)
             K = design.matrices(kernel, self.X)
-            fit = design.fit(self.engine.loosened(tol), K, self.y, likelihood, self.first if start is None else start)
+            fit = design.fit(self.engine.loosened(tol or 0.0), K, self.y, likelihood, start)
         evidence = np.nan if self.engine.draws else fit.log_evidence
         value = evidence + log_prior(theta[: self.n_hyper], self.priors)[0]
         return Evaluation(np.array(theta, float), value, np.full(len(theta), np.nan), fit, kernel, likelihood, design, K)
@@ -264,16 +277,10 @@ class Objective:
         """
         return threads_for(self.engine.size(len(self.X), self.likelihood.n_latents))
 
-    def loose_fit(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
-        """Return the posterior at θ without a gradient, converged to `tol`, and without convergence warnings."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the final fit, to full tolerance, will warn
-            return self.fit(theta, start, tol)
-
     def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
         """Return value and gradient at θ. The posterior is converged to `tol`, enough for a step of the optimiser."""
         self._check_prior(theta)
-        return self.with_gradient(self.loose_fit(theta, start, tol))
+        return self.with_gradient(self.fit(theta, start, tol))
 
     def evaluate_in_single(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
         """Return value and gradient at θ with factorisations in single precision, for the way to a maximum.
@@ -289,7 +296,7 @@ class Objective:
         engine = replace(self.engine, max_iter=min(self.engine.max_iter, SINGLE_SWEEPS))
         try:
             with single_precision():
-                found = replace(self, engine=engine).loose_fit(theta, start, tol)
+                found = replace(self, engine=engine).fit(theta, start, tol)
             rounding = found.fit.posterior.rounding
             if found.fit.converged and rounding <= SINGLE_ROUNDING:
                 return replace(self.with_gradient(found), single=True)
@@ -326,13 +333,3 @@ class Objective:
 
     def _describe(self, theta: np.ndarray) -> str:
         return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.names, theta[: self.n_hyper], strict=False))
-
-
-def parts_of(kernel: Kernel, theta: np.ndarray) -> list[Part]:
-    """Return the terms of a sum of kernels.
-
-    `theta` starts with the parameters of the kernel. Each term also gets all parameters that follow them.
-    """
-    p = len(kernel.theta)
-    rest = np.arange(p, len(theta))
-    return [Part(part.kernel, np.append(part.own, rest), np.append(part.theta, theta[p:])) for part in kernel.parts()]

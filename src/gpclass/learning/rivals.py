@@ -29,10 +29,12 @@ import numpy as np
 
 from ..kernels import Part
 from ..progress import interrupted, phase, stops_here
-from .objective import AllRows, Evaluation, Objective
-from .optimise import FAILURES, ROUGH, NoStart, Run, Search, improved, search_name
+from .history import Search, search_name
+from .objective import FAILURES, AllRows, Evaluation, Objective
+from .optimise import improved
 from .parallel import until_interrupted
 from .priors import log_prior
+from .run import ROUGH, NoStart, Run
 from .scan import scanned
 from .warm import WarmStart
 

@@ -22,8 +22,8 @@ from .. import inference  # noqa: F401  (registers the engines)
 from ..kernels import Kernel
 from ..registry import registered
 from .doubts import guessing_evidence
-from .objective import Evaluation, Objective
-from .optimise import FAILURES, improved
+from .objective import FAILURES, Evaluation, Objective
+from .optimise import improved
 from .starts import column_spread, lengthscale_span
 
 LOOSE = 1e-2  # engine tolerance: values have errors far below the differences that matter here
@@ -162,7 +162,7 @@ def _span(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
 
 def _value(objective: Objective, theta: np.ndarray, start: object = None) -> Evaluation | None:
     try:
-        found = objective.loose_fit(theta, start, LOOSE)
+        found = objective.fit(theta, start, LOOSE)
     except FAILURES:
         return None
     return found if np.isfinite(found.value) else None

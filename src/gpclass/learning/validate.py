@@ -22,11 +22,13 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
     With `y_numeric`, y is returned in double precision. Text where numbers are needed raises a ValueError with advice.
     """
     if _is_ready(X):
-        if isinstance(y, str) and settings == PREDICTING and _fits(estimator, X):
-            return X
-        if settings.get("dtype") == TRAINING and "reset" not in settings and _are_ready(X, y):
+        fitted = vars(estimator)
+        if isinstance(y, str) and settings == PREDICTING:
+            if X.shape[1] == fitted.get("n_features_in_") and "feature_names_in_" not in fitted:
+                return X
+        elif type(y) is np.ndarray and y.dtype.kind in "biuU" and y.shape == (len(X),) and settings == {"dtype": TRAINING}:
             estimator.n_features_in_ = X.shape[1]
-            estimator.__dict__.pop("feature_names_in_", None)
+            fitted.pop("feature_names_in_", None)
             return X, y
     try:
         found = validate_data(estimator, X, y, **settings)
@@ -46,23 +48,9 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
 
 
 def _is_ready(X: Any) -> bool:
-    """Return whether `validate_data` would return X unchanged.
-
-    Its checks take longer than the prediction of a row. Everything that is not certain is left to them, and so are errors.
-    """
+    """Return whether `validate_data` would certainly return X unchanged. Its checks take longer than predicting a row."""
     usual = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0
     return usual and bool(np.isfinite(X).all())
-
-
-def _fits(estimator: Any, X: np.ndarray) -> bool:
-    """Return whether X has as many columns as the training inputs of a fitted estimator, and these had no names."""
-    fitted = vars(estimator)
-    return X.shape[1] == fitted.get("n_features_in_") and "feature_names_in_" not in fitted
-
-
-def _are_ready(X: np.ndarray, y: Any) -> bool:
-    """Return whether `validate_data` would return labels y unchanged too: booleans, integers or text, one for each row."""
-    return type(y) is np.ndarray and y.dtype.kind in "biuU" and y.shape == (len(X),)
 
 
 def _numeric(X: Any) -> bool:

@@ -19,7 +19,7 @@ from ..engines.full.ep import moment_rule
 from ..engines.observations import data_of, weights_of
 from ..gaussian import Sites
 from ..inference import EP
-from ..learning.optimise import FAILURES
+from ..learning.objective import FAILURES
 from .reference import Reference
 from .target import Target
 

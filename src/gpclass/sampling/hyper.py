@@ -26,7 +26,7 @@ from ..engines.fit import check_observed
 from ..engines.observations import same_targets
 from ..gaussian import Prior
 from ..learning import log_prior
-from ..learning.optimise import FAILURES
+from ..learning.objective import FAILURES
 from ..progress import stops_here
 from .chains import LOOK, first_states
 from .draws import Draws
