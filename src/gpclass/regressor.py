@@ -1,4 +1,4 @@
-"""GPRegressor, a scikit-learn estimator for regression with Gaussian or Laplace noise, on all rows or on an active set."""
+"""GPRegressor, a scikit-learn estimator for regression with Gaussian or Laplace noise: its parameters and its fit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from .base import GPEstimator
 from .display import Facts
-from .distributed.predictions import on_collections
 from .engines import Engine
 from .engines.observations import Observed, weights_of
 from .inference import EP
-from .inputs import fitted_inputs, more_data, more_inputs, starting_point
-from .kernels import Kernel
+from .inputs import fitted_inputs, more_data, starting_point
 from .learning import (
     Learned,
     Objective,
@@ -33,13 +30,13 @@ from .learning.rows import checked_weights, observations
 from .likelihoods import Gaussian, LaplaceNoise
 from .numerics.threads import threads_for
 from .progress import shown
+from .regressor_answers import RegressorAnswers
 from .sparse import IVM
 from .spelling import did_you_mean
 from .units import start_kernel
 
 ENGINES: dict[str, Any] = {"exact": EP, "ep": EP, "ivm": IVM}  # with Gaussian noise EP is exact
 NOISES: dict[str, Any] = {"gaussian": Gaussian, "laplace": LaplaceNoise.of_variance}  # the likelihood of a noise variance
-BATCH = 2048  # rows predicted at a time, to limit memory
 QUIET = 0.1  # starting value of the noise variance, for targets with unit variance
 
 
@@ -49,7 +46,7 @@ def _has_active_set(model: GPRegressor) -> bool:
     raise AttributeError("partial_fit needs an active set: use GPRegressor(inference='ivm')")
 
 
-class GPRegressor(RegressorMixin, GPEstimator):
+class GPRegressor(RegressorAnswers, RegressorMixin, GPEstimator):
     """Gaussian process regression with Gaussian or Laplace noise. The noise variance is learned together with the kernel.
 
     Parameters
@@ -291,95 +288,6 @@ class GPRegressor(RegressorMixin, GPEstimator):
         self.noise_variance_ = self.likelihood_.noise_variance * self.target_scale_**2
         count = float(np.sum(weights_of(self.posterior_.y)))
         self.log_evidence_ = self.posterior_.log_evidence - count * np.log(self.target_scale_)
-
-    @on_collections
-    def latent(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean and variance of the function without noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-
-        Returns
-        -------
-        mean, var : ndarray of shape (m,)
-            Mean and variance of the latent function.
-        """
-        check_is_fitted(self)
-        X = more_inputs(self, X)
-        kernel: Kernel = self.kernel_
-        batches = (X[i : i + BATCH] for i in range(0, len(X), BATCH))
-        parts = [self.posterior_.predict(kernel(self.inputs_, rows), kernel.diag(rows)) for rows in batches]
-        mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self.target_mean_ + self.target_scale_ * mean, self.target_scale_**2 * var
-
-    @on_collections
-    def predict(self, X, return_std: bool = False) -> Any:
-        """Return the predicted targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-        return_std : bool, default=False
-            Whether to return the standard deviations too.
-
-        Returns
-        -------
-        mean : ndarray of shape (m,)
-            Expected targets.
-        std : ndarray of shape (m,)
-            Standard deviations of the targets, including noise; only with `return_std`.
-        """
-        mean, var = self.latent(X)
-        return (mean, np.sqrt(var + self.noise_variance_)) if return_std else mean
-
-    @on_collections
-    def predict_interval(self, X, coverage: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Return central intervals for new targets, including noise.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-        coverage : float, default=0.95
-            Probability of each interval under the model, in (0, 1).
-
-        Returns
-        -------
-        low, high : ndarray of shape (m,)
-            Ends of the intervals.
-        """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must be between 0 and 1, but is {coverage}")
-        low, high = (self._scaled(X, "predictive_quantile", 0.5 + side * coverage / 2) for side in (-1, 1))
-        return self.target_mean_ + self.target_scale_ * low, self.target_mean_ + self.target_scale_ * high
-
-    def log_density(self, X, y) -> np.ndarray:
-        """Return the log predictive density of targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, D)
-            Inputs.
-        y : array-like of shape (m,)
-            Targets.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            log p(y | X), with the noise, in units of the targets.
-        """
-        check_is_fitted(self)
-        targets = (np.asarray(y, float) - self.target_mean_) / self.target_scale_
-        return self._scaled(X, "log_predictive", targets) - np.log(self.target_scale_)
-
-    def _scaled(self, X, question: str, argument) -> np.ndarray:
-        """Return what a method of the likelihood says about new targets, in units of the scaled targets."""
-        mean, var = self.latent(X)
-        mean, var = (mean - self.target_mean_) / self.target_scale_, var / self.target_scale_**2
-        return getattr(self.likelihood_, question)(argument, mean, var)
 
     def _learned_facts(self) -> Facts:
         if not hasattr(self, "posterior_"):

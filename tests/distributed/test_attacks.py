@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier
 from gpclass.distributed import dask_crew, gathering
+from gpclass.distributed import workers as cluster_workers
 from gpclass.distributed.actors import tree_of
 from gpclass.distributed.collections import parts_of
 from gpclass.distributed.dask_crew import DaskCrew
@@ -66,7 +67,7 @@ class Workers:
 
 @pytest.fixture
 def workers(client, monkeypatch):
-    monkeypatch.setattr(dask_crew, "REPLACED", 0.2)  # seconds to wait for another worker in place of a lost one
+    monkeypatch.setattr(cluster_workers, "REPLACED", 0.2)  # seconds to wait for another worker in place of a lost one
     with client.as_current():
         yield Workers(client)
 

@@ -16,8 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier, load, save
 from gpclass.distributed import actors, dask_crew
-from gpclass.distributed.dask_crew import ClusterError
+from gpclass.distributed import workers as cluster_workers
 from gpclass.distributed.division import divided_evenly
+from gpclass.distributed.workers import ClusterError
 from gpclass.learning import Arrays
 from gpclass.learning.crew import CrewLost, LostRowsWarning
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, StochasticEP
@@ -233,7 +234,7 @@ def paired(x):
 
 
 def test_other_versions_are_refused_by_name(client, monkeypatch):
-    monkeypatch.setattr(dask_crew, "__version__", "0.0.1")
+    monkeypatch.setattr(cluster_workers, "__version__", "0.0.1")
     with pytest.raises(ClusterError, match=r"worker tcp://\S+ has gpclass \S+, but this process has gpclass 0.0.1: install"):
         fitted(SVGP(**FEW), *arrays())
 

@@ -6,7 +6,8 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.integrate import quad
 
-from gpclass.learning.priors import Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
+from gpclass.learning.prior_choice import resolve_priors
+from gpclass.learning.priors import Flat, Gamma, HalfStudentT, Normal, Relative, log_prior
 
 # (prior, frozen scipy distribution of u, u = exp(power · theta)); power None marks u = theta
 PRIORS = [

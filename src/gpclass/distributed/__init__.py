@@ -11,12 +11,13 @@ gathering    partitions loaded into the workers, or into this process
 outlines     whether partitions that are computed again have the same rows
 division     rows divided evenly among workers
 actors       actors that hold rows, calls along a tree
+workers      the workers of a cluster: waiting for them, their versions
 dask_crew    the crew on a cluster, lost workers
 predictions  methods of estimators on collections, by partition, lazily
 """
 
 from .._lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(__name__, {"ClusterError": "dask_crew", "file_parts": "parts_of_files"})
+__getattr__, __dir__ = lazy_names(__name__, {"ClusterError": "workers", "file_parts": "parts_of_files"})
 
 __all__ = ["ClusterError", "file_parts"]

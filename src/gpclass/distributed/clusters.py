@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from .dask_crew import ClusterError
+from .workers import ClusterError
 
 CONNECTING = 10.0  # seconds to wait for the answer of a scheduler
 

@@ -7,49 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
 from typing import Any
 
-from .._version import __version__
 from ..learning.crew import CrewLost, Partition, RowsLost, resumed
 from .actors import WATCHED, ShardActor, alone, any_failed, packed_call, rows_on, tree_of, unpacked_call, watched
-from .division import Part, common_columns, divided_evenly
+from .division import Part, common_columns, divided_evenly, placed
 from .outlines import Outline
+from .workers import AGAIN, ClusterError, check_versions, direct_client, plain_errors, wait_for_workers, workers_of
 
 NOTICED = 15.0  # seconds in which the scheduler must notice that a worker is lost
 REACHED = 10.0  # seconds in which a worker must answer a direct call
-REPLACED = 5.0  # seconds to wait for another worker in place of a lost one
-SOME_WORKER = 60.0  # seconds to wait for a worker if there is none
-AGAIN = (
-    "Was it on a worker that is lost? Collections that are read from files can be computed again; scattered data "
-    "and results that were cancelled cannot"
-)
 LOST = ("error", "lost", "cancelled")  # states of the future of an actor that does not exist any more
-
-
-class ClusterError(CrewLost):
-    """The cluster cannot be used: it is lost, has no workers, or has another version of gpclass."""
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Raise Dask's own errors of computing partitions as a ClusterError with the probable cause."""
-    from distributed import KilledWorker
-
-    try:
-        yield
-    except CancelledError as error:
-        raise ClusterError(f"partitions cannot be computed: {' '.join(str(error).split())}. {AGAIN}") from error
-    except KilledWorker as error:
-        raise ClusterError(
-            f"several workers ended, one after the other, while they computed {error.task}. Was there too little memory? "
-            "Use smaller partitions, or workers with more memory"
-        ) from error
 
 
 @dataclass
@@ -119,9 +92,9 @@ class DaskCrew:
         ValueError
             If partitions are invalid or have no rows; the message names the partition.
         """
+        wait_for_workers(client, 1)
+        check_versions(client)
         crew = DaskCrew(client, list(pieces), list(names), loader)
-        crew._wait_for_workers(1)
-        crew._check_versions()
         try:
             crew._load_all()
         except BaseException:
@@ -131,7 +104,7 @@ class DaskCrew:
 
     def _load_all(self) -> None:
         """Load all partitions and divide them among the workers."""
-        self.direct = self._connected()
+        self.direct = direct_client(self.client)
         loaded = self._loaded(range(len(self.pieces)))
         self.outlines = outlines = self._outlines(loaded)
         self.n_rows = sum(found.rows for found in outlines)
@@ -210,13 +183,13 @@ class DaskCrew:
         if not lost:
             return
         gone = ", ".join(sorted({holder.worker for holder in lost}))
-        before = set(self._workers())
+        before = set(workers_of(self.client))
         try:
             self.holders = self._replaced(lost)
         except CrewLost:
             raise
         except Exception as again:
-            if before <= set(self._workers()):
+            if before <= set(workers_of(self.client)):
                 raise
             raise RowsLost(f"worker {gone} was lost, and another one while its rows were loaded again") from again
         rows = sum(holder.n_rows for holder in lost)
@@ -226,8 +199,8 @@ class DaskCrew:
         """Return all holders, with new ones for the rows of those that are lost."""
         kept = [holder for holder in self.holders if holder not in lost]
         parts = [part for holder in lost for part in holder.parts]
-        self._wait_for_workers(len({holder.worker for holder in self.holders}))
-        self._check_versions()
+        wait_for_workers(self.client, len({holder.worker for holder in self.holders}))
+        check_versions(self.client)
         loaded = self._loaded({part.piece for part in parts})
         for k, now in zip(loaded, self._outlines(loaded), strict=True):
             if not self.outlines[k].agrees(now):
@@ -235,7 +208,10 @@ class DaskCrew:
                     f"{self.names[k]} has other rows when it is computed again, which was necessary because a worker was "
                     "lost. Partitions must be the same each time: use fixed seeds, and files that do not change"
                 )
-        return [*kept, *(self._held(worker, some, loaded) for worker, some in self._placed(parts, kept).items())]
+        rows = dict.fromkeys(workers_of(self.client), 0)
+        for holder in kept:
+            rows[holder.worker] = rows.get(holder.worker, 0) + holder.n_rows
+        return [*kept, *(self._held(worker, some, loaded) for worker, some in placed(parts, rows).items())]
 
     def _known_lost(self) -> list[Holder]:
         """Return the holders of which this process knows that they are lost."""
@@ -245,7 +221,7 @@ class DaskCrew:
         """Return the holders whose workers are gone, as soon as the scheduler knows of one; none if all answer."""
         end, asked = time.monotonic() + NOTICED, None
         while time.monotonic() < end:
-            alive = self._workers()
+            alive = workers_of(self.client)
             lost = [holder for holder in self.holders if holder.worker not in alive or holder.future.status in LOST]
             if lost:
                 return lost
@@ -262,18 +238,6 @@ class DaskCrew:
         with suppress(OSError, RuntimeError):
             return [holder.actor.call(rows_on, (), []) for holder in self.holders]
         return None
-
-    def _placed(self, parts: Iterable[Part], kept: Iterable[Holder] = ()) -> dict[str, list[Part]]:
-        """Return the workers for some parts: the largest first, each to the worker with the fewest rows, also of `kept`."""
-        rows = dict.fromkeys(self._workers(), 0)
-        for holder in kept:
-            rows[holder.worker] = rows.get(holder.worker, 0) + holder.n_rows
-        plan: dict[str, list[Part]] = {}
-        for part in sorted(parts, key=len, reverse=True):
-            least = min(rows, key=lambda worker: rows[worker])
-            plan.setdefault(least, []).append(part)
-            rows[least] += len(part)
-        return plan
 
     # loading --------------------------------------------------------------------------------------------------------------
 
@@ -296,9 +260,7 @@ class DaskCrew:
                 with plain_errors():
                     raise future.exception()
             if future.status != "finished":
-                raise ClusterError(
-                    f"{self.names[k]} cannot be computed (its task is {future.status}). {AGAIN}"
-                )
+                raise ClusterError(f"{self.names[k]} cannot be computed (its task is {future.status}). {AGAIN}")
         return dict(zip(which, futures, strict=True))
 
     def _outlines(self, loaded: dict[int, Any]) -> list[Outline]:
@@ -319,16 +281,16 @@ class DaskCrew:
                 ShardActor, needed, parts, self.changes, actor=True, workers=[worker], pure=False,
                 key=f"gpclass-rows-{self.token}-{self.loads}",
             )  # fmt: skip
-            while not future.done() and worker in self._workers():
+            while not future.done() and worker in workers_of(self.client):
                 time.sleep(0.01)
             if future.status == "finished":
                 return Holder(worker, parts, future, self._reached(worker, future))
-            if future.status == "error" and worker in self._workers():
+            if future.status == "error" and worker in workers_of(self.client):
                 with plain_errors():
                     raise future.exception()
             future.cancel()
-            self._wait_for_workers(1)
-            worker = next(iter(self._placed(parts)))
+            wait_for_workers(self.client, 1)
+            worker = workers_of(self.client)[0]
 
     def _reached(self, worker: str, future: Any) -> Any:
         """Return the actor of a future: one that is called directly, if that is possible."""
@@ -344,48 +306,3 @@ class DaskCrew:
         except (OSError, TimeoutError, asyncio.TimeoutError):  # a network in which only the scheduler reaches the workers
             return actor
         return straight
-
-    def _connected(self) -> Any:
-        """Return a client that talks to workers directly, which takes half as long as by way of the scheduler."""
-        from distributed import Client
-
-        if self.client.direct_to_workers:
-            return None
-        settings = {"security": self.client.security, "set_as_default": False, "direct_to_workers": True}
-        return Client(self.client.scheduler.address, name="gpclass", **settings)
-
-    # workers --------------------------------------------------------------------------------------------------------------
-
-    def _workers(self) -> list[str]:
-        try:
-            return list(self.client.nthreads())
-        except Exception as error:  # Dask raises errors of many kinds here
-            raise ClusterError(f"the Dask scheduler does not answer ({type(error).__name__}: {error})") from error
-
-    def _wait_for_workers(self, count: int) -> None:
-        """Wait a short time for `count` workers, and longer for one."""
-        began = time.monotonic()
-        while (found := len(self._workers())) < count:
-            waited = time.monotonic() - began
-            if found and waited > REPLACED:
-                return
-            if waited > SOME_WORKER:
-                raise ClusterError(f"the Dask cluster has no workers (waited {SOME_WORKER:.0f} s)")
-            time.sleep(0.1)
-
-    def _check_versions(self) -> None:
-        """Raise an error if a worker has another version of gpclass, or none."""
-
-        def found() -> str | None:  # sent by value, since a worker may not have gpclass
-            try:
-                import gpclass
-            except ImportError:
-                return None
-            return gpclass.__version__
-
-        for worker, version in self.client.run(found, on_error="ignore").items():  # a worker that ends now has none
-            if version != __version__:
-                has = "has no gpclass" if version is None else f"has gpclass {version}"
-                raise ClusterError(
-                    f"worker {worker} {has}, but this process has gpclass {__version__}: install the same version on all"
-                )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 BALANCED = 1.2  # rows of a worker, relative to the mean, beyond which its partitions are moved or cut
@@ -73,3 +73,17 @@ def divided_evenly(rows: Sequence[int], where: dict[int, str | None], workers: S
             load[worker] += cut
             part = Part(part.piece, part.start + cut, part.stop, part.first + cut)
     return {worker: parts for worker, parts in plan.items() if load[worker]}
+
+
+def placed(parts: Iterable[Part], rows: dict[str, int]) -> dict[str, list[Part]]:
+    """Return the workers for some parts: the largest first, each to the worker with the fewest rows.
+
+    `rows` are the numbers of rows that the workers have already.
+    """
+    rows = dict(rows)
+    plan: dict[str, list[Part]] = {}
+    for part in sorted(parts, key=len, reverse=True):
+        least = min(rows, key=lambda worker: rows[worker])
+        plan.setdefault(least, []).append(part)
+        rows[least] += len(part)
+    return plan

@@ -14,9 +14,10 @@ import numpy as np
 from ..learning.crew import Crew, LocalCrew, Shard
 from ..learning.crew.rows import CrewRows
 from ..progress import phase, say
-from .dask_crew import DaskCrew, plain_errors
+from .dask_crew import DaskCrew
 from .division import common_columns
 from .partitions import Compute, Parts, described, fitted_encoder_of, load
+from .workers import plain_errors
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 objective   log evidence + log prior at θ, with gradient, warm-started
 optimise    L-BFGS-B with restarts; run: one run; history: all evaluations, and the result; curvature: its estimate
-priors      half Student-t ("weak"), normal, gamma, flat, joint priors of lengthscales, or user-defined
+priors      half Student-t, normal, gamma, flat, joint priors of lengthscales, or user-defined; prior_choice: by name
 starts      starting points that suit the scale of the data
 scan        a scan over lengthscales, which decides where a search starts
 doubts      warnings about a result: parameters at a bound, evidence below guessing
@@ -50,7 +50,8 @@ from .memory import warn_if_too_large
 from .objective import Evaluation, Objective
 from .optimise import maximise
 from .parallel import in_parallel
-from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior, resolve_priors
+from .prior_choice import resolve_priors
+from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior
 from .rows import RowMap, TrainingRows
 from .stack import stacked
 from .starts import column_spread, random_start, typical_distance
