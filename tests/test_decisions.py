@@ -51,6 +51,7 @@ def test_decisions_minimise_the_expected_cost():
     [
         (np.ones((2, 2)), None, r"shape \(3, 3\)"), ({("a", "x"): 1}, None, "not a pair"), ({"a": 1}, None, "not a pair"),
         (np.full((3, 3), np.nan), None, "finite"), (None, -1.0, "not negative"), (None, np.nan, "not negative"),
+        (None, "a", "finite number that is not negative, but is 'a'"),
     ],
 )  # fmt: skip
 def test_bad_costs(cost, abstain, words):

@@ -534,3 +534,21 @@ def test_labels_that_are_objects_are_the_numbers_that_they_hold():
     objects = GPClassifier("rbf", optimizer=None).fit(X, y.astype(object))
     assert objects.classes_.dtype == y.dtype
     assert_array_equal(objects.predict(X), y)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "boolean"])
+def test_whole_numbers_and_booleans_of_pandas_stay_what_they_are(dtype):
+    X, y = np.arange(10.0)[:, None], np.arange(10) // 5
+    clf = GPClassifier("rbf", optimizer=None).fit(X, pd.Series(y.astype(bool) if dtype == "boolean" else y, dtype=dtype))
+    assert clf.classes_.dtype.kind == {"Int64": "i", "UInt8": "u", "boolean": "b"}[dtype]
+    assert_array_equal(clf.predict(X), y)
+
+
+def test_classes_with_one_row_are_named_in_a_warning():
+    X, y = np.arange(12.0)[:, None], np.repeat(["a", "b", "c"], [6, 5, 1])
+    with pytest.warns(UserWarning, match=r"1 of 3 classes have only one row \('c'\)") as caught:
+        GPClassifier("rbf", optimizer=None).fit(X, y)
+    assert [w.filename for w in caught] == [__file__]  # once, at the user's line
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPClassifier("rbf", optimizer=None).fit(X[:11], y[:11])

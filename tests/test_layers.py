@@ -96,6 +96,7 @@ MAY_IMPORT = {
     "answers": {"distributed", "inputs", "learning"},
     "base": {"display", "inputs", "kernels", "learning", "posteriors"},
     "fitting": {
+        "callers",
         "choose",
         "distributed",
         "engines",
@@ -120,7 +121,7 @@ MAY_IMPORT = {
         "learning",
         "progress",
     },
-    "posteriors": {"engines", "gaussian", "learning", "numerics"},
+    "posteriors": {"engines", "learning", "numerics"},
     "tables": {"files", "spelling"},
     "expressions": {"kernels", "spelling"},
     "units": {"callers", "expressions", "kernels", "numerics"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,14 @@ class Decisions:
         True
         """
         check_is_fitted(self)
+        if abstain is not None and not (isinstance(abstain, Real) and 0 <= abstain < np.inf):
+            raise ValueError(f"abstain must be a cost, a finite number that is not negative, but is {abstain!r}")
         costs = cost_matrix(cost, self.classes_)
         expected = np.exp(self.predict_log_proba(X)) @ costs
         best = np.argmin(expected, axis=1)
         labels = self.classes_[best]
         if abstain is None:
             return labels
-        if not np.isfinite(abstain) or abstain < 0:
-            raise ValueError(f"abstain must be a cost that is not negative, but is {abstain!r}")
         decided = labels.astype(object)
         decided[expected[np.arange(len(best)), best] > abstain] = None
         return decided

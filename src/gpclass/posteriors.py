@@ -11,7 +11,6 @@ import threading
 from typing import Any
 
 from .engines.fit import restored
-from .gaussian import FullPosterior
 from .learning import Member, Mixture, Objective
 from .learning.inducing import InducingKernel
 from .numerics.threads import threads_for
@@ -22,13 +21,7 @@ PACKED = "_packed_posterior"  # attribute of an unpickled estimator until its po
 
 def posterior_state(model: Any) -> dict[str, Any]:
     """Return the targets (None if they are not kept) and the state of the fit of a fitted classifier or regressor."""
-    fit = model.posterior_
-    if not hasattr(fit, "state"):
-        raise TypeError(
-            f"this model cannot be saved: {type(fit).__name__}, the fit of {type(model.inference_).__name__}, has no method "
-            "state(); see gpclass.inference.fit.Fit"
-        )
-    state = {"y": fit.y, **fit.state()}
+    state = {"y": model.posterior_.y, **model.posterior_.state()}
     mixture = getattr(model, "_mixture", None)
     return state if mixture is None else {**state, "mixture": _mixture_state(mixture)}
 
@@ -95,7 +88,7 @@ class SlimPickles:
         state.pop("_members", None)  # made anew of the posterior
         if "posterior_" in state:
             state.pop(PACKED, None)
-            if _follows_from_state(self):
+            if not (self.inference_.draws or self.inference_.design == "inducing inputs"):
                 state[PACKED] = posterior_state(self)
                 for name in ("posterior_", "_mixture"):
                     state.pop(name, None)
@@ -140,11 +133,3 @@ def _compute_variances(model: Any) -> None:
         mixture = getattr(model, "_mixture", None)
         for fit in [model.posterior_] if mixture is None else [one.posterior for one in mixture.members]:
             _ = fit.var
-
-
-def _follows_from_state(model: Any) -> bool:
-    """Return whether the posterior of a fitted model is rebuilt from its state, and much smaller so."""
-    engine, fit = model.inference_, model.posterior_
-    if engine.draws or engine.design == "inducing inputs":
-        return False
-    return hasattr(fit, "state") and (engine.restore is not None or isinstance(fit.posterior, FullPosterior))

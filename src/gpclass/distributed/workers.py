@@ -78,7 +78,7 @@ def check_versions(client: Any) -> None:
 
 
 def direct_client(client: Any) -> Any:
-    """Return a client that talks to workers directly, which takes half the time; None if the given client does so already."""
+    """Return a client that calls workers directly, in half the time; None if the given client does so already."""
     from distributed import Client
 
     if client.direct_to_workers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..callers import outside
 from ..choose import engines_with_weights, is_auto, n_latents_of
 from ..engines import Engine
 from ..expressions import VARIANCE
@@ -63,16 +65,36 @@ def _rows(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple
         votes[labelled] = codes(y[labelled], model.classes_)
         if model.class_weight is not None and not np.all(labelled):
             raise ValueError("class_weight needs a label for each row, but some rows of y have none; use sample_weight")
+    if classes is None:  # otherwise further rows will follow
+        _warn_of_single_rows(model.classes_, votes)
     model.n_samples_seen_, model.row_fingerprints_ = len(X), row_fingerprints(model, X)
     return X, votes, row_weights(votes, sample_weight, model.class_weight, model.classes_)
 
 
-def _plain(y: Any) -> Any:
-    """Return labels that are Python objects as an array of numbers or booleans, if they are, and others as they are.
+def _warn_of_single_rows(classes: np.ndarray, votes: np.ndarray) -> None:
+    """Warn if a class has only one row. `votes` are class numbers (n,) or soft labels (n, n_classes)."""
+    rows = np.count_nonzero(votes, axis=0) if votes.ndim == 2 else np.bincount(votes, minlength=len(classes))[: len(classes)]
+    single = classes[rows == 1].tolist()
+    if single:
+        named = ", ".join(map(repr, single[:5])) + (", …" if len(single) > 5 else "")
+        warnings.warn(
+            f"{len(single)} of {len(classes)} classes have only one row ({named}). One row does not show how the rows of a "
+            "class vary, and when it is left out for calibration, nothing is known of its class. Add rows of these "
+            "classes, or leave them out.",
+            UserWarning,
+            stacklevel=outside(),
+        )
 
-    Raises a ValueError if a label is missing or types differ.
+
+def _plain(y: Any) -> Any:
+    """Return labels that are whole numbers or booleans as an array of that type, and others as they are.
+
+    scikit-learn turns such columns of pandas, Int64 and boolean, into floats. Of labels that are Python objects, it raises
+    a ValueError if one is missing or types differ.
     """
     values = np.asarray(y)
+    if values.dtype.kind in "biu":
+        return values
     if values.dtype != object or values.ndim != 1:
         return y
     plain = of_one_type(values)

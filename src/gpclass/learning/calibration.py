@@ -118,9 +118,7 @@ class Calibration:
         """Return calibrated log class probabilities (m, C) from those of the model."""
         if self.is_identity:
             return log_p
-        tempered = np.maximum(log_p, LEAST_LOG) / self.temperature
-        tempered -= tempered.max(axis=1, keepdims=True)
-        tempered -= np.log(np.exp(tempered).sum(axis=1, keepdims=True))
+        tempered = _log_softmax(np.maximum(log_p, LEAST_LOG) / self.temperature)
         if self.noise == 0:
             return tempered
         tempered += math.log1p(-self.noise)

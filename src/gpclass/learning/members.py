@@ -129,6 +129,16 @@ class Mixture:
         """The heaviest member."""
         return self.members[0]
 
+    @property
+    def likelihood(self) -> Any:
+        """The likelihood of the heaviest member."""
+        return self.best.posterior.likelihood
+
+    @property
+    def y(self) -> Any:
+        """The targets, which all members share."""
+        return self.best.posterior.y
+
     def uncalibrated(self) -> Mixture:
         """Return the mixture with the probabilities of its members' posteriors."""
         return replace(self, members=tuple(replace(member, calibration=NONE) for member in self.members))
@@ -142,27 +152,21 @@ class Mixture:
         logs = np.array([member.loo_log_class_probabilities() for member in self.members])  # (M, n, C)
         log_weights = np.broadcast_to(np.log(_weights(self.members))[:, None], logs.shape[:2])
         if self.integrated:
-            codes = codes_of_rows(self.best.posterior)
+            codes = self.likelihood.codes_of(self.y)
             log_weights = log_weights - np.where(codes >= 0, logs[:, np.arange(logs.shape[1]), codes], 0.0)
             log_weights = log_weights - logsumexp(log_weights, axis=0)
         return logsumexp(logs + log_weights[:, :, None], axis=0)
 
 
 def left_out(model: Any) -> LeftOut | None:
-    """Return the leave-one-out probabilities of a fit or a mixture, or None if it has none."""
-    fit = model.best.posterior if isinstance(model, Mixture) else model
+    """Return the leave-one-out probabilities of a fit, draws or a mixture, or None if it has none."""
     try:
         logs = model.loo_log_class_probabilities()
     except AttributeError:  # raised if the training rows are not kept
         return None
-    codes, weight = codes_of_rows(fit), weights_of(fit.y)
+    codes, weight = model.likelihood.codes_of(model.y), weights_of(model.y)
     labelled = codes >= 0
     return LeftOut(logs[labelled], codes[labelled], weight[labelled])
-
-
-def codes_of_rows(fit: Any) -> np.ndarray:
-    """Return the class numbers (m,) of the observations of a fit, -1 for those without a label."""
-    return fit.likelihood.codes_of(fit.y)
 
 
 def _weights(members):
