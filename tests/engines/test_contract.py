@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from gpclass.engines import Engine
-from gpclass.engines.contract import UnsuitableLikelihood, require, serving
+from gpclass.engines.contract import UnsuitableLikelihood, require, supported_likelihoods
 from gpclass.inference import EP, KL, Laplace, NestedEP
 from gpclass.likelihoods import Gaussian, Heaviside, Logit, MultinomialProbit, Poisson, Probit, Softmax
 
@@ -53,12 +53,12 @@ def test_the_error_names_what_is_missing_and_who_has_it():
 
 
 def test_likelihoods_of_the_same_targets_come_first():
-    assert serving(Laplace(), Heaviside()) == ["Logit", "Probit", "Softmax"]
-    assert serving(NestedEP(), Softmax(4)) == ["MultinomialProbit"]
-    assert "Gaussian" in serving(KL(), Gaussian())
-    assert serving(KL(), Poisson()) == ["Poisson"]
+    assert supported_likelihoods(Laplace(), Heaviside()) == ["Logit", "Probit", "Softmax"]
+    assert supported_likelihoods(NestedEP(), Softmax(4)) == ["MultinomialProbit"]
+    assert "Gaussian" in supported_likelihoods(KL(), Gaussian())
+    assert supported_likelihoods(KL(), Poisson()) == ["Poisson"]
     # no engine of one latent function takes four classes: then those of two
-    assert serving(EP(), MultinomialProbit(4)) == ["Logit", "Probit", "Heaviside"]
+    assert supported_likelihoods(EP(), MultinomialProbit(4)) == ["Logit", "Probit", "Heaviside"]
 
 
 def test_evidences_compare_unless_an_engine_says_otherwise():

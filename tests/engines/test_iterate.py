@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from gpclass.engines.iterate import COARSE, HOPELESS, SiteTarget, ending, iterate, require_finite
+from gpclass.engines.iterate import FATAL_ROUNDING, MAX_ROUNDING, SiteTarget, ending, iterate, require_finite
 from gpclass.gaussian import FullPosterior, Sites
 from gpclass.kernels import RBF
 from gpclass.numerics import NotPositiveDefinite
@@ -87,11 +87,11 @@ def test_endings():
     assert not moving.converged
     assert moving.advice == ""
     assert "raise epsilon" in ending(q(1e-12, tau=-1.0), 3, 1e-7, tol=1e-8).advice
-    coarse = ending(q(2 * COARSE), 3, 0.0, tol=1e-8)
+    coarse = ending(q(2 * MAX_ROUNDING), 3, 0.0, tol=1e-8)
     assert not coarse.converged
     assert "K has entries of 1e+12" in coarse.advice
     with pytest.raises(NotPositiveDefinite, match=r"K has entries of 1e\+12"):
-        ending(q(2 * HOPELESS), 3, 0.0, tol=1e-8)
+        ending(q(2 * FATAL_ROUNDING), 3, 0.0, tol=1e-8)
 
 
 def test_moves_that_are_not_finite_name_the_engine_and_the_scale():

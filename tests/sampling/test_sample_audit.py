@@ -66,7 +66,7 @@ def test_the_figures_are_those_of_separate_fits():
 
 
 def test_scores_tell_what_many_rows_bring(monkeypatch):
-    monkeypatch.setattr("gpclass.sampling.sample_audit.ROWS", 60)
+    monkeypatch.setattr("gpclass.sampling.sample_audit.ENGINE_ROWS", 60)
     X, y = rows(600)
     clf = held(ScalableEP(n_inducing=60, learn_inputs=False), X, y)
     new = rows(500, seed=1)
@@ -91,7 +91,7 @@ def test_scores_tell_what_many_rows_bring(monkeypatch):
     ],
 )
 def test_every_design_is_compared(engine, C, reference, monkeypatch):
-    monkeypatch.setattr("gpclass.sampling.sample_audit.ROWS_OF_A_SAMPLER", 30)
+    monkeypatch.setattr("gpclass.sampling.sample_audit.SAMPLER_ROWS", 30)
     X, y = rows(100, C)
     found = audit(held(engine, X, y), data=(X, y))
     assert found.reference == f"{reference} on all rows of the sample"

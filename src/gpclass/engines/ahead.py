@@ -17,13 +17,13 @@ from .climb import LINEAR_REGIME, MIXED_SWEEPS
 from .path import SitePath
 from .settle import Posterior, Rule, settle_mean
 
-NEVER = np.inf  # number of sweeps before the first look ahead
-FEWEST = 300  # sites; with fewer, a factorisation takes less time than the steps that it would save
-STEPS = 10  # maximum number of predicted steps
-CLOSE = 1e-5  # move below which the last response is accurate enough
-FINISHED = 1e-2, 3e-3  # predicted moves, as fractions of the first, that need no further steps: far away and near
-PATIENCE = 0.5  # of the mean, as in `settle_mean`
-FAILED = 0.3  # the same fraction if steps do not converge: the prediction is not used
+NEVER = np.inf  # the value of `ahead` in `iterate` for rules that do not look ahead
+MIN_SITES = 300  # with fewer sites, a factorisation takes less time than the predicted steps
+MAX_STEPS = 10  # predicted steps
+ACCURATE_RESPONSE = 1e-5  # move below which the last response is accurate enough
+DONE_FRACTIONS = 1e-2, 3e-3  # predicted moves that need no further steps, as fractions of the first: far away and near
+MEAN_TOL = 0.5  # tolerance of the mean as a fraction of the next move of τ
+FAILED_FRACTION = 0.3  # if no predicted move is below this fraction, the prediction is not used
 
 
 class LookAhead:
@@ -38,19 +38,19 @@ class LookAhead:
 
         `wanted` is the τ of the rule at q.
         """
-        if change > LINEAR_REGIME or np.any(wanted < 0) or len(wanted) < FEWEST:
+        if change > LINEAR_REGIME or np.any(wanted < 0) or len(wanted) < MIN_SITES:
             self.response = None
             return None
-        if self.response is None or change > CLOSE:
+        if self.response is None or change > ACCURATE_RESPONSE:
             self.response = q.response()
         return None if self.response is None else self._predicted(NearbyPosterior.at(q, self.response), rule, change)
 
     def _predicted(self, near: NearbyPosterior, rule: Rule, change: float) -> np.ndarray | None:
-        most, least = FINISHED
+        most, least = DONE_FRACTIONS
         goal = max(0.3 * self.tol, change * min(most, max(0.1 * change, least)))
-        path, best, found = SitePath(1.0, MIXED_SWEEPS, np.inf), FAILED * change, None
-        for _ in range(STEPS):
-            near, target, gap = settle_mean(near, rule, attrgetter("var"), goal, PATIENCE)
+        path, best, found = SitePath(1.0, MIXED_SWEEPS, np.inf), FAILED_FRACTION * change, None
+        for _ in range(MAX_STEPS):
+            near, target, gap = settle_mean(near, rule, attrgetter("var"), goal, MEAN_TOL)
             move = max(gap, float(np.max(np.abs(target.tau - near.sites.tau) * near.var, initial=0.0)))
             if not move < 10 * change or np.any(target.tau < 0):
                 break

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-SHORTEST = 1e-12  # fraction of a step; a shorter step is lost in rounding
+SHORTEST_STEP = 1e-12  # fraction of a step; a shorter step is lost in rounding
 LINEAR_REGIME = 0.5  # below this move sweeps are assumed nearly linear and are mixed
 MIXED_SWEEPS = 4  # number of past sweeps that are mixed
-SLOW = 15  # sweeps; ordinary problems need fewer
-STALE = 8  # sweeps without progress near convergence before damping starts
-SMALLEST_STEP = 0.05  # smallest fraction of a step under damping
+SLOW_RUN = 15  # sweeps after which a run is slow; ordinary problems need fewer
+STALE_SWEEPS = 8  # sweeps without progress near convergence before damping starts
+SMALLEST_PART = 0.05  # smallest fraction of a step under damping
 
 Look = Callable[[float], tuple[float, Any]]
 
@@ -47,7 +47,7 @@ def uphill(look: Look, along: float, negligible: float = 0.0, growth: float = 1.
     if not along > 0:
         return 0.0, None
     length = 1.0
-    while length > SHORTEST:
+    while length > SHORTEST_STEP:
         left, found = look(length)
         if -0.5 * along <= left <= growth * along:
             return length, found
@@ -60,7 +60,7 @@ class MixedSteps:
 
     Growing moves cause damping: at once if far from convergence, and near it only if they do not decrease again soon. There
     a mixed sweep can move more than the one before, and the following sweeps correct that. Only if the smallest move so far
-    is `STALE` sweeps old, mixing alone is not enough.
+    is `STALE_SWEEPS` sweeps old is mixing alone not enough.
 
     Parameters
     ----------
@@ -81,17 +81,17 @@ class MixedSteps:
         """Remember a sweep whose move is `change`, and choose the fraction of the next step."""
         self.sweeps += 1
         self.stale = 0 if change < self.least else self.stale + 1
-        if self.memory and change > 1.5 * self.change and (change > LINEAR_REGIME or self.stale >= STALE):
+        if self.memory and change > 1.5 * self.change and (change > LINEAR_REGIME or self.stale >= STALE_SWEEPS):
             self.shorten()
-            self.largest = max(0.75 * self.largest, SMALLEST_STEP)  # ends cycles
+            self.largest = max(0.75 * self.largest, SMALLEST_PART)  # ends cycles
         else:
             self.part = min(1.3 * self.part, self.largest)
         self.change, self.least = change, min(self.least, change)
         if change > LINEAR_REGIME:
             self.seen.clear()
-        depth = self.memory * (2 if self.sweeps > SLOW else 1)  # slow runs have more directions to learn
+        depth = self.memory * (2 if self.sweeps > SLOW_RUN else 1)  # slow runs have more directions to learn
         self.seen = [*self.seen, (point, goal)][-depth - 1 :]
 
     def shorten(self) -> None:
         """Halve the fraction, after a step that failed."""
-        self.part = max(0.5 * self.part, SMALLEST_STEP)
+        self.part = max(0.5 * self.part, SMALLEST_PART)

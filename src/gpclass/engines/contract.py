@@ -144,7 +144,7 @@ class Engine:
         check_is_object(likelihood)
         objection = self._objection(likelihood)
         if objection is not None:
-            raise UnsuitableLikelihood(f"{objection}: {', '.join(serving(self, likelihood))}.")
+            raise UnsuitableLikelihood(f"{objection}: {', '.join(supported_likelihoods(self, likelihood))}.")
 
 
 def correlated_classes(who: str) -> TypeError:
@@ -170,7 +170,7 @@ def require(likelihood: Any, needs: tuple[str, ...], who: str) -> None:
             raise UnsuitableLikelihood(f"{who} needs {question}, which {name} does not offer. Likelihoods that do: {able}.")
 
 
-def serving(engine: Engine, likelihood: Any) -> list[str]:
+def supported_likelihoods(engine: Engine, likelihood: Any) -> list[str]:
     """Return the class names of the registered likelihoods that an engine supports, preferably for the same targets."""
     every = registered("likelihood").values()
     attempts = [(likelihood.targets, max(likelihood.n_latents, 2)), (likelihood.targets, 2), (None, 2)]

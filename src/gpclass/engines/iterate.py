@@ -30,10 +30,13 @@ from .settle import Posterior, Rule, SiteTarget, settle_mean
 
 __all__ = ["SiteTarget", "Status", "ending", "iterate", "require_finite", "stands_still", "warn_if_unfinished"]
 
-PATIENCE = 0.02  # see settle_mean; for Newton rules, whose τ depend only on the mean, the mean converges fully
-COARSE = 1e-3  # largest rounding of a converged posterior, in standard deviations
-HOPELESS = 0.1  # rounding that may exceed the identity in B = I + √τ K √τ
-NOISIER = "Some site precisions are negative: allow more label noise (raise epsilon), lower damping or raise max_iter."
+# tolerance of the mean as a fraction of the next move of τ. It is zero for Newton rules, whose τ depend only on the mean
+MEAN_TOL = 0.02
+MAX_ROUNDING = 1e-3  # largest rounding of a converged posterior, in standard deviations
+FATAL_ROUNDING = 0.1  # rounding that may exceed the identity in B = I + √τ K √τ
+NEGATIVE_SITES_ADVICE = (
+    "Some site precisions are negative: allow more label noise (raise epsilon), lower damping or raise max_iter."
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ def iterate(
     path = SitePath(engine.damping, memory, np.inf if value is None else 1.0)
     change, look = np.inf, LookAhead(engine.tol)
     for sweep in range(1, engine.max_iter + 1):
-        q, target, gap = settle_mean(q, rule, scale, engine.tol, PATIENCE if memory else 0.0)
+        q, target, gap = settle_mean(q, rule, scale, engine.tol, MEAN_TOL if memory else 0.0)
         if value is not None and not path.accepts(value(q), len(q.mean) * q.rounding):
             q = path.step_back()
             continue
@@ -92,12 +95,12 @@ def iterate(
 
 
 def _counted(rule: Rule) -> Rule:
-    """The rule for all copies of each observation."""
+    """Return the rule for all copies of each observation."""
     return lambda q: rule(q).times(q.weight)
 
 
 def stands_still(q: Posterior, change: float, tol: float) -> bool:
-    """Whether a move is below the tolerance or below the rounding of K."""
+    """Return whether a move is below the tolerance or below the rounding of K."""
     return bool(change < tol or change <= q.rounding)
 
 
@@ -112,15 +115,15 @@ def require_finite(engine, change: float, prior_var: np.ndarray) -> None:
 def ending(q: Posterior, n_iter: int, change: float, tol: float = 0.0) -> Status:
     """Return how a run ended; raise if rounding of K leaves no correct digits."""
     rounding = q.rounding
-    if rounding > COARSE:
+    if rounding > MAX_ROUNDING:
         why = too_large(inputs_of(q.K))
-        if rounding > HOPELESS:
+        if rounding > FATAL_ROUNDING:
             raise NotPositiveDefinite(why)
         return Status(False, n_iter, max(change, rounding), advice=why)
     if stands_still(q, change, tol):
         return Status(True, n_iter, change)
     tau = q.sites.tau
-    return Status(False, n_iter, change, advice=NOISIER if tau.ndim == 1 and np.any(tau < 0) else "")
+    return Status(False, n_iter, change, advice=NEGATIVE_SITES_ADVICE if tau.ndim == 1 and np.any(tau < 0) else "")
 
 
 def warn_if_unfinished(engine, status: Status, stacklevel: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""What a rule asks for, and the iteration of the mean for given site precisions."""
+"""The targets of a rule, and the iteration of the mean for given site precisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..gaussian import Sites, newton_sites
 from .climb import uphill
 
 SETTLE_STEPS = 8  # chord steps of the mean per factorisation, each a few matrix-vector products
-LAGGING = 0.1  # fraction of the mean's move; if τ moves by less, only the mean has not converged
+SMALL_TAU_MOVE = 0.1  # as a fraction of the mean's move: if τ moves by less, only the mean has not converged
 
 
 class SiteTarget(NamedTuple):
@@ -34,7 +34,7 @@ class SiteTarget(NamedTuple):
         return newton_sites(self.point, self.slope, -self.tau)
 
     def times(self, weight: Any) -> SiteTarget:
-        """The target of `weight` copies of each site."""
+        """Return the target of `weight` copies of each site."""
         precision = None if self.precision is None else weight * self.precision
         return SiteTarget(self.point, weight * self.slope, weight * self.curvature, precision)
 
@@ -44,27 +44,28 @@ Rule = Callable[[Posterior], SiteTarget]
 
 
 def with_tau(q: Posterior, tau: np.ndarray) -> Posterior:
-    """The posterior with the same mean and new site precisions."""
+    """Return the posterior with the same mean and new site precisions."""
     return q.renewed(newton_sites(q.mean, q.alpha, -tau), moments=(q.alpha, q.mean))
 
 
-def settle_mean(q: Posterior, rule: Rule, scale, tol: float, patience: float) -> tuple[Posterior, SiteTarget, float]:
-    """Change ν at fixed τ until the mean agrees with the rule or new τ would help more. Also return the remaining distance.
+def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) -> tuple[Posterior, SiteTarget, float]:
+    """Change ν at fixed τ until the mean agrees with the rule or new τ would help more.
 
-    The distance need not be smaller than `patience` times the next move of τ.
+    Return the posterior, the target there and the remaining distance of the mean. The distance need not be smaller than
+    `mean_tol` times the next move of τ.
     """
     target = rule(q)
     metric = q if target.precision is None else with_tau(q, -target.curvature)
     missing, step, gap = _mean_step(q, target, metric, scale)
     for _ in range(SETTLE_STEPS):
         move = (np.abs(target.tau - q.sites.tau) * scale(q)).max(initial=0.0)
-        if gap < max(0.1 * tol, patience * move):
+        if gap < max(0.1 * tol, mean_tol * move):
             break
         before = gap
         q, target = _line_search(q, rule, missing, step, tol)
         missing, step, gap = _mean_step(q, target, metric, scale)
         # slow steps need a better metric, which new τ give, unless τ has nearly converged
-        if gap > 0.5 * before and (move > LAGGING * gap or (q.sites.tau < 0).any()):
+        if gap > 0.5 * before and (move > SMALL_TAU_MOVE * gap or (q.sites.tau < 0).any()):
             break
     return q, target, gap
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..engines.active.criterion import Held
+from ..engines.active.criterion import ActiveEvidence
 from ..engines.active.selection import repeat
 from ..gaussian import ActivePosterior, ActiveSites, Sites
 from ..kernels import Kernel
@@ -42,7 +42,7 @@ class ActiveRows(Protocol):
 
     def evidence(
         self, objective: Objective, theta: np.ndarray, fit: ActiveFit, at: ActiveSites, counted: bool
-    ) -> tuple[Held, np.ndarray]:
+    ) -> tuple[ActiveEvidence, np.ndarray]:
         """Return the evidence at θ with fixed sites, and its gradient in the kernel's parameters.
 
         If `counted`, minor steps use it: only over the rows that they use.
@@ -87,7 +87,7 @@ def repeated(objective: Objective, theta: np.ndarray, fit: Any) -> Any:
 
 def own_evidence(
     objective: Objective, theta: np.ndarray, at: ActiveSites, rows: np.ndarray | None = None
-) -> tuple[Held, np.ndarray]:
+) -> tuple[ActiveEvidence, np.ndarray]:
     """Return the evidence of the objective's rows, or some of them, with fixed sites, and its gradient in the kernel."""
     kernel, likelihood = objective.at(theta)
     C = likelihood.n_latents
@@ -131,7 +131,7 @@ def held_sum(
     objective: Objective,
     theta: np.ndarray,
     fit: ActiveFit,
-    evidence: Callable[[ActiveSites], tuple[Held, np.ndarray]],
+    evidence: Callable[[ActiveSites], tuple[ActiveEvidence, np.ndarray]],
     carry: bool = True,
 ) -> tuple[float, np.ndarray]:
     """Return `held_objective` from a function that computes the evidence for given sites and its gradient in the kernel."""

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from ..engines.iterate import COARSE
+from ..engines.iterate import MAX_ROUNDING
 from ..estimator import GPClassifier
 from ..kernels.per_class import covariances_with
 from ..learning.calibration import NONE, Calibration
@@ -47,16 +47,16 @@ def expected(model: Any) -> dict[str, Any]:
 def disagreement(model: Any, stored: Any) -> str:
     """Return how the model differs from the stored values; an empty text if it agrees.
 
-    Means and standard deviations may differ by the effect of rounding on a converged posterior on another machine: COARSE
-    posterior standard deviations, above which engines warn. They may also differ by `SMALL` prior standard deviations,
-    because a variance is computed as a difference from the prior variance.
+    Means and standard deviations may differ by the effect of rounding on a converged posterior on another machine:
+    MAX_ROUNDING posterior standard deviations, above which engines warn. They may also differ by `SMALL` prior standard
+    deviations, because a variance is computed as a difference from the prior variance.
     """
     last = _last(model)
     if not _has_sound_parts(last):
         return "its calibration or its encoder is damaged"
     now, prior_sd = _moments(last, own_rows(last))
     before = np.asarray(stored["latent"], float)
-    if before.shape != now.shape or not np.all(np.abs(before - now) <= COARSE * now[1] + SMALL * prior_sd):
+    if before.shape != now.shape or not np.all(np.abs(before - now) <= MAX_ROUNDING * now[1] + SMALL * prior_sd):
         return "its latent values differ from the stored ones"
     front, front_before = expected(model)["front"], stored["front"]
     if front is None:

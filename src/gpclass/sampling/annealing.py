@@ -25,10 +25,11 @@ from .shared_noise import smooth_target
 from .target import generator
 
 LEAPFROGS = 5  # leapfrog steps per temperature
-ACCEPTANCE = 0.75  # acceptance rate to which the pilot adapts the step size
+TARGET_ACCEPTANCE = 0.75  # to which the pilot adapts the step size
 PILOT_MOVES = 4  # trajectories per temperature of the pilot
-FAR = 3.0  # nats between log Z and the mean log weight; with Gaussian log weights, 0.2 % of the runs are then effective
-PILOT_STEPS = 2000  # maximum number of temperatures of the pilot
+# nats between log Z and the mean log weight; above it, with Gaussian log weights, fewer than 0.2 % of the runs are effective
+MAX_GAP = 3.0
+MAX_PILOT_STEPS = 2000  # temperatures of the pilot
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _summary(log_weights, temperatures, acceptance, F):
         acceptance=acceptance,
         latent=latent[..., 0] if latent.shape[2] == 1 else latent,
     )
-    spread_out = result.log_evidence - result.thermodynamic > FAR
+    spread_out = result.log_evidence - result.thermodynamic > MAX_GAP
     if spread_out or result.effective_runs < min(5, 0.5 * len(w)):
         warnings.warn(
             f"annealed_importance: only {result.effective_runs:.1f} of {len(w)} runs are effective; the error of log Z may "
@@ -217,7 +218,7 @@ def _pilot(path, runs, n_temperatures) -> _Schedule:
         while True:
             for _ in range(PILOT_MOVES):
                 state, chance = path.move(state, t, epsilon, scale2)
-                epsilon = min(epsilon * np.exp(0.3 * (np.mean(chance) - ACCEPTANCE)), np.pi / LEAPFROGS)
+                epsilon = min(epsilon * np.exp(0.3 * (np.mean(chance) - TARGET_ACCEPTANCE)), np.pi / LEAPFROGS)
             x = state[0]
             scale2 = (runs * x.var(axis=2, keepdims=True) + 30 * scale2) / (runs + 30)
             spread = max(float(np.std(state[1])), 1e-12)
@@ -227,7 +228,7 @@ def _pilot(path, runs, n_temperatures) -> _Schedule:
             scales.append(scale2)
             if t >= 1.0:
                 break
-            gain = min(1.0 / spread, 1.0 - t) if len(stops) < PILOT_STEPS else 1.0 - t
+            gain = min(1.0 / spread, 1.0 - t) if len(stops) < MAX_PILOT_STEPS else 1.0 - t
             state = _resampled(state, gain * state[1], path.rng)
             t = min(t + gain, 1.0) if t + gain < 1 - 1e-12 else 1.0
             tell(f"{100 * t:.0f} %")

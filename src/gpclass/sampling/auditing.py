@@ -13,6 +13,7 @@ import numpy as np
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
+from ..engines.fit import Fit
 from ..engines.observations import whole_copies
 from ..gaussian import Prior
 from ..inputs import more_inputs
@@ -27,9 +28,9 @@ from .reference import Reference
 from .sample_audit import SampleAudit, audit_on_sample, sampled_probabilities
 from .target import Target, generator
 
-ORTHANT = 300  # maximum dimension for which the evidence of a probit model is computed as an orthant probability
+MAX_ORTHANT = 300  # dimensions up to which the evidence of a probit model is computed as an orthant probability
 PROPOSALS = 4000  # draws from the approximation, for the Pareto shape of the weights
-ENOUGH = 1000  # effective draws of HMC; errors: means 0.03 standard deviations, class probabilities about 0.005
+EFFECTIVE_DRAWS = 1000  # effective draws of HMC; errors: means 0.03 standard deviations, class probabilities about 0.005
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,7 +184,7 @@ def audit(
 
 
 def _is_sparse(model: Any) -> bool:
-    """Return whether a model is a classifier whose posterior does not rest on all rows."""
+    """Return whether a model is a classifier with inducing points or an active set."""
     return hasattr(model, "posterior_") and model.inference_.design != "all rows"
 
 
@@ -193,9 +194,9 @@ def _audit(posterior, X, sampler, n_temperatures, random_state) -> Audit:
         X = more_inputs(posterior, X)
     K = fit.posterior.K
     rng = generator(random_state)
-    Ks, kd = _where(K, kernel, inputs, X)
+    Ks, kd = _test_covariances(K, kernel, inputs, X)
     if sampler is None:
-        sampler = HMC(n_draws=1000, n_warmup=300, enough=ENOUGH, random_state=rng)
+        sampler = HMC(n_draws=1000, n_warmup=300, enough=EFFECTIVE_DRAWS, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the verdict reports it
         draws = sampler.fit(K, fit.y, fit.likelihood)
@@ -236,7 +237,7 @@ def _subject(posterior):
         fit, kernel, inputs = posterior.posterior_, posterior.kernel_, posterior.inputs_
     else:
         fit, kernel, inputs = posterior, None, None
-    if not (hasattr(fit, "posterior") and hasattr(fit, "log_class_probabilities")):
+    if not isinstance(fit, Fit):
         raise TypeError(
             f"audit takes the fit of an engine, or a fitted GPClassifier that has one, but got {type(posterior).__name__}"
             + (" fitted by sampling, which is what audit compares with" if fit is not posterior else "")
@@ -244,7 +245,8 @@ def _subject(posterior):
     return fit, kernel, inputs
 
 
-def _where(K, kernel, inputs, X):
+def _test_covariances(K, kernel, inputs, X):
+    """Return covariances of training points with test points, and variances of these; by default the training points."""
     if X is None:
         return K, np.diagonal(K).copy()
     if kernel is None:
@@ -255,7 +257,7 @@ def _where(K, kernel, inputs, X):
 def _evidence(K, fit, shape, n_temperatures, rng):
     copies = whole_copies(fit.y)
     dimensions = np.inf if copies is None else len(copies) * max(1, fit.likelihood.n_latents - 1)
-    if fit.likelihood.offers("orthant") and dimensions <= ORTHANT:
+    if fit.likelihood.offers("orthant") and dimensions <= MAX_ORTHANT:
         exact = orthant_evidence(K, fit.y, fit.likelihood, random_state=rng)
         return exact.log_evidence, exact.standard_error, "orthant probability"
     # the path from an inaccurate posterior is longer than that from the prior
@@ -267,7 +269,7 @@ def _evidence(K, fit, shape, n_temperatures, rng):
 
 
 def _has_sites(fit):
-    return getattr(fit.posterior, "sites", None) is not None and fit.likelihood.n_latents == 1
+    return fit.likelihood.n_latents == 1 and fit.posterior.sites is not None
 
 
 def _weights_shape(K, fit, rng):

@@ -25,7 +25,7 @@ from .draws import Draws
 from .reference import Reference
 from .target import Target, generator
 
-LOOK = 50  # draws between two checks whether there are enough
+CHECK_EVERY = 50  # draws between two checks whether there are enough
 
 
 class Walk(ABC):
@@ -209,7 +209,7 @@ class Sampler(Engine, ABC):
                 log_likelihood[i] = walk.target.marginal(walk.F, walk.log_likelihood)
                 done = i + 1
                 bar.advance()
-                look = self.enough is not None and done % LOOK == 0
+                look = self.enough is not None and done % CHECK_EVERY == 0
                 if look and self.is_enough(Draws.of_walk(self, walk, latent[:done], log_likelihood[:done], earlier)):
                     break
         except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
 HIGH_K = 0.7  # Pareto shape above which sums of importance weights are not reliable. [VSGYG]
-FEWEST = 8  # minimum number of draws per chain
+MIN_DRAWS = 8  # per chain; with fewer, diagnostics are NaN
 
 
 def r_hat(draws: np.ndarray) -> np.ndarray:
@@ -112,7 +112,7 @@ def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 def _split(draws):
     draws = np.asarray(draws, float)
     half = draws.shape[1] // 2
-    if draws.shape[1] < FEWEST:
+    if draws.shape[1] < MIN_DRAWS:
         return None
     return np.concatenate([draws[:, :half], draws[:, -half:]], axis=0)
 

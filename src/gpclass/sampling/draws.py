@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..engines.observations import Observed, data_of, weights_of
 from ..gaussian import Prior
-from .diagnostics import FEWEST, HIGH_K, effective_size, r_hat, smooth_weights
+from .diagnostics import HIGH_K, MIN_DRAWS, effective_size, r_hat, smooth_weights
 from .ensemble import Ensemble
 
 HIGH_R_HAT = 1.05  # above it the chains have not converged
 LOW_R_HAT = 1.02  # below it drawing may stop early
-WATCHED = 16  # number of latent values checked for the warning; `r_hat` covers all
+N_CHECKED = 16  # latent values that are checked for the warning; `r_hat` covers all
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,6 @@ class Draws(Ensemble):
         return self.whitening
 
     @property
-    def mean_error(self) -> np.ndarray:
-        """Monte Carlo standard errors of `mean`."""
-        return np.sqrt(self.var / self.effective_size)
-
-    @property
     def log_evidence(self) -> float:
         raise AttributeError("draws do not give the evidence; gpclass.sampling.annealed_importance estimates it")
 
@@ -139,15 +134,15 @@ class Draws(Ensemble):
     @cached_property
     def worst_r_hat(self) -> float:
         """Largest R-hat of the log likelihood, the hyperparameters and a sample of the latent values."""
-        values = np.concatenate([r_hat(q) for q in self._watched()])
-        if self.n_draws >= FEWEST and np.all(np.isnan(values)):
+        values = np.concatenate([r_hat(q) for q in self._checked_values()])
+        if self.n_draws >= MIN_DRAWS and np.all(np.isnan(values)):
             return 1.0  # all constant: the posterior is a point
-        return float(np.nanmax(values)) if self.n_draws >= FEWEST else np.nan
+        return float(np.nanmax(values)) if self.n_draws >= MIN_DRAWS else np.nan
 
     @cached_property
     def least_effective_size(self) -> float:
         """Smallest effective size of the log likelihood, the hyperparameters and a sample of the latent values."""
-        values = np.concatenate([effective_size(q) for q in self._watched()])
+        values = np.concatenate([effective_size(q) for q in self._checked_values()])
         return float(np.nanmin(values)) if np.any(np.isfinite(values)) else np.nan
 
     @property
@@ -164,9 +159,9 @@ class Draws(Ensemble):
         """Number of draws per chain."""
         return self.n_draws
 
-    def _watched(self):
+    def _checked_values(self):
         points = self.latent.shape[2]
-        some = np.unique(np.linspace(0, points - 1, min(points, WATCHED)).astype(int))
+        some = np.unique(np.linspace(0, points - 1, min(points, N_CHECKED)).astype(int))
         out = [self.latent[:, :, some].reshape(self.n_chains, self.n_draws, -1)]
         if np.all(np.isfinite(self.log_likelihood)):
             out.append(self.log_likelihood[..., None])
@@ -186,7 +181,7 @@ class Draws(Ensemble):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif self.n_draws >= FEWEST and not self.converged:
+        elif self.n_draws >= MIN_DRAWS and not self.converged:
             warnings.warn(
                 f"{name}: chains disagree (R-hat {self.worst_r_hat:.3f}, effective draws "
                 f"{self.least_effective_size:.0f}); raise n_draws ({self.sampler.n_draws}) or n_warmup "

@@ -13,9 +13,9 @@ import numpy as np
 from .chains import Sampler, Walk
 from .target import Target
 
-AHEAD = 128  # prior draws computed by one matrix product
-HALVINGS = 200  # maximum number of reductions of the bracket; 2⁻²⁰⁰ of a turn is no move
-WIDER = 5.0  # first bracket divided by the average angle; a slice of length 4 has an average distance of 1
+PRIOR_DRAWS = 128  # prior draws computed by one matrix product
+MAX_SHRINKS = 200  # of the bracket; 2⁻²⁰⁰ of a turn is no move
+BRACKET_FACTOR = 5.0  # first bracket divided by the average angle; a slice of length 4 has an average distance of 1
 AVERAGED_TURNS = 100  # number of angles in the average
 
 
@@ -35,22 +35,22 @@ class EllipticalSlice(Sampler):
 class _EllipticalWalk(Walk):
     def __init__(self, target, F, rng):
         super().__init__(target, F, rng)
-        self._ahead: list[np.ndarray] = []
+        self._prior_draws: list[np.ndarray] = []
         self._bracket = np.full(F.shape[2], 2 * np.pi)  # first bracket of each chain; any fixed length is valid
         self._usual, self._seen = np.zeros(F.shape[2]), 0
 
     def new_prior(self, target):
         super().new_prior(target)
-        self._ahead = []
+        self._prior_draws = []
 
     def _prior_draw(self):
-        if not self._ahead:
+        if not self._prior_draws:
             C, rank = self.target.shape
             R = self.F.shape[2]
-            blocks = max(1, AHEAD // R)
+            blocks = max(1, PRIOR_DRAWS // R)
             drawn = self.target.prior.colour(self.rng.standard_normal((C, rank, blocks * R)))
-            self._ahead = list(np.ascontiguousarray(np.moveaxis(drawn.reshape(C, -1, blocks, R), 2, 0)))
-        return self._ahead.pop()
+            self._prior_draws = list(np.ascontiguousarray(np.moveaxis(drawn.reshape(C, -1, blocks, R), 2, 0)))
+        return self._prior_draws.pop()
 
     def step(self):
         nu, R = self._prior_draw(), self.F.shape[2]
@@ -60,7 +60,7 @@ class _EllipticalWalk(Walk):
         angle = low + self._bracket * self.rng.random(R)
         F, value = self._turn(slice(None), nu, angle)
         left = np.flatnonzero(~(value >= level))
-        for _ in range(HALVINGS):
+        for _ in range(MAX_SHRINKS):
             if not len(left):
                 break
             below = angle[left] < 0
@@ -79,7 +79,7 @@ class _EllipticalWalk(Walk):
         self._seen += 1
         self._usual += (self._turned - self._usual) / min(self._seen, AVERAGED_TURNS)
         if self._seen >= 10:
-            self._bracket = np.minimum(WIDER * self._usual, 2 * np.pi)
+            self._bracket = np.minimum(BRACKET_FACTOR * self._usual, 2 * np.pi)
 
     def _turn(self, which, nu, angle):
         F = self.F[:, :, which] * np.cos(angle) + nu[:, :, which] * np.sin(angle)

@@ -11,7 +11,7 @@ from ..gaussian import Prior
 from ..numerics import blocks
 from .target import by_datum
 
-NOISES = 1000  # total number of draws of the latent values at a new point, for several classes
+DRAWS_PER_POINT = 1000  # of the latent values at a new point, in all ensembles together; for several classes
 
 
 class Ensemble:
@@ -116,7 +116,7 @@ class Ensemble:
         Ks, kd = np.asarray(Ks, float), np.asarray(kd, float)
         C, S = self.likelihood.n_latents, len(self.pooled)
         number, ensembles = self.place
-        repeats = 1 if C == 1 else -(-NOISES // (S * ensembles))
+        repeats = 1 if C == 1 else -(-DRAWS_PER_POINT // (S * ensembles))
         for some in blocks(Ks.shape[-1], S * C * repeats):
             means, var = self._conditional(Ks[..., some], kd[..., some])
             if C > 1 and len(var) == 1 and not spread and self.likelihood.offers("noisy_probabilities"):

@@ -23,11 +23,11 @@ from ..learning.objective import FAILURES
 from .reference import Reference
 from .target import Target
 
-TOL = 1e-2  # tolerance of EP; coordinates need not be exact
-ROUNDS = 10  # rounds of the warm-up between two regressions
+EP_TOL = 1e-2  # coordinates need not be exact
+ROUNDS_PER_REGRESSION = 10  # rounds of the warm-up
 FITS_PER_TERM = 4  # EP fits that a term of the regression needs
 RIDGE = 1.0  # added to the sum of squares of each standardised term
-LEAST_TAU = 1e-8  # smallest site precision, for its logarithm
+MIN_TAU = 1e-8  # smallest site precision whose logarithm is taken
 AVERAGED_DRAWS = 200  # draws over which the likelihood's curvature is averaged
 
 
@@ -96,12 +96,12 @@ class RegressionGuide(Guide):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 K = target.prior.covariance[0]
-                self.fit = EP(tol=TOL).fit(K, target.y, target.likelihood, start=self.fit)
+                self.fit = EP(tol=EP_TOL).fit(K, target.y, target.likelihood, start=self.fit)
             self.thetas.append(theta)
             self.values.append(_values(self.fit.sites.tau, self.fit.sites.nu))
         except FAILURES:
             pass
-        if self.seen % (ROUNDS * self.n_chains) == 0 and self.thetas:
+        if self.seen % (ROUNDS_PER_REGRESSION * self.n_chains) == 0 and self.thetas:
             half = len(self.thetas) // 2  # the first θ may be far from the posterior
             self.model = Regression(np.array(self.thetas[half:]), np.array(self.values[half:]))
             self.version += 1
@@ -109,7 +109,7 @@ class RegressionGuide(Guide):
 
 def _values(tau, nu):
     """The values (2 m,) that are regressed on θ: log τ and ν/√τ, which change slowly and keep τ positive."""
-    tau = np.maximum(tau, LEAST_TAU)
+    tau = np.maximum(tau, MIN_TAU)
     return np.concatenate([np.log(tau), nu / np.sqrt(tau)])
 
 

@@ -22,8 +22,8 @@ from .reference import root_precisions
 from .shared_noise import smooth_target
 from .target import Target
 
-LENGTH = np.pi / 2  # of a trajectory: after a quarter period a Gaussian with the right scales is independent of its start
-REFRESH = 20  # states between two updates of the metric while the prior moves
+TRAJECTORY_LENGTH = np.pi / 2  # a quarter period, after which a Gaussian with the right scales is independent of its start
+METRIC_EVERY = 20  # states between two updates of the metric while the prior moves
 AVERAGED_STATES = 200  # states over which the likelihood's curvature is averaged while the prior moves
 WINDOWS = (0.1, 0.25, 0.5, 0.85)  # fractions of the warm-up after which the scales are updated
 
@@ -91,7 +91,7 @@ class _HamiltonianWalk(Walk):
 
     def step(self):
         epsilon = self.step_size.value
-        length = LENGTH * self.rng.uniform(0.5, 1.5)
+        length = TRAJECTORY_LENGTH * self.rng.uniform(0.5, 1.5)
         leapfrogs = int(np.clip(np.ceil(length / epsilon), 1, self.max_leapfrogs))
         momentum = self.metric.momentum(self.rng, self.Z.shape)
         before = self._energy(self.Z, self.log_likelihood, momentum)
@@ -127,7 +127,7 @@ class _HamiltonianWalk(Walk):
         if self.prior_moves:  # only the likelihood's curvature can be learned, since the rest depends on the prior
             self.seen += 1
             self.typical += (self.target.curvature(self.F) - self.typical) / min(self.seen, AVERAGED_STATES)
-            if self.seen % REFRESH == 0:
+            if self.seen % METRIC_EVERY == 0:
                 self.metric = self._new_metric()
         else:
             self.window.append(self.Z.copy())

@@ -28,20 +28,20 @@ from ..gaussian import Prior
 from ..learning import log_prior
 from ..learning.objective import FAILURES
 from ..progress import stops_here
-from .chains import LOOK, first_states
+from .chains import CHECK_EVERY, first_states
 from .draws import Draws
 from .ensemble import Ensemble
 from .guides import new_guides
 from .reference import Reference
 from .target import Target, generator
 
-WIDTH = 3.0  # of the first bracket, in standard deviations of θ
-SHRINKS = 100  # maximum number of reductions of the bracket
-SPREAD = 0.5  # standard deviation of the chains' first θ, in log parameters
-FIRST_SD = 1.0  # standard deviation of θ that is assumed at the start of the warm-up
-LEAST_SD = 0.05  # added to the estimated standard deviation
-RARE = 0.05  # acceptance rate below which jumps are no longer tried
-DF = 4.0  # degrees of freedom of the jumps: their tails must be heavier than the posterior's
+BRACKET_WIDTH = 3.0  # of the first bracket of a slice, in standard deviations of θ
+MAX_SHRINKS = 100  # of the bracket
+START_SD = 0.5  # standard deviation of the chains' first θ, in log parameters
+WARMUP_SD = 1.0  # standard deviation of θ assumed at the start of the warm-up
+ADDED_SD = 0.05  # its square is added to the estimated variances
+MIN_JUMP_RATE = 0.05  # acceptance rate below which jumps are no longer tried
+JUMP_DF = 4.0  # degrees of freedom of jumps, whose tails must be heavier than the posterior's
 
 
 def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
@@ -54,7 +54,7 @@ def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
             for done in range(1, sampler.n_draws + 1):
                 kept.append([chain.draw(sampler.thin) for chain in chains])
                 bar.advance()
-                look = sampler.enough is not None and done % LOOK == 0
+                look = sampler.enough is not None and done % CHECK_EVERY == 0
                 if look and sampler.is_enough(_collected(sampler, objective, chains, kept, start)):
                     break
         except KeyboardInterrupt:
@@ -147,16 +147,16 @@ class _Chain:
         self.low, self.high = objective.bounds.T
         K, likelihood = objective.kernel(objective.X), objective.likelihood
         self.y = check_observed(K, objective.y, likelihood, type(sampler).__name__)[1]
-        self.theta, target = self._first()
+        self.theta, target = self._start()
         self.walk = sampler.begin(target, first_states(target, None, 1, rng), rng, prior_moves=True)
         self.guide: Any = None  # set before the first step
         self.reference: Reference | None = None  # of the guide, at the current θ
         self.version = -1  # of the guide that made it
         self.shape = shape
 
-    def _first(self):
+    def _start(self):
         start = self.objective.theta
-        for spread in (*[SPREAD] * 19, 0.0):
+        for spread in (*[START_SD] * 19, 0.0):
             theta = np.clip(start + spread * self.rng.standard_normal(len(start)), self.low, self.high)
             target = self._target(theta)
             if target is not None:
@@ -207,9 +207,9 @@ class _Chain:
         x, level = self._coordinates_and_level()
         level += np.log1p(-self.rng.random())
         direction = self.shape.direction(self.rng)
-        low = -WIDTH * self.rng.random()
-        high = low + WIDTH
-        for _ in range(SHRINKS):
+        low = -BRACKET_WIDTH * self.rng.random()
+        high = low + BRACKET_WIDTH
+        for _ in range(MAX_SHRINKS):
             t = low + (high - low) * self.rng.random()
             if self._accept(self.theta + t * direction, x, level):
                 return
@@ -249,7 +249,7 @@ class _Shape:
 
     def __init__(self, p, n_chains):
         self.centre: np.ndarray = np.zeros(p)
-        self.root: np.ndarray = FIRST_SD * np.eye(p)  # the scale matrix is root rootᵀ
+        self.root: np.ndarray = WARMUP_SD * np.eye(p)  # the scale matrix is root rootᵀ
         self.seen: list[np.ndarray] = []
         self.n_chains = n_chains
         self.jumps = False  # whether jumps are tried
@@ -266,21 +266,21 @@ class _Shape:
         rounds = len(self.seen) / self.n_chains
         if rounds >= 50 and rounds % 25 == 0:
             recent = np.array(self.seen[len(self.seen) // 2 :])
-            spread = np.atleast_2d(np.cov(recent.T)) + LEAST_SD**2 * np.eye(recent.shape[1])
+            spread = np.atleast_2d(np.cov(recent.T)) + ADDED_SD**2 * np.eye(recent.shape[1])
             self.centre, self.root = recent.mean(0), np.linalg.cholesky(spread)
-            self.jumps = not self.tried or self.accepted > RARE * self.tried
+            self.jumps = not self.tried or self.accepted > MIN_JUMP_RATE * self.tried
             self.tried, self.accepted = 0, 0
 
     def direction(self, rng):
         return self.root @ rng.standard_normal(len(self.centre))
 
     def draw(self, rng):
-        return self.centre + self.direction(rng) / np.sqrt(rng.chisquare(DF) / DF)
+        return self.centre + self.direction(rng) / np.sqrt(rng.chisquare(JUMP_DF) / JUMP_DF)
 
     def log_density(self, theta):
         """Return the log density up to a constant."""
         x = solve_triangular(self.root, theta - self.centre, lower=True)
-        return -0.5 * (DF + len(x)) * np.log1p(x @ x / DF)
+        return -0.5 * (JUMP_DF + len(x)) * np.log1p(x @ x / JUMP_DF)
 
 
 __all__ = ["HyperDraws", "draw_with_hyper"]

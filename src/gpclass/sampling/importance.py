@@ -29,8 +29,8 @@ from .ensemble import Ensemble
 from .reference import sites_at_places
 from .target import Target, generator
 
-COLUMNS = 2048  # samples per block
-UPPER = 3.09  # number of standard errors of the 99.9 % bound. [C] section 9.1
+BLOCK_SAMPLES = 2048  # samples per block
+BOUND_ERRORS = 3.09  # standard errors of the 99.9 % bound. [C] section 9.1
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _summary(target, log_weights, samples):
     return ImportanceEvidence(
         log_evidence=float(top + np.log(mean)),
         standard_error=error / mean,
-        upper_bound=float(top + np.log(mean + UPPER * error)),
+        upper_bound=float(top + np.log(mean + BOUND_ERRORS * error)),
         pareto_k=k,
         log_weights=log_weights,
         pooled=samples,
@@ -169,10 +169,10 @@ def _weighted(target, centre, R, df, n_samples, rng):
     C, rank = target.shape
     log_det = -float(np.sum(np.log(np.diagonal(R)))) if R is not None else 0.0
     weights, samples = [], []
-    blocks = range(0, n_samples, COLUMNS)
+    blocks = range(0, n_samples, BLOCK_SAMPLES)
     try:
         for i in blocks:
-            columns = min(COLUMNS, n_samples - i)
+            columns = min(BLOCK_SAMPLES, n_samples - i)
             x = rng.standard_normal((C * rank, columns)) / np.sqrt(rng.chisquare(df, columns) / df)
             w = centre[:, None] + (x if R is None else solve_triangular(R, x))
             F = target.prior.colour(w.reshape(C, rank, columns))
@@ -198,7 +198,7 @@ def _proposal(K, target, start, covariance):
     """Return the centre (C r,) and R, upper triangular or None for the identity, in whitened coordinates."""
     C, _ = target.shape
     if C == 1:
-        if start is None and hasattr(target.likelihood, "tilted_moments"):
+        if start is None and target.likelihood.offers("tilted_moments"):
             start = EP().fit(K, target.y, target.likelihood)
         if start is not None:
             sites = sites_at_places(target, start)

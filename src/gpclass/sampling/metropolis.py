@@ -13,7 +13,7 @@ import numpy as np
 from .chains import Sampler, Walk
 from .target import Target
 
-WANTED = 0.3  # acceptance rate; the optimum is flat, between 0.23 and 0.44
+TARGET_ACCEPTANCE = 0.3  # the optimum is flat, between 0.23 and 0.44
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,4 +54,4 @@ class _ScaledWalk(Walk):
 
     def warm_up(self, done, accepted):
         self.steps += 1
-        self.log_odds += (accepted - WANTED) * 3 / np.sqrt(self.steps)
+        self.log_odds += (accepted - TARGET_ACCEPTANCE) * 3 / np.sqrt(self.steps)

@@ -28,8 +28,8 @@ from ..numerics import hazard, hazard_curvature, log_ndtr
 from ..progress import phase, shown
 from .target import generator
 
-NEWTON_STEPS = 200  # maximum number of steps for the tilt; a dozen usually suffice
-LARGEST = 1024  # maximum number of dimensions
+MAX_NEWTON_STEPS = 200  # for the tilt; a dozen usually suffice
+MAX_DIMENSIONS = 1024  # of the orthant
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def orthant_evidence(
     require(likelihood, ("orthant",), "orthant_evidence")
     K, y = _copied(*check_observed(K, y, likelihood, "orthant_evidence"))
     covariance, lower = likelihood.orthant(y, K)
-    if len(lower) > LARGEST:
-        raise ValueError(f"{len(lower)} dimensions are too many for an orthant probability (at most {LARGEST})")
+    if len(lower) > MAX_DIMENSIONS:
+        raise ValueError(f"{len(lower)} dimensions are too many for an orthant probability (at most {MAX_DIMENSIONS})")
     with shown(verbose), phase("orthant probability"):
         log_p, error = log_orthant(covariance, lower, n_samples, n_repeats, generator(random_state))
     if error > 0.1:
@@ -189,7 +189,7 @@ def _tilt(ratio, lower):
 
     z = -lower
     value = objective(z)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         h = hazard(z)
         residual = A @ h - lower - z
         with warnings.catch_warnings():

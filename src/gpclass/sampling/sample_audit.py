@@ -24,12 +24,12 @@ from .figures import DOUBTFUL, Figure, Figures, grade
 from .hmc import HMC
 from .target import generator
 
-ROWS, ROWS_OF_A_SAMPLER = 500, 200  # rows of the sample
-COMPARED = 2000  # rows at which class probabilities are compared, at most
-LEAST = 50  # rows outside of the sample, and unseen rows, that are enough for a comparison
-ENOUGH = 400  # effective draws of a sampler
-CLOSE = 0.01  # nats of NLPD that do not count as worse
-MOST = 0.95  # share of the rows whose largest error is graded
+ENGINE_ROWS, SAMPLER_ROWS = 500, 200  # rows of the sample, if the reference is an engine or a sampler
+MAX_COMPARED = 2000  # rows at which class probabilities are compared
+MIN_COMPARED = 50  # rows outside of the sample, or unseen rows, that are enough for a comparison
+EFFECTIVE_DRAWS = 400  # effective draws of a sampler
+NLPD_TOL = 0.01  # nats of NLPD that do not count as worse
+GRADED_SHARE = 0.95  # of the rows; the largest error among these is graded
 
 
 @dataclass(frozen=True)
@@ -102,23 +102,25 @@ class SampleAudit(Figures):
         if judged == DOUBTFUL and self._scores_as_well:
             judged = "class probabilities are far from the exact posterior, but score no worse, because the hyperparameters "
             judged += "suit only the approximation"
-        return f"{judged}; {100 * MOST:.0f} % of the rows are within {self.probability_error_most:.2g} of {self.reference}"
+        share, worst = f"{100 * GRADED_SHARE:.0f} %", f"{self.probability_error_most:.2g}"
+        return f"{judged}; {share} of the rows are within {worst} of {self.reference}"
 
     @property
     def _scores_as_well(self) -> bool:
         """Whether the engine predicts unseen rows as well as the reference does."""
         known = bool(self.scores) and not self.seen
-        return known and self.scores["sample"].nlpd <= self.scores["reference"].nlpd + CLOSE
+        return known and self.scores["sample"].nlpd <= self.scores["reference"].nlpd + NLPD_TOL
 
     def rows(self) -> list[Figure]:
         noise = self.probability_noise or None
-        told: list[Figure] = [
+        share = f"{100 * GRADED_SHARE:.0f} %"
+        figures: list[Figure] = [
             ("probability error, largest", self.probability_error_max, noise, self.compared_at),
-            (f"probability error, {100 * MOST:.0f} %", self.probability_error_most, noise, "of these rows are below"),
+            (f"probability error, {share}", self.probability_error_most, noise, "of these rows are below"),
             ("probability error, average", self.probability_error_mean, noise, ""),
         ]
         if self.r_hat is not None:
-            told.append(("sampler's R-hat", self.r_hat, None, f"should be below {HIGH_R_HAT}"))
+            figures.append(("sampler's R-hat", self.r_hat, None, f"should be below {HIGH_R_HAT}"))
         known = "the model" if self.n_trained is None else f"the model of {self.n_trained} rows"
         remarks = {
             "model": f"{known}{'; too good, because these rows are among them' * self.seen}",
@@ -126,8 +128,8 @@ class SampleAudit(Figures):
             "reference": self.reference,
         }
         for name, scores in self.scores.items():
-            told += [(f"error, {name}", scores.error, None, remarks[name]), (f"NLPD, {name}", scores.nlpd, None, "nats")]
-        return told
+            figures += [(f"error, {name}", scores.error, None, remarks[name]), (f"NLPD, {name}", scores.nlpd, None, "nats")]
+        return figures
 
 
 def audit_on_sample(model: Any, data: Any, X: Any = None, sampler: Any = None, random_state: Any = 0) -> SampleAudit:
@@ -135,7 +137,7 @@ def audit_on_sample(model: Any, data: Any, X: Any = None, sampler: Any = None, r
     rows, place = _labelled(model, data)
     rng, likelihood = generator(random_state), model.likelihood_
     engine, name = _reference(model, sampler, rng)
-    sample = _stratified(place, ROWS_OF_A_SAMPLER if engine.draws else ROWS, rng)
+    sample = _stratified_sample(place, SAMPLER_ROWS if engine.draws else ENGINE_ROWS, rng)
     objective = Objective(rows[sample], likelihood.class_targets[place[sample]], model.kernel_, likelihood, engine, [])
     with phase(f"{type(model.inference_).__name__} on a sample of {len(sample)} rows"):
         own = _own_member(model, objective)
@@ -157,7 +159,7 @@ def audit_on_sample(model: Any, data: Any, X: Any = None, sampler: Any = None, r
         n_compared=len(at),
         compared_at=f"at {len(at)} {where}",
         probability_error_max=float(gap.max()),
-        probability_error_most=float(np.quantile(gap, MOST)),
+        probability_error_most=float(np.quantile(gap, GRADED_SHARE)),
         probability_error_mean=float(np.abs(p - q).mean()),
         probability_noise=noise,
         r_hat=exact.posterior.worst_r_hat if engine.draws else None,
@@ -186,7 +188,7 @@ def _labelled(model: Any, data: Any) -> tuple[np.ndarray, np.ndarray]:
 def _reference(model: Any, sampler: Any, rng: np.random.Generator) -> tuple[Any, str]:
     """Return the engine that is compared with, and its name in words."""
     likelihood = model.likelihood_
-    hmc = HMC(n_draws=1000, n_warmup=300, enough=ENOUGH, random_state=rng)
+    hmc = HMC(n_draws=1000, n_warmup=300, enough=EFFECTIVE_DRAWS, random_state=rng)
     for engine in [EP(), NestedEP(), hmc] if sampler is None else [sampler]:
         correlated = model.kernel_.separated[1] is None or engine.correlated
         if engine.serves(likelihood) and correlated:
@@ -197,7 +199,7 @@ def _reference(model: Any, sampler: Any, rng: np.random.Generator) -> tuple[Any,
     return ScalableEP(), "ScalableEP with all rows of the sample as inducing inputs"
 
 
-def _stratified(place: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def _stratified_sample(place: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return at most `count` row numbers, sorted, with the classes in the same proportions as in all rows."""
     if len(place) <= count:
         return np.arange(len(place))
@@ -235,17 +237,17 @@ def _member(model: Any, objective: Objective) -> Member:
 def _compared(model, rows, place, sample, X, rng) -> tuple[np.ndarray, np.ndarray | None, str]:
     """Return the rows at which probabilities are compared, their class numbers if known, and what they are."""
     if X is not None:
-        return np.asarray(more_inputs(model, X), float)[:COMPARED], None, "rows of X"
+        return np.asarray(more_inputs(model, X), float)[:MAX_COMPARED], None, "rows of X"
     others = np.delete(np.arange(len(rows)), sample)
-    if len(others) < LEAST:
+    if len(others) < MIN_COMPARED:
         return rows[sample], None, "rows, the sample itself"
     others = rng.permutation(others)
     prints = getattr(model, "row_fingerprints_", None)
     seen = np.zeros(len(others), bool) if prints is None else np.isin(row_fingerprints(model, rows[others]), prints)
-    if np.sum(~seen) >= LEAST:
+    if np.sum(~seen) >= MIN_COMPARED:
         others = others[~seen]
-        return rows[others[:COMPARED]], place[others[:COMPARED]], "rows outside of the sample, not used for training"
-    return rows[others[:COMPARED]], place[others[:COMPARED]], "rows outside of the sample"
+        return rows[others[:MAX_COMPARED]], place[others[:MAX_COMPARED]], "rows outside of the sample, not used for training"
+    return rows[others[:MAX_COMPARED]], place[others[:MAX_COMPARED]], "rows outside of the sample"
 
 
 def _probabilities(member: Member, at: np.ndarray, draws: bool) -> tuple[np.ndarray, float]:

@@ -35,7 +35,7 @@ from .truth import frozen
 
 LONG = np.longdouble
 ORDINARY = 100  # times the engine's tolerance: variances here are upper bounds, and τ and mean moved once more
-COARSE = 1e-3  # the rounding that a converged posterior may have, by `iterate.COARSE`, where K is of huge scale
+MAX_ROUNDING = 1e-3  # the rounding that a converged posterior may have, by `iterate.MAX_ROUNDING`, where K is of huge scale
 HUGE = 1e6  # prior variances from which the second applies
 
 
@@ -278,5 +278,5 @@ def test_converged_means_that_the_equations_hold(case, name):
         assert name not in ("ordinary", "narrow", "wide and short")
         return
     # products with K are rounded by eps × its largest entry, whatever the engine does
-    rounding = max(COARSE, 4 * np.finfo(float).eps * K.max())
+    rounding = max(MAX_ROUNDING, 4 * np.finfo(float).eps * K.max())
     assert case[2](fit, K, y) < (ORDINARY * fit.engine.tol if K.max() < HUGE else rounding)

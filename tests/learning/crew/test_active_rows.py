@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from gpclass import GPClassifier
-from gpclass.engines.active.candidates import TIE, best_of, first_rows, lowest_rows
+from gpclass.engines.active.candidates import TIE_TOL, best_of, first_rows, lowest_rows
 from gpclass.engines.fit import NotAvailable, restored
 from gpclass.engines.observations import Observed
 from gpclass.kernels import RBF, PerClass, White
@@ -180,10 +180,10 @@ def test_shards_keep_their_share_of_candidates():
 
 
 def test_ties_are_those_of_all_rows():
-    """Scores that are equal up to TIE, drawn so that many are just within or beyond it."""
+    """Scores that are equal up to TIE_TOL, drawn so that many are just within or beyond it."""
     for seed in range(50):
         draw = np.random.default_rng(seed)
-        value = -2.0 + TIE * draw.integers(0, 5, size=(40, 2)) * draw.random((40, 2))
+        value = -2.0 + TIE_TOL * draw.integers(0, 5, size=(40, 2)) * draw.random((40, 2))
         _, i, c = best_of(value)
         edges = [0, *np.sort(draw.integers(0, 41, 3)), 40]
         offered_rows = np.concatenate([a + first_rows(value[a:b]) for a, b in pairwise(edges)])

@@ -20,8 +20,8 @@ from ...gaussian.active import STUBS_PER_PIECE
 from .scores import concave_sites, exact_moments, rough_moments, score, scoring_blocks
 
 LARGE_PIECE = 64  # number of stubs allocated at a time if memory is not limited
-FINAL = 16  # rows that are scored exactly after rough screening
-TIE = 1e-10  # relative difference below which scores are equal
+EXACTLY_SCORED = 16  # rows that are scored exactly after rough screening
+TIE_TOL = 1e-10  # relative difference below which scores are equal
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Choice:
 def choose(settings, likelihood, offers: Offers, rough: bool) -> Choice:
     """Choose the best of some offers. After rough screening the best few are scored exactly."""
     if rough:
-        offers = offers.some(lowest_rows(offers.value.min(1), FINAL))
+        offers = offers.some(lowest_rows(offers.value.min(1), EXACTLY_SCORED))
     nothing = Choice(None, offers.numbers[:0], offers.value[:0])
     if not len(offers.numbers):
         return nothing
@@ -147,7 +147,7 @@ class Candidates:
         return self.stubs[0].rows
 
     def places(self, numbers: np.ndarray) -> Any:
-        """Which of some rows are here, and their places among the candidates."""
+        """Return which of some rows are candidates here, and their places."""
         if not len(self.rows) or not len(numbers):
             return np.zeros((2, 0), int)
         place = np.minimum(np.searchsorted(self.rows, numbers), len(self.rows) - 1)
@@ -191,12 +191,12 @@ class Candidates:
             self.keep(shrink(self.value.min(1), np.any(~self.taken, axis=1), size, self.settings.keep, self.rng))
 
     def offers(self, closed: np.ndarray) -> Offers:
-        """The rows among which the next inclusion is, whatever other candidates there are elsewhere."""
+        """Return the rows that contain the next inclusion, whichever candidates other processes have."""
         self.mask(closed)
-        return self.offer(lowest_rows(self.value.min(1), FINAL) if self.drift else first_rows(self.value), closed)
+        return self.offer(lowest_rows(self.value.min(1), EXACTLY_SCORED) if self.drift else first_rows(self.value), closed)
 
     def offer(self, which: np.ndarray, closed: np.ndarray) -> Offers:
-        """Some candidates, by their places."""
+        """Return the candidates at some places."""
         open_ = ~(self.taken[which] | closed)
         stubs = [s.stub_of(which) for s in self.stubs]
         return Offers(self.rows[which], self.value[which], open_, *self.marginals(which), self.y[which], stubs)
@@ -267,16 +267,16 @@ def best_of(value: np.ndarray) -> tuple[float, int, int]:
     best = value.min(initial=np.inf)
     if best == np.inf:
         return np.inf, -1, -1
-    i, c = np.unravel_index(np.flatnonzero(value.ravel() <= best + TIE * abs(best))[0], value.shape)
+    i, c = np.unravel_index(np.flatnonzero(value.ravel() <= best + TIE_TOL * abs(best))[0], value.shape)
     return float(value[i, c]), int(i), int(c)
 
 
 def first_rows(value: np.ndarray) -> np.ndarray:
-    """Rows among which `best_of` finds its result, whatever rows are added: the first ones with ever smaller ties."""
+    """Return the rows that `best_of` can choose, whichever rows are added: of ties, those below all scores before them."""
     best = value.min(initial=np.inf)
     if best == np.inf:
         return np.zeros(0, int)
-    ties = np.flatnonzero(value.ravel() <= best + TIE * abs(best))
+    ties = np.flatnonzero(value.ravel() <= best + TIE_TOL * abs(best))
     if len(ties) == 1:
         return ties // value.shape[1]
     lowest = np.minimum.accumulate(value.ravel()[ties])
@@ -290,7 +290,7 @@ def lowest_rows(values: np.ndarray, count: int) -> np.ndarray:
         return finite
     left = values[finite]
     last = np.partition(left, count - 1)[count - 1]
-    slack = TIE * abs(last)
+    slack = TIE_TOL * abs(last)
     below = finite[left < last - slack]
     ties = finite[np.abs(left - last) <= slack]
     return np.sort(np.concatenate([below, ties[: count - len(below)]]))

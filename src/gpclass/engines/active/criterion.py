@@ -40,7 +40,7 @@ class Sink(Protocol):
 
 
 @dataclass(frozen=True)
-class Seen:
+class RowMarginals:
     """Marginals of some rows; cavities for rows with sites."""
 
     rows: np.ndarray  # (m,)
@@ -50,7 +50,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Held:
+class ActiveEvidence:
     """The evidence of an active set and its derivatives, except those in the covariances."""
 
     value: float
@@ -65,7 +65,7 @@ def log_evidence(
     likelihood,
     rows: np.ndarray | None = None,
     sinks: Sequence[Sink] | None = None,
-) -> Held:
+) -> ActiveEvidence:
     """-φ over `rows` (default all; rows with sites are always included) with fixed sites, and its derivatives.
 
     Derivatives in the covariances go to `sinks`, one for each latent function. Without `sinks` there are no derivatives.
@@ -74,13 +74,13 @@ def log_evidence(
     y = row_targets(y)
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)
-    total = HeldSum(q, likelihood, sinks is not None)
+    total = ActiveEvidenceSum(q, likelihood, sinks is not None)
     for number, seen in enumerate(walk(q, covariances, prior_var, rows)):  # the first rows are those with sites
         total.add(seen, y[seen.rows], sinks, with_sites=number == 0)
     return total.result(sinks)
 
 
-class HeldSum:
+class ActiveEvidenceSum:
     """The sum of `log_evidence` over rows, which are added some at a time. Sums of different rows can be added.
 
     The rows with sites, as returned by the function `with_sites`, must be in one of the sums, and be the first there.
@@ -91,7 +91,7 @@ class HeldSum:
         self._total, self._slopes, self._in_sites = 0.0, np.zeros(len(likelihood.theta)), Sites.zeros(len(q.at))
         self._gradients = [EvidenceGradient(part) for part in q.parts] if derivatives else []
 
-    def add(self, seen: Seen, y: np.ndarray, sinks: Sequence[Sink] | None, with_sites: bool = False) -> None:
+    def add(self, seen: RowMarginals, y: np.ndarray, sinks: Sequence[Sink] | None, with_sites: bool = False) -> None:
         """Add some rows with targets y. The derivatives in their covariances go to `sinks`."""
         q = self._q
         value, slope, curvature = tilted(self._likelihood, y, seen.mean, seen.var)
@@ -117,17 +117,17 @@ class HeldSum:
             sinks[c].cross(q.active[c], seen.rows[bare], G, part.K)
             sinks[c].diag(seen.rows[bare], g)
 
-    def result(self, sinks: Sequence[Sink] | None) -> Held:
+    def result(self, sinks: Sequence[Sink] | None) -> ActiveEvidence:
         """The sum. The derivatives in the covariances among active rows go to `sinks`."""
         for c, gradient in enumerate(self._gradients):
             sinks[c].gram(self._q.active[c], gradient.gram)  # type: ignore[index]
             mine = self._q.at.latents == c
             self._in_sites.tau[mine] += gradient.in_tau
             self._in_sites.nu[mine] += gradient.in_nu
-        return Held(self._total, self._slopes, self._in_sites)
+        return ActiveEvidence(self._total, self._slopes, self._in_sites)
 
 
-def theta_slopes(likelihood, y: np.ndarray, seen: Seen) -> np.ndarray:
+def theta_slopes(likelihood, y: np.ndarray, seen: RowMarginals) -> np.ndarray:
     """(p,) derivatives of Σ log Z_i in the likelihood's parameters. (12)"""
     if not len(likelihood.theta):
         return np.zeros(0)
@@ -141,7 +141,7 @@ def walk(
     prior_var: np.ndarray,
     rows: np.ndarray | None = None,
     numbers: int = MEMORY,
-) -> Iterator[Seen]:
+) -> Iterator[RowMarginals]:
     """Yield the rows with sites, then those of `rows` (default all) without, block by block."""
     yield with_sites(q, covariances, prior_var)
     rest = np.setdiff1d(np.arange(len(prior_var)) if rows is None else rows, q.rows)
@@ -150,17 +150,17 @@ def walk(
 
 def without_sites(
     q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray, rest: np.ndarray, numbers: int = MEMORY
-) -> Iterator[Seen]:
+) -> Iterator[RowMarginals]:
     """Yield the rows `rest`, which have no sites, block by block."""
     for part in blocks(len(rest), max(1, *(len(active) for active in q.active)), numbers, least=16):
         some = rest[part]
         parts = [block(q.parts[c], k, q.active[c], some, prior_var[some, c]) for c, k in enumerate(covariances)]
         bare = np.arange(len(some))
         mean, var = (np.stack([getattr(p, name) for p in parts], axis=1) for name in ("mean", "var"))
-        yield Seen(some, mean, var, [(bare, p) for p in parts])
+        yield RowMarginals(some, mean, var, [(bare, p) for p in parts])
 
 
-def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray) -> Seen:
+def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray) -> RowMarginals:
     """Rows with sites: cavities for the functions with a site there, marginals for the others."""
     mean, var = np.empty((2, len(q.rows), q.n_latents))
     bare_blocks = []
@@ -170,7 +170,7 @@ def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np
         mean[q.positions[c], c], var[q.positions[c], c] = part.cavity()
         mean[bare, c], var[bare, c] = others.mean, others.var
         bare_blocks.append((bare, others))
-    return Seen(q.rows, mean, var, bare_blocks)
+    return RowMarginals(q.rows, mean, var, bare_blocks)
 
 
 def _at_sites(

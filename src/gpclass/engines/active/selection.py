@@ -19,7 +19,7 @@ from ...gaussian.active import STUBS_PER_PIECE
 from .candidates import Candidates, Inclusion
 from .scores import row_targets
 
-VECTORS = 16  # array entries per candidate and latent function besides its stub, including temporaries
+VECTOR_ENTRIES = 16  # array entries per candidate and latent function besides its stub, including temporaries
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Pool(Protocol):
 def grow(settings, pool: Pool, n: int, n_latents: int) -> np.ndarray:
     """Make `settings.active` inclusions, or fewer if no other of the n rows is informative; return their scores."""
     total, most = sizes(settings.active, n_latents)
-    room = Room(settings.memory, settings.block, n, n_latents)
+    limit = MemoryLimit(settings.memory, settings.block, n, n_latents)
     scores: list[float] = []
     counts = np.zeros(n_latents, int)
     for count in range(total):
-        size = room.candidates(count, total) if count % settings.block == 0 else n
+        size = limit.candidates(count, total) if count % settings.block == 0 else n
         new = pool.best(counts >= most, size)
         if new is None:
             break
@@ -87,7 +87,7 @@ def sizes(active, n_latents: int) -> tuple[int, list[int]]:
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryLimit:
     """Number of candidates that a memory limit allows. 3.2"""
 
     memory: float | None  # MiB for the stubs and the vectors besides them
@@ -101,10 +101,10 @@ class Room:
             return self.n
         stubs = min(count + self.block, total) + self.n_latents * STUBS_PER_PIECE  # a function can have a half-empty piece
         # the vectors of all n rows are kept by the caller, and a piece is copied when it is cut
-        left = self.memory * 2**20 / 8 - VECTORS * self.n * self.n_latents
+        left = self.memory * 2**20 / 8 - VECTOR_ENTRIES * self.n * self.n_latents
         size = int(left // (stubs + STUBS_PER_PIECE))
         if size * self.n_latents < max(1, total - count):
-            vectors, stubs = VECTORS * self.n * self.n_latents, total + 2 * STUBS_PER_PIECE * self.n_latents
+            vectors, stubs = VECTOR_ENTRIES * self.n * self.n_latents, total + 2 * STUBS_PER_PIECE * self.n_latents
             need = (vectors + stubs * max(1, total - count)) * 8 / 2**20
             raise MemoryError(
                 f"memory={self.memory:g} MiB is enough for {max(size, 0)} candidates, fewer than the {total - count} rows "

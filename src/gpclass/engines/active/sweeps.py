@@ -17,8 +17,8 @@ from ..iterate import Status, iterate, warn_if_unfinished
 from .criterion import with_sites
 from .scores import concave_sites, of_targets, tilted
 
-RESTLESS = 0.1  # last move, in standard deviations, above which a warning is given
-ADVICE = (
+WARNING_MOVE = 0.1  # last move, in standard deviations, above which a warning is given
+SWEEPS_ADVICE = (
     "Raise sweeps; or, with several classes, use sweeps=0: if most rows have sites for some classes only, "
     "these sweeps do not converge."
 )
@@ -34,8 +34,8 @@ def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[A
     if not engine.sweeps:
         return at, Status(True, 1, 0.0)
     at, status = settled(engine, covariances, at, y, likelihood)
-    if status.change > RESTLESS and not status.converged:
-        warn_if_unfinished(engine, replace(status, advice=ADVICE), stacklevel=4)
+    if status.change > WARNING_MOVE and not status.converged:
+        warn_if_unfinished(engine, replace(status, advice=SWEEPS_ADVICE), stacklevel=4)
     return at, status
 
 

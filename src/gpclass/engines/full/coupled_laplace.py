@@ -20,8 +20,8 @@ from ..fit import Fit
 from ..iterate import Status, ending
 from ..observations import Data
 
-CHORDS = 8  # steps per factorisation
-PAYING = 0.5  # a step that leaves more than this fraction of the gap triggers new curvature
+SETTLE_STEPS = 8  # Newton steps per factorisation
+SLOW_STEP = 0.5  # a step that leaves more than this fraction of the gap triggers new curvature
 
 
 def coupled_mode(engine: Any, K: np.ndarray, data: Data, likelihood: Any, start: Any) -> Fit:
@@ -31,7 +31,7 @@ def coupled_mode(engine: Any, K: np.ndarray, data: Data, likelihood: Any, start:
     def curvature(f):  # does not depend on the label: the weight of the place counts
         return count * likelihood.curvature_weights(f)
 
-    system, gap, sweep = path.to_the_top(engine, curvature)
+    system, gap, sweep = path.climb(engine, curvature)
     pi = curvature(path.f)
     moved = np.max(np.abs(pi - system.pi) * system.prior_var, initial=0.0)
     if moved > engine.tol:  # the last steps were small but not negligible
@@ -56,7 +56,7 @@ class ModeClimb:
         self.value, self.slope = -np.inf, np.zeros(shape)
         self.stuck = False  # whether a step with new curvature failed
 
-    def to_the_top(self, engine: Any, curvature: Callable) -> tuple[CoupledSystem, float, int]:
+    def climb(self, engine: Any, curvature: Callable) -> tuple[CoupledSystem, float, int]:
         """Take Newton steps until the gradient is zero or no step succeeds; return the last system, the gap and the sweeps.
 
         Parameters
@@ -88,14 +88,14 @@ class ModeClimb:
         # accumulated steps carry the rounding of the largest one: recompute f, which must equal Kα since predictions use α
         self._accept(self._look(self.alpha, system.times_K(self.alpha)))
         before = np.inf
-        for _ in range(CHORDS):
+        for _ in range(SETTLE_STEPS):
             missing = self.slope - self.alpha  # the gradient in f
             d_alpha, d_f = system.solve(missing)
             along = float(np.sum(missing * d_f))
             # negative only by rounding, whose size it then shows; zero if K is singular (equal rows) and α can move without
             # f: so each datum's own move counts too
             gap = max(np.sqrt(abs(along)), system.largest_move(missing))
-            if gap < tol or gap > PAYING * before:
+            if gap < tol or gap > SLOW_STEP * before:
                 break
             moved = self._step(d_alpha, d_f, along, tol)
             self.stuck = not moved and before == np.inf

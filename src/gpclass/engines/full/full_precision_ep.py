@@ -20,11 +20,9 @@ import numpy as np
 
 from ...gaussian import DenseCoupledPosterior, Sites, other_classes
 from ...numerics import anderson
-from ...numerics.separable import contrasts
+from ..class_precisions import is_moderate, precision_move
 from ..climb import MixedSteps
 from ..iterate import Status, ending, require_finite, stands_still
-
-TAME = 0.3, 3.0  # smallest and largest factor by which mixing may change a datum's plain new precision
 
 Moments = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
@@ -90,9 +88,7 @@ def moved(q: DenseCoupledPosterior, wanted: Sites) -> float:
     """The move to new sites in posterior standard deviations: of the mean, and of any marginal covariance."""
     missing = wanted.nu - np.einsum("icd,id->ic", wanted.tau, q.mean) - q.alpha
     gap = np.sqrt(abs(np.sum(missing * q.system.solve(missing)[1])))
-    relative = (wanted.tau - q.precision) @ q.contrast_cov
-    bend = np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0)))
-    return float(np.maximum(gap, bend))
+    return float(np.maximum(gap, precision_move(q, wanted.tau)))
 
 
 def packed(sites: Sites) -> np.ndarray:
@@ -111,14 +107,6 @@ def mixed(q: DenseCoupledPosterior, steps: MixedSteps) -> Sites:
         measured = residuals * width[:, :, None]
         measured[..., :-1] *= width[:, None, :]
         measured[..., -1] = mean_part * width
-        plain = np.where(tame(trial := anderson(points, residuals, steps.part, measured), plain), trial, plain)
+        trial = anderson(points, residuals, steps.part, measured)
+        plain = np.where(is_moderate(trial[:, :, :-1], plain[:, :, :-1]), trial, plain)
     return Sites(plain[:, :, :-1], plain[:, :, -1])
-
-
-def tame(trial: np.ndarray, plain: np.ndarray) -> np.ndarray:
-    """(n, 1, 1) whether mixing changes a datum's precision by a moderate factor only."""
-    H = contrasts(plain.shape[1])
-    W, usual = trial[:, :, :-1], plain[:, :, :-1]
-    low = np.linalg.eigvalsh(H.T @ (W - TAME[0] * usual) @ H)[:, 0] >= 0
-    high = np.trace(W, axis1=1, axis2=2) <= TAME[1] * np.trace(usual, axis1=1, axis2=2)
-    return (low & high)[:, None, None]

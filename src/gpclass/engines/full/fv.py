@@ -22,7 +22,7 @@ from ..fit import Fit, prepare_data, start_sites
 from ..iterate import warn_if_unfinished
 from .tap import rule_given_cavities, solve
 
-TINY = 1e-100
+TINY_SCALE = 1e-100  # scale of the ridge if all prior variances are zero
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class FV(Engine):
         return Fit.restored(self, FactorialPosterior.restored(K, factor, state), y, likelihood, state)
 
     def _ridged(self, K):
-        scale = np.mean(np.diagonal(K)) or TINY  # with zero prior variance f = 0, and any small ridge gives that
+        scale = np.mean(np.diagonal(K)) or TINY_SCALE  # with zero prior variance f = 0, and any small ridge gives that
         return K + self.ridge * scale * np.eye(len(K))
 
     @staticmethod

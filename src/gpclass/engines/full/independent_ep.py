@@ -25,7 +25,7 @@ from .ep import require_cavities
 from .nested_ep import contrast_factor
 
 INNER_SWEEPS, INNER_TOL = 100, 1e-12  # of the inner EP, one site at a time: about ten sweeps suffice
-AHEAD = 7  # sweeps before predicted steps pay: the inner EP is as expensive as the factorisations
+LOOK_AHEAD_AFTER = 7  # sweeps; earlier it saves no time, since the inner EP is as expensive as the factorisations
 
 
 class Tilted(NamedTuple):
@@ -79,7 +79,7 @@ def fit_independent(engine, K, data: Data, likelihood, start, moments: Moments) 
     matching = _Matching(moments)
     prior = StackedPosterior.without_sites(K, likelihood.n_classes, matching.coupling, data.prior)
     sites = start_sites(start, prior.mean.size) or matching.first_sites(prior)
-    q, status = iterate(engine, prior, matching.rule, sites, ahead=AHEAD)
+    q, status = iterate(engine, prior, matching.rule, sites, ahead=LOOK_AHEAD_AFTER)
     require_cavities(engine, q, likelihood)
     warn_if_unfinished(engine, status)
     q = StackedPosterior(K, q.parts)  # drop the coupling: only the loop needs it, and functions cannot be pickled

@@ -38,7 +38,7 @@ class MeanFieldProbit(Engine):
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
         path = ModeClimb(K, data, start)
-        _, gap, sweep = path.to_the_top(self, partial(star_curvature, data))
+        _, gap, sweep = path.climb(self, partial(star_curvature, data))
         q = counted_posterior(K, data, path.alpha, path.f)
         status = path.ending(q, sweep, gap, self.tol)
         if not status.converged and not status.advice:

@@ -24,9 +24,9 @@ from ..observations import Data, data_of, powers_of
 from .ep import check_power, ep_evidence, moment_rule
 
 # The squared covariances of all contrasts cost (C - 1)² n³ operations in single precision, a sweep about 2 C n³ in double
-# precision. So with many classes they pay only in runs that are slow.
-FEW = 4  # classes
-LATER = 11  # sweeps
+# precision. So with many classes looking ahead saves time only in slow runs.
+FEW_CLASSES = 4  # up to this number of classes, the run looks ahead from the first sweep
+LOOK_AHEAD_AFTER = 11  # sweeps, with more classes
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class NestedEP(Engine):
         right = np.ones(len(prior.mean))
         factor = Shifted(contrast_factor(data, likelihood, part=self.power), likelihood.contrast_offset(labels).ravel())
         rule = moment_rule(right, factor)
-        ahead = 0 if likelihood.n_classes <= FEW else LATER
+        ahead = 0 if likelihood.n_classes <= FEW_CLASSES else LOOK_AHEAD_AFTER
         q, status = iterate(self, prior, rule, start_sites(start, len(right)), ahead=ahead)
         warn_if_unfinished(self, status)
         return Fit(self, q, data.given, likelihood, status, ep_evidence(q, right, factor))  # [RJV] (28)

@@ -28,9 +28,10 @@ from ..observations import data_of, powers_of
 from .full_precision_ep import fit_full
 from .independent_ep import Tilted, fit_independent
 
-TINY = 1e-12  # smallest site precision in the computation of step directions
-NO_NOISE = 0.01  # smallest noise there
-MOST_NODES = 20_000  # maximum per datum for a product rule: six classes with the default
+MIN_TAU = 1e-12  # smallest site precision in the computation of step directions; the largest is 1/MIN_TAU
+MIN_NOISE = 0.01  # smallest noise there
+MAX_NODES = 20_000  # of a product rule, per datum: enough for six classes with the default number of nodes
+CAVITY_RIDGE = 1e-12  # relative to the trace, added to covariances of cavities before their Cholesky factorisation
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarra
     Wrong class j sends the hub x_y a message of precision ρ_j = π_j/(1 + var_j π_j), and its own τ is π_j/(1 + h_j π_j),
     where h_j is the variance of the hub given all other messages. The own class receives the sum of the ρ through the noise.
     """
-    tau = np.clip(tau, TINY, 1 / TINY)
+    tau = np.clip(tau, MIN_TAU, 1 / MIN_TAU)
     own, rivals, var_rivals = tau[:, :1], tau[:, 1:], var[:, 1:]
     total = own / np.maximum(1 - noise * own, 0.01)
     rho = np.zeros_like(rivals)
@@ -162,7 +163,7 @@ def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarra
         left = 1 / (noise + var[:, :1]) + np.maximum(total - rho, 0.0)
         pi = rivals / np.maximum(1 - rivals / left, 0.01)
         rho = pi / (1 + var_rivals * pi)
-    return np.column_stack([np.full(len(tau), 1 / max(noise, NO_NOISE)), pi])
+    return np.column_stack([np.full(len(tau), 1 / max(noise, MIN_NOISE)), pi])
 
 
 # coupled -------------------------------------------------------------------------------------------------------------
@@ -172,10 +173,10 @@ def product_rule(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     """Return points (q, d) and log weights (q,) for expectations under N(0, I); raise if there are too many."""
     if nodes < 2:
         raise ValueError(f"nodes must be at least 2, but is {nodes}")
-    if nodes**dimension > MOST_NODES:
+    if nodes**dimension > MAX_NODES:
         raise ValueError(
             f"{nodes} nodes in each of {dimension} dimensions are {nodes}**{dimension} evaluations for every datum, more "
-            f"than {MOST_NODES}. Use fewer nodes, QuadratureEP(coupled=False), or NestedEP, which needs no quadrature."
+            f"than {MAX_NODES}. Use fewer nodes, QuadratureEP(coupled=False), or NestedEP, which needs no quadrature."
         )
     return hermite_nodes(nodes, dimension)
 
@@ -229,7 +230,8 @@ class _Contrasts:
         """The same for ∏_j Φ(g_j)^power, with nodes of the cavity: less accurate if it is much wider than one."""
         assert self.power_rule is not None, "powers need a rule"
         points, log_weights = self.power_rule
-        L = np.linalg.cholesky(cov + TINY * np.trace(cov, axis1=1, axis2=2)[:, None, None] * np.eye(mean.shape[1]))
+        ridge = CAVITY_RIDGE * np.trace(cov, axis1=1, axis2=2)
+        L = np.linalg.cholesky(cov + ridge[:, None, None] * np.eye(mean.shape[1]))
         log_mass = log_weights + power[:, None] * log_ndtr(mean[:, None] + points @ np.swapaxes(L, 1, 2)).sum(-1)
         top = log_mass.max(1, keepdims=True)
         weights = np.exp(log_mass - top)

@@ -22,12 +22,12 @@ from ..iterate import ending, iterate, stands_still, warn_if_unfinished
 from .ep import ep_evidence, moment_rule
 from .laplace import variance_bound
 
-WIDEST = 1e6  # largest initial cavity variance
+MAX_FIRST_VAR = 1e6  # largest initial cavity variance
 FIRST_TOL = 1e-4  # tolerance of the mean under the first cavity variances, in standard deviations
-PATIENCE = 2e-4  # tolerance of the mean as a fraction of the relative move of the cavity variances
-TRIES = 20  # maximum number of halvings of a step
-SMALLEST_RATIO = 1e-10  # smallest factor of a cavity variance in one step
-TINY = 1e-300
+MEAN_TOL = 2e-4  # tolerance of the mean as a fraction of the relative move of the cavity variances
+MAX_HALVINGS = 20  # of a step
+MIN_RATIO = 1e-10  # smallest factor of a cavity variance in one step
+TINY_VAR = 1e-300  # replaces zero in logarithms
 NO_CAVITY = (
     "TAP: negative site precisions leave a datum no proper cavity, however short the step. "
     "Allow more label noise (raise epsilon), or try EP, which can update one site at a time."
@@ -66,7 +66,7 @@ class TAP(Engine):
             change, sites = path.gap(wanted), q.sites
             if stands_still(q, max(change, inner.change), self.tol):
                 break
-            inner_tol = PATIENCE * change
+            inner_tol = MEAN_TOL * change
             path.advance(wanted, change)
         status = ending(q, sweep, max(change, inner.change), self.tol)
         warn_if_unfinished(self, status)
@@ -139,7 +139,7 @@ class _Renewals:
 
     def advance(self, wanted: np.ndarray, change: float) -> None:
         self.last, self.tries = self.var, 0
-        here, step = np.log(np.maximum(self.var, TINY)), np.log(np.maximum(self._ratio(wanted), SMALLEST_RATIO))
+        here, step = np.log(np.maximum(self.var, TINY_VAR)), np.log(np.maximum(self._ratio(wanted), MIN_RATIO))
         self.steps.record(here, here + step, change)
         points, goals = np.moveaxis(np.array(self.steps.seen), 1, 0)
         mixed = anderson(points, goals - points, self.steps.part)
@@ -149,7 +149,7 @@ class _Renewals:
     def step_back(self, error: Exception) -> None:
         """Halve a step that gave an improper posterior or cavity; raise `error` if that does not help."""
         self.tries += 1
-        if self.tries > TRIES or np.array_equal(self.var, self.last):
+        if self.tries > MAX_HALVINGS or np.array_equal(self.var, self.last):
             raise error
         self.steps.seen.clear()
         self.steps.shorten()
@@ -158,7 +158,7 @@ class _Renewals:
 
 def first_cavities(prior: FullPosterior, sites: Sites | None) -> np.ndarray:
     """Cavity variances from an earlier fit's sites, or the prior's, limited: very wide ones give inaccurate moments."""
-    wide = np.minimum(prior.prior_var, WIDEST)
+    wide = np.minimum(prior.prior_var, MAX_FIRST_VAR)
     if sites is None:
         return wide
     var = prior.renewed(sites).cavity()[1]

@@ -25,8 +25,8 @@ from ...numerics import blocks
 from ..fit import Fit
 from ..observations import Data, data_of, with_label
 
-STEPS = 30  # steps with the training system, each a few matrix products
-HALVINGS = 10  # maximum in a line search
+MAX_STEPS = 30  # steps with the training system, each a few matrix products
+MAX_HALVINGS = 10  # in a line search
 
 
 def corrected_log_probabilities(fit: Fit, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ class _ExtendedModes:
     def climb(self, tol: float) -> None:
         rows = np.arange(len(self.k))
         past: Any = None  # (first-order gains of the last steps, the gradients there, the steps)
-        for _ in range(STEPS):
+        for _ in range(MAX_STEPS):
             state = [x[rows] for x in self.state]
             missing, W_new = self._missing(rows, state)
             step = self._newton(rows, missing, W_new)
@@ -112,7 +112,7 @@ class _ExtendedModes:
         value = self._value(rows, *state)
         left = _pair(self._missing(rows, _moved(state, step, np.ones(len(rows))))[0], step)
         share = np.clip(along / np.maximum(along - left, 0.25 * along), 0.05, 4.0)
-        for _ in range(HALVINGS):
+        for _ in range(MAX_HALVINGS):
             paid = self._value(rows, *_moved(state, step, share)) - value
             poor = paid < 0.1 * share * along - 1e-12 * np.abs(value)
             if not np.any(poor):

@@ -31,13 +31,13 @@ from ...gaussian.low_rank_contrasts import (
 from ...gaussian.sites import Sites, log_partition_1d, matched_sites
 from ...likelihoods.tempered import PowerFactor, split_targets
 from .engine import Message, RowRule
-from .kept_sites import LEAST_KEPT, LEAST_KEPT_LOOSE, KeptSites
+from .kept_sites import MIN_KEPT, MIN_KEPT_LOOSE, KeptSites
 from .scalable_ep import JOINT_SITES, JointRule, own_class
 from .step import RowSites
 from .training import Training
 
 CONTRAST_SITES = ("contrast_tau", "contrast_nu")
-INNER = 4  # sweeps over the contrasts of a row, for each update of its sites
+INNER_SWEEPS = 4  # sweeps over the contrasts of a row, for each update of its sites
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CoupledScalableEP(KeptSites, Training):
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
     def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
-        least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
+        least = MIN_KEPT_LOOSE if loose else MIN_KEPT
         return ContrastRule(likelihood, least) if likelihood.n_latents > 1 else JointRule(likelihood, least)
 
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +80,7 @@ class CoupledScalableEP(KeptSites, Training):
         """Marginals with the row's sites on f_i = g_i + e_i and the posterior of g_i without them."""
         if likelihood.n_latents == 1:
             return super().latent_marginals(g, message, y, likelihood)
-        without, rest = coupled_cavity(g.mean, g.spread, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
+        without, rest = coupled_cavity(g.mean, g.spread, message.tau, message.nu, MIN_KEPT), self.rest(g, likelihood)
         own, sites = own_class(split_targets(y)[0], rest.shape[1]), message.sites
         on_f = class_sites(own, sites["contrast_tau"], sites["contrast_nu"], np.zeros_like(rest))
         return tilted(without.mean, widened(without.cov, rest), on_f)
@@ -99,7 +99,7 @@ class ContrastRule:
     """EP on the factors Φ(f_y - f_j + u) of each row."""
 
     likelihood: Any
-    least: float = LEAST_KEPT
+    least: float = MIN_KEPT
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         labels, power = split_targets(y)
@@ -109,7 +109,7 @@ class ContrastRule:
         inner = InnerEP.of(self.likelihood, own, power, without.mean, widened(without.cov, rest))
         now = Sites(sites["contrast_tau"], sites["contrast_nu"])
         mass, now = inner.sweep(now)
-        for _ in range(INNER - 1):
+        for _ in range(INNER_SWEEPS - 1):
             now = inner.sweep(now)[1]
         new = class_sites(own, now.tau, now.nu, rest)
         Pi = precisions_or_zero(new.pi)

@@ -22,7 +22,7 @@ from ...likelihoods.tempered import split_targets
 from .engine import LowRankEngine, Message, RowRule
 from .scalable_ep import (
     JOINT_SITES,
-    LEAST_KEPT,
+    MIN_KEPT,
     PAIRWISE_SITES,
     Contrast,
     JointRule,
@@ -86,7 +86,7 @@ class LatentRule:
     """
 
     likelihood: Any
-    least: float = LEAST_KEPT
+    least: float = MIN_KEPT
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         y, power = split_targets(y)

@@ -12,9 +12,10 @@ from .step import Broadcast, RowSites, State, Sums
 
 # smallest fraction of a marginal's precision that a cavity keeps. Exact sweeps need it only against rounding. On minibatches
 # a site was computed under earlier hyperparameters and can be stronger than the posterior that includes it
-LEAST_KEPT, LEAST_KEPT_LOOSE = 1e-10, 1e-2
-STEADY = 0.2  # largest move of hyperparameters, times minibatches per pass, for which single old sites are removed
-AT_ONCE, HALF = 0.25, 0.5  # up to this fraction of all rows take full steps together; more could cycle
+MIN_KEPT, MIN_KEPT_LOOSE = 1e-10, 1e-2
+MAX_MOVE = 0.2  # of hyperparameters, times minibatches per pass, for which single old sites are removed
+LARGE_MINIBATCH = 0.25  # fraction of all rows above which full steps could cycle
+LARGE_MINIBATCH_PART = 0.5  # largest fraction of a step for such minibatches
 
 
 class KeptSites(LowRankEngine):
@@ -31,7 +32,7 @@ class KeptSites(LowRankEngine):
         """True after the first pass, while hyperparameters are fixed."""
         state, n_total = broadcast.state, broadcast.n_total
         last = state.passed + broadcast.rows >= n_total
-        return state.seen >= n_total and not last and state.age * n_total <= STEADY * broadcast.size
+        return state.seen >= n_total and not last and state.age * n_total <= MAX_MOVE * broadcast.size
 
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
         """Replace old sites by new ones and return the state.
@@ -66,4 +67,4 @@ class KeptSites(LowRankEngine):
 
 def step_part(damping: float, m: int, n_total: int) -> float:
     """Fraction of the step that m rows take together in training, where no sweep checks the effect of the last step."""
-    return min(damping, HALF) if m > AT_ONCE * n_total else damping
+    return min(damping, LARGE_MINIBATCH_PART) if m > LARGE_MINIBATCH * n_total else damping

@@ -16,7 +16,7 @@ from ..fit import squeezed
 from ..observations import Data
 from .step import RowSites
 
-LEAST_LEFT = 1e-2  # smallest fraction of a marginal's precision that is left without the row's own sites
+MIN_PRECISION_LEFT = 1e-2  # smallest fraction of a marginal's precision that is left without the row's own sites
 
 
 class RowBlocks(Protocol):
@@ -52,7 +52,7 @@ def cavities(
     found, source = [], engine.source(q, n_total, likelihood)
     for _, at, part, each in messages(engine, source, rows, data, likelihood, sites, n_total):
         g, message = at if source is q else q.marginals(at.rows), each.times(np.minimum(part.weight, 1 / engine.part))
-        mean, spread = g.without(message.tau, message.nu, LEAST_LEFT)
+        mean, spread = g.without(message.tau, message.nu, MIN_PRECISION_LEFT)
         found.append((mean, widened(spread, engine.rest(g, likelihood))))
     means, spreads = zip(*found, strict=True)
     return squeezed(np.concatenate(means)), squeezed(np.concatenate(spreads))

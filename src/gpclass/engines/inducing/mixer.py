@@ -15,10 +15,10 @@ from ...numerics import NormalEquations, NotPositiveDefinite
 from ..climb import LINEAR_REGIME
 
 MIXED_SWEEPS = 8  # number of past sweeps that are mixed
-WORSE = 1.5  # growth of a move that counts as a failure
-LEAST_PART = 1e-3  # smallest fraction of a step
-IDLE = 12  # sweeps without a new smallest move that count as a failure
-PAUSE = 8  # plain steps after a failed mixed one
+FAILED_GROWTH = 1.5  # growth of a move that counts as a failure
+SMALLEST_PART = 1e-3  # smallest fraction of a step
+STALE_SWEEPS = 12  # sweeps without a new smallest move that count as a failure
+PLAIN_STEPS = 8  # plain steps after a failed mixed one
 
 ALL, LAST, PREVIOUS = "all", "last", "previous"  # sweeps that are kept: all, only the last one, only the one before
 
@@ -82,19 +82,19 @@ class Mixer:
                 return take(step)
             except NotPositiveDefinite:  # sites of negative precision: shorten the step
                 part *= 0.5
-                if part < LEAST_PART:
+                if part < SMALLEST_PART:
                     raise
                 step = SweepStep(ALL, part)
 
     def _after(self, swept: Swept, objective: float) -> SweepStep:
         change, kept = swept.change, ALL
         if self.ascends and objective < self.objective - 1e-9 * abs(self.objective) and self.sweeps:
-            self._astray()
+            self._failed()
             kept, self.sweeps = PREVIOUS, 1  # retry from the start of the step
         else:
             self.idle = 0 if change < self.least else self.idle + 1
-            if (change > WORSE * self.last or self.idle >= IDLE) and not self.ascends:
-                self._astray()
+            if (change > FAILED_GROWTH * self.last or self.idle >= STALE_SWEEPS) and not self.ascends:
+                self._failed()
                 kept, self.idle, self.least = LAST, 0, change
             elif self.idle == 0 or self.ascends:
                 self.part = min(self.most, 1.1 * self.part)
@@ -108,10 +108,10 @@ class Mixer:
         assert swept.equations is not None, "sweeps in the linear regime return equations if `may_mix`"
         return SweepStep(kept, self.part, swept.equations.weights(), swept.largest)
 
-    def _astray(self):
+    def _failed(self):
         """After a failure, stop mixing if the last step was mixed, else shorten the steps."""
         self.sweeps = 0
         if self.mixed:
-            self.wait = PAUSE
+            self.wait = PLAIN_STEPS
         else:
-            self.part = max(0.5 * self.part, LEAST_PART)
+            self.part = max(0.5 * self.part, SMALLEST_PART)

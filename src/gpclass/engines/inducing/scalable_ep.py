@@ -28,7 +28,7 @@ from ...numerics import hazard, hazard_curvature, log_ndtr
 from ..fit import several, squeezed
 from ..full.ep import check_power
 from .engine import Message, RowRule, sites_on_f
-from .kept_sites import LEAST_KEPT, LEAST_KEPT_LOOSE, KeptSites
+from .kept_sites import MIN_KEPT, MIN_KEPT_LOOSE, KeptSites
 from .step import RowSites
 from .training import Training
 
@@ -77,7 +77,7 @@ class ScalableEP(KeptSites, Training):
         return {name: np.zeros((n, likelihood.n_latents)) for name in names}
 
     def rule(self, likelihood, n_total: float, loose: bool = False) -> RowRule:
-        least = LEAST_KEPT_LOOSE if loose else LEAST_KEPT
+        least = MIN_KEPT_LOOSE if loose else MIN_KEPT
         return PairwiseRule(likelihood, least) if self.pairwise(likelihood) else JointRule(likelihood, least)
 
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ class ScalableEP(KeptSites, Training):
         """Marginals by EP on all factors of a row, with q without its sites: factors share f - g, their sites do not."""
         if not self.pairwise(likelihood):
             return super().latent_marginals(g, message, y, likelihood)
-        without, rest = cavity(g.mean, g.var, message.tau, message.nu, LEAST_KEPT), self.rest(g, likelihood)
+        without, rest = cavity(g.mean, g.var, message.tau, message.nu, MIN_KEPT), self.rest(g, likelihood)
         mine = np.sum(rest, axis=1, keepdims=True, where=own_class(split_targets(y)[0], rest.shape[1]))
         sites = message.sites
         own, other = (sites_on_f(sites[f"{k}_tau"], sites[f"{k}_nu"], v) for k, v in (("own", mine), ("other", rest)))
@@ -116,7 +116,7 @@ class JointRule:
     """The likelihood of a datum as one factor, with moments from the likelihood under independent latent values."""
 
     likelihood: Any
-    least: float = LEAST_KEPT
+    least: float = MIN_KEPT
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         without = cavity(at.mean, at.var, sites["tau"], sites["nu"], self.least)
@@ -218,7 +218,7 @@ class PairwiseRule:
     """Factors P(x_y > x_c), each with a site for y and one for c."""
 
     likelihood: Any
-    least: float = LEAST_KEPT
+    least: float = MIN_KEPT
 
     def __call__(self, at: Marginals, y: np.ndarray, sites: RowSites) -> Message:
         y, power = split_targets(y)
@@ -262,7 +262,7 @@ def settled_pairs(
         tau, nu = pairwise_totals(sites, y)
         known = var / (1 + var * tau)
         centre = known * (mean / var + nu)
-        new = Pairs.of(likelihood, centre, known, noise, own, sites, LEAST_KEPT, make).sites
+        new = Pairs.of(likelihood, centre, known, noise, own, sites, MIN_KEPT, make).sites
         change = max(float(np.max(np.abs(new[name] - sites[name]), initial=0.0)) for name in PAIRWISE_SITES)
         if change < ROW_TOL:
             break

@@ -24,7 +24,7 @@ from ...numerics import NotPositiveDefinite
 from ..fit import check_weights
 from ..observations import Data, data_of
 
-STILL = 1e-10  # smaller moves of hyperparameters, in their own units, count as none: rounding moves sites by more
+NO_MOVE = 1e-10  # smaller moves of hyperparameters, in their own units, count as none: rounding moves sites by more
 
 RowSites = dict[str, np.ndarray]  # values stored for each row, (n, …) each
 
@@ -157,7 +157,7 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
     at = broadcast.source.marginals(rows)
     check_weights(broadcast.engine, y, likelihood)
     data = data_of(engine, y, likelihood)
-    each = engine.rule(likelihood, broadcast.copies, loose=broadcast.state.age > STILL)(at, data.y, sites)
+    each = engine.rule(likelihood, broadcast.copies, loose=broadcast.state.age > NO_MOVE)(at, data.y, sites)
     message = each.times(data.weight)
     gradient = GradientSum(prior)
     fu, diag = gradient.add(at, message.slope, message.spread, message.excess, broadcast.share)

@@ -30,8 +30,9 @@ from .step import Broadcast, RowSites, State, Sums
 from .stochastic_ep import StochasticEP, averaged
 from .training import Training
 
-# for likelihoods that are not log-concave
-FIRST, FIRST_TOL = 20, 1e-2  # initial sweeps of EP (or minimum number of minibatches), and the tolerance that ends them
+# EP that computes the initial sites if the likelihood is not log-concave: maximum number of sweeps (and minimum number of
+# minibatches), and tolerance
+STARTER_SWEEPS, STARTER_TOL = 20, 1e-2
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class SVGP(LowRankEngine, Training):
     def starter(self, likelihood) -> LowRankEngine | None:
         if likelihood.log_concave:
             return None
-        return ScalableEP("joint", jitter=self.jitter, tol=FIRST_TOL, max_iter=FIRST)
+        return ScalableEP("joint", jitter=self.jitter, tol=STARTER_TOL, max_iter=STARTER_SWEEPS)
 
     def stage(self, state: State, n_total: int, likelihood) -> LowRankEngine:
-        if likelihood.log_concave or (state.seen >= n_total and state.steps >= FIRST):
+        if likelihood.log_concave or (state.seen >= n_total and state.steps >= STARTER_SWEEPS):
             return self
         return StochasticEP("joint", jitter=self.jitter)
 

@@ -23,8 +23,8 @@ from .mixer import MIXED_SWEEPS, Mixer
 from .step import RowSites, State
 from .swept_rows import Extent, SweptRows
 
-CENTRED = 1e-7  # fraction of the mean that the latent functions may share
-SETTLED = 1000  # passes (and steps) that a fit counts as, so that the next minibatch does not replace it
+COMMON_MEAN_TOL = 1e-7  # largest mean common to all latent functions, as a fraction of the means
+FITTED_PASSES = 1000  # passes (and steps) that a fit counts as in training, so that the next minibatch does not replace it
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class InducingFit(Fit):
     def minibatch_state(self) -> State:
         """State to continue from, with new hyperparameters or minibatches."""
         P, h = self.posterior.prior.coloured(self.posterior.S, self.posterior.pull)
-        return State(P, h, np.zeros_like(P), np.zeros_like(h), SETTLED * self.n_rows, steps=SETTLED)
+        return State(P, h, np.zeros_like(P), np.zeros_like(h), FITTED_PASSES * self.n_rows, steps=FITTED_PASSES)
 
     # training rows -------------------------------------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ def settle(
         if common is None:
             return q
         size = np.linalg.norm(common)
-        if size <= CENTRED * np.linalg.norm(q.mu):  # derivatives by quadrature do not sum to zero exactly
+        if size <= COMMON_MEAN_TOL * np.linalg.norm(q.mu):  # derivatives by quadrature do not sum to zero exactly
             return q
         centred = q.recentred(common)
         if np.linalg.norm(centred.mu.mean(0)) > size:  # possible with sites of negative precision

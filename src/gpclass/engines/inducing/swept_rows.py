@@ -21,7 +21,7 @@ from .messages import Messages, RowBlocks, messages
 from .mixer import ALL, LAST, MIXED_SWEEPS, SweepStep, Swept
 from .step import RowSites, of_all_copies
 
-SLACK = 1e-2  # see `within_reach`
+MIXING_SLACK = 1e-2  # `slack` of `within_reach`
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class SweptRows:
         for some in self._coordinates():
             points, residuals = (np.stack([x[some] for x in past]) for past in (self.points, self.residuals))
             mixed = mixed_point(points, residuals, step.part, np.asarray(step.mix))
-            reach: dict[str, Any] = {"slack": SLACK, "largest": step.largest}
+            reach: dict[str, Any] = {"slack": MIXING_SLACK, "largest": step.largest}
             out[some] = within_reach(mixed, points[-1], residuals[-1], self.scale[some], **reach)
         return out
 

@@ -9,10 +9,11 @@ import numpy as np
 
 SEARCHES = ("auto", "settled", "minibatches")
 RESUMES = ("auto", "never", "must")
-HERE = {"local": True}  # a setting of this machine, not stored in model files
-USUAL, LEAST = 100, 20  # default number of inducing points, and its minimum even if that is more than a third of the rows
-PASSES = 20  # default passes over the data, unless that gives too few or too many steps
-STEPS = 1500, 12000
+LOCAL_SETTING = {"local": True}  # a setting of this machine, not stored in model files
+DEFAULT_INDUCING = 100  # number of inducing points, or a third of the rows if these are fewer
+MIN_INDUCING = 20  # smallest default, even if it is more than a third of the rows
+DEFAULT_PASSES = 20  # over the data, unless the number of steps is then outside STEP_RANGE
+STEP_RANGE = 1500, 12000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class Inducing:
     def count(self, n_rows: int) -> int:
         """Number of inducing points for this number of rows."""
         if self.n_inducing is None:
-            return min(USUAL, max(n_rows // 3, min(LEAST, n_rows)))
+            return min(DEFAULT_INDUCING, max(n_rows // 3, min(MIN_INDUCING, n_rows)))
         if self.n_inducing > n_rows:
             raise ValueError(f"n_inducing={self.n_inducing} is more than the {n_rows} rows: use fewer inducing points")
         return self.n_inducing
@@ -72,8 +73,8 @@ class Training(Inducing):
     # rows, kernel, likelihood, engine, priors and seed; more passes are allowed, fewer are not), starts a new run if there
     # is no file, and raises an error if the file belongs to another run. "never" starts a new run and overwrites the file.
     # "must" is "auto", but raises an error if there is no file.
-    checkpoint: str | os.PathLike | None = field(default=None, metadata=HERE)
-    resume: str = field(default="auto", metadata=HERE)
+    checkpoint: str | os.PathLike | None = field(default=None, metadata=LOCAL_SETTING)
+    resume: str = field(default="auto", metadata=LOCAL_SETTING)
 
     def __post_init__(self):
         super().__post_init__()
@@ -93,4 +94,4 @@ class Training(Inducing):
         if self.epochs is not None:
             return self.epochs
         steps = 1 if self.batch_size is None else -(-n_rows // self.batch_size)
-        return -(-int(np.clip(PASSES * steps, *STEPS)) // steps)
+        return -(-int(np.clip(DEFAULT_PASSES * steps, *STEP_RANGE)) // steps)

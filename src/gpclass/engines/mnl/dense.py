@@ -31,7 +31,7 @@ from ..fit import Fit, prepare_data
 from ..iterate import warn_if_unfinished
 from .dense_climb import BoundClimb
 
-START = 1.0  # γ of [C] E.3; larger values put b outside the simplex
+START_SCALE = 1.0  # γ of [C] E.3; larger values put b outside the simplex
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class VariationalMNL(Engine):
         """Fit; K is (n, n), shared by all classes, (C, n, n), or Separable (see kernels.Correlated)."""
         K, data = _prepared(self, K, y, likelihood)
         votes = data.at_places(np.eye(likelihood.n_classes)[data.y])
-        climb = BoundClimb(votes, likelihood, _bound_tol(self), *_first(K, votes, start))
-        status, history = climb.to_the_top(self)
+        climb = BoundClimb(votes, likelihood, _bound_tol(self), *_start(K, votes, start))
+        status, history = climb.maximise(self)
         warn_if_unfinished(self, status)
         return VariationalFit(self, climb.at.q, data.given, likelihood, status, climb.at.value, climb.at.bound, history)
 
@@ -99,32 +99,18 @@ class VariationalFit(Fit):
 
     def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
-        lower = np.exp(self._expected(Ks, kd).of_classes)
+        lower = np.exp(self.likelihood.expected_log_prob_bound(*self.predict(Ks, kd)).of_classes)
         return lower, 1 - (lower.sum(1, keepdims=True) - lower)
 
     def renormalised_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
         """(m, C) lower bounds scaled to sum to one, the softmax of the mean: for decisions; else over-confident. [C] (25)"""
         return self.likelihood.class_probabilities(self.predict(Ks, kd)[0])
 
-    def log_joint_bound(self, Ks: Any, kd: Any, labels: np.ndarray, log_evidence: float) -> float:
-        """Lower bound of log p(labels of new points | y), given log p(y) or an upper bound of it. [C] theorem 12"""
-        labels = self.likelihood.check_targets(labels)
-        return float(self._expected(Ks, kd).of_class(labels).sum()) + self.log_evidence - log_evidence
-
     def jensen_bound(self) -> float:
         """log Z_B: the same Gaussian with the exact expected log softmax, by quadrature. [C] (3)"""
         data = self.targets
         mean, cov = (data.places.spread(x) for x in (self.mean, self.cov))
         return data.total(self.likelihood.mean_log_prob(data.y, mean, cov)) - self.posterior.divergence
-
-    def sum_to_zero_error(self) -> tuple[float, float]:
-        """Largest |Σ_c α_ic| and |Σ_c mean_ic|. The first should be zero; the second too if 1 is an eigenvector of the class
-        covariance. [C] section 5
-        """
-        return tuple(float(np.max(np.abs(x.sum(1)))) for x in (self.alpha, self.mean))  # type: ignore[return-value]
-
-    def _expected(self, Ks, kd):
-        return self.likelihood.expected_log_prob_bound(*self.predict(Ks, kd))
 
 
 def prior_evidence_bound(K: Any, n_classes: int) -> float:
@@ -177,14 +163,14 @@ def _bound_tol(engine):
     return min(1e-5, 0.1 * np.sqrt(engine.tol))
 
 
-def _first(K, votes, start):
+def _start(K, votes, start):
     """A first Gaussian, and log b if known."""
     n, n_classes = shape = votes.shape
     if start is None:
-        one = START * (np.eye(n_classes) / n_classes - 1 / n_classes**2)  # [C] E.3.1
+        one = START_SCALE * (np.eye(n_classes) / n_classes - 1 / n_classes**2)  # [C] E.3.1
         W = np.broadcast_to(one, (n, n_classes, n_classes))
         share = votes / votes.sum(1, keepdims=True)
-        at_data = START * (n_classes * share - 1) / (n_classes - 1)  # [C] E.3.2
+        at_data = START_SCALE * (n_classes * share - 1) / (n_classes - 1)  # [C] E.3.2
         return DenseCoupledPosterior.from_sites(K, Sites(W, np.einsum("icd,id->ic", W, at_data))), None
     if isinstance(start, VariationalFit):
         if start.alpha.shape != shape:

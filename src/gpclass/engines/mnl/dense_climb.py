@@ -13,14 +13,14 @@ import numpy as np
 from ...gaussian import DenseCoupledPosterior, precision_root
 from ...likelihoods.mnl_bound import BoundOptimum
 from ...numerics import anderson, conjugate_gradients
-from ...numerics.separable import contrasts
+from ..class_precisions import is_moderate, precision_move
 from ..climb import MixedSteps, uphill
 from ..iterate import Status, ending, require_finite, stands_still
 
 SETTLE_STEPS = 8  # Newton steps of the mean per factorisation
 MEAN_TOL = 0.3  # tolerance of the mean as a fraction of the next move of W
 CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-4  # conjugate gradients for one Newton step
-MOST_REJECTED = 20  # halvings of a step, after which rounding hides any increase
+MAX_HALVINGS = 20  # of a step; after these rounding hides any increase
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class BoundClimb:
         value = np.sum(self.votes * bound.of_classes)
         return BoundPoint(q, bound, float(value) - q.divergence)  # [C] (21)
 
-    def to_the_top(self, engine) -> tuple[Status, tuple[float, ...]]:
+    def maximise(self, engine) -> tuple[Status, tuple[float, ...]]:
         path, history, change = _PrecisionPath(engine.damping), [], np.inf
         for sweep in range(1, engine.max_iter + 1):
             gap, move = self.settle_mean(engine.tol)
             if not path.accepts(self.at):
-                if sweep == engine.max_iter or path.rejected == MOST_REJECTED:
+                if sweep == engine.max_iter or path.rejected == MAX_HALVINGS:
                     self.at = path.last
                     break
                 self.at = self.moved(*path.step_back())
@@ -74,7 +74,7 @@ class BoundClimb:
         for _ in range(SETTLE_STEPS + 1):
             slope = self.slope(self.at)
             chord = self.at.q.system.solve(slope)
-            gap, move = float(np.sqrt(abs(np.sum(slope * chord[1])))), self.precision_move()
+            gap, move = float(np.sqrt(abs(np.sum(slope * chord[1])))), precision_move(self.at.q, self.precision)
             if gap < max(0.1 * tol, MEAN_TOL * move) or gap <= self.at.q.rounding:
                 break
             if not self.take(*self.newton_step(slope, chord), slope):
@@ -124,12 +124,6 @@ class BoundClimb:
         """(n, C, C) new W."""
         return self.count[:, :, None] * self.at.bound.precision
 
-    def precision_move(self) -> float:
-        """Largest relative change of a marginal covariance for the new W."""
-        q = self.at.q
-        relative = (self.precision - q.precision) @ q.contrast_cov
-        return float(np.sqrt(np.max(np.maximum(np.einsum("icd,idc->i", relative, relative), 0.0))))
-
 
 class _PrecisionPath:
     """Chooses the next W: far from convergence a damped step to the bound's W, near it a mix of past sweeps."""
@@ -171,7 +165,4 @@ class _PrecisionPath:
         width = np.sqrt(np.einsum("icc->ic", at.q.contrast_cov))
         mixed = anderson(points, residuals, self.steps.part, residuals * width[:, :, None] * width[:, None, :])
         # a datum whose precision the extrapolation would change by a large factor keeps its plain step
-        H = contrasts(plain.shape[1])
-        tame = np.linalg.eigvalsh(H.T @ (mixed - 0.3 * plain) @ H)[:, 0] >= 0
-        tame &= np.trace(mixed, axis1=1, axis2=2) <= 3 * np.trace(plain, axis1=1, axis2=2)
-        return np.where(tame[:, None, None], mixed, plain)
+        return np.where(is_moderate(mixed, plain), mixed, plain)

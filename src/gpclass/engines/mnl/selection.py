@@ -22,10 +22,10 @@ from ..observations import weights_of
 from .inducing_set import InducingSet, RowCovariance
 
 SELECTIONS = ("active", "random", "k-means")
-SHORTLIST = 4  # candidates scored on all data for each chosen one
-KNOWN = 1e-6  # candidates with a smaller variance given the set, relative to their own, are not informative
-ROUNDS = 60  # maximum number of iterations of each one-dimensional search
-STILL = 1e-8  # relative step at which these searches end
+SHORTLIST_FACTOR = 4  # candidates scored on all data for each chosen one
+MIN_NEW_VARIANCE = 1e-6  # candidates with a smaller variance given the set, relative to their own, are not informative
+MAX_SEARCH_STEPS = 60  # iterations of each one-dimensional search
+SEARCH_TOL = 1e-8  # relative step at which these searches end
 
 
 # scores -------------------------------------------------------------------------------------------------------------------
@@ -91,19 +91,19 @@ class _View:
         prior, group = self.prior, self.prior.group_of[c].classes
         own = prior.prior_cov[rows, c, c]
         left = prior.residual[rows, c, c] + prior.jitter * own  # κ0
-        telling = np.flatnonzero(left > KNOWN * own)
+        informative = np.flatnonzero(left > MIN_NEW_VARIANCE * own)
         out = np.zeros(len(rows))
-        if not len(telling):
+        if not len(informative):
             return out
-        data = data if data.shape[1] == 1 else data[:, telling]
-        rows, left, inputs = rows[telling], left[telling], inputs[:, telling]
-        told = [inputs * prior.between[d, c] - self._known(c, d, rows, data) for d in group]
-        kappa = np.stack(told, axis=1) / left  # (data, classes of the group, candidates)
+        data = data if data.shape[1] == 1 else data[:, informative]
+        rows, left, inputs = rows[informative], left[informative], inputs[:, informative]
+        cross = [inputs * prior.between[d, c] - self._known(c, d, rows, data) for d in group]
+        kappa = np.stack(cross, axis=1) / left  # (data, classes of the group, candidates)
         weight = self.n / len(data) * self.weight[data]
         b, slope = (np.moveaxis(part[data][:, :, group], 2, 1) for part in (self.b, self.slope))
         gain = best_mean(left, kappa, slope, b, weight)
         tightness, cost = (left * self._quadratic(kappa, part, group, data) for part in (self.inverse, self.W))
-        out[telling] = gain + best_variance(tightness, cost, weight)
+        out[informative] = gain + best_variance(tightness, cost, weight)
         return out
 
     def _known(self, c, d, rows, data):
@@ -158,9 +158,10 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
 
     mu, share, active = np.zeros(len(left)), np.ones(len(left)), np.arange(len(left))
     value, d1, stiffness = parts(mu, active)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_SEARCH_STEPS):
         # the remaining gain is about ½ d1²/stiffness
-        active = active[(d1[active] ** 2 > STILL * stiffness[active] * (STILL + value[active])) & (share[active] > STILL)]
+        left_to_gain = d1[active] ** 2 > SEARCH_TOL * stiffness[active] * (SEARCH_TOL + value[active])
+        active = active[left_to_gain & (share[active] > SEARCH_TOL)]
         if not len(active):
             break
         step = share[active] * d1[active] / stiffness[active]
@@ -185,7 +186,7 @@ def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: Any) -> np.nd
     e = np.clip(tightness, 0.0, 1 - 1e-12)
     pull = 1 + np.sum(weights * (e + cost), axis=0)
     x = 1 / pull
-    for _ in range(ROUNDS):
+    for _ in range(MAX_SEARCH_STEPS):
         tau = e / (1 - (1 - x) * e)
         squares = np.sum(weights * tau**2, axis=0)
         root = np.sqrt(n * squares)
@@ -199,7 +200,7 @@ def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: Any) -> np.nd
         new = np.clip(new, 1e-300, 1.0)
         moved = np.max(np.abs(new - x) / x, initial=0.0)
         x = new
-        if moved < STILL:
+        if moved < SEARCH_TOL:
             break
     per_datum = np.log1p(-(1 - x) * e) + (1 - x) * (e + cost)
     value = 0.5 * (1 + np.log(x) - x) + 0.5 * np.sum(weights * per_datum, axis=0)
@@ -252,7 +253,7 @@ def _by_score(engine, fit, covariance, rows, classes, more, rng):
         return some[apart(fit, covariance, rows[some], classes[some], value, count)]
 
     wanted = more // covariance.n_classes if engine.whole else more
-    listed = SHORTLIST * wanted if engine.shortlist is None else max(engine.shortlist, wanted)
+    listed = SHORTLIST_FACTOR * wanted if engine.shortlist is None else max(engine.shortlist, wanted)
     some = np.arange(len(rows))
     if len(some) > listed and engine.subsample:
         size, seed = min(engine.subsample, len(fit.y)), rng.integers(2**32)
@@ -273,19 +274,19 @@ def apart(
     prior = fit.posterior.prior
     before = prior.residual[rows, classes, classes] + prior.jitter * prior.prior_cov[rows, classes, classes]
     left, free = before.copy(), np.ones(len(rows), dtype=bool)
-    told: list[np.ndarray] = []  # covariances of each chosen one with all candidates, divided by its standard deviation
+    cross: list[np.ndarray] = []  # covariances of each chosen one with all candidates, divided by its standard deviation
     out: list[int] = []
     while len(out) < min(count, len(rows)):
         share = np.maximum(left, 0.0) / np.maximum(before, 1e-300)
         j = int(np.argmax(np.where(free, value * share, -1.0)))
         out.append(j)
         free[j] = False
-        if len(out) == count or share[j] < KNOWN:
+        if len(out) == count or share[j] < MIN_NEW_VARIANCE:
             continue
         column = _given_the_set(prior, covariance, rows, classes, j)
-        column -= sum((half * half[j] for half in told), np.zeros(len(rows)))
-        told.append(column / np.sqrt(left[j]))
-        left = left - told[-1] ** 2
+        column -= sum((half * half[j] for half in cross), np.zeros(len(rows)))
+        cross.append(column / np.sqrt(left[j]))
+        left = left - cross[-1] ** 2
     return np.array(out, int)
 
 

@@ -28,15 +28,14 @@ from .. import Engine
 from ..fit import check_settings, check_weights
 from ..iterate import warn_if_unfinished
 from ..observations import Data, data_of, weights_of
-from .dense import VariationalFit
+from .dense import START_SCALE, VariationalFit
 from .inducing_set import InducingSet, RowCovariance
 from .selection import SELECTIONS, choose
 from .sparse_climb import SparseBoundClimb, weighted_precision
 
-START = 1.0  # γ of [C] E.3
-DEFAULT = 100  # default number of inducing variables
-BATCHES = 8  # number of batches in which an inducing set is chosen
-ROUGH = 1e-2  # tolerance while the inducing set grows: 1e-4 nats
+DEFAULT_VARIABLES = 100  # number of inducing variables
+DEFAULT_BATCHES = 8  # in which an inducing set is chosen
+GROWTH_TOL = 1e-2  # while the inducing set grows: an error of about 1e-4 nats, the square
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,9 @@ class SparseVariationalMNL(Engine):
 
     def _fit(self, K: InducingCovariance, y, likelihood, start, chosen: InducingSet | None) -> SparseFit:
         prior, data = InducingPrior(K, likelihood.n_classes, self.jitter), data_of(self, y, likelihood)
-        q, log_b = _first(prior, data, likelihood, start)
+        q, log_b = _start(prior, data, likelihood, start)
         climb = SparseBoundClimb(data, likelihood, q, log_b)
-        status = climb.to_the_top(self)
+        status = climb.maximise(self)
         warn_if_unfinished(self, status)
         at = climb.at
         return SparseFit(self, at.q, y, likelihood, status, at.value, at.bound, tuple(climb.history), at.wanted, chosen)
@@ -164,15 +163,6 @@ class SparseFit(VariationalFit):
     def n_inputs(self) -> int:
         return inputs_of(self.posterior.K).shape[-1]
 
-    def sum_to_zero_error(self) -> tuple[float, float]:
-        """Largest sum of α over the classes of an inducing input, and of a datum's means.
-
-        Both are zero at the optimum if the set has the values of all classes and 1 is an eigenvector of the class
-        covariance. [C] section 5.1
-        """
-        sums = np.bincount(self.posterior.prior.K.inputs, self.alpha)
-        return float(np.max(np.abs(sums))), float(np.max(np.abs(self.mean.sum(1))))
-
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Cavities as in every fit; the inducing set is fixed."""
         part = np.minimum(weights_of(self.y), 1.0)
@@ -197,7 +187,7 @@ def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: Any, likel
     rng = np.random.default_rng(engine.random_state)
     chosen, fit = InducingSet.empty(), None
     sizes = batches(engine, len(covariance), covariance.n_classes)
-    rough = replace(engine, tol=max(engine.tol, ROUGH))
+    rough = replace(engine, tol=max(engine.tol, GROWTH_TOL))
     for size in sizes:
         chosen = choose(engine, fit, covariance, chosen, size, rng)
         with warnings.catch_warnings():
@@ -216,7 +206,7 @@ def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
         raise ValueError(f"inducing={engine.inducing} is less than the {unit} classes of one row, and whole=True")
     if engine.selection != "active":
         return [target]
-    step = -(-target // BATCHES) if engine.batch is None else engine.batch
+    step = -(-target // DEFAULT_BATCHES) if engine.batch is None else engine.batch
     step = -(-step // unit) * unit
     return [*range(step, target, step), target]
 
@@ -225,7 +215,7 @@ def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
     """Number of inducing variables for n rows."""
     most = n * n_classes
     if engine.inducing is None:
-        return min(DEFAULT, most)
+        return min(DEFAULT_VARIABLES, most)
     if engine.inducing > most:
         raise ValueError(f"inducing={engine.inducing} is more than the {n} × {n_classes} latent values")
     return engine.inducing
@@ -234,13 +224,14 @@ def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
 # starting points ----------------------------------------------------------------------------------------------------------
 
 
-def _first(prior: InducingPrior, data: Data, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
+def _start(prior: InducingPrior, data: Data, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
     """A first Gaussian, and log b if known."""
     n, C = len(data.y), likelihood.n_classes
     if start is None:
-        root = np.sqrt(START * np.broadcast_to(data.weight, n))[:, None, None] * multinomial_root(np.full(C, -np.log(C)))
+        scale = np.sqrt(START_SCALE * np.broadcast_to(data.weight, n))
+        root = scale[:, None, None] * multinomial_root(np.full(C, -np.log(C)))
         W = root @ np.swapaxes(root, 1, 2)
-        at_data = START * (C * np.eye(C)[data.y] - 1) / (C - 1)  # [C] E.3.2
+        at_data = START_SCALE * (C * np.eye(C)[data.y] - 1) / (C - 1)  # [C] E.3.2
         return _from_sites(prior, W, root, np.einsum("icd,id->ic", W, at_data)), None
     if not isinstance(start, SparseFit) or start.bound.b.shape != (n, C):
         raise TypeError(f"start must be an earlier fit of SparseVariationalMNL to {n} points of {C} classes")

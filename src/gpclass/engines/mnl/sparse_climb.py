@@ -16,14 +16,14 @@ import numpy as np
 from ...gaussian import SMALLER, InducingPosterior
 from ...likelihoods.mnl_bound import BoundOptimum
 from ...numerics import NotPositiveDefinite, anderson, conjugate_gradients
-from ..iterate import COARSE, Status, require_finite
+from ..iterate import MAX_ROUNDING, Status, require_finite
 from ..observations import Data
 
 LINEAR_REGIME = 2.0  # below this move sweeps are assumed nearly linear and are mixed
-PATIENCE = 0.2  # tolerance of a mean updated alone, as a fraction of the covariance's move
-SETTLE = 4  # such steps before a new covariance is rejected
+MEAN_TOL = 0.2  # tolerance of a mean updated alone, as a fraction of the covariance's move
+SETTLE_STEPS = 4  # such steps before a new covariance is rejected
 MIXED_SWEEPS = 6  # number of past sweeps that are mixed
-SHORTEST = 2.0**-40  # shortest step of a line search
+SHORTEST_STEP = 2.0**-40  # shortest step of a line search
 ARMIJO = 1e-4  # smallest ratio of the actual to the predicted increase
 CONJUGATE_STEPS, CONJUGATE_TOL = 30, 1e-6  # conjugate gradients for one Newton step
 EPS = np.finfo(float).eps
@@ -92,7 +92,7 @@ class SparseBoundClimb:
     def curvature(self, bound: BoundOptimum) -> np.ndarray:
         return self.weight[:, None, None] * bound.curvature
 
-    def to_the_top(self, engine: Any) -> Status:
+    def maximise(self, engine: Any) -> Status:
         path = Proposals(engine.damping)
         for sweep in range(1, engine.max_iter + 1):
             change = self.at.change
@@ -117,7 +117,7 @@ class SparseBoundClimb:
     def settled(self, q: InducingPosterior, needed: float) -> tuple[InducingPosterior, BoundOptimum, float]:
         """Update the mean for a new covariance: Newton steps until the bound reaches `needed`."""
         bound, value = self.look(q, self.at.bound.log_b)
-        for _ in range(SETTLE):
+        for _ in range(SETTLE_STEPS):
             if value >= needed or q.M is self.at.q.M:
                 break
             slope = self.slope(q, bound)
@@ -136,9 +136,9 @@ def weighted_precision(bound: BoundOptimum, weight: np.ndarray) -> tuple[np.ndar
 
 
 def _stuck(sweep: int, change: float) -> Status:
-    """Status if no step increases the bound: converged if the last change is below COARSE."""
+    """Status if no step increases the bound: converged if the last change is below MAX_ROUNDING."""
     advice = f"Rounding hides any further increase of the bound: {SMALLER}, or raise jitter."
-    return Status(change < COARSE, sweep, change, message="no step uphill is left", advice=advice)
+    return Status(change < MAX_ROUNDING, sweep, change, message="no step uphill is left", advice=advice)
 
 
 class Proposals:
@@ -157,7 +157,7 @@ class Proposals:
     def proposals(self, at: SparseBoundPoint) -> Iterator[tuple[InducingPosterior, float]]:
         """Yield Gaussians and the increase of the bound that each must reach."""
         step = mean_step(at.q, at.curvature, at.slope)
-        self.lagging = at.gap > (PATIENCE * at.move if self.lagging else max(at.move, 0.5 * self.gap))
+        self.lagging = at.gap > (MEAN_TOL * at.move if self.lagging else max(at.move, 0.5 * self.gap))
         self.gap = at.gap
         if self.lagging:
             yield from ((at.q.shifted(share * step), ARMIJO * share * at.gap**2) for share in 4.0 ** -np.arange(8))
@@ -174,7 +174,7 @@ class Proposals:
             self.seen = self.seen[-1:]  # the mixed step was rejected
         yield InducingPosterior(q.prior, q.a + self.part * step, q.M + self.part * dM), ARMIJO * at.change**2
         share = self.part
-        while share > SHORTEST:
+        while share > SHORTEST_STEP:
             moved = InducingPosterior(q.prior, q.a, q.M + share * dM)
             yield moved.shifted(share * moved.times_A(at.slope)), ARMIJO * share * at.change**2
             share *= 0.5

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...engines.active.candidates import Inclusion, Offers, choose, drift_of, sites_of
-from ...engines.active.criterion import Held, with_sites, without_sites
+from ...engines.active.criterion import ActiveEvidence, with_sites, without_sites
 from ...engines.active.selection import grow
 from ...engines.active.sweeps import after_sweeps
 from ...engines.fit import check_settings, check_weights, squeezed
@@ -196,7 +196,7 @@ class DividedRows:
         kernel, likelihood = objective.at(theta)
         few = (fit.run, fit.n_candidates, self.n_rows) if counted and self._few(fit) else None
         given = self._model(kernel, likelihood), Active(fit.inputs, fit.numbers, at), few
-        own: list[tuple[Held, np.ndarray]] = []
+        own: list[tuple[ActiveEvidence, np.ndarray]] = []
 
         def of_active():
             if not own:

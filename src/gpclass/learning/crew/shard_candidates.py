@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...engines.active.candidates import Candidates, Choice, Inclusion, Offers
-from ...engines.active.criterion import Held, HeldSum, without_sites
+from ...engines.active.criterion import ActiveEvidence, ActiveEvidenceSum, without_sites
 from ...engines.active.ivm import check_variances
 from ...engines.active.scores import log_masses, row_targets
 from ...engines.observations import Observed
@@ -233,7 +233,7 @@ def _sum_over(shard: Shard, model: Model, active: Active, wanted: np.ndarray, de
     """Return the sum over some rows without sites, block by block. Each block follows the active rows, numbered from 0."""
     u, C = len(active.numbers), model.likelihood.n_latents
     q = ActivePosterior(model.columns(active.inputs), active.at)
-    total, in_kernel = HeldSum(q, model.likelihood, derivatives), np.zeros(len(model.kernel.theta))
+    total, in_kernel = ActiveEvidenceSum(q, model.likelihood, derivatives), np.zeros(len(model.kernel.theta))
     for piece in shard.pieces(model.labels, max(active.inputs.shape[1], u)):
         some = np.flatnonzero(wanted[piece.at])
         if not len(some):
@@ -251,14 +251,14 @@ def _sum_over(shard: Shard, model: Model, active: Active, wanted: np.ndarray, de
     return packed_evidence(held, in_kernel if sinks is None else in_kernel + gathered(sinks))
 
 
-def packed_evidence(held: Held, in_kernel: np.ndarray) -> np.ndarray:
+def packed_evidence(held: ActiveEvidence, in_kernel: np.ndarray) -> np.ndarray:
     """Return an evidence and its derivatives as one array, so that those of shards can be added."""
     return np.concatenate([[held.value], held.in_theta, held.in_sites.tau, held.in_sites.nu, in_kernel])
 
 
-def unpacked_evidence(packed: np.ndarray, p: int, d: int) -> tuple[Held, np.ndarray]:
+def unpacked_evidence(packed: np.ndarray, p: int, d: int) -> tuple[ActiveEvidence, np.ndarray]:
     value, in_theta, tau, nu, in_kernel = np.split(packed, np.cumsum([1, p, d, d]))
-    return Held(float(value[0]), in_theta, Sites(tau, nu)), in_kernel
+    return ActiveEvidence(float(value[0]), in_theta, Sites(tau, nu)), in_kernel
 
 
 def facts(shard: Shard) -> tuple[int, bool, float]:
