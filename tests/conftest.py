@@ -51,7 +51,7 @@ def quick_reports(request, monkeypatch):
     """Reports with one other kernel and a coarse evidence surface, except in slow tests."""
     if request.node.get_closest_marker("slow") is None:
         monkeypatch.setattr("gpclass.assess.report.hyperparameters.KERNELS", ("linear",))
-        monkeypatch.setattr("gpclass.assess.report.hyperparameters.GRID", 3)
+        monkeypatch.setattr("gpclass.assess.report.hyperparameters.SURFACE_POINTS", 3)
 
 
 def browser_path():

@@ -146,7 +146,7 @@ def test_unfinished_fits_are_kept_and_marked():
         ({"y": np.ones(24)}, "two classes; it has 1"),
         ({"y": Y[:, None]}, "must be a vector of labels"),
         ({"X_test": X_TEST}, "both X_test and y_test"),
-        ({"X_test": X_TEST, "y_test": np.zeros(15)}, r"y_test has labels \[0.0\] that are not in y"),
+        ({"X_test": X_TEST, "y_test": np.zeros(15)}, r"y_test has labels that are not among the classes \[.*\]: 0.0"),
         ({"X_test": X_TEST, "y_test": Y_TEST[:3]}, "X_test has 15 rows but y_test has 3"),
         ({"log_scales": [1.0, 0.0]}, "log_scales must be .* increasing"),
         ({"log_lengthscales": 1.0}, "log_lengthscales must be a vector"),

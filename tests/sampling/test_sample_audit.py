@@ -10,7 +10,7 @@ from gpclass import GPClassifier
 from gpclass.inference import EP, NestedEP
 from gpclass.kernels import RBF
 from gpclass.sampling import HMC, audit
-from gpclass.sampling.sample_audit import _stratified
+from gpclass.sampling.sample_audit import _stratified_sample
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, SparseVariationalMNL, StochasticEP
 
 
@@ -124,7 +124,7 @@ def test_pipelines_and_frames():
 
 def test_samples_keep_the_proportions_of_the_classes():
     place = np.repeat([0, 1, 2], [8000, 1500, 500])
-    some = _stratified(place, 200, np.random.default_rng(0))
+    some = _stratified_sample(place, 200, np.random.default_rng(0))
     assert len(set(some)) == 200
     assert np.all(np.abs(np.bincount(place[some]) - [160, 30, 10]) <= 1)
 

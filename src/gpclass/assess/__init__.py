@@ -3,7 +3,7 @@
 metrics  error rate, NLPD, Brier score, ranked probability score, calibration error, information in bits
 surface  evidence, Jensen bound, information and errors over a grid of (lengthscale, scale)
 labels   training rows whose label may be wrong
-summaries  what a classifier has learned
+summaries  what a classifier has learned, as numbers and text
 folds    comparison of engines by cross-validation
 comparison  comparison of engines on given test rows
 novelty  rows far from the training data

@@ -13,12 +13,15 @@ from sklearn.base import clone
 
 from ..choose import default_engines, short_name
 from .metrics import error_rate, expected_calibration_error, nlpd
-from .models import classifier, codes_of, last_step
+from .models import classifier, last_step
+from .predictions import codes_of
 from .seen import FairProbabilities, fair_probabilities
 from .summaries import loo_scores
 
-REFIT = 3000  # rows times latent functions above which a model is not fitted again to measure its time
-FAILURES = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError, AttributeError, NotImplementedError)
+MAX_REFIT_ROWS = 3000  # rows times latent functions up to which a model is fitted again to measure its time
+FIT_ERRORS = (  # raised by fits of engines that do not suit the data
+    ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError, MemoryError, AttributeError, NotImplementedError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,8 @@ def compare_engines(
     """
     last = classifier(model)
     names = default_engines(len(y), len(last.classes_), last.likelihood_) if engines is None else tuple(engines)
-    rows = [_own(model, X, y, X_test, y_test)]
-    rows += [_other(model, name, X, y, X_test, y_test) for name in names if not _same(name, last.inference_)]
+    rows = [_own_row(model, X, y, X_test, y_test)]
+    rows += [_other_row(model, name, X, y, X_test, y_test) for name in names if not _same(name, last.inference_)]
     return sorted(rows, key=lambda row: (np.isnan(row.nlpd), row.nlpd))
 
 
@@ -87,8 +90,8 @@ def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Com
     loo = loo_scores(last)["loo_nlpd"]
     row = Comparison(name, evidence, np.nan if loo is None else loo, judged=judged, **more)
     if not judged.fair.all():
-        unseen = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} test rows that are training rows"
-        return replace(row, note=f"{row.note}; {unseen}" if row.note else unseen)
+        missing = f"no leave-one-out probabilities for {int(np.sum(~judged.fair))} test rows that are training rows"
+        return replace(row, note=f"{row.note}; {missing}" if row.note else missing)
     p, classes = judged.p, last.classes_
     return replace(
         row,
@@ -98,20 +101,20 @@ def scored(fitted: Any, X_test: Any, y_test: Any, name: str, **more: Any) -> Com
     )
 
 
-def _own(model, X, y, X_test, y_test):
+def _own_row(model, X, y, X_test, y_test):
     last = classifier(model)
     name = engine_name(last.inference_)
-    if len(y) * last.likelihood_.n_latents > REFIT or last.inference_.draws:  # samplers are slow
+    if len(y) * last.likelihood_.n_latents > MAX_REFIT_ROWS or last.inference_.draws:  # samplers are slow
         return scored(model, X_test, y_test, name, own=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began = time.perf_counter()
         clone(model).fit(X, y)
         seconds = time.perf_counter() - began
-    return scored(model, X_test, y_test, name, seconds=seconds, own=True, note=_first(caught))
+    return scored(model, X_test, y_test, name, seconds=seconds, own=True, note=_first_warning(caught))
 
 
-def _other(model, name, X, y, X_test, y_test):
+def _other_row(model, name, X, y, X_test, y_test):
     copy = clone(model)
     inner = last_step(copy)
     learned = classifier(model).kernel_
@@ -123,8 +126,8 @@ def _other(model, name, X, y, X_test, y_test):
             began = time.perf_counter()
             copy.fit(X, y)
             seconds = time.perf_counter() - began
-            return scored(copy, X_test, y_test, engine_name(inner.inference_), seconds=seconds, note=_first(caught))
-        except FAILURES as error:
+            return scored(copy, X_test, y_test, engine_name(inner.inference_), seconds=seconds, note=_first_warning(caught))
+        except FIT_ERRORS as error:
             return Comparison(name, note=f"failed: {error}")
 
 
@@ -132,7 +135,7 @@ def _same(name: str, engine: Any) -> bool:
     return name == short_name(engine)
 
 
-def _first(caught) -> str:
+def _first_warning(caught) -> str:
     texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return texts[0] if texts else ""
 

@@ -16,9 +16,10 @@ from sklearn.utils import _safe_indexing
 from ..choose import default_engines
 from ..learning.parallel import in_parallel
 from ..progress import phase, tell
-from .comparison import FAILURES
+from .comparison import FIT_ERRORS
 from .metrics import error_rate, expected_calibration_error, nlpd
-from .models import codes_of, last_step
+from .models import last_step
+from .predictions import codes_of
 from .summaries import log_evidence, loo_scores
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Row:
 
 
 class OneFit(NamedTuple):
-    """What comes of one fit: to all rows, or to those of one fold."""
+    """Results of one fit, to all rows or to those of one fold."""
 
     warned: list[str]
     failure: str = ""
@@ -153,7 +154,7 @@ def _fit(model: Any, X: Any, y: np.ndarray, part: tuple[np.ndarray, np.ndarray] 
         warnings.simplefilter("always")
         try:
             found = _fitted(model, X, y) if part is None else _fold(model, X, y, *part)
-        except FAILURES as error:
+        except FIT_ERRORS as error:
             found = OneFit([], f"failed: {' '.join(str(error).split())}")
     return found._replace(warned=[str(w.message) for w in caught if issubclass(w.category, UserWarning)])
 

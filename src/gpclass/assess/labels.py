@@ -16,7 +16,8 @@ from sklearn.utils import _safe_indexing
 
 from ..inputs.frames import is_frame
 from ..learning import in_parallel
-from .models import classifier, codes_of, last_step, leave_one_out, posterior_rows, training_labels, training_names
+from .models import classifier, last_step, leave_one_out, posterior_rows, training_labels, training_names
+from .predictions import codes_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +132,7 @@ def _by_folds(model, X, y, folds: int, random_state: int) -> np.ndarray:
     if smallest < 2:
         raise ValueError("every class needs at least two rows, so that each can be predicted from the others")
     cut = sklearn.model_selection.StratifiedKFold(min(folds, smallest), shuffle=True, random_state=random_state)
-    splits, copy = list(cut.split(np.zeros(len(y)), y)), held(model, random_state)
+    splits, copy = list(cut.split(np.zeros(len(y)), y)), with_fixed_hyperparameters(model, random_state)
     arguments = [(clone(copy), _safe_indexing(X, seen), y[seen], _safe_indexing(X, left_out)) for seen, left_out in splits]
     p = np.empty((len(y), len(classes)))
     for (_, left_out), found in zip(splits, in_parallel(classifier(model).n_jobs, _fold, arguments), strict=True):
@@ -143,7 +144,7 @@ def _fold(model, X, y, X_left_out):
     return model.fit(X, y).predict_proba(X_left_out)
 
 
-def held(model: Any, random_state: int = 0) -> Any:
+def with_fixed_hyperparameters(model: Any, random_state: int = 0) -> Any:
     """Return an unfitted copy of the model with the learned hyperparameters kept fixed and a fixed random state."""
     last, copy = classifier(model), clone(model)
     inner = last_step(copy)

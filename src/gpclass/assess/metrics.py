@@ -2,7 +2,7 @@
 
 Every function takes labels y (n,) and probabilities p: (n, C) with columns in the order of `classes`, or, for two
 classes, (n,) probabilities of the second one. `classes` defaults to the sorted labels found in the data.
-Entries of p may leave [0, 1], and row sums may differ from 1, by at most TOLERANCE; p is then clipped to [0, 1].
+Entries of p may leave [0, 1], and row sums may differ from 1, by at most 1e-6; p is then clipped to [0, 1].
 
 `scores` also takes Dask collections. Every score is a function of sums over rows (`Tally`), which are computed for each
 partition and added, so that no rows are gathered. They differ from those of arrays by rounding only.
@@ -12,7 +12,6 @@ partition and added, so that no rows are gathered. They differ from those of arr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,11 @@ from numpy.typing import ArrayLike
 from ..distributed.collections import is_collection, parts_of, vector_parts
 from ..distributed.partitions import summed
 from ..learning.calibration import confidence_gaps
+from .predictions import Classes, checked_labels, checked_predictions, codes_of
 
 if TYPE_CHECKING:
     from .tables import Scores
 
-TOLERANCE = 1e-6  # allows float32 probabilities
-
-Classes = Sequence[Any] | np.ndarray | None
 
 
 def error_rate(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
@@ -48,7 +45,7 @@ def error_rate(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
     float
         The error rate, from 0 to 1.
     """
-    codes, P, _ = _checked(y, p, classes)
+    codes, P, _ = checked_predictions(y, p, classes)
     return float(np.mean(P.argmax(axis=1) != codes))
 
 
@@ -65,7 +62,7 @@ def nlpd(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
     float
         The NLPD in nats; inf if a true class has probability 0.
     """
-    codes, P, _ = _checked(y, p, classes)
+    codes, P, _ = checked_predictions(y, p, classes)
     return float(-np.mean(_log_true(P, codes)))
 
 
@@ -84,7 +81,7 @@ def brier(y: ArrayLike, p: ArrayLike, classes: Classes = None) -> float:
     float
         The Brier score.
     """
-    codes, P, _ = _checked(y, p, classes)
+    codes, P, _ = checked_predictions(y, p, classes)
     return float(np.mean(_squares(P, codes)))
 
 
@@ -104,7 +101,7 @@ def ranked_probability_score(y: ArrayLike, p: ArrayLike, classes: Classes = None
     float
         The ranked probability score.
     """
-    codes, P, _ = _checked(y, p, classes)
+    codes, P, _ = checked_predictions(y, p, classes)
     return float(np.mean(_ranked_squares(P, codes)))
 
 
@@ -125,7 +122,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10, cla
     float
         The expected calibration error, from 0 to 1.
     """
-    codes, P, _ = _checked(y, p, classes)
+    codes, P, _ = checked_predictions(y, p, classes)
     return float(np.sum(np.abs(_gaps(P, codes, n_bins))) / len(codes))
 
 
@@ -147,7 +144,7 @@ def information_score(y: ArrayLike, p: ArrayLike, y_train: ArrayLike | None = No
     float
         The information in bits; -inf if a true class has probability 0, else +inf if `y_train` lacks a class of y.
     """
-    codes, P, classes = _checked(y, p, classes, y_train)
+    codes, P, classes = checked_predictions(y, p, classes, y_train)
     log_p = _log_true(P, codes)
     if np.isneginf(log_p).any():
         return float("-inf")
@@ -166,7 +163,7 @@ def _information(mean_log_p: float, counts: np.ndarray, train: np.ndarray) -> fl
 
 def _counts(y: Any, classes: np.ndarray, name: str = "y_train") -> np.ndarray:
     """Return the number of labels (C,) of each class."""
-    return np.bincount(_encode(_labels(y, name), classes, name), minlength=len(classes))
+    return np.bincount(codes_of(checked_labels(y, name), classes, name), minlength=len(classes))
 
 
 @dataclass(frozen=True)
@@ -204,7 +201,7 @@ class Tally:
 def tally(y: Any, p: Any, classes: np.ndarray, n_bins: int = 10) -> Tally:
     """Return the sums over some rows. There may be none."""
     if len(y):
-        codes, P, known = _checked(y, p, classes)
+        codes, P, known = checked_predictions(y, p, classes)
     else:
         codes, known = np.empty(0, int), np.asarray(classes)
         P = np.empty((0, len(known)))
@@ -250,7 +247,7 @@ def scores(
     if is_collection(y) or is_collection(p):
         found, known = _tally_of_collections(y, p, classes, n_bins)
     else:
-        known = _checked(y, p, classes, None if is_collection(y_train) else y_train)[2]
+        known = checked_predictions(y, p, classes, None if is_collection(y_train) else y_train)[2]
         found = tally(y, p, known, n_bins)
     if is_collection(y_train):
         train = summed(vector_parts(y_train), None, _counts_of, known.tolist())
@@ -308,51 +305,3 @@ def _gaps(P: np.ndarray, codes: np.ndarray, n_bins: int) -> np.ndarray:
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
     return confidence_gaps(P, codes, n_bins)
-
-
-def _checked(y: Any, p: Any, classes: Classes, y_train: Any = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Check the arguments; return class numbers (n,), probabilities (n, C) and classes (C,)."""
-    labels, P = _labels(y, "y"), _probabilities(p)
-    if len(labels) != len(P):
-        raise ValueError(f"y has {len(labels)} labels but p has {len(P)} rows.")
-    if classes is None:
-        known = np.unique(labels if y_train is None else np.concatenate([labels, _labels(y_train, "y_train")]))
-    else:
-        known = np.asarray(classes)
-    if known.shape != (P.shape[1],) or len(np.unique(known)) != len(known):
-        came = "the data have labels" if classes is None else "classes ="
-        raise ValueError(
-            f"p is for {P.shape[1]} classes but {came} {known.tolist()}. "
-            "Pass classes= with one distinct label per column of p, such as the classifier's classes_."
-        )
-    return _encode(labels, known, "y"), P, known
-
-
-def _labels(y: Any, name: str) -> np.ndarray:
-    labels = np.asarray(y)
-    if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"{name} must be a non-empty vector of labels; its shape is {labels.shape}.")
-    return labels
-
-
-def _probabilities(p: Any) -> np.ndarray:
-    P = np.asarray(p, dtype=float)
-    if P.ndim == 1:
-        P = np.column_stack([1 - P, P])
-    if P.ndim != 2 or P.shape[1] < 2:
-        raise ValueError(f"p must be (n, C) with C > 1, or (n,) for two classes; its shape is {np.shape(p)}.")
-    if not (P.min(initial=0) >= -TOLERANCE and P.max(initial=0) <= 1 + TOLERANCE):  # written so that NaN fails
-        raise ValueError(f"p must lie in [0, 1] (within {TOLERANCE}); it runs from {P.min()} to {P.max()}.")
-    off = np.abs(P.sum(axis=1) - 1).max(initial=0)
-    if off > TOLERANCE:
-        raise ValueError(f"Each row of p must sum to 1 (within {TOLERANCE}); the worst is off by {off:.2g}.")
-    return P.clip(0, 1)
-
-
-def _encode(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray:
-    code_of = {label: code for code, label in enumerate(classes.tolist())}
-    present, inverse = np.unique(labels, return_inverse=True)
-    strangers = [label for label in present.tolist() if label not in code_of]
-    if strangers:
-        raise ValueError(f"{name} has labels {strangers} that are not among the classes {classes.tolist()}.")
-    return np.array([code_of[label] for label in present.tolist()])[inverse]

@@ -36,6 +36,11 @@ def classifier(model: Any) -> Any:
     return on_rows(last)
 
 
+def is_stacked(last: Any) -> bool:
+    """Return whether predictions of a classifier are averages over several kernels."""
+    return isinstance(last.kernel, str) and last.kernel == "auto"
+
+
 def without_calibration(model: Any) -> Any:
     """Return a copy of the model whose class probabilities are those of the engine's posterior."""
     if isinstance(model, Pipeline):
@@ -127,16 +132,3 @@ def leave_one_out(model: Any) -> np.ndarray | None:
         return p if last.row_map_ is None else p[last.row_map_.used]
     except AttributeError:  # raised if the training rows are not kept
         return None
-
-
-def codes_of(labels: Any, classes: np.ndarray, name: str = "y") -> np.ndarray:
-    """Return the class numbers (n,) of the labels; unknown labels raise a ValueError that names them."""
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(f"{name} must be a vector of labels; its shape is {labels.shape}")
-    place = {label: code for code, label in enumerate(classes.tolist())}
-    strangers = sorted({str(label) for label in labels.tolist() if label not in place})
-    if strangers:
-        shown = ", ".join(strangers[:5]) + (", …" if len(strangers) > 5 else "")
-        raise ValueError(f"{name} has labels that the model has not seen: {shown}. It knows {classes.tolist()}")
-    return np.array([place[label] for label in labels.tolist()], dtype=int)

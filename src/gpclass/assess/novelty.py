@@ -2,7 +2,7 @@
 
 The nearness of two rows is their prior correlation, k(x, z) / √(k(x, x) k(z, z)): 1 for equal rows, 0.6 one lengthscale
 apart with RBF, and 0 far away. A row is far if its largest nearness to a training row is below NEAR_CORRELATION and below
-the USUAL quantile of the training rows' own: in many dimensions all rows are far from each other, and that is normal.
+the FAR_QUANTILE of the training rows' own: in many dimensions all rows are far from each other, and that is normal.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..numerics.separable import inputs_of
-from .models import classifier, to_inputs
+from .models import classifier, is_stacked, to_inputs
 
 NEAR_CORRELATION = 0.9  # a row with a larger correlation is always near: half a lengthscale away with RBF
-USUAL = 0.01  # quantile of the training rows' own nearness below which a row is far
-MOST = 2000  # training rows used to estimate that quantile
+FAR_QUANTILE = 0.01  # of the training rows' own nearness; a row below this quantile is far
+QUANTILE_ROWS = 2000  # training rows from which the quantile is estimated
 
 
 def nearness(model: Any, X: Any) -> np.ndarray:
@@ -59,15 +59,15 @@ def far_rows(model: Any, X: Any) -> np.ndarray:
 
 
 def _is_far(kernel, rows, inputs):
-    step = max(1, len(inputs) // MOST)
-    usual = _largest(kernel, inputs[::step], inputs, themselves=np.arange(0, len(inputs), step))
-    return _largest(kernel, rows, inputs) < min(NEAR_CORRELATION, float(np.quantile(usual, USUAL)))
+    step = max(1, len(inputs) // QUANTILE_ROWS)
+    own = _largest(kernel, inputs[::step], inputs, themselves=np.arange(0, len(inputs), step))
+    return _largest(kernel, rows, inputs) < min(NEAR_CORRELATION, float(np.quantile(own, FAR_QUANTILE)))
 
 
 def _kernels_and_inputs(model):
     """Return pairs of kernel and inputs: of each kernel of a stack, or of the kernel at the mode or mean."""
     last = classifier(model)
-    pairs = [(one.kernel, one.inputs) for one in last.members_] if last.kernel == "auto" else [(last.kernel_, last.inputs_)]
+    pairs = [(one.kernel, one.inputs) for one in last.members_] if is_stacked(last) else [(last.kernel_, last.inputs_)]
     return [(kernel, np.asarray(inputs, float).reshape(-1, inputs.shape[-1])) for kernel, inputs in pairs]
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from .. import inputs
 from ..numerics.fingerprint import row_fingerprints
-from .models import classifier, codes_of, last_step, leave_one_out, posterior_rows, to_inputs, training_labels
+from .models import classifier, last_step, leave_one_out, posterior_rows, to_inputs, training_labels
+from .predictions import codes_of
 
 
 @dataclass(frozen=True)

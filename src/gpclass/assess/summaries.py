@@ -1,4 +1,4 @@
-"""What a fitted classifier has learned, as numbers and text by name."""
+"""Summaries of fitted classifiers: what was learned, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .metrics import error_rate, nlpd, ranked_probability_score
-from .models import classifier, input_names, leave_one_out, training_labels
+from .models import classifier, input_names, is_stacked, leave_one_out, training_labels
 from .plots.relevance import relevances
 
-MANY = 8  # classes and lengthscales that are listed
-LONGEST = 160  # characters of a likelihood
+MAX_LISTED = 8  # classes and lengthscales
+MAX_CHARACTERS = 160  # of a likelihood
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -43,11 +43,6 @@ def summary(model: Any) -> dict[str, Any]:
     }
 
 
-def is_stacked(last: Any) -> bool:
-    """Return whether predictions of a classifier are averages over several kernels."""
-    return isinstance(last.kernel, str) and last.kernel == "auto"
-
-
 def log_evidence(last: Any) -> float | None:
     """Return the log evidence of a fitted classifier, or None if its engine has none."""
     value = getattr(last, "log_evidence_", None)
@@ -77,7 +72,7 @@ def _calibration(last: Any) -> dict[str, Any] | None:
 
 
 def quality(last: Any) -> dict[str, Any] | None:
-    """Return scores of rows that were predicted without themselves, or None if there are none.
+    """Return held-out or leave-one-out scores, or None if there are none.
 
     `rows` is their number and `how` is "held-out" or "leave-one-out". `optimistic` says whether the scores are too good,
     because inducing inputs were learned from these rows.
@@ -99,23 +94,23 @@ def quality(last: Any) -> dict[str, Any] | None:
 
 def in_words(model: Any) -> list[tuple[str, str]]:
     """Return names and values of what a fitted classifier has learned, as text for people."""
-    last, told = classifier(model), summary(model)
+    last, found = classifier(model), summary(model)
     labels = [str(label) for label in last.classes_.tolist()]
     rows = [("data", f"{_n_rows(last)}{last.n_features_in_} inputs, {len(labels)} classes ({_some(labels)})")]
-    rows += [("engine", told["engine"]), ("likelihood", _shortened(repr(last.likelihood_)))]
-    if told["kernels"]:
-        rows += [(f"kernel of weight {weight:.2f}", kernel) for kernel, weight in told["kernels"].items()]
+    rows += [("engine", found["engine"]), ("likelihood", _shortened(repr(last.likelihood_)))]
+    if found["kernels"]:
+        rows += [(f"kernel of weight {weight:.2f}", kernel) for kernel, weight in found["kernels"].items()]
     else:
-        rows += [("kernel", told["kernel"]), *_lengthscales(model)]
-    if told["log_evidence"] is not None:
-        remark = "" if told["evidence_is_comparable"] else " (not comparable with other engines)"
-        rows.append(("log evidence", f"{told['log_evidence']:.2f}{remark}"))
-    if told["loo_nlpd"] is not None:
-        rows.append(("leave-one-out", f"error {100 * told['loo_error']:.1f} %, NLPD {told['loo_nlpd']:.3f} nats"))
-    if told["calibration"] is not None:
-        rows.append(("calibration", calibration_in_words(told["calibration"])))
-    passes = getattr(last, "history_", [])
-    seconds = getattr(passes[-1], "seconds", None) if passes else None  # of runs on minibatches
+        rows += [("kernel", found["kernel"]), *_lengthscales(model)]
+    if found["log_evidence"] is not None:
+        remark = "" if found["evidence_is_comparable"] else " (not comparable with other engines)"
+        rows.append(("log evidence", f"{found['log_evidence']:.2f}{remark}"))
+    if found["loo_nlpd"] is not None:
+        rows.append(("leave-one-out", f"error {100 * found['loo_error']:.1f} %, NLPD {found['loo_nlpd']:.3f} nats"))
+    if found["calibration"] is not None:
+        rows.append(("calibration", calibration_in_words(found["calibration"])))
+    history = getattr(last, "history_", [])
+    seconds = history[-1].seconds if history else None
     return rows if seconds is None else [*rows, ("training", f"{seconds:.1f} s")]
 
 
@@ -149,8 +144,8 @@ def _n_rows(last: Any) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
 
 
 def _some(texts: list[str]) -> str:
-    return ", ".join(texts[:MANY]) + (f", … {len(texts) - MANY} more" if len(texts) > MANY else "")
+    return ", ".join(texts[:MAX_LISTED]) + (f", … {len(texts) - MAX_LISTED} more" if len(texts) > MAX_LISTED else "")

@@ -20,6 +20,7 @@ from ..kernels.base import is_kernel
 from ..likelihoods import MultinomialProbit, Probit
 from ..units import start_kernel
 from .metrics import error_rate, information_score
+from .predictions import codes_of
 
 PAPER_GRID = tuple(np.linspace(-1.0, 5.0, 16))  # of both ln ℓ and ln σ_f
 
@@ -142,14 +143,14 @@ def evidence_surface(
                 found["jensen_bound"][i, j] = fit.jensen_bound()
             if test is not None:
                 found["information"][i, j], found["errors"][i, j] = test.score(X, k, fit, likelihood)
-    _tell(engine, failures, converged.size)
+    _warn_of_failures(engine, failures, converged.size)
     tested = {name: found[name] if test else None for name in ("information", "errors")}
     return Surface(columns, rows, found["log_evidence"], found["jensen_bound"], converged, **tested)
 
 
 @dataclass(frozen=True)
 class CommonScales:
-    """A kernel as a function of one lengthscale and one variance, of which all of its own are multiples.
+    """A kernel as a function of one lengthscale and one variance, by which all its lengthscales and variances are scaled.
 
     Lengthscales keep their ratios, and so do variances. Fixed parameters stay as they are.
     """
@@ -212,7 +213,7 @@ def fit_from(engine: Any, K: Any, targets: Any, likelihood: Any, start: Any) -> 
     return fit, "" if fit.converged else f"stopped early after {fit.n_iter} sweeps"
 
 
-def _tell(engine, failures: list[str], size: int) -> None:
+def _warn_of_failures(engine, failures: list[str], size: int) -> None:
     if failures:
         warnings.warn(
             f"{type(engine).__name__} failed or did not converge at {len(failures)} of {size} grid points "
@@ -236,9 +237,7 @@ class _Test:
         if X_test is None:
             return None
         X_test, y_test = np.asarray(X_test, dtype=float), np.asarray(y_test)
-        strangers = sorted(set(y_test.tolist()) - set(classes.tolist()))
-        if strangers:
-            raise ValueError(f"y_test has labels {strangers} that are not in y, which has {classes.tolist()}.")
+        codes_of(y_test, classes, "y_test")  # raises an error if a label is not in y
         if len(X_test) != len(y_test):
             raise ValueError(f"X_test has {len(X_test)} rows but y_test has {len(y_test)} labels.")
         return cls(X_test, y_test, np.asarray(y_train), classes)

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from ..assess import FairProbabilities, fair_probabilities, far_rows, summary
 from ..assess.metrics import Tally, tally
-from ..assess.summaries import is_stacked
+from ..assess.models import is_stacked
 from ..choose import n_latents_of
 from ..engines import Engine
 from ..estimator import GPClassifier

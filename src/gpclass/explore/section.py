@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..assess.plots.decision import ROOM, Plane, plane_of
+from ..assess.plots.decision import MARGIN, Plane, plane_of
 from ..numerics.columns import column_units
 
 
@@ -93,5 +93,5 @@ class Section:
 
 def _range(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low, high = at.min(axis=0), at.max(axis=0)
-    room = ROOM * np.maximum(high - low, 1e-9 + 1e-6 * np.abs(high))
+    room = MARGIN * np.maximum(high - low, 1e-9 + 1e-6 * np.abs(high))
     return low - room, high + room

@@ -1,6 +1,5 @@
 """What learning curves show, read back from matplotlib's objects."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from gpclass.assess import (
     plot_learning_curve,
     plot_score_against_time,
 )
-from gpclass.learning import Step
+from gpclass.learning import Pass, Step
 
 from .read_back import legend
 
@@ -49,7 +48,7 @@ def test_learning_curve_of_a_model():
 
 
 def test_learning_curve_of_passes():
-    passes = [SimpleNamespace(epoch=i, log_evidence=-10.0 / (i + 1), seconds=0.5 * i, validation=np.nan) for i in range(4)]
+    passes = [Pass(epoch=i, log_evidence=-10.0 / (i + 1), seconds=0.5 * i, validation=np.nan) for i in range(4)]
     ax = plot_learning_curve(passes, against="seconds")
     assert_array_equal(ax.lines[0].get_xdata(), [0, 0.5, 1, 1.5])
     assert plot_learning_curve(passes).get_xlabel() == "pass"

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ..models import as_fitted, classifier, codes_of, input_names, to_inputs, training_inputs, training_labels
+from ..models import as_fitted, classifier, input_names, to_inputs, training_inputs, training_labels
+from ..predictions import codes_of
 from .common import axes, plain, series
 
 GRID = 90  # points along each axis
-ROOM = 0.06  # margin around the rows, as a fraction of their range
-STRONGEST = 0.55  # opacity where a class is certain; it falls to 0 where all classes are equally probable
+MARGIN = 0.06  # margin around the rows, as a fraction of their range
+MAX_OPACITY = 0.55  # opacity where a class is certain; it falls to 0 where all classes are equally probable
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ def _shade(ax, last, plane, at, grid):
     from matplotlib.colors import to_rgb
 
     low, high = at.min(0), at.max(0)
-    room = ROOM * np.maximum(high - low, 1e-9)
-    low, high = low - room, high + room
+    margin = MARGIN * np.maximum(high - low, 1e-9)
+    low, high = low - margin, high + margin
     across, up = (np.linspace(low[d], high[d], grid) for d in (0, 1))
     points = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     p = last.predict_proba(as_fitted(last, plane.points(points))).reshape(grid, grid, -1)
@@ -134,7 +135,7 @@ def _shade(ax, last, plane, at, grid):
     colours = np.array([to_rgb(series(c)[0]) for c in range(C)])
     top = p.argmax(axis=-1)
     sure = (p.max(axis=-1) - 1 / C) / (1 - 1 / C)
-    image = np.concatenate([colours[top], STRONGEST * np.clip(sure, 0, 1)[..., None]], axis=-1)
+    image = np.concatenate([colours[top], MAX_OPACITY * np.clip(sure, 0, 1)[..., None]], axis=-1)
     ax.imshow(
         image, extent=(low[0], high[0], low[1], high[1]), origin="lower", aspect="auto", interpolation="bilinear", zorder=0
     )

@@ -38,22 +38,22 @@ def plot_learning_curve(model: Any, *, against: str = "evaluations", ax: Any = N
         raise ValueError("the history is empty: nothing was learned (optimizer=None, or a sampler)")
     if against not in ("evaluations", "seconds"):
         raise ValueError(f"against must be 'evaluations' or 'seconds'; got {against!r}")
-    passes = not hasattr(history[0], "objective")
-    value = np.array([step.log_evidence if passes else step.objective for step in history], dtype=float)
+    unit = history[0].unit
+    value = np.array([step.value for step in history], dtype=float)
     if against == "seconds":
-        if not hasattr(history[0], "seconds"):
+        if history[0].seconds is None:
             raise ValueError("this history holds no times; plot it against 'evaluations'")
         x = np.array([step.seconds for step in history])
     else:
         x = np.arange(1, len(history) + 1)
     ax = axes(ax, 5.4, 3.6)
-    runs = np.array([getattr(step, "run", 0) for step in history])
+    runs = np.array([step.run for step in history])
     for i, run in enumerate(np.unique(runs)):
         colour, marker = series(i)
         here = runs == run
         label = None if len(np.unique(runs)) == 1 else "first run" if i == 0 else f"restart {run}"
         ax.plot(x[here], value[here], marker=marker, ms=4, lw=1, color=colour, label=label)
-    if not passes:
+    if unit == "evaluation":  # values of passes are estimates: their largest is not the best
         with np.errstate(invalid="ignore"):
             best = np.fmax.accumulate(value)
         ax.step(x, best, where="post", color="0.55", lw=1, ls="--", zorder=0, label="best so far")
@@ -62,8 +62,9 @@ def plot_learning_curve(model: Any, *, against: str = "evaluations", ax: Any = N
             foot = ax.get_xaxis_transform()
             ax.plot(x[failed], np.full(failed.sum(), 0.03), "x", color="0.4", transform=foot, label="failed")
     ax.set_ylim(*_window(value))
-    ax.set_xlabel({"seconds": "seconds", "evaluations": "pass" if passes else "evaluation"}[against])
-    ax.set_ylabel("log evidence, estimated (nats)" if passes else "log evidence + log prior (nats)")
+    ax.set_xlabel("seconds" if against == "seconds" else unit)
+    labels = {"evaluation": "log evidence + log prior (nats)", "pass": "log evidence, estimated (nats)"}
+    ax.set_ylabel(labels[unit])
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, loc="lower right")
     return ax

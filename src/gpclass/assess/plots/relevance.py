@@ -11,7 +11,7 @@ from ...kernels.base import is_kernel
 from ..models import classifier, input_names
 from .common import COLOURS, axes, plain
 
-MANY = 30  # inputs shown; the axis label counts the others
+MAX_INPUTS = 30  # inputs shown; the axis label counts the others
 
 
 def relevances(kernel: Any) -> dict[str, np.ndarray]:
@@ -60,7 +60,7 @@ def plot_relevance(
     if len(names) != len(values):
         raise ValueError(f"there are {len(values)} lengthscales but {len(names)} names")
     order = np.argsort(-values, kind="stable")
-    shown = order[:MANY]
+    shown = order[:MAX_INPUTS]
     ax = axes(ax, 5.0, 1.0 + 0.24 * len(shown))
     place = np.arange(len(shown))
     ax.barh(place, values[shown], height=0.72, color=COLOURS[0])

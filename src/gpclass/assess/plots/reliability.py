@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..metrics import Classes, _checked, expected_calibration_error
-from .common import COLOURS, MARKERS, plain, pyplot
+from ..metrics import expected_calibration_error
+from ..predictions import Classes, checked_predictions
+from .common import axes, plain, series
 
-FOOT = 0.22  # height of the strip below zero, in units of the axis
+STRIP_HEIGHT = 0.22  # of the histogram below zero, in units of the axis
 
 
 def plot_reliability(
@@ -46,23 +47,21 @@ def plot_reliability(
     matplotlib Axes
         The axes of the plot.
     """
-    plt = pyplot()
-    series = dict(p) if isinstance(p, Mapping) else {"": p}
-    if not series:
+    named = dict(p) if isinstance(p, Mapping) else {"": p}
+    if not named:
         raise ValueError("there is nothing to plot: p is an empty dict.")
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
-    made = [claims(y, values, classes) for values in series.values()]
-    if ax is None:
-        ax = plt.figure(figsize=(4.8, 5.0), layout="constrained").subplots()
-    strip = ax.inset_axes((0.0, 0.0, 1.0, FOOT / (FOOT + 1.02)))
+    made = [claims(y, values, classes) for values in named.values()]
+    ax = axes(ax, 4.8, 5.0)
+    strip = ax.inset_axes((0.0, 0.0, 1.0, STRIP_HEIGHT / (STRIP_HEIGHT + 1.02)))
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=1)
     ax.axhline(0, color="0.85", lw=0.8, zorder=0)
-    for i, ((name, values), (claimed, came_true)) in enumerate(zip(series.items(), made, strict=True)):
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+    for i, ((name, values), (claimed, came_true)) in enumerate(zip(named.items(), made, strict=True)):
+        colour, marker = series(i)
         label = f"{plain(name) + ', ' if name else ''}ECE {expected_calibration_error(y, values, n_bins, classes):.3f}"
         count, x, share = binned(claimed, came_true, n_bins)
-        if len(series) == 1:
+        if len(named) == 1:
             low, high = wilson(share, count)
             bars = np.maximum([share - low, high - share], 0)
             ax.errorbar(x, share, yerr=bars, fmt="none", ecolor=colour, elinewidth=1, capsize=3)
@@ -70,10 +69,10 @@ def plot_reliability(
         else:
             strip.hist(claimed, bins=np.linspace(0, 1, 41), histtype="step", color=colour, lw=1)
         ax.plot(x, share, marker=marker, ms=6, lw=1.2, color=colour, label=label, zorder=3, mec="w", mew=0.5)
-    many = np.shape(next(iter(series.values())))[1:] > (2,)  # () for a vector of probabilities
+    many = np.shape(next(iter(named.values())))[1:] > (2,)  # () for a vector of probabilities
     ax.set(
         xlim=(0, 1),
-        ylim=(-FOOT, 1.02),
+        ylim=(-STRIP_HEIGHT, 1.02),
         yticks=np.linspace(0, 1, 6),
         xlabel="probability of the top class" if many else "predicted probability",
         ylabel="share that came true",
@@ -81,7 +80,7 @@ def plot_reliability(
     strip.set(xlim=(0, 1), xticks=[], yticks=[])
     strip.patch.set_alpha(0)
     strip.spines[:].set_visible(False)
-    if len(series) == 1:
+    if len(named) == 1:
         ax.legend(loc="upper left", frameon=False)
     else:  # several lines leave no room inside
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False, borderaxespad=0.2)
@@ -90,8 +89,7 @@ def plot_reliability(
 
 def _counts(strip, claimed, n_bins, colour):
     """Draw a bar for the number of predictions in each bin, with the number on top."""
-    which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
-    count = np.bincount(which, minlength=n_bins)
+    count = np.bincount(_bins(claimed, n_bins), minlength=n_bins)
     centre = (np.arange(n_bins) + 0.5) / n_bins
     strip.bar(centre, count, width=0.8 / n_bins, color=colour, alpha=0.35)
     for x, number in zip(centre[count > 0], count[count > 0], strict=True):
@@ -101,7 +99,7 @@ def _counts(strip, claimed, n_bins, colour):
 
 def claims(y: ArrayLike, p: Any, classes: Classes = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted probability of an event for each row, and whether the event occurred."""
-    codes, P, _ = _checked(y, p, classes)
+    codes, P, _ = checked_predictions(y, p, classes)
     if P.shape[1] == 2:
         return P[:, 1], codes == 1
     return P.max(axis=1), P.argmax(axis=1) == codes
@@ -109,11 +107,16 @@ def claims(y: ArrayLike, p: Any, classes: Classes = None) -> tuple[np.ndarray, n
 
 def binned(claimed: np.ndarray, came_true: np.ndarray, n_bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return count, mean prediction and observed frequency for each non-empty bin (a, b]."""
-    which = np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
+    which = _bins(claimed, n_bins)
     count = np.bincount(which, minlength=n_bins)
     full = count > 0
     sums = [np.bincount(which, weights=w, minlength=n_bins)[full] for w in (claimed, came_true)]
     return count[full], sums[0] / count[full], sums[1] / count[full]
+
+
+def _bins(claimed: np.ndarray, n_bins: int) -> np.ndarray:
+    """Return the number of the bin (a, b] of each probability; all have the same width."""
+    return np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
 
 
 def wilson(share: Any, count: Any, z: float = 1.96) -> tuple[Any, Any]:

@@ -20,7 +20,7 @@ TITLES = {
     "information": "information (bits)",
     "errors": "test errors",
 }
-LADDER = np.array([1, 2, 5, 10, 20, 50, 100, 200, 500.0])  # distances of contours from the best value
+CONTOUR_STEPS = np.array([1, 2, 5, 10, 20, 50, 100, 200, 500.0])  # distances of contours from the best value
 
 
 def plot_surface(
@@ -93,7 +93,7 @@ def contour_levels(values: ArrayLike, quantity: str) -> np.ndarray:
         step = 0.1 if high > 0.35 else 0.05 if high > 0.15 else 0.01
         return step * np.arange(0, max(np.ceil(high / step), 2))  # 0 is no better than guessing
     span = max(high - low, 2.5)  # at least two levels
-    ladder = LADDER[span > LADDER]
+    ladder = CONTOUR_STEPS[span > CONTOUR_STEPS]
     # errors are whole numbers: contours lie between them
     return low + ladder - 0.5 if quantity == "errors" else np.ceil(high) - ladder[::-1]
 

@@ -1,7 +1,7 @@
 """A report on a model as one HTML file, with all figures inside and no network access.
 
 facts    the content of the report: numbers and sentences
-hyperparameters  what it tells of the kernel
+hyperparameters  relevance of the inputs, evidence surface, comparison with other kernels
 verdict  the judgement in words
 figures  figures as SVG
 words    numbers as text
@@ -26,7 +26,8 @@ from .words import number, percent
 
 __all__ = ["Facts", "gather", "is_report", "render", "write_report"]
 
-GENERATOR, HEAD = b'<meta name="generator" content="gpclass ', 4096  # marks a report; stands in the first HEAD bytes
+GENERATOR = b'<meta name="generator" content="gpclass '  # marks a report
+HEAD_BYTES = 4096  # in which GENERATOR is
 
 
 def write_report(
@@ -89,7 +90,7 @@ def write_report(
 def is_report(path: str | os.PathLike[str]) -> bool:
     """Return whether a file is a report written by `write_report`."""
     with open(path, "rb") as stream:
-        return GENERATOR in stream.read(HEAD)
+        return GENERATOR in stream.read(HEAD_BYTES)
 
 
 def render(facts: Facts, drawn: dict[str, Any], environment: Any = None) -> str:

@@ -18,7 +18,7 @@ from ..metrics import scores
 from ..models import (
     as_fitted,
     classifier,
-    codes_of,
+    is_stacked,
     leave_one_out,
     posterior_rows,
     to_inputs,
@@ -27,6 +27,7 @@ from ..models import (
     without_calibration,
 )
 from ..novelty import far_rows
+from ..predictions import codes_of
 from ..seen import FairProbabilities, fair_probabilities
 from .hyperparameters import EvidenceMap, KernelComparison, Relevance, evidence_of, kernel_in_words, kernels_of, relevance_of
 from .verdict import Verdict, judge, rows_in_words
@@ -34,8 +35,9 @@ from .verdict import Verdict, judge, rows_in_words
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN, LISTED = 10, 25  # largest numbers of uncertain rows and of labels to check
-COLUMNS = 40  # largest number of columns that are summarised
+MAX_UNCERTAIN = 10  # uncertain rows that are listed
+MAX_LABELS = 25  # labels to check that are listed
+MAX_COLUMNS = 40  # columns that are summarised
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def gather(
         train_counts=None if train_labels is None else _counts(train_labels, last.classes_),
         test_counts=_counts(labels, last.classes_),
         n_columns=_width(described),
-        columns=[describe(name, values) for name, values in _columns(described)[:COLUMNS]],
+        columns=[describe(name, values) for name, values in _columns(described)[:MAX_COLUMNS]],
         columns_of="training rows" if train is not None else "rows judged here" if judged.n_seen else "test rows",
         scores=scores(labels, p, **context).to_dict(),
         engines=rows,
@@ -212,7 +214,7 @@ def _uncalibrated(model: Any, X: Any, labels: np.ndarray) -> np.ndarray | None:
 
 
 def _weights(last: Any) -> list[tuple[str, float]]:
-    members = last.members_ if last.kernel == "auto" else []
+    members = last.members_ if is_stacked(last) else []
     return [(kernel_in_words(member.kernel), member.weight) for member in members] if len(members) > 1 else []
 
 
@@ -275,7 +277,7 @@ def _label_check(model, train, loo):
 
 
 def _as_rows(check: pd.DataFrame) -> list[Row]:
-    check = check.head(LISTED)
+    check = check.head(MAX_LABELS)
     names = check["name"] if "name" in check else check.index.astype(str)
     figures = zip(check["label"], check["probability"], check["suggested"], check["suggested_probability"], strict=True)
     return [
@@ -287,7 +289,7 @@ def _as_rows(check: pd.DataFrame) -> list[Row]:
 def _uncertain(model, X, judged, codes, classes, names) -> list[Row]:
     """Return the rows of largest entropy. Training rows have no spread, since it is not known without the row itself."""
     p = judged.p
-    order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:SHOWN]
+    order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:MAX_UNCERTAIN]
     spread = np.where(judged.seen[order, None], np.nan, _spread(model, _safe_indexing(X, order)))
     top = p.argmax(axis=1)
     return [

@@ -16,7 +16,7 @@ from ..models import classifier, input_names, to_inputs, training_inputs, traini
 from ..plots import plot_relevance, plot_reliability, plot_surface
 from ..plots.common import COLOURS, plain, pyplot
 from ..plots.decision import draw_map, plane_of
-from ..plots.relevance import MANY
+from ..plots.relevance import MAX_INPUTS
 from .facts import Facts
 from .hyperparameters import EvidenceMap, KernelComparison, Relevance
 
@@ -26,8 +26,8 @@ STYLE: dict[Any, Any] = {
     "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none", "legend.labelcolor": INK,
     "svg.fonttype": "none", "font.size": 10.0, "svg.hashsalt": "gpclass", "axes.unicode_minus": True,
 }  # fmt: skip
-LIGHTER = 6  # colours of the palette that the style sheet makes lighter for a dark page
-MOST = 1000  # rows drawn on a map
+N_LIGHTER = 6  # colours of the palette that the style sheet makes lighter for a dark page
+MAX_MAP_ROWS = 1000  # rows drawn on a map
 
 
 def draw(name: str, width: float, height: float, paint: Callable[[Any], Any], description: str) -> str:
@@ -54,7 +54,7 @@ def for_page(svg: str, name: str, description: str) -> str:
     svg = svg.replace("url(#", f"url(#{name}-").replace('href="#', f'href="#{name}-')
     for ink in (INK, "#000000"):
         svg = svg.replace(ink, "currentColor")
-    for i, colour in enumerate(COLOURS[:LIGHTER]):
+    for i, colour in enumerate(COLOURS[:N_LIGHTER]):
         svg = svg.replace(colour.lower(), f"var(--series-{i})")
     box = re.search(r'viewBox="[\d.\s-]+"', svg)
     assert box, "matplotlib writes a viewBox"
@@ -129,7 +129,7 @@ def relevance(found: Relevance, model: Any) -> dict[str, str]:
     """Return a figure for each part of the kernel that has one lengthscale per input."""
     out = {}
     for number, (part, values) in enumerate(found.parts.items()):
-        height = 1.0 + 0.24 * min(MANY, len(values))
+        height = 1.0 + 0.24 * min(MAX_INPUTS, len(values))
         paint = partial(_relevance, model, found.names, part)
         out[part] = draw(f"relevance{number}", 5.4, height, paint, "Relevance of inputs")
     return out
@@ -164,8 +164,8 @@ def decision_map(model: Any, train: Any) -> str | None:
         if train is None:
             return None
         rows, labels = to_inputs(model, train[0]), np.asarray(train[1])
-    if len(rows) > MOST:
-        some = np.sort(np.random.default_rng(0).choice(len(rows), MOST, replace=False))
+    if len(rows) > MAX_MAP_ROWS:
+        some = np.sort(np.random.default_rng(0).choice(len(rows), MAX_MAP_ROWS, replace=False))
         rows, labels = rows[some], labels[some]
     plane = plane_of(rows, input_names(model))
     return draw("map", 5.8, 4.2, lambda ax: draw_map(ax, last, rows, labels, plane), "Decision map")

@@ -1,4 +1,4 @@
-"""What a report tells of the kernel: relevance of the inputs, the evidence around the learned values, and other kernels."""
+"""The kernel in a report: relevance of the inputs, the evidence around the learned values, and other kernels."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...choose import default_engines, short_name
 from ...expressions import parse_kernel
-from ..comparison import FAILURES, engine_name
-from ..models import as_fitted, classifier, codes_of, input_names, to_inputs, training_inputs, training_labels
+from ..comparison import FIT_ERRORS, engine_name
+from ..models import as_fitted, classifier, input_names, to_inputs, training_inputs, training_labels
 from ..plots.relevance import relevances
+from ..predictions import codes_of
 from ..summaries import loo_scores
 from ..surface import CommonScales, Surface, evidence_surface, sample_rows
 
-REACH, GRID = 2.5, 9  # evidence surface: range on either side of the learned values, and points along an axis
-ROWS, ROWS_BY_CLASSES = 400, 900  # rows used here: ROWS for two classes, ROWS_BY_CLASSES / C for C classes
-CLEAR = 3.0  # nats of log evidence that count as a difference
+SURFACE_RANGE = 2.5  # of the evidence surface on either side of the learned values, in logarithms
+SURFACE_POINTS = 9  # along each axis of the evidence surface
+MAX_ROWS, MAX_ROWS_TIMES_CLASSES = 400, 900  # for quick fits: the first for two classes, the second divided by C for C
+CLEAR_DIFFERENCE = 3.0  # nats of log evidence that count as a difference
 KERNELS = ("matern32-ard", "rbf-ard", "rbf", "rbf + linear", "linear")  # compared with that of the model
 
 
@@ -45,8 +47,6 @@ class EvidenceMap:
     n_rows: int  # training rows used
     of: int  # training rows in all
     several: bool  # whether several lengthscales move together
-
-
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class KernelComparison:
             return "The kernel of this model could not be fitted to these rows."
         if own is best:
             return "No kernel tried here has a higher evidence than that of this model."
-        if gap < CLEAR:
+        if gap < CLEAR_DIFFERENCE:
             return f"The evidence of {best.name} is higher by {gap:.1f} nats, which is no clear difference."
         higher = f"The evidence of {best.name} is higher by {gap:.1f} nats"
         if best.loo_nlpd > own.loo_nlpd:
@@ -118,7 +118,7 @@ def _in_words(kernel, parts) -> str:
 
 
 def evidence_of(model: Any, train: Any) -> tuple[EvidenceMap | None, str]:
-    """Return the evidence surface around the learned hyperparameters (or None), and a sentence that says why not."""
+    """Return the evidence surface around the learned hyperparameters, or None and a sentence that says why there is none."""
     last, (X, labels) = classifier(model), _known_rows(model, train)
     if X is None or labels is None:
         return None, "The model does not keep its training rows, and they were not given: there is no evidence surface."
@@ -126,11 +126,11 @@ def evidence_of(model: Any, train: Any) -> tuple[EvidenceMap | None, str]:
     if not (scales.lengthscales and scales.variances):
         return None, "The kernel has no free lengthscale and variance: there is no evidence surface to draw."
     learned = scales.here
-    C, chosen = len(last.classes_), _some(labels, last)
+    C, chosen = len(last.classes_), _sample(labels, last)
     if len(np.unique(labels[chosen])) < C:
         return None, "There are too many classes for an evidence surface in reasonable time."
     engine = _quick_engine(last, len(chosen))
-    grid = np.linspace(-REACH, REACH, GRID)
+    grid = np.linspace(-SURFACE_RANGE, SURFACE_RANGE, SURFACE_POINTS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the surface marks such points
         likelihood = last.likelihood_ if engine is not None or last.likelihood_.ordered else None
@@ -150,14 +150,14 @@ def _known_rows(model, train):
     return (to_inputs(model, train[0]), np.asarray(train[1])) if X is None and train is not None else (X, labels)
 
 
-def _some(labels, last) -> np.ndarray:
-    """Return the numbers of so many rows that a fit is quick."""
-    most = ROWS if last.likelihood_.n_latents == 1 else ROWS_BY_CLASSES // len(last.classes_)
+def _sample(labels, last) -> np.ndarray:
+    """Return the numbers of all rows, or of a sample that is small enough for a quick fit."""
+    most = MAX_ROWS if last.likelihood_.n_latents == 1 else MAX_ROWS_TIMES_CLASSES // len(last.classes_)
     return sample_rows(labels, most)
 
 
 def _quick_engine(last, n_rows: int):
-    """Return the engine of the model if it fits so many rows quickly and its evidence is comparable, otherwise None."""
+    """Return the model's engine if it fits this number of rows quickly and its evidence is comparable, otherwise None."""
     engine = last.inference_
     quick = short_name(engine) in default_engines(n_rows, len(last.classes_), last.likelihood_)
     able = quick and engine.design == "all rows" and engine.evidence_is_comparable(last.likelihood_)
@@ -168,7 +168,9 @@ def _quick_engine(last, n_rows: int):
 
 
 def kernels_of(model: Any, train: Any, kernels: Sequence[str] | None = None) -> tuple[KernelComparison | None, str]:
-    """Fit other kernels to the training rows, or to some of them; return the result (or None), and why there is none.
+    """Fit other kernels to the training rows, or to a sample of them.
+
+    Return the comparison and an empty text, or None and a sentence that says why there is none.
 
     Parameters
     ----------
@@ -188,7 +190,7 @@ def kernels_of(model: Any, train: Any, kernels: Sequence[str] | None = None) -> 
         return None, "The hyperparameters were given, not learned: no other kernels are compared."
     if kernels is not None and not len(kernels):
         return None, "No other kernels were asked for."
-    chosen = _some(labels, last)
+    chosen = _sample(labels, last)
     if len(np.unique(labels[chosen])) < len(last.classes_):
         return None, "There are too many classes to compare kernels in reasonable time."
     engine = _quick_engine(last, len(chosen))
@@ -209,17 +211,17 @@ def _kernel_row(plain, kernel, name: str, rows, labels, own: bool = False) -> Ke
         warnings.simplefilter("ignore")
         try:
             copy.fit(rows, labels)
-        except FAILURES as error:
+        except FIT_ERRORS as error:
             return KernelRow(name, own=own, note=f"failed: {error}")
     loo = loo_scores(copy)["loo_nlpd"]
     return KernelRow(name, float(copy.log_evidence_), np.nan if loo is None else loo, own, engine_name(copy.inference_))
 
 
-LEAF = re.compile(r"(\w+)\(([^()]*)\)")  # a kernel without kernels in it
+KERNEL_WITHOUT_PARTS = re.compile(r"(\w+)\(([^()]*)\)")  # a kernel without kernels in it
 
 
 def kernel_in_words(kernel: Any) -> str:
     """Return the form of a kernel without its numbers, such as "RBF-ARD + Linear"."""
-    text = LEAF.sub(lambda leaf: leaf[1] + "-ARD" * ("lengthscale=[" in leaf[2]), repr(kernel))
+    text = KERNEL_WITHOUT_PARTS.sub(lambda leaf: leaf[1] + "-ARD" * ("lengthscale=[" in leaf[2]), repr(kernel))
     inside = re.fullmatch(r"Standardized\((.*)\)", text)
     return inside[1] if inside else text

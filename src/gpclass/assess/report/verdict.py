@@ -25,14 +25,14 @@ HEADLINES = {
     "poor": "Do not rely on these probabilities yet.",
 }
 NOT_JUDGED = "These rows cannot show how good the model is: it was trained on them."
-FEW = 40  # test rows below which all figures are imprecise
-DRAWS = 200  # simulated sets of labels, for the random variation of the calibration error
-CHANCE = 0.05  # significance level of the calibration error
-LONELY = 0.05  # share of the test rows that may be far from the training data
-KNOWN = 0.05  # share of the test rows that may be training rows, scored by leave-one-out
-DOUBTFUL = 0.05  # a training row whose label has a smaller probability is doubtful
-MANY = 0.02  # a larger share of doubtful training rows is a sign of wrong labels
-SHIFTED = 3.0  # standard errors between test rows and leave-one-out that count as a difference
+MIN_TEST_ROWS = 40  # with fewer, all figures are imprecise
+SIMULATED_SETS = 200  # of labels, for the random variation of the calibration error
+SIGNIFICANCE = 0.05  # significance level of the calibration error
+MAX_FAR_SHARE = 0.05  # share of the test rows that may be far from the training data
+MAX_SEEN_SHARE = 0.05  # share of the test rows that may be training rows, scored by leave-one-out
+DOUBTFUL_PROBABILITY = 0.05  # a label with a smaller probability is doubtful
+MAX_DOUBTFUL_SHARE = 0.02  # of the training rows; a larger share is a sign of wrong labels
+SHIFT_ERRORS = 3.0  # standard errors between test rows and leave-one-out that count as a difference
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,19 @@ def judge(
     check: pd.DataFrame | None,
     n_given: int,
 ) -> Verdict:
-    """Run all checks: training rows among test rows, convergence, skill, calibration, test against leave-one-out, far
-    rows, labels.
+    """Return the results of all checks.
+
+    These are: training rows among test rows, convergence, skill, calibration, number of rows, test scores against
+    leave-one-out, far rows, labels.
 
     `judged` holds the probabilities and `codes` (m,) the class numbers of the test rows; `loo` (n,) the leave-one-out
     probabilities of the training rows' labels; `n_far` is the number of far rows, `n_given` that of rows the user gave.
     """
     p, rows = judged.p, rows_in_words(judged)
-    remarks = [_known(last, judged, n_given), _convergence(last, engines), _skill(p, codes, rows), _calibration(p, codes)]
     new = ~judged.seen
-    remarks += [_size(codes, rows), _shift(p[new], codes[new], loo), _far(n_far, int(new.sum())), _labels(check)]
+    remarks = [_seen_rows(last, judged, n_given), _convergence(last, engines), _skill(p, codes, rows)]
+    remarks += [_calibration(p, codes), _size(codes, rows)]
+    remarks += [_shift(p[new], codes[new], loo), _far(n_far, int(new.sum())), _labels(check)]
     return Verdict([remark for remark in remarks if remark is not None], bool(judged.fair.all()))
 
 
@@ -91,7 +94,7 @@ def rows_in_words(judged: FairProbabilities) -> str:
     return "training rows" if judged.seen.all() else "rows"
 
 
-def _known(last, judged, n_given):
+def _seen_rows(last, judged, n_given):
     """Check whether test rows are training rows."""
     engine, n, m = type(last.inference_).__name__, judged.n_seen, len(judged.seen)
     if not judged.recognises:
@@ -109,7 +112,7 @@ def _known(last, judged, n_given):
     text += "leave-one-out, with hyperparameters learned from all rows. Rows that the model has not seen are a better test."
     if judged.copies:
         text += f" {judged.copies} of them occur more than once in the training data; leave-one-out removes one copy only."
-    return Remark("care" if n > KNOWN * m else "good", text)
+    return Remark("care" if n > MAX_SEEN_SHARE * m else "good", text)
 
 
 def _convergence(last, engines):
@@ -151,14 +154,14 @@ def chance_calibration_error(p: np.ndarray) -> float:
     rng, classes = np.random.default_rng(0), np.arange(p.shape[1])
     thresholds = np.cumsum(p, axis=1)[:, :-1]  # the last is one
     found = []
-    for _ in range(DRAWS):
+    for _ in range(SIMULATED_SETS):
         labels = (rng.random((len(p), 1)) > thresholds).sum(axis=1)
         found.append(expected_calibration_error(labels, p, classes=classes))
-    return float(np.quantile(found, 1 - CHANCE))
+    return float(np.quantile(found, 1 - SIGNIFICANCE))
 
 
 def _size(codes, rows):
-    if len(codes) >= FEW:
+    if len(codes) >= MIN_TEST_ROWS:
         return None
     return Remark("care", f"There are only {len(codes)} {rows}: all figures here are imprecise.")
 
@@ -172,10 +175,10 @@ def _shift(p, codes, loo):
     now = -np.log(np.maximum(p[np.arange(len(codes)), codes], tiny))
     error = np.sqrt(before.var() / len(before) + now.var() / len(now))
     figures = f"(mean negative log probability {now.mean():.3f} on the test rows, {before.mean():.3f} by leave-one-out)"
-    if now.mean() > before.mean() + SHIFTED * error:
+    if now.mean() > before.mean() + SHIFT_ERRORS * error:
         worse = f"Test performance is much worse than the leave-one-out estimate {figures}"
         return Remark("care", f"{worse}. Are the test rows of the same kind as the training rows?")
-    if now.mean() < before.mean() - SHIFTED * error:
+    if now.mean() < before.mean() - SHIFT_ERRORS * error:
         return Remark("good", f"Test performance is better than the leave-one-out estimate {figures}.")
     return Remark("good", f"Test performance matches the leave-one-out estimate {figures}.")
 
@@ -183,7 +186,7 @@ def _shift(p, codes, loo):
 def _far(n_far, n_rows):
     if not n_rows:
         return None
-    if n_far <= LONELY * n_rows:
+    if n_far <= MAX_FAR_SHARE * n_rows:
         some = "No test row lies" if not n_far else f"{n_far} of {n_rows} test rows lie{'s' * (n_far == 1)}"
         return Remark("good", f"{some} far from the training data.")
     return Remark("care", f"{n_far} of {n_rows} test rows lie far from the training data: the model knows little there.")
@@ -192,9 +195,9 @@ def _far(n_far, n_rows):
 def _labels(check):
     if check is None:
         return None
-    doubtful, few = int(np.sum(check["probability"] < DOUBTFUL)), f"{100 * DOUBTFUL:g}\u00a0%"
+    doubtful, few = int(np.sum(check["probability"] < DOUBTFUL_PROBABILITY)), f"{100 * DOUBTFUL_PROBABILITY:g}\u00a0%"
     if not doubtful:
         return Remark("good", f"No training row has a label whose probability, given all other rows, is below {few}.")
     rows = "row has a label" if doubtful == 1 else "rows have labels"
     text = f"{doubtful} training {rows} whose probability, given all other rows, is below {few}: see “Check these labels”."
-    return Remark("good" if doubtful <= MANY * len(check) else "care", text)
+    return Remark("good" if doubtful <= MAX_DOUBTFUL_SHARE * len(check) else "care", text)
