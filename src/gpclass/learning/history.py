@@ -46,6 +46,20 @@ class Step(NamedTuple):
     message: str = ""
     precision: str = "double"
 
+    @property
+    def unit(self) -> str:
+        """What one entry of the history is."""
+        return "evaluation"
+
+    @property
+    def seconds(self) -> None:
+        """Time since learning began: not recorded."""
+
+    @property
+    def value(self) -> float:
+        """The value that learning maximises."""
+        return self.objective
+
 
 @dataclass
 class Search:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,14 @@ class Pass:
     log_evidence: float
     seconds: float
     validation: float
+
+    unit: ClassVar = "pass"  # what one entry of the history is
+    run: ClassVar = 0  # there are no restarts
+
+    @property
+    def value(self) -> float:
+        """The value that learning maximises."""
+        return self.log_evidence
 
 
 @dataclass
