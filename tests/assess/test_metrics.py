@@ -163,7 +163,7 @@ def test_float32_probabilities_pass():
         ([0, 1], [[0.5, 0.4], [0.5, 0.5]], None, "sum to 1.*off by 0.1"),
         ([0, 1], [[1.0], [1.0]], None, "C > 1"),
         ([1, 1], [0.5, 0.5], None, r"2 classes but the data have labels \[1\].*classes="),
-        ([0, 2], [0.5, 0.5], [0, 1], r"\[2\].*\[0, 1\]"),
+        ([0, 2], [0.5, 0.5], [0, 1], r"\[0, 1\]: 2"),
         ([0, 1], [0.5, 0.5], [0, 1, 2], "p is for 2 classes"),
         ([0, 1], [0.5, 0.5], [0, 0], "distinct"),
         (["0", "1"], [0.5, 0.5], [0, 1], "not among the classes"),
