@@ -38,7 +38,7 @@ X, y = make_classification(2000, 10, n_informative=6, flip_y=0.1, random_state=0
 """
 OURS = "from gpclass import GPClassifier\n"
 THEIRS = "from sklearn.gaussian_process import GaussianProcessClassifier\nfrom sklearn.gaussian_process.kernels import RBF\n"
-NO_LIMIT = "import gpclass.numerics.threads as threads\nthreads.ENOUGH = 0\n"
+NO_LIMIT = "import gpclass.numerics.threads as threads\nthreads.THREADED_ROWS = 0\n"
 FITS = {  # setup and the fit that is timed
     "nested EP, 360 rows, 3 classes": (DIGITS + OURS, "GPClassifier().fit(X, y)"),
     "Laplace, 360 rows, 3 classes": (DIGITS + OURS, 'GPClassifier(inference="laplace").fit(X, y)'),

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from gpclass.inference import EP
 from gpclass.kernels import RBF
 from gpclass.learning import Objective
-from gpclass.learning.starts import ENOUGH, column_spread, lengthscale_span, random_start, typical_distance
+from gpclass.learning.starts import DISTANCE_ROWS, column_spread, lengthscale_span, random_start, typical_distance
 from gpclass.likelihoods import Probit
 
 
@@ -19,7 +19,7 @@ def test_typical_distance_is_the_median_of_those_above_zero():
     assert typical_distance(np.array([[0.0], [0.0], [3.0]]), rng()) == 3.0
     assert typical_distance(np.array([[0.0], [1.0], [3.0]]), rng()) == 2.0
     assert typical_distance(np.ones((4, 2)), rng()) == 1.0
-    X = rng().normal(size=(3 * ENOUGH, 2))
+    X = rng().normal(size=(3 * DISTANCE_ROWS, 2))
     # of two standard normal rows: √2 times the median of a Rayleigh variable
     assert_allclose(typical_distance(X, rng()), np.sqrt(2) * np.sqrt(2 * np.log(2)), rtol=0.05)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gpclass.numerics.columns import PLENTY, column_spread, column_units, typical_distance
+from gpclass.numerics.columns import MOMENT_ROWS, column_spread, column_units, typical_distance
 
 rng = np.random.default_rng(3)
 CLEAN = np.column_stack([rng.normal(5, 2, 200), rng.uniform(-1, 1, 200), rng.exponential(1.0, 200), rng.random(200) < 0.3])
@@ -52,7 +52,7 @@ def test_units_follow_the_columns(factor, shift):
 
 
 def test_many_rows_are_measured_without_random_numbers():
-    X = np.random.default_rng(0).normal(size=(2 * PLENTY + 1, 1))
+    X = np.random.default_rng(0).normal(size=(2 * MOMENT_ROWS + 1, 1))
     assert_allclose(column_units(X).spread, 1.0, rtol=0.01)  # 1/√(2·70000) is 0.003
     assert_array_equal(column_units(X).spread, column_units(X).spread)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpclass.numerics.gumbel import MIXTURES, WIDE
+from gpclass.numerics.gumbel import MIXTURES, WIDE_SD
 
 
 @pytest.mark.parametrize("mixture", MIXTURES, ids=lambda mixture: f"from {mixture.least}")
@@ -12,7 +12,7 @@ def test_value_plus_noise_has_the_stated_distribution(mixture):
     """P(f + g ≤ x) for f of the least standard deviation, and of twice that, by the trapezoid rule over g."""
     g = np.linspace(-5.0, 45.0, 20001)
     density = np.exp(-g - np.exp(-g)) * (g[1] - g[0])
-    wide = mixture.least == WIDE
+    wide = mixture.least == WIDE_SD
     for sd in (mixture.least, 2 * mixture.least):
         x = np.linspace(-3.0 - 6 * sd, 14.0 + 3 * sd, 101)
         z = (x[:, None] - mixture.mean) / np.sqrt(sd**2 + mixture.var)

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import LinAlgError
 
 from gpclass.numerics import Factor, NotPositiveDefinite, mirror_lower, scale_lower, scaled_plus_identity
-from gpclass.numerics.linalg import HALVED, TRIANGLE_ROWS
+from gpclass.numerics.linalg import RECURSIVE_SIZE, TRIANGLE_ROWS
 
 SIZES = [1, 5, TRIANGLE_ROWS - 1, TRIANGLE_ROWS, TRIANGLE_ROWS + 1, 2 * TRIANGLE_ROWS + 16]
-HALF_SIZES = [HALVED, HALVED + 1, 2 * HALVED + 3]  # the last one is halved twice
+HALF_SIZES = [RECURSIVE_SIZE, RECURSIVE_SIZE + 1, 2 * RECURSIVE_SIZE + 3]  # the last one is halved twice
 TOL = 1e-12  # rounding: eps × condition (below 100 here) × √n, with room
 
 

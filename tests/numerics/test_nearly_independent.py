@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from gpclass.numerics import nearly_independent as module
 from gpclass.numerics import orthants, winner_probabilities
 from gpclass.numerics.gumbel import GUMBEL
-from gpclass.numerics.nearly_independent import NONE, nearly_independent
+from gpclass.numerics.nearly_independent import NO_NOISE, nearly_independent
 from gpclass.numerics.winner import log_largest
 
 
@@ -27,12 +27,12 @@ def latent_values(C, rows, correlation, seed=0):
 
 def by_many_points(mean, cov):
     """Contrasts drawn in turn at 8192 points, none of them left out; the error is some 5e-5."""
-    mu, L, drawn = orthants.in_turn(*orthants.contrasts(mean, cov))
-    first, orthants.FIRST = orthants.FIRST, 1 << 13
+    mu, L, drawn = orthants.drawing_order(*orthants.class_contrasts(mean, cov))
+    first, orthants.FIRST_POINTS = orthants.FIRST_POINTS, 1 << 13
     try:
-        p = orthants.in_rows(orthants._averaged(mu, L, drawn, len(mu)), mean.shape[1])
+        p = orthants.pairs_to_rows(orthants._by_drawing(mu, L, drawn, len(mu)), mean.shape[1])
     finally:
-        orthants.FIRST = first
+        orthants.FIRST_POINTS = first
     return p / p.sum(1, keepdims=True)
 
 
@@ -49,7 +49,7 @@ def test_independent_values_need_no_series(C):
     cov = np.eye(C) * var[:, :, None]
     p, doubt = nearly_independent(mean, cov + common[:, :, None] + common[:, None])  # the same differences
     assert not doubt.any()
-    assert_allclose(p, np.exp(log_largest(mean, var)), rtol=0, atol=5e-5)  # of WIDEST
+    assert_allclose(p, np.exp(log_largest(mean, var)), rtol=0, atol=5e-5)  # of LARGEST_STEP
 
 
 @pytest.mark.parametrize("C", [4, 6, 10])
@@ -64,10 +64,10 @@ def test_the_series_agrees_with_averages_over_many_points(C):
     assert_allclose(p[used.all(1)].sum(1), 1.0, atol=2e-4)
 
 
-@pytest.mark.parametrize("noise", [NONE, GUMBEL])
+@pytest.mark.parametrize("noise", [NO_NOISE, GUMBEL])
 def test_derivatives_in_covariances_are_mixed_ones_in_means(noise, monkeypatch):
     """Plackett's identity, with differences of probabilities of independent values: both terms of the series."""
-    monkeypatch.setattr(module, "WIDEST", 0.4)  # differences multiply the error of the nodes
+    monkeypatch.setattr(module, "LARGEST_STEP", 0.4)  # differences multiply the error of the nodes
     mean, var = np.array([[0.5, 0.0, -0.2, -1.0]]), np.array([[1.3, 2.0, 0.9, 1.6]])
     E, (i, j), h = np.zeros((1, 4, 4)), np.triu_indices(4, 1), 0.1
     E[0, i, j] = E[0, j, i] = 0.2 * np.random.default_rng(1).normal(size=6)
@@ -99,22 +99,22 @@ def test_a_common_factor_where_covariances_are_larger():
     rng = np.random.default_rng(2)
     b, var = rng.uniform(0.8, 1.2, (10, 6)) * [1, 1, 1, 0, 0, 0], rng.uniform(1.5, 2.5, (10, 6))
     mean, cov = in_order(0.5 * rng.normal(size=(10, 6)), b[:, :, None] * b[:, None] + var[:, :, None] * np.eye(6))
-    weight = module._relevance(mean, cov, NONE)
-    plain = module._series(mean, *module._apart(cov, module._common(cov, weight)), NONE)
+    weight = module._weights(mean, cov, NO_NOISE)
+    plain = module._series(mean, *module._remaining(cov, module._common_part(cov, weight)), NO_NOISE)
     p, doubt = nearly_independent(mean, cov)
-    assert module._doubt(*plain, NONE.smallest).all(1).mean() > 0.5
+    assert module._doubt(*plain, NO_NOISE.smallest).all(1).mean() > 0.5
     assert not doubt.any()
     assert_allclose(p, by_many_points(mean, cov), atol=2e-4)
 
 
-@pytest.mark.parametrize("noise", [NONE, GUMBEL])
+@pytest.mark.parametrize("noise", [NO_NOISE, GUMBEL])
 def test_rows_that_the_rule_cannot_serve_are_in_doubt(noise):
     narrow = np.diag([1e-9, 1e6, 1e6, 1e6, 1e6])  # one value is much narrower than the range of the nodes
     A = 20 * np.random.default_rng(0).normal(size=(5, 2))
     cov = np.stack([narrow, A @ A.T + 0.01 * np.eye(5), np.zeros((5, 5))])
     doubt = nearly_independent(np.zeros((3, 5)), cov, noise)[1]
     assert doubt[:2].all()
-    assert doubt[2].all() == (noise is NONE)  # noise alone is a sharp but simple case
+    assert doubt[2].all() == (noise is NO_NOISE)  # noise alone is a sharp but simple case
 
 
 def test_the_series_and_points_serve_rows_side_by_side():
@@ -132,12 +132,12 @@ def test_the_series_and_points_serve_rows_side_by_side():
 
 
 def test_contrasts_that_are_certain_are_left_out_of_the_average():
-    """The same probabilities within the loss that `CERTAIN` states, with fewer contrasts drawn."""
+    """The same probabilities within the loss that `CERTAIN_SDS` states, with fewer contrasts drawn."""
     mean, cov = latent_values(8, 30, 0.5)
     mean[:, 4:] -= 25.0
-    mu, S = orthants.contrasts(mean, cov)
-    drawn = orthants.in_turn(mu, S, orthants.CERTAIN)[2]
+    mu, S = orthants.class_contrasts(mean, cov)
+    drawn = orthants.drawing_order(mu, S, orthants.CERTAIN_SDS)[2]
     assert drawn.min() >= 1
     assert np.mean(drawn < 7) > 0.5
-    p = orthants.in_rows(orthants._by_points(mu, S), 8)
+    p = orthants.pairs_to_rows(orthants._by_points(mu, S), 8)
     assert_allclose(p / p.sum(1, keepdims=True), by_many_points(mean, cov), rtol=0, atol=1e-3)

@@ -59,6 +59,6 @@ def test_refinement_says_if_a_factor_of_float32_is_too_coarse():
     def check(x):
         return right - x, None
 
-    with pytest.raises(np.linalg.LinAlgError, match="float32 solves a linear system only to a residual of 8e-01"):
+    with pytest.raises(np.linalg.LinAlgError, match="float32 factor solves a linear system only to a residual of 8e-01"):
         refined(right, lambda r: 0.1 * r, check, dtype=np.float32)
     assert_allclose(refined(right, lambda r: 0.1 * r, check)[0], 0.19)

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpclass import GPClassifier
 from gpclass.kernels import RBF
-from gpclass.numerics.threads import ENOUGH, one_thread, threads_for
+from gpclass.numerics.threads import THREADED_ROWS, one_thread, threads_for
 
 
 def threads():
@@ -70,7 +70,7 @@ def an_error():
 def test_large_matrices_keep_their_threads():
     with threadpool_limits(2, "blas"):
         before = threads()
-        with threads_for(ENOUGH):
+        with threads_for(THREADED_ROWS):
             assert threads() == before
 
 

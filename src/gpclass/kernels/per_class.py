@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..numerics.linalg import STRIP
+from ..numerics.linalg import STRIP_ROWS
 from .arrays import Array, pullback_arguments
 from .base import Kernel, Part, is_kernel
 from .leaf import split_theta
@@ -182,7 +182,7 @@ class Covariances:
         one_matrix = np.ndim(Z) == 2 and len(kernel.class_kernels) == 1 and kernel.separated[1] is None
         # rows of covariances are left out: they depend on which rows are the training rows
         self._evaluate = kernel._evaluator(Z) if one_matrix and kernel.takes == "numbers" else None
-        self._rows = STRIP * max(1, VALUES_PER_CALL // (STRIP * max(1, Z.shape[-2])))
+        self._rows = STRIP_ROWS * max(1, VALUES_PER_CALL // (STRIP_ROWS * max(1, Z.shape[-2])))
 
     def __call__(self, X: Array) -> Any:
         """Return `covariances_with(kernel, Z, X)` for checked inputs X (m, D). A row has the same values in any batch."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.columns import ENOUGH, column_spread, lengthscale_span, typical_distance
+from ..numerics.columns import DISTANCE_ROWS, column_spread, lengthscale_span, typical_distance
 from .objective import Objective
 
-__all__ = ["ENOUGH", "column_spread", "lengthscale_span", "random_start", "typical_distance"]
+__all__ = ["DISTANCE_ROWS", "column_spread", "lengthscale_span", "random_start", "typical_distance"]
 
 
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:

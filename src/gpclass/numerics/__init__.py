@@ -3,23 +3,25 @@
 linalg      Cholesky factor of I + √τ K √τ, inverted in place; operations on symmetric matrices
 normal      log Φ and the ratio N/Φ, accurate in both tails; the logistic function as a mixture of probits
 winner      the probability that one of several independent Gaussian variables is the largest, and its derivatives
-shares      expected shares of classes under a joint Gaussian: of the largest value, of softmax
-orthants    the largest of jointly Gaussian values: closed forms, contrasts drawn in turn
-nearly_independent  the same for values that are nearly independent, with or without noise, by a series in their correlations
+shares      expected class probabilities under a joint Gaussian: of the largest value, of softmax
+orthants    probabilities that each of several jointly Gaussian values is the largest: closed forms, contrasts drawn in turn
+nearly_independent  the same for values that are nearly independent, with or without noise, by a series in their covariances
 grid        expected softmax by trapezoid rules along principal axes
-rare        expected softmax of a rare class by points around its mass
+rare        expected softmax of a rare class by importance sampling
 gumbel      Gumbel noise as mixtures of normal distributions
-points      quasi-random points, and averages over as many of them as an accuracy needs
+plackett    covariance of two normal probabilities under a Gaussian
+points      quasi-random points, and averages over as many points as the required accuracy needs
 truncated   exact draws from truncated and tilted Gaussians
 columns     centre and spread of columns, typical distance of rows
 blocks      rows taken block by block, so that temporary arrays stay small
+threads     one BLAS thread for small matrices
 product     moments of independent Gaussians times softmax, by product quadrature
 separable   covariances that are a product of an input factor and a class factor; contrasts of classes
 mixing      Anderson mixing of the last steps of a fixed-point iteration
 conjugate_gradients  preconditioned conjugate gradients
 precision   float32 in place of float64 for factorisations; the BLAS and LAPACK routines of a dtype
 refinement  iterative refinement of the solution of a linear system
-quadrature  nodes and weights for expectations under Gaussians: of functions with a feature, of smooth ones, quasi-random
+quadrature  nodes and weights for expectations under Gaussians, for functions with a feature and for smooth functions
 fingerprint hashes of rows and of whole data sets
 """
 

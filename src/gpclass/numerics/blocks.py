@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-CACHE = 1 << 16  # numbers of a temporary array that stays in a core's cache: 512 KiB
-MEMORY = 1 << 20  # numbers of a temporary array whose only bound is memory: 8 MiB
+CACHE = 1 << 16  # numbers in a temporary array that fits into a core's cache: 512 KiB
+MEMORY = 1 << 20  # numbers in a temporary array that is limited only by memory: 8 MiB
 
 
 def blocks(n: int, width: int, numbers: int = MEMORY, least: int = 1) -> Iterator[slice]:
@@ -16,11 +16,11 @@ def blocks(n: int, width: int, numbers: int = MEMORY, least: int = 1) -> Iterato
     n : int
         Number of rows.
     width : int
-        Numbers that the largest temporary array holds for each row.
-    numbers : int
-        Numbers that this array may hold in all: `MEMORY`, or `CACHE` where it is passed over several times.
-    least : int
-        Rows of a block at least, where matrix products need a few to be fast.
+        Numbers per row in the largest temporary array.
+    numbers : int, default=MEMORY
+        Largest size of this array: `MEMORY`, or `CACHE` if it is read several times.
+    least : int, default=1
+        Smallest number of rows in a block. Matrix products need several rows to be fast.
     """
     size = max(least, numbers // max(1, width))
     for i in range(0, n, size):

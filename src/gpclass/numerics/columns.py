@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-ENOUGH = 1000  # maximum number of rows for distances between rows
-SHORT, LONG = 0.5, 4.0  # range of lengthscales: shortest in distances between neighbours, longest in typical distances
-PLENTY = 100_000  # maximum number of rows, up to a factor of two, for centres and spreads
-MIDDLE = 10_000  # maximum number of rows, up to a factor of two, for the range of the middle rows
-TAIL = 0.05  # share of the rows below the middle ones, and above them
-REACH = 3.0  # values further from the middle rows than this many times their range are outliers
+DISTANCE_ROWS = 1000  # maximum number of rows for distances between rows
+SHORTEST_LENGTHSCALE = 0.5  # of a search, in distances between neighbours
+LONGEST_LENGTHSCALE = 4.0  # of a search, in typical distances between rows
+MOMENT_ROWS = 100_000  # maximum number of rows, up to a factor of two, for centres and spreads
+RANGE_ROWS = 10_000  # maximum number of rows, up to a factor of two, for the range of the middle rows
+TAIL_FRACTION = 0.05  # of the rows, below the middle rows, and above them
+OUTLIER_RANGES = 3.0  # values farther from the middle rows than this many times their range are outliers
 
 Seen = Callable[[np.ndarray], np.ndarray]
 
@@ -28,19 +29,19 @@ class Units(NamedTuple):
 def column_units(X: np.ndarray) -> Units:
     """Return the centre and the spread of each column: mean and standard deviation after clipping outliers.
 
-    Outliers are values outside the range of the middle 90 % of the rows by more than three times this range. They are
+    Outliers are values that exceed the range of the middle 90 % of the rows by more than three times this range. They are
     clipped, unless this range is zero. A constant column has spread 1. Nothing overflows or underflows.
 
     Parameters
     ----------
     X : ndarray of shape (n, D)
-        Inputs. Of more than 200,000 rows, every second (third, …) is used.
+        Inputs. If there are 100,000 rows or more, every second (third, …) row is used.
 
     Returns
     -------
     Units
     """
-    centre, spread = _moments(_some(X, PLENTY), *_limits(_some(X, MIDDLE)))
+    centre, spread = _moments(_some(X, MOMENT_ROWS), *_limits(_some(X, RANGE_ROWS)))
     return Units(centre, np.where(spread > 0, spread, 1.0))
 
 
@@ -49,9 +50,9 @@ def column_spread(X: np.ndarray, seen: Seen | None = None) -> np.ndarray:
 
     `seen` transforms rows before they are measured, such as `Kernel.seen`.
     """
-    X = _some(X, PLENTY)
+    X = _some(X, MOMENT_ROWS)
     X = X if seen is None else seen(X)
-    return _moments(X, *_limits(_some(X, MIDDLE)))[1]
+    return _moments(X, *_limits(_some(X, RANGE_ROWS)))[1]
 
 
 def compressed(U: np.ndarray, tail: float) -> np.ndarray:
@@ -69,8 +70,8 @@ def typical_distance(X: np.ndarray, rng: np.random.Generator, seen: Seen | None 
 
     `seen` transforms rows before they are measured, such as `Kernel.seen`.
     """
-    if len(X) > ENOUGH:
-        X = X[np.sort(rng.choice(len(X), ENOUGH, replace=False))]
+    if len(X) > DISTANCE_ROWS:
+        X = X[np.sort(rng.choice(len(X), DISTANCE_ROWS, replace=False))]
     distances, scale = _distances(X, seen)
     distances = distances[distances > 0]
     return scale * float(np.median(distances)) if len(distances) else 1.0
@@ -82,13 +83,13 @@ def lengthscale_span(X: np.ndarray, seen: Seen | None = None) -> tuple[float, fl
     The shortest is half the median distance from a row to the nearest row that differs from it. The longest is four times
     the median distance between rows. Of many rows, 1000 are used. `seen` transforms rows before they are measured.
     """
-    distances, scale = _distances(X[:: 1 + (len(X) - 1) // ENOUGH], seen)
+    distances, scale = _distances(X[:: 1 + (len(X) - 1) // DISTANCE_ROWS], seen)
     apart = distances[distances > 0]
     if not len(apart):
         return 1.0, 1.0
     square = scipy.spatial.distance.squareform(distances)
     nearest = np.min(np.where(square > 0, square, np.inf), axis=1)
-    return scale * SHORT * float(np.median(nearest)), scale * LONG * float(np.median(apart))
+    return scale * SHORTEST_LENGTHSCALE * float(np.median(nearest)), scale * LONGEST_LENGTHSCALE * float(np.median(apart))
 
 
 def _distances(X: np.ndarray, seen: Seen | None) -> tuple[np.ndarray, float]:
@@ -106,10 +107,10 @@ def _some(X: np.ndarray, most: int) -> np.ndarray:
 def _limits(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the values beyond which a column has outliers. They are infinite if the middle rows are all equal."""
     n = len(X)
-    k = int(TAIL * n)
+    k = int(TAIL_FRACTION * n)
     low, high = np.partition(X, (k, n - 1 - k), axis=0)[[k, n - 1 - k]]
     with np.errstate(over="ignore"):  # infinite limits clip nothing
-        reach = REACH * (high - low)
+        reach = OUTLIER_RANGES * (high - low)
         reach[reach == 0] = np.inf
         return low - reach, high + reach
 

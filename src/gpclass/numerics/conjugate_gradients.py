@@ -28,17 +28,17 @@ def conjugate_gradients(
     right : ndarray
         The right-hand side b, of any shape.
     product : callable
-        x → A x.
+        Maps x to A x.
     precondition : callable
-        residual → z ≈ A⁻¹ residual; this map must be symmetric and positive definite too.
+        Maps a residual to z ≈ A⁻¹ residual. This map must be symmetric and positive definite, too.
     tol : float
-        Stop when residual · z has fallen to this fraction of its first value.
+        The iteration stops when residual · z has fallen to this fraction of its first value.
     most : int
         Maximum number of steps; each costs one product and one preconditioning.
     first : ndarray, optional
         precondition(right), if already computed.
-    inner : callable
-        (residual, x) → residual · x. Needed if the arrays x contain more than the solution, such as K⁻¹ x next to x.
+    inner : callable, optional
+        Maps (residual, x) to residual · x. Needed if the arrays x contain more than the solution, such as K⁻¹ x next to x.
 
     Returns
     -------

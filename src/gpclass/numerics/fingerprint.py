@@ -15,14 +15,14 @@ import numpy as np
 
 from .blocks import blocks
 
-DIGEST = 16  # numbers whose memory the hash of a row takes while it is a Python object
-SINGLE = 24  # binary digits of single precision
+DIGEST_NUMBERS = 16  # memory of the Python object that holds the hash of a row, in numbers
+SINGLE_BITS = 24  # binary digits of single precision
 
 
 def fingerprint(*parts: Any) -> str:
     """Return the hexadecimal digest of arrays and JSON-serialisable values, in this order.
 
-    Numeric arrays enter with their shape and their values in double precision, other arrays with the text of their entries.
+    Numeric arrays are hashed by shape and values in double precision, other arrays by the text of their entries.
     """
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
@@ -48,7 +48,7 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
     """
     X = np.asarray(X)
     codes = np.empty(len(X), np.uint64)
-    for some in blocks(len(X), X[:1].size + DIGEST):
+    for some in blocks(len(X), X[:1].size + DIGEST_NUMBERS):
         rows = _canonical(X[some] if bits is None else _rounded(X[some], bits))
         digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows]
         codes[some] = np.frombuffer(b"".join(digests), np.dtype("<u8"))
@@ -56,12 +56,11 @@ def row_fingerprints(X: Any, bits: int | None = None) -> np.ndarray:
 
 
 def single_precision_fingerprints(X: Any) -> np.ndarray:
-    """Return fingerprints (n,) of the rows in single precision. They are used to recognise training rows.
+    """Return fingerprints (n,) of the rows in single precision, to recognise training rows.
 
-    A pipeline step that multiplies matrices may round a row differently in another batch, so the last digits must not
-    matter.
+    A pipeline step that multiplies matrices may round a row differently in another batch, so the last digits are ignored.
     """
-    return row_fingerprints(X, bits=SINGLE)
+    return row_fingerprints(X, bits=SINGLE_BITS)
 
 
 def _bytes(part: Any) -> Iterable[bytes]:

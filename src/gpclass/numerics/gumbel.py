@@ -1,10 +1,10 @@
-"""Gumbel noise, exp(-exp(-x)), as mixtures of normal distributions.
+"""Gumbel noise, with distribution function exp(-exp(-x)), as mixtures of normal distributions.
 
-Softmax is the probability that a latent value plus its own Gumbel noise is the largest, so that with such a mixture its
-expectations are those of the largest of Gaussian values. Weights, means and variances are least-squares fits to the
-distribution function and the density, relative in the right tail up to x = 14 or 15. The wider the latent values, the fewer
-normals it takes: of the sum of value and noise the distribution function is off by 1.2e-4 at most, and the probability to
-exceed any x ≤ 14 by 0.3 % of itself.
+Softmax is the probability that a latent value plus Gumbel noise is the largest. With such a mixture the expectation of
+softmax is the probability that one of several Gaussian values is the largest. Weights, means and variances are least-squares
+fits to the distribution function and the density, with relative errors in the right tail up to x = 14 or 15. For wider
+latent values fewer normal distributions suffice. For the sum of value and noise the error of the distribution function is at
+most 1.2e-4, and the relative error of the probability to exceed any x ≤ 14 is at most 0.3 %.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from .nearly_independent import Mixture, Noise
 
-VARIANCE = np.pi**2 / 6
-BELOW, ABOVE = 3.0, 14.0  # the probabilities beyond are 2e-9 and 8e-7
-WIDTH = 1.0  # the trapezoid rule sees it as narrow as a normal of this standard deviation
-# Beside contrasts this wide the noise may as well be normal: for three classes a probability is then off by 1e-5, and by
-# 0.5 % of itself down to 1e-5, falling with the cube
-WIDE = 24.0
-SMALLEST = 1e-6  # beyond x = 14 mixtures fall too fast
+GUMBEL_VARIANCE = np.pi**2 / 6
+REACH_BELOW, REACH_ABOVE = 3.0, 14.0  # range of the noise; the probabilities beyond are 2e-9 and 8e-7
+EQUIVALENT_SD = 1.0  # the trapezoid rule needs as many nodes as for a normal distribution of this standard deviation
+# Standard deviation of contrasts from which the noise can be replaced by normal noise. For three classes the error of a
+# probability is 1e-5 there, and 0.5 % of probabilities down to 1e-5; it falls with the cube of the standard deviation
+WIDE_SD = 24.0
+SMALLEST_PROBABILITY = 1e-6  # smaller ones are inaccurate: beyond x = 14 the mixtures fall too fast
 
 MIXTURES = (
     Mixture(
@@ -54,6 +54,6 @@ MIXTURES = (
         np.array([1.0558, 4.2056]),
         least=6.0,
     ),
-    Mixture(np.ones(1), np.array([np.euler_gamma]), np.array([VARIANCE]), least=WIDE),
+    Mixture(np.ones(1), np.array([np.euler_gamma]), np.array([GUMBEL_VARIANCE]), least=WIDE_SD),
 )
-GUMBEL = Noise(MIXTURES, BELOW, ABOVE, WIDTH, smallest=SMALLEST)
+GUMBEL = Noise(MIXTURES, REACH_BELOW, REACH_ABOVE, EQUIVALENT_SD, smallest=SMALLEST_PROBABILITY)

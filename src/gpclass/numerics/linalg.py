@@ -6,7 +6,7 @@ triangle filled, so nothing is copied. The other triangle is never read.
 All BLAS calls in the engines' loops go through SciPy. NumPy has a separate BLAS with separate threads, and two thread pools
 that busy-wait for each other cost more than all the arithmetic between two factorisations.
 
-A factor has the dtype of the matrix, float64 or float32 (`precision`), and so has what is computed from it.
+A factor and all arrays computed from it have the dtype of the matrix, float64 or float32 (`precision`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from scipy.linalg.blas import dgemm
 from .precision import blas, lapack
 
 TRIANGLE_ROWS = 96  # rows per block: small, because the part of a diagonal block above the diagonal is wasted work
-STRIP = 8  # BLAS computes so many rows of a product alike; those beyond a multiple are rounded in another way
-PIECE = 256  # longest sum that BLAS adds up in the same order whatever the number of rows
-HALVED = 120  # size from which triangles are inverted recursively, by halves
-ABOVE = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # the part of a diagonal block above the diagonal
+STRIP_ROWS = 8  # rows of a product that BLAS computes together; rows beyond a multiple of it are rounded differently
+SUM_LENGTH = 256  # longest sum that BLAS adds up in the same order for any number of rows
+RECURSIVE_SIZE = 120  # size from which triangles are inverted recursively, by halves
+ABOVE_DIAGONAL = np.triu(np.ones((TRIANGLE_ROWS, TRIANGLE_ROWS), bool), 1)  # mask for diagonal blocks
 
 
 class NotPositiveDefinite(LinAlgError):
@@ -36,7 +36,7 @@ class NotPositiveDefinite(LinAlgError):
 def row_blocks(n: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges (i, j) of row blocks.
 
-    All code that works on a triangle by blocks must use these ranges: entries outside of the blocks are undefined.
+    All code that works on a triangle by blocks must use these ranges, because entries outside of the blocks are undefined.
     """
     for i in range(0, n, TRIANGLE_ROWS):
         yield i, min(i + TRIANGLE_ROWS, n)
@@ -59,12 +59,12 @@ def symmetric_product(K: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def whole_strips(rows: np.ndarray) -> np.ndarray:
-    """Return rows (m, n) in Fortran order, with copies of the last row appended until their number is a multiple of `STRIP`.
+    """Return rows (m, n) in Fortran order, padded with copies of the last row to a multiple of `STRIP_ROWS` rows.
 
-    Products of BLAS then round each row in the same way, whichever rows are computed with it. That holds for rows of the
-    left factor only, if sums are short (`PIECE`), and on all x86 processors that OpenBLAS knows. m is at least one.
+    Then BLAS rounds each row of a product in the same way, for any other rows in the product. This holds only for rows of
+    the left factor and for short sums (`SUM_LENGTH`), on all x86 processors that OpenBLAS supports. m is at least one.
     """
-    more = -len(rows) % STRIP
+    more = -len(rows) % STRIP_ROWS
     if not more:
         return np.asfortranarray(rows)
     out = np.empty((len(rows) + more, rows.shape[1]), rows.dtype, order="F")
@@ -75,8 +75,8 @@ def whole_strips(rows: np.ndarray) -> np.ndarray:
 def product_of_rows(rows: np.ndarray, A: np.ndarray) -> np.ndarray:
     """Return rows @ A (m, q) in Fortran order for `whole_strips` of rows (m, n) and A (n, q) in C order."""
     out = np.zeros((len(rows), A.shape[1]), order="F")
-    for k in range(0, len(A), PIECE):
-        dgemm(1.0, rows[:, k : k + PIECE], A[k : k + PIECE].T, beta=1.0, c=out, trans_b=1, overwrite_c=1)
+    for k in range(0, len(A), SUM_LENGTH):
+        dgemm(1.0, rows[:, k : k + SUM_LENGTH], A[k : k + SUM_LENGTH].T, beta=1.0, c=out, trans_b=1, overwrite_c=1)
     return out
 
 
@@ -85,7 +85,7 @@ def mirror_lower(A: np.ndarray) -> np.ndarray:
     for i, j in row_blocks(len(A)):
         A[:i, i:j] = A[i:j, :i].T
         corner = A[i:j, i:j]
-        np.copyto(corner, corner.T, where=ABOVE[: j - i, : j - i])
+        np.copyto(corner, corner.T, where=ABOVE_DIAGONAL[: j - i, : j - i])
     return A
 
 
@@ -101,10 +101,10 @@ def scale_lower(A: np.ndarray, scale: np.ndarray) -> np.ndarray:
 def invert_upper(U: np.ndarray) -> np.ndarray:
     """Invert an upper triangular matrix in Fortran order, in place. Entries below the diagonal are not changed.
 
-    Recursive by halves at sizes where that is faster than one call of LAPACK's trtri: by a third to a half.
+    Large matrices are inverted recursively, by halves, which takes a third to a half less time than LAPACK's trtri.
     """
     n = len(U)
-    if n < HALVED:
+    if n < RECURSIVE_SIZE:
         return lapack("trtri", U)(U, lower=0, overwrite_c=1)[0]
     trmm = blas("trmm", U)
     h = n // 2
@@ -156,7 +156,7 @@ class Factor:
         if self._lower.dtype == dtype:
             return self
         new = copy(self)
-        # by blocks, because the entries above the diagonal may be anything
+        # by blocks, because entries above the diagonal are undefined
         new._lower = np.empty(self._lower.shape, dtype)
         for i, j in row_blocks(len(self._lower)):
             new._lower[i:j, :i] = self._lower[i:j, :i]
@@ -199,7 +199,7 @@ class Factor:
         self._invert()
         out = np.zeros(len(self._lower))
         for i, j in row_blocks(len(out)):
-            left, corner = self._lower[i:j, :i], np.where(ABOVE[: j - i, : j - i], 0.0, self._lower[i:j, i:j])
+            left, corner = self._lower[i:j, :i], np.where(ABOVE_DIAGONAL[: j - i, : j - i], 0.0, self._lower[i:j, i:j])
             if i:
                 out[:i] += np.einsum("ij,ij->j", left, left)
             out[i:j] += np.einsum("ij,ij->j", corner, corner)
@@ -211,7 +211,7 @@ class Factor:
         return lapack("lauum", self._lower)(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
 
     def into_inverse(self) -> np.ndarray:
-        """Return the lower triangle of A⁻¹ in the factor's array. Nothing is copied, and the factor becomes unusable."""
+        """Return the lower triangle of A⁻¹ in the factor's array, without a copy. The factor becomes unusable."""
         self._invert()
         spent, self._lower = self._lower, np.empty((0, 0))
         return lapack("lauum", spent)(spent.T, lower=0, overwrite_c=1)[0].T

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dgelsd, dgelsd_lwork
 
-DEPENDENT = 1e-13  # eigenvalues of the normalised Gram matrix below which changes of residuals are treated as dependent
+SMALLEST_EIGENVALUE = 1e-13  # of the normalised Gram matrix; smaller ones mean that changes of residuals are dependent
 
 
 def anderson(
@@ -50,13 +50,13 @@ def mixed_point(points: np.ndarray, residuals: np.ndarray, part: float, mix: np.
 
 @dataclass(frozen=True)
 class NormalEquations:
-    """Least squares: the weights of some vectors whose sum is nearest to a goal.
+    """Normal equations of least squares: the weights of some vectors whose weighted sum is nearest to a goal.
 
-    It is made of inner products only, since the vectors may have millions of entries. The equations of parts of the entries
-    add up to those of all.
+    Only inner products are stored, since the vectors may have millions of entries. The equations of all entries are the sum
+    of the equations of parts of them.
     """
 
-    squares: np.ndarray  # (k,) of the vectors' lengths
+    squares: np.ndarray  # (k,) squared lengths of the vectors
     gram: np.ndarray  # (k, k) inner products of the vectors
     goal: np.ndarray  # (k,) inner products with the goal
 
@@ -67,7 +67,7 @@ class NormalEquations:
 
     @staticmethod
     def of_residuals(measured: np.ndarray) -> NormalEquations:
-        """Return the equations of Anderson mixing: the last of the residuals (k + 1, n) by changes of residuals."""
+        """Return the equations of Anderson mixing: changes of the residuals (k + 1, n), and the last residual as goal."""
         return NormalEquations.of(np.diff(measured, axis=0), measured[-1])
 
     def __add__(self, other: NormalEquations) -> NormalEquations:
@@ -77,7 +77,7 @@ class NormalEquations:
         """Return the weights (k,).
 
         Vectors are normalised first: near convergence each change of residuals is smaller than the previous one by orders
-        of magnitude, and the last ones matter.
+        of magnitude, and the last ones are the most important.
         """
         sizes = np.sqrt(self.squares)
         scale = 1 / np.where(sizes > 0, sizes, 1.0)
@@ -85,10 +85,10 @@ class NormalEquations:
 
 
 def _least_squares(A: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the result of `scipy.linalg.lstsq`, whose checks take longer than the solution of a few equations."""
+    """Return the result of `scipy.linalg.lstsq`, without its checks, which take longer than solving a few equations."""
     if not (np.isfinite(A).all() and np.isfinite(b).all()):
         raise ValueError("changes of residuals are not finite")
-    x, _, _, info = dgelsd(A, b, *_work(len(A)), DEPENDENT)
+    x, _, _, info = dgelsd(A, b, *_work(len(A)), SMALLEST_EIGENVALUE)
     if info:
         raise LinAlgError("the singular values of changes of residuals do not converge")
     return x
@@ -96,8 +96,8 @@ def _least_squares(A: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @lru_cache
 def _work(n: int) -> tuple[int, int]:
-    """Sizes of the work arrays of `dgelsd` for n unknowns."""
-    size, integers, _ = dgelsd_lwork(n, n, 1, DEPENDENT)
+    """Return the sizes of the work arrays of `dgelsd` for n unknowns."""
+    size, integers, _ = dgelsd_lwork(n, n, 1, SMALLEST_EIGENVALUE)
     return int(size), int(integers)
 
 
@@ -113,8 +113,8 @@ def within_reach(
     """Return `mixed`, clipped to within a few steps of the iteration around `point`, because extrapolation is unreliable.
 
     A coordinate with step r may move by the smaller of 4 |r| and |r| + `most`, plus the fraction `slack` of the largest
-    step of any coordinate. `unit` makes the coordinates comparable. `largest` is the largest step, in these units; pass it
-    if the given coordinates are only some of all.
+    step of any coordinate. `unit` makes the coordinates comparable. `largest` is the largest step in these units; it must be
+    given if the arrays contain only some of the coordinates.
     """
     own = np.abs(residual)
     largest = np.max(unit * own, initial=0.0) if largest is None else largest

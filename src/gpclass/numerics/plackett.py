@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)  # error below 1e-13 for v up to 1e8 (tests/numerics)
-NODES, WEIGHTS = 0.5 * (NODES + 1), 0.5 * WEIGHTS
+LEGENDRE_NODES, LEGENDRE_WEIGHTS = np.polynomial.legendre.leggauss(48)  # error below 1e-13 for v up to 1e8 (tests/numerics)
+LEGENDRE_NODES, LEGENDRE_WEIGHTS = 0.5 * (LEGENDRE_NODES + 1), 0.5 * LEGENDRE_WEIGHTS
 
 
 def probit_covariance(h, k, rho) -> np.ndarray:
@@ -31,9 +31,9 @@ def probit_covariance(h, k, rho) -> np.ndarray:
         The covariance, of the shape of the broadcast arguments.
     """
     h, k, rho = np.broadcast_arrays(np.clip(h, -1e8, 1e8), np.clip(k, -1e8, 1e8), np.asarray(rho, float))
-    # t = cos φ. The integrand changes on the scale of φ itself where φ is small, so the rule is in log φ
+    # t = cos φ. For small φ the integrand changes on the scale of φ, so the rule is in log φ
     length = -np.log1p(-2 / np.pi * np.arcsin(rho))
-    phi = 0.5 * np.pi * np.exp(-length[..., None] * NODES)
+    phi = 0.5 * np.pi * np.exp(-length[..., None] * LEGENDRE_NODES)
     apart, product = (h - k)[..., None], (h * k)[..., None]
     density = np.exp(-0.5 * ((apart / np.sin(phi)) ** 2 + product / np.cos(0.5 * phi) ** 2))
-    return length * ((phi * density) @ WEIGHTS) / (2 * np.pi)
+    return length * ((phi * density) @ LEGENDRE_WEIGHTS) / (2 * np.pi)

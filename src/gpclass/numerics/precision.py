@@ -1,9 +1,9 @@
-"""The precision of factorisations: float64, and float32 for evaluations that need only some digits.
+"""The precision of factorisations: float64, or float32 for evaluations that need only a few digits.
 
-Factorisations, inverses and products of matrices take most of the time of a sweep, and float32 halves it, and the memory.
-The covariance matrix, sites, means and scalars stay float64: only B = I + √τ K √τ and what is computed from it is rounded,
+Factorisations, inverses and products of matrices take most of the time of a sweep, and float32 halves their time and memory.
+The covariance matrix, sites, means and scalars stay float64: only B = I + √τ K √τ and what is computed from it are rounded,
 and means are corrected by iterative refinement. `single_precision` is a context for whole fits. The code that factorises
-asks `factor_dtype` once, and everything computed from a factor has its dtype.
+calls `factor_dtype` once, and everything computed from a factor has its dtype.
 """
 
 from __future__ import annotations
@@ -53,6 +53,6 @@ def lapack(name: str, A: np.ndarray) -> Any:
     return _routine(scipy.linalg.lapack, name, A.dtype.char)
 
 
-@lru_cache  # small problems take it thousands of times
+@lru_cache  # small problems call it thousands of times
 def _routine(library: Any, name: str, char: str) -> Any:
     return getattr(library, _PREFIX[char] + name)

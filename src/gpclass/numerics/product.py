@@ -3,8 +3,8 @@
     N(f | mean, diag(var)) softmax_0(f): its mass, and the mean and variance of each f_c
 
 A rule centred on the Gaussian is inaccurate if the product is much narrower or shifted. So the rule is moved twice, in each
-dimension, to the mean and variance found before. On the grid softmax is e_0/(e_0 + … + e_{C-1}), and each e_c takes few
-values.
+dimension, to the mean and variance found so far. On the grid softmax is e_0/(e_0 + … + e_{C-1}), and each e_c takes only a
+few values, so few exponentials are needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .quadrature import hermite_nodes
 
 GRID_NODES = {2: 40, 3: 16, 4: 8, 5: 6, 6: 4, 7: 3}  # nodes per dimension, by number of classes: a few thousand points
 FIRST_NODES = {2: 20, 3: 8}  # nodes per dimension while the rule is moved; 3 for more classes
-MOVES = 2  # times that the rule is moved
+MOVES = 2  # how often the rule is moved
 
 
 def softmax_moments(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -56,7 +56,7 @@ def _moments(mean, var):
         log_weights = log_w + 0.5 * (x**2 - z2) + 0.5 * np.log(share)[..., None]
         log_mass, first, second = _on_grid(mean[..., None] + step, np.exp(log_weights), step)
         if move < MOVES:
-            # 10 % wider than found: a rule that is too narrow misses the tails, one that is too wide only wastes nodes
+            # 10 % wider than found: a rule that is too narrow misses the tails, a rule that is too wide only wastes nodes
             shift, spread = first, np.minimum(1.1 * np.maximum(second, 1e-4 * var), var)
     safe = np.where(var > 0, var, 1.0)
     slope = np.where(var > 0, first / safe, 0.0)

@@ -3,10 +3,10 @@
 gaussian_nodes        one dimension, a function with a feature of unit width near a known point
 nodes_about           the same for a feature of any width
 hermite_nodes         several dimensions, a smooth function: the product of Gauss–Hermite rules
-quasi_random_normal   several dimensions, if they are many or the function is rough
+quasi_random_normal   several dimensions, if there are many of them or the function is not smooth
 
 Fixed Gauss–Hermite rules fail if the Gaussian is much wider than the feature (a sigmoid under a variance of e⁸). So
-`gaussian_nodes` uses the trapezoid rule, which is exponentially accurate for analytic functions, in a variable that suits
+`gaussian_nodes` uses the trapezoid rule, which is exponentially accurate for analytic functions, in a variable that resolves
 both scales: u with f = centre + 3 sinh u for a wide Gaussian that covers the feature, and (f - mean)/sd otherwise.
 """
 
@@ -18,29 +18,30 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-REACH = 7.8  # standard deviations covered on each side: the mass beyond is 6e-15
-COVERED = 8.5  # the Gaussian covers the feature if it is at most this many standard deviations from the mean
-# in standard deviations; log-sigmoids are analytic within 2.8, so the error is exp(-2π·2.8/(0.5·1.2)) = 2e-13
+NODE_REACH = 7.8  # standard deviations that the nodes cover on each side: the mass beyond is 6e-15
+FEATURE_REACH = 8.5  # the Gaussian covers the feature if it is at most this many standard deviations from the mean
+# Step of the plain rule, in standard deviations. Log-sigmoids are analytic within 2.8, so the error is
+# exp(-2π·2.8/(0.5·1.2)) = 2e-13
 PLAIN_STEP = 0.5
-# A Gaussian whose mean is k standard deviations from the centre grows like exp(½ k² sin²b / cos 2b) on the line
-# Im u = b < π/4. The error of the rule is the minimum over b of that times exp(-2π b / step): 1e-14 with this step
-# divided by 1 + 0.15 k
+# Step of the sinh rule in u, divided by 1 + SINH_SHRINK k if the mean is k standard deviations from the centre. On the line
+# Im u = b < π/4 such a Gaussian grows like exp(½ k² sin²b / cos 2b). The error of the rule is the minimum over b of that
+# times exp(-2π b / step): 1e-14
 SINH_STEP = 0.15
 SINH_SHRINK = 0.15
-FINE_STEP = 0.08  # of `nodes_about`, whose width is only roughly that of the feature
+FINE_STEP = 0.08  # step of `nodes_about`, where the width of the feature is known only roughly
 SINH_SCALE = 3.0
-WIDE = 1.2  # standard deviations (in units of the feature) from which the sinh rule takes over
+WIDE_SD = 1.2  # standard deviation, in units of the feature, above which the sinh rule is used
 
 
 def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float | np.ndarray = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and weights such that Σ_q weights g(nodes) = E[g(f)], f ~ N(mean, var).
 
-    Rows with a wide Gaussian use the sinh rule, the others the plain one. Both have q nodes, enough for the widest row.
+    Rows with a wide Gaussian use the sinh rule, other rows the plain rule. All rows have q nodes, enough for the widest.
 
     Parameters
     ----------
     mean, var : ndarray of shape (n,)
-        Means and variances; other shapes are allowed too.
+        Means and variances. Other shapes are allowed.
     centre : float or ndarray of shape (n,), default=0.0
         Where g has its feature of unit width. Elsewhere g may grow like a polynomial.
 
@@ -51,11 +52,11 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float | np.ndarray
     mean, var = np.broadcast_arrays(np.asarray(mean, float), np.asarray(var, float))
     sd = np.sqrt(var)
     offset = mean - centre
-    wide = (sd > WIDE) & (np.abs(offset) < COVERED * sd)
+    wide = (sd > WIDE_SD) & (np.abs(offset) < FEATURE_REACH * sd)
     with np.errstate(over="ignore"):
-        low, high = offset - REACH * sd, offset + REACH * sd
-        u_low = np.where(wide, np.arcsinh(low / SINH_SCALE), -REACH)
-        u_high = np.where(wide, np.arcsinh(high / SINH_SCALE), REACH)
+        low, high = offset - NODE_REACH * sd, offset + NODE_REACH * sd
+        u_low = np.where(wide, np.arcsinh(low / SINH_SCALE), -NODE_REACH)
+        u_high = np.where(wide, np.arcsinh(high / SINH_SCALE), NODE_REACH)
     distance = np.where(wide, np.abs(offset), 0.0) / np.where(wide, sd, 1.0)
     step = np.where(wide, SINH_STEP / (1 + SINH_SHRINK * distance), PLAIN_STEP)
     q = int(np.max(np.ceil((u_high - u_low) / step), initial=1.0)) + 1
@@ -67,7 +68,7 @@ def gaussian_nodes(mean: np.ndarray, var: np.ndarray, centre: float | np.ndarray
     z = np.where(wide[..., None], (SINH_SCALE * np.sinh(capped) - offset[..., None]) / safe_sd, u)
     slope = np.where(wide[..., None], SINH_SCALE * np.cosh(capped) / safe_sd, 1.0)
     weights = np.exp(-0.5 * z * z) * slope
-    weights /= weights.sum(-1, keepdims=True)  # also corrects for the mass beyond REACH
+    weights /= weights.sum(-1, keepdims=True)  # also corrects for the mass beyond NODE_REACH
     return mean[..., None] + sd[..., None] * z, weights
 
 
@@ -76,7 +77,7 @@ def nodes_about(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes and log weights such that Σ_q exp(log weights) g(nodes) = E[g(f)], f ~ N(mean, var).
 
-    For functions with a feature of any width. The variable is u with f = centre + 3 width sinh u, which resolves all scales
+    For functions with a feature of any width. The rule is in u with f = centre + 3 width sinh u, which resolves all scales
     from the feature to the Gaussian.
 
     Parameters
@@ -94,7 +95,7 @@ def nodes_about(
     """
     sd = np.maximum(np.sqrt(var), np.finfo(float).tiny)
     scale = SINH_SCALE * np.minimum(width, sd)
-    low, high = (np.arcsinh((mode + side * REACH * sd - centre) / scale) for side in (-1, 1))
+    low, high = (np.arcsinh((mode + side * NODE_REACH * sd - centre) / scale) for side in (-1, 1))
     q = int(np.max(np.ceil((high - low) / FINE_STEP), initial=1.0)) + 1
     step = (high - low) / (q - 1)
     u = low[:, None] + step[:, None] * np.arange(q)

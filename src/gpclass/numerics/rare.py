@@ -1,7 +1,7 @@
-"""Softmax of a rare class, by points around the region where the class has its mass.
+"""Expected softmax of a rare class, by importance sampling in the region where the class is probable.
 
-The integral runs over the class's contrasts with the others, g = mu + L x, of 1 / (1 + Σ_j exp(-g_j)). Points x = z + shift
-have the weight exp(-shift·z - |shift|²/2), so that the relative error does not grow as the class gets rarer.
+The integral is over the contrasts of the class with the others, g = mu + L x, of 1 / (1 + Σ_j exp(-g_j)). Points are
+x = z + shift with weight exp(-shift·z - |shift|²/2). So the relative error does not grow as the class becomes rarer.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from .normal import hazard
-from .orthants import in_turn
+from .orthants import drawing_order
 from .points import averages, normal_points, tolerance
 
-FIRST = 256  # quasi-random points to begin with
-LOGISTIC_VARIANCE = 2.9  # of the normal distribution function closest to the logistic function
+FIRST_POINTS = 256  # number of quasi-random points to start with
+LOGISTIC_VARIANCE = 2.9  # variance of the normal distribution function that is closest to the logistic function
 
 
 def rare_softmax(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """(P,) E[1 / (1 + Σ_j exp(-g_j))] for contrasts g ~ N(mu (d, P), S (d, d, P))."""
-    mu, L, _ = in_turn(mu, S)
+    """Return E[1 / (1 + Σ_j exp(-g_j))] (P,) for contrasts g ~ N(mu, S), mu (d, P), S (d, d, P)."""
+    mu, L, _ = drawing_order(mu, S)
     shift = _shift(mu, L)
     mu = (mu + np.sum(L * shift, axis=1)).T[..., None].astype(np.float32)
     L, half_square = np.moveaxis(L, -1, 0).astype(np.float32), (0.5 * np.sum(shift**2, axis=0))[:, None, None]
@@ -31,11 +31,14 @@ def rare_softmax(mu: np.ndarray, S: np.ndarray) -> np.ndarray:
             odds = np.exp(-g).sum(1, keepdims=True)
         return np.exp(-np.matmul(shift[pairs], z[:, at]) - half_square[pairs]) / (1 + odds)
 
-    return averages(values, len(L), (1, L.shape[1]), tolerance, FIRST)[0, :, 0]
+    return averages(values, len(L), (1, L.shape[1]), tolerance, FIRST_POINTS)[0, :, 0]
 
 
 def _shift(mu, L):
-    """(d, P) roughly the mean of x where all contrasts, with logistic noise as normal, are positive; one after the other."""
+    """Return roughly the mean of x (d, P) given that all contrasts plus logistic noise are positive.
+
+    The noise is approximated by normal noise, and the contrasts are treated one after the other.
+    """
     x, left = np.zeros_like(mu), np.ones(mu.shape[1])
     for k in range(len(mu)):
         width = np.sqrt(L[k, k] ** 2 + LOGISTIC_VARIANCE)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-SMALL = 1e-9  # residual, relative to the right-hand side, that needs no refinement
-SMALL_SINGLE = 1e-6  # the same for solutions by factors of float32
-COARSE_SINGLE = 1e-4  # largest residual of such solutions; it is not met if eps × condition is not small
+SMALL_RESIDUAL = 1e-9  # relative to the right-hand side; needs no further refinement
+SMALL_RESIDUAL_SINGLE = 1e-6  # the same for solutions by float32 factors
+LARGEST_RESIDUAL_SINGLE = 1e-4  # with float32 factors, larger residuals raise an error: eps × condition is not small
 
 
 def refined(
@@ -31,9 +31,9 @@ def refined(
     right : ndarray
         The right-hand side.
     solve : callable
-        right → x, with the rounding error of a factorisation.
+        Maps a right-hand side to x, with the rounding error of a factorisation.
     check : callable
-        x → (right - A x, anything), with less rounding error.
+        Maps x to (right - A x, any object), with less rounding error.
     most : int, default=6
         Maximum number of corrections.
     dtype : dtype, default=float64
@@ -49,7 +49,7 @@ def refined(
     Raises
     ------
     LinAlgError
-        If the factorisation is of float32 and the residual stays large.
+        If the factorisation is in float32 and the residual stays large.
     """
     single = dtype == np.float32
 
@@ -60,7 +60,7 @@ def refined(
 
     best = checked(solve(right))
     largest = float(np.abs(right).max(initial=0.0))
-    enough = (SMALL_SINGLE if single else SMALL) * largest
+    enough = (SMALL_RESIDUAL_SINGLE if single else SMALL_RESIDUAL) * largest
     for _ in range(most):
         size, x, residual, _ = best
         if size <= enough:
@@ -70,6 +70,6 @@ def refined(
             best = trial
         if not trial[0] < 0.5 * size:
             break
-    if single and best[0] > COARSE_SINGLE * largest:
-        raise LinAlgError(f"a factor of float32 solves a linear system only to a residual of {best[0] / largest:.0e}")
+    if single and best[0] > LARGEST_RESIDUAL_SINGLE * largest:
+        raise LinAlgError(f"a float32 factor solves a linear system only to a residual of {best[0] / largest:.0e}")
     return best[1], best[3]

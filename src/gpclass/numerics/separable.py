@@ -1,7 +1,7 @@
 """Product covariances of several classes, cov(f_c(x), f_d(z)) = inputs(x, z) · classes(c, d), and contrasts of classes.
 
-Code that accepts both arrays and `Separable` reads them with `inputs_of` and `classes_of` and makes them with `combined`; it
-never asks for the type.
+Code that accepts both arrays and `Separable` reads them with `inputs_of` and `classes_of` and makes them with `combined`. It
+does not check the type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Separable:
 
 
 def inputs_of(value: Any) -> Any:
-    """Return the factor of the inputs. An array is returned as it is."""
+    """Return the factor of the inputs, or an array unchanged."""
     return value.inputs if isinstance(value, Separable) else value
 
 
@@ -39,7 +39,7 @@ def classes_of(value: Any) -> np.ndarray | None:
 
 
 def combined(inputs: Any, classes: np.ndarray | None) -> Any:
-    """Return `Separable(inputs, classes)`, or `inputs` if `classes` is None: the inverse of `inputs_of` and `classes_of`."""
+    """Return `Separable(inputs, classes)`, or `inputs` if `classes` is None. Inverse of `inputs_of` and `classes_of`."""
     return inputs if classes is None else Separable(inputs, classes)
 
 

@@ -1,7 +1,7 @@
 """One BLAS thread for small matrices.
 
-Threads that wait for each other cost more than they save if products are small, and on a busy machine many times as much:
-they spin until their turn comes.
+If products are small, threads that wait for each other cost more time than they save. On a busy machine they cost many
+times as much, because waiting threads spin.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
-ENOUGH = 1000  # rows of square matrices from which threads save time
+THREADED_ROWS = 1000  # rows of square matrices from which several threads save time
 
 _lock = threading.Lock()
-_own = threading.local()  # depth of nested contexts in this thread
-_inside = 0  # number of threads with a context
-_usual: list[int] = []  # numbers of BLAS threads while there is none
+_own = threading.local()  # depth of nested contexts in this Python thread
+_inside = 0  # number of Python threads that are inside a context
+_usual: list[int] = []  # numbers of BLAS threads outside of all contexts
 
 
 @lru_cache(maxsize=1)
 def _libraries() -> list[Any]:
-    from threadpoolctl import ThreadpoolController  # it inspects all loaded libraries, so only once
+    from threadpoolctl import ThreadpoolController  # inspects all loaded libraries, so it is called once
 
     return ThreadpoolController().select(user_api="blas").lib_controllers
 
@@ -31,8 +31,8 @@ def _libraries() -> list[Any]:
 def one_thread() -> Iterator[None]:
     """Context in which BLAS uses one thread.
 
-    The number of BLAS threads belongs to the process. So a thread of Python that leaves restores what was usual before any
-    of them entered, and never the one thread that another has set. Others that are still inside then only lose the limit.
+    The number of BLAS threads belongs to the process. So a Python thread that leaves the context restores the number from
+    before any thread entered, never the limit that another thread has set. Threads that are still inside lose the limit.
     """
     global _inside, _usual
     _own.depth = getattr(_own, "depth", 0) + 1
@@ -59,4 +59,4 @@ def _set(numbers: list[int]) -> None:
 
 def threads_for(rows: float) -> AbstractContextManager:
     """Return a context that limits BLAS to one thread if matrices have fewer than 1000 rows."""
-    return nullcontext() if rows >= ENOUGH else one_thread()
+    return nullcontext() if rows >= THREADED_ROWS else one_thread()

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-ROUNDS = 500  # of rejection; each accepts with probability at least 1/3, so p < 1e-80 that a draw needs more
+REJECTION_ROUNDS = 500  # each accepts with probability at least 1/3: the probability that a draw needs more is below 1e-80
 
 
 def normal_below(limit: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw from the standard normal truncated to values below `limit`. Accurate for limits from -1e6 to +1e6."""
     limit = np.asarray(limit, float)
-    # 1 - U is in (0, 1]: its logarithm is finite
+    # 1 - U is in (0, 1], so its logarithm is finite
     drawn = ndtri_exp(np.log1p(-rng.random(limit.shape)) + log_ndtr(limit))
     return np.minimum(drawn, limit)
 
@@ -28,9 +28,9 @@ def draw_log_concave(
     Parameters
     ----------
     log_density : callable
-        (x, rows) → value and slope, each (k, q), of the log densities with indices `rows` (k,) at x (k, q).
+        Maps (x, rows) to the value and slope, (k, q) each, of the log densities with indices `rows` (k,) at x (k, q).
     nodes : ndarray of shape (m, q)
-        Where tangents define the envelope: ascending, and on both sides of the mode.
+        Points whose tangents define the envelope, ascending and on both sides of the mode.
     rng : numpy.random.Generator
         Random numbers.
 
@@ -44,11 +44,11 @@ def draw_log_concave(
         If a draw is rejected 500 times.
     """
     m = len(nodes)
-    hull = _Hull(nodes, *log_density(nodes, np.arange(m)))
+    envelope = _Envelope(nodes, *log_density(nodes, np.arange(m)))
     out, left = np.empty(m), np.arange(m)
-    for _ in range(ROUNDS):
-        x, envelope = hull.draw(left, rng)
-        accept = np.log1p(-rng.random(len(left))) <= log_density(x[:, None], left)[0][:, 0] - envelope
+    for _ in range(REJECTION_ROUNDS):
+        x, above = envelope.draw(left, rng)
+        accept = np.log1p(-rng.random(len(left))) <= log_density(x[:, None], left)[0][:, 0] - above
         out[left[accept]] = x[accept]
         left = left[~accept]
         if not len(left):
@@ -56,7 +56,7 @@ def draw_log_concave(
     raise FloatingPointError("a draw from a log-concave density was rejected too often: the density is not log-concave")
 
 
-class _Hull:
+class _Envelope:
     """Piecewise exponential envelopes from tangents: between two edges the log envelope is value + slope (x - node)."""
 
     def __init__(self, nodes, value, slope):
@@ -75,6 +75,7 @@ class _Hull:
         self.cumulative /= self.cumulative[:, -1:]
 
     def draw(self, rows, rng):
+        """Return a draw x for each of the densities `rows`, and the log envelope there."""
         pick = np.sum(rng.random((len(rows), 1)) > self.cumulative[rows], axis=1)
         pick = np.minimum(pick, self.nodes.shape[1] - 1)
         node, value, slope = (a[rows, pick] for a in (self.nodes, self.value, self.slope))

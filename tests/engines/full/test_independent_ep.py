@@ -74,7 +74,7 @@ def test_hub_quadrature_against_many_nodes(C, spread, log_spread, monkeypatch):
     rng = np.random.default_rng(0)
     mean, var = spread * rng.normal(size=(200, C)), np.exp(log_spread * rng.normal(size=(200, C)))
     got = hub_moments(mean, var, Probit())
-    monkeypatch.setattr("gpclass.numerics.winner.NODES", 3001)
+    monkeypatch.setattr("gpclass.numerics.winner.HUB_NODES", 3001)
     want = hub_moments(mean, var, Probit())
     assert_allclose(got.log_mass, want.log_mass, rtol=1e-10, atol=1e-9)
     assert_allclose(got.slope * np.sqrt(var), want.slope * np.sqrt(var), atol=1e-6)
