@@ -77,6 +77,13 @@ def test_fit_tells_what_was_learned(folder, tmp_path):
     assert run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace", "-q").output == ""
 
 
+def test_results_go_to_stdout_in_a_notebook_too(folder, tmp_path, monkeypatch):
+    """In a notebook rich would display them as HTML: pages that show commands had their output before the command."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    shown = run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace").stdout
+    assert "75 rows, 4 columns, 4 inputs" in shown
+
+
 def test_ordered_categories(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])

@@ -42,7 +42,7 @@ class Output:
         if self.as_json:
             print(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
         elif not self.quiet:
-            console = Console(highlight=False, soft_wrap=False)
+            console = Console(highlight=False, soft_wrap=False, force_jupyter=False)  # also in a notebook to stdout
             for thing in shown:
                 console.print(thing)
 

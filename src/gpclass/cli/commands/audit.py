@@ -71,8 +71,9 @@ def audit(
         for quantity, value, error, remark in result.rows()
     ]
     cells = [
-        (quantity, remark, "–" if value is None else f"{value:.4g}", "" if error is None else f"± {error:.2g}")
+        (quantity, remark, f"{value:.4g}", "" if error is None else f"± {error:.2g}")
         for quantity, value, error, remark in result.rows()
+        if value is not None
     ]
     heading = f"{result.subject}: [bold]{result.verdict}[/bold]."
     outcome = {"engine": result.engine, "likelihood": result.likelihood, "verdict": result.verdict, **figures}
