@@ -273,7 +273,7 @@ def test_a_large_folder_of_numbers_is_a_stream(folder, tmp_path, monkeypatch):
     message = refused("fit", folder / "parts", *words, "--id", "patient")
     assert "column 'colour' holds" in message
     assert "--workers 2" in message
-    assert "--impute needs more: use --workers 2" in refused("fit", folder / "parts", *words, "--impute", "median")
+    assert "does not support --impute: use --workers 2" in refused("fit", folder / "parts", *words, "--impute", "median")
 
 
 # predictions of several files ---------------------------------------------------------------------------------------------

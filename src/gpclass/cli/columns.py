@@ -1,4 +1,4 @@
-"""What options say of the columns of a training table, and problems of columns that only the command line knows of."""
+"""Options for the columns of a training table, and problems of columns that only the command line detects."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .reading_options import joined, names_in, reading_options, with_reading_opt
 
 # names of columns of row numbers
 ROWS = re.compile(r"Unnamed: \d+( \(\d+\))?|(row|line)?[ _]?(id|index|nr|no|number|names?)", re.IGNORECASE)
-MANY = 10  # rows above which a column that counts them is no input
+MANY = 10  # a column that counts more rows than these is not an input
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What options say of the columns of a training table, and of the way in which it is read."""
+    """Options for the columns of a training table, and for reading it."""
 
     target: str
     drop: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Columns:
 
     @property
     def changes_labels(self) -> bool:
-        """Whether labels are changed, or rows left out for them."""
+        """Whether labels are changed, or rows without a label are left out."""
         return self.skip_unlabelled or self.merge_labels is not None
 
     def encoder(self) -> TableEncoder:
@@ -120,7 +120,7 @@ def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def names_not_there(columns: Columns, frame: pd.DataFrame, header: Sequence[str]) -> list[Problem]:
-    """Return the problems of columns to drop that a table, and the header of its file, do not have."""
+    """Return a problem for each column to drop that neither a table nor the header of its file has."""
     names = list(frame.columns)
     problems = []
     for name in columns.drop:
@@ -143,7 +143,7 @@ def target_by_number(frame: pd.DataFrame, target: str) -> Problem:
 
 
 def row_numbers(inputs: pd.DataFrame, columns: Columns) -> list[Problem]:
-    """Return the problems of inputs that are called like row numbers and count the rows."""
+    """Return a problem for each input that has a name of row numbers and counts the rows."""
     problems = []
     n, taken = len(inputs), columns.id is not None
     for name in inputs.columns:

@@ -17,7 +17,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*$")
 
 
 def engine(incomplete: str) -> list[str]:
-    """Return the engines whose names begin so."""
+    """Return the engines whose names begin with a text."""
     return _beginning(incomplete, ("auto", *ENGINES))
 
 
@@ -27,7 +27,7 @@ def engines(incomplete: str) -> list[str]:
 
 
 def likelihood(incomplete: str) -> list[str]:
-    """Return the likelihoods whose names begin so."""
+    """Return the likelihoods whose names begin with a text."""
     return _beginning(incomplete, ("auto", *LIKELIHOODS))
 
 
@@ -39,7 +39,7 @@ def kernel(incomplete: str) -> list[str]:
 
 
 def column(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns of the table whose names begin so."""
+    """Return the columns of the table whose names begin with a text."""
     return _beginning(incomplete, header(_table(ctx)))
 
 

@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class Done:
-    """What is told of the predictions of one part; those of all parts are added."""
+    """A summary of the predictions of one part; those of all parts are added."""
 
     predicted: Counter  # rows of each predicted class
     far: int

@@ -125,7 +125,7 @@ def read_model(path: Path) -> Pipeline:
 
 @dataclass(frozen=True)
 class Asked:
-    """What options say of a table to predict.
+    """Options for a table to predict.
 
     By default the columns of ids and labels are those of the training data, if the table has them.
     """

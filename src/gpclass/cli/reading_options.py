@@ -29,7 +29,7 @@ def _option(name: str, text: str, metavar: str | None = None, complete: Any = No
 
 READING: dict[str, tuple[Any, Any]] = {  # annotations and defaults of the parameters
     "sep": (
-        Annotated[str | None, _option("--sep", metavar="CHARACTER", text="Character between cells, or tab. Usually found.")],
+        Annotated[str | None, _option("--sep", metavar="CHARACTER", text="Character between cells, or tab. By default found.")],
         None,
     ),
     "decimal": (Annotated[str, _option("--decimal", metavar="CHARACTER", text="Character before decimals: . or ,")], "."),
@@ -179,7 +179,7 @@ def with_reading_option(reading: Reading, option: Option) -> Reading:
             return replace(reading, skip_ragged=True)
         case "--skip-lines":
             return replace(reading, skip_lines=reading.skip_lines + int(option.value))
-        case "--thousands":  # a point between thousands is none before decimals
+        case "--thousands":  # a point cannot separate both thousands and decimals
             decimal = "," if option.value == "." else reading.decimal
             return replace(reading, thousands=option.value, decimal="." if option.value == "," else decimal)
         case "--decimal":

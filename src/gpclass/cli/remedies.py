@@ -39,7 +39,7 @@ R = TypeVar("R", bound=Remediable)
 
 
 def diagnosed(attempt: Callable[[R], T], chosen: R, given: Given) -> T:
-    """Return attempt(chosen), or raise a `Refused` that tells all problems of the table.
+    """Return attempt(chosen), or raise a `Refused` that lists all problems of the table.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _searched(attempt: Callable[[R], Any], chosen: R, error: TableError) -> tupl
 
 
 def refusal(problems: Iterable[Problem], chosen: Remediable, remedied: Remediable | None, given: Given) -> Refused:
-    """Return the exception that tells the problems, and the command that solves them if `remedied` is not None."""
+    """Return the exception that lists the problems, and the command that solves them if `remedied` is not None."""
     found, known = grouped(problems), chosen.options()
     data: list[dict[str, Any]] = []
     for problem in found:

@@ -32,7 +32,7 @@ from .columns import Columns, names_not_there, row_numbers, target_by_number
 
 COPIES = 0.05  # share of copied rows above which a fit warns
 MOST_CELLS = 10_000_000  # cells of several files up to which they are read as one table
-CELL = 8  # bytes of a cell in a text file, about
+CELL = 8  # approximate number of bytes of a cell in a text file
 PATTERN = "*?["  # characters of patterns of file names
 WHOLE = "--dates, --units, --skip-unlabelled, --merge-labels and --keep-labels"
 
@@ -83,7 +83,7 @@ def read_training(data: Path, columns: Columns, engine: str = "auto", client: An
     data : Path
         A file, a folder or a pattern.
     columns : Columns
-        What options say of the columns.
+        Options for the columns.
     engine : str
         Name of the engine.
     client : distributed.Client, optional
@@ -189,9 +189,9 @@ def _streamed(data: Path, columns: Columns) -> Training:
     remedy = "use --workers 2, which divides the rows among processes and takes all columns"
     large = f"{data} has more than {MOST_CELLS} cells and is read as a stream of numbers"
     if columns.impute is not None:
-        raise TableError(f"{large}, but --impute needs more: {remedy}")
+        raise TableError(f"{large}, which does not support --impute: {remedy}")
     if columns.needs_whole or not columns.reading.is_usual:
-        raise TableError(f"{large}, which options for reading tables are not for; use fewer files, or write them again")
+        raise TableError(f"{large}, which options for reading tables do not support; use fewer files, or write them again")
     try:
         rows = table_files(data, columns.target, drop=columns.no_inputs)
     except TableError as error:
@@ -219,7 +219,7 @@ def _first(data: Path) -> Path:
 
 
 def cells_in(data: Path) -> int:
-    """Return the number of cells of all files: of text files about, by their sizes."""
+    """Return the number of cells of all files; for text files an estimate from their sizes."""
     total = 0
     for path in files_of(data):
         if path.suffix.lower() == ".parquet":

@@ -65,7 +65,7 @@ class Desk:
         self.moved, self.rested, self.reshaped = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.shape = 0  # number of the evidence surface that belongs to the setting
         self.surface_key: Any = None  # and what it depends on
-        self.busy_until = 0.0  # when the surface may go on
+        self.busy_until = 0.0  # when the surface may continue
         self.exact_runs = self.searching = False
         self.search: asyncio.Task[None] | None = None
         self.section: Any = ()  # the plane that the page knows
@@ -129,7 +129,7 @@ class Desk:
             raise ValueError("a search is running; wait until it ends")
         self.searching = True
         asked = self.job.setting
-        self.search = asyncio.get_running_loop().create_task(self._search(asked))  # a task nobody holds may vanish
+        self.search = asyncio.get_running_loop().create_task(self._search(asked))  # a task needs a reference
         await self.send({"type": "learning", "on": True})
 
     async def _search(self, asked: Setting) -> None:

@@ -15,7 +15,7 @@ SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04)  # of the row
 FEWEST = 40  # rows of a preview
 FIRST, SMALL = 0.25, 150  # share of the rows of the first preview, and rows up to which it uses all of them
 SLOW, GOAL = 0.085, 0.06  # seconds: above the first fewer rows are used; as many as are expected to take the second
-FIXED, POWER = 0.01, 2.3  # seconds that do not depend on the rows, and how the others grow; measured from 60 to 1000 rows
+FIXED, POWER = 0.01, 2.3  # seconds that do not depend on the rows, and and the power with which the others grow
 RECENT = 4  # previews that are remembered: the quickest of them counts, since others were held up by something else
 
 
@@ -39,7 +39,7 @@ class Pace:
         return self._rows.get(key, self._first)
 
     def took(self, key: Any, seconds: float) -> None:
-        """Take note of the time of a preview. If all recent ones were slow, the next one uses fewer rows."""
+        """Record the time of a preview. If all recent ones were slow, the next one uses fewer rows."""
         recent = self._seconds.setdefault(key, deque(maxlen=RECENT))
         recent.append(seconds)
         if len(recent) > 1 and min(recent) > SLOW:
@@ -91,7 +91,7 @@ class Worker:
                     result, error = None, raised
                 try:
                     loop.call_soon_threadsafe(_settle, answer, result, error)
-                except RuntimeError:  # the loop has ended, and with it everybody who waits
+                except RuntimeError:  # the loop has ended, and nothing waits for the result
                     return
 
 

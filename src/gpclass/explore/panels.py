@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BINS = 10  # of the reliability diagram
 LISTED, NEIGHBOURS, SHOWN_COLUMNS = 25, 6, 30  # doubtful rows, neighbours and columns that are shown
 SURFACE_ROWS, SURFACE_LATENTS = 400, 600  # rows of an evidence surface; rows times latent functions if there are several
-AT_ONCE = 600  # points of a map that are computed before somebody is asked whether it is still wanted
+AT_ONCE = 600  # points of a map that are computed between two checks whether it is still wanted
 GRIDS = (7, 13, 25)  # points along each axis of the surface: rough ones come first
 
 
@@ -123,7 +123,7 @@ def _reliability(codes: np.ndarray, p: np.ndarray) -> dict[str, list]:
 def map_of(session: Session, model: Model, size: int, wanted: Callable[[], bool] | None = None) -> list[list[int]] | None:
     """Return the class probabilities on the grid of the map in thousandths: one list per class, without the first of two.
 
-    `wanted` is called now and then; if it returns False, the result is None.
+    `wanted` is called after every few points; if it returns False, the result is None.
     """
     points = session.section(model.setting.plane).points(size)
     parts = []

@@ -102,7 +102,7 @@ class Session:
             able = [k for k, made in known.items() if engine.serves(made)]
             if able and engine.design == "all rows" and not engine.draws:
                 found[name] = sorted(able, key=lambda k: (known[k].ordered, _rank(k, engine.likelihood_names)))
-        # engines for ordered categories only come last, so that the first one is what "auto" is
+        # engines for ordered categories only come last, so that the first one is what "auto" chooses
         return dict(sorted(found.items(), key=lambda pair: known[pair[1][0]].ordered))
 
     def first(self, kernel: str | None = None, engine: str = "auto", likelihood: str = "auto") -> Setting:
@@ -118,7 +118,7 @@ class Session:
         return self.at_start(setting)
 
     def _automatic(self, likelihood: str) -> str:
-        """Return the engine that "auto" is, or the first one for this likelihood if that does not use all rows."""
+        """Return the engine that "auto" chooses, or the first one for this likelihood if that does not use all rows."""
         able = [name for name, known in self.engines.items() if likelihood in ("auto", *known)]
         if likelihood == "auto":
             return able[0]

@@ -54,7 +54,7 @@ class GivenMatrix:
 
     @staticmethod
     def training(K: np.ndarray) -> tuple[GivenMatrix, np.ndarray]:
-        """Return the object and the training rows of a matrix (n, n), or raise a ValueError if it is no covariance."""
+        """Return the object and the training rows of a matrix (n, n), or raise a ValueError if it is not a covariance."""
         _check_covariance(K)
         variances = np.diag(K)
         equal = np.ptp(variances) <= ROUNDING * np.max(variances)
@@ -102,13 +102,14 @@ def _check_covariance(K: np.ndarray) -> None:
     variances = np.diag(K)
     if np.any(variances < 0):
         least = int(np.argmin(variances))
-        raise ValueError(f"the matrix X is no covariance matrix: the variance X[{least}, {least}] is {variances[least]:.6g}")
+        found = f"the variance X[{least}, {least}] is {variances[least]:.6g}"
+        raise ValueError(f"the matrix X is not a covariance matrix: {found}")
     sd = np.sqrt(variances)
     excess = np.abs(K) - np.outer(sd, sd)  # |cov(a, b)| ≤ sd(a) sd(b)
     if np.max(excess) > ROUNDING * largest:
         i, j = np.unravel_index(np.argmax(excess), K.shape)
         raise ValueError(
-            f"the matrix X is no covariance matrix: X[{i}, {j}] is {K[i, j]:.6g}, but the variances X[{i}, {i}] and "
+            f"the matrix X is not a covariance matrix: X[{i}, {j}] is {K[i, j]:.6g}, but the variances X[{i}, {i}] and "
             f"X[{j}, {j}] are {variances[i]:.6g} and {variances[j]:.6g}. Is it a matrix of distances?"
         )
 

@@ -1,6 +1,6 @@
 """Progress of long computations.
 
-phases        what is being computed, told by those who compute to whoever listens
+phases        what is being computed, reported to a listener
 display       a listener that shows it on stderr: one moving line on a terminal, a few lines in a log file
 notebook      a listener that shows it in notebooks
 interruption  Ctrl-C that ends learning with what was learned so far, where the caller asked for it

@@ -135,7 +135,7 @@ class Display(Listener):
         try:
             self.stream.write(text)
             self.stream.flush()
-        except (OSError, ValueError):  # nobody reads it any more: no reason to end a computation
+        except (OSError, ValueError):  # the reader has gone, but the computation continues
             self._end.set()
 
 
@@ -161,7 +161,7 @@ def _left(one: Phase, now: float) -> float | None:
 
 @contextmanager
 def shown(verbose: int) -> Iterator[None]:
-    """Show progress within this context, on stderr or in a notebook, if `verbose` is not 0 and nobody listens yet."""
+    """Show progress within this context, on stderr or in a notebook, if `verbose` is not 0 and there is no listener yet."""
     if not verbose or current() is not None:
         yield
         return

@@ -1,10 +1,10 @@
-"""What is being computed: nested phases and their latest figures, told to the current listener.
+"""What is being computed: nested phases and their latest figures, reported to the current listener.
 
     with phase("search for hyperparameters"):
         tell("iteration 3, log evidence -81.20")
 
-By default nobody listens. A listener belongs to the context (`contextvars`) in which it was set: other threads and other
-processes are not heard.
+By default there is no listener. A listener belongs to the context (`contextvars`) in which it was set: it gets nothing from
+other threads and other processes.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def rest() -> None:
 
 
 def tell(text: str) -> None:
-    """Tell the latest figures of the current phase."""
+    """Report the latest figures of the current phase."""
     listener = current()
     if listener is not None:
         listener.tell(text)

@@ -1,7 +1,7 @@
 """Dates and times: the format in which a column is written, and its cells as numbers.
 
 A column of dates becomes a few columns of numbers: days since the first date of the training data, and sines and cosines of
-the time of the year, of the week and, if there are times, of the day. The last day of a year is so next to the first one of
+the time of the year, of the week and, if there are times, of the day. So the last day of a year is close to the first day of
 the next. Years and months follow from these and have no columns of their own. Times without a date become hours, and sine
 and cosine of the time of the day. Times with a zone are converted to UTC.
 """
@@ -136,7 +136,7 @@ def _of_year(at: np.ndarray) -> np.ndarray:
 
 
 def problem_of_dates(name: str, texts: Sequence[str], typed: bool = False) -> Problem:
-    """Return the problem of a column of dates that nobody declared. With `typed` its cells are dates, not text."""
+    """Return the problem of a column of dates that was not declared. With `typed` its cells are dates, not text."""
     able = [TYPED] if typed else fitting_formats(texts)
     shown = f", such as {cut(texts[0])}"
     declared, code = name, f"TableEncoder(dates=[{name!r}])"

@@ -17,14 +17,14 @@ from .words import cut, is_number
 
 SEPARATORS = {".csv": ",;\t", ".tsv": "\t", ".tab": "\t", ".txt": "\t,;"}  # usual ones, the first is the default
 ALL_SEPARATORS = ",;\t|"
-UNUSUAL = " :"  # are suggested, never used without being asked for
+UNUSUAL = " :"  # suggested, but used on request only
 MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 SOME = 20  # rows that are compared with the header
 UNNAMED = "Unnamed: {}"  # as pandas calls columns without a name
 
 
 class FileRemark(UserWarning):
-    """Something about a file was found, and is used without having been asked for."""
+    """A property of a file was detected, and is used although no option says so."""
 
 
 # encoding -----------------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def separator_of(content: str, kind: str, given: str | None, path: Path) -> str:
     """Return the separator of a text, given the extension of its file.
 
     It is the one of the usual separators that gives the most columns. Another one is used with a warning, if it is the only
-    one that divides all rows alike.
+    one that divides all rows into the same number of cells.
     """
     if given is not None:
         return given
@@ -159,7 +159,7 @@ def names_of(cells: Sequence[str], reading: Reading, path: Path) -> list[str]:
     if twice and not reading.rename_duplicates:
         raise TableError.of(_twice(twice, path))
     found: list[str] = []
-    taken = {name for name in names if name}  # a generated name is none of these
+    taken = {name for name in names if name}  # generated names differ from these
     for j, name in enumerate(names):
         wanted = name or UNNAMED.format(j)
         if name and name not in found:
@@ -186,7 +186,7 @@ def _twice(names: Sequence[str], path: Path) -> Problem:
 def looks_like_data(cells: Sequence[str]) -> bool:
     """Return whether the first line of a file has numbers where names should be.
 
-    Whole numbers at equal distances, such as years, are names: some programs number columns so.
+    Whole numbers at equal distances, such as years, are names: some programs number columns in this way.
     """
     numbers = [float(cell.replace(",", ".")) for cell in cells if is_number(cell.replace(",", "."))]
     steps = {after - before for before, after in pairwise(numbers)}

@@ -2,7 +2,7 @@
 
     total(function, *arguments)  =  Σ function(part, *arguments)
 
-Results do not grow with the number of rows, and are the same however the rows are divided.
+Results do not grow with the number of rows, and do not depend on how the rows are divided.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .words import listed
 
-TOGETHER = 4  # so many problems of one kind become one
+TOGETHER = 4  # this many problems of one kind are reported as one
 
 
 class Option(NamedTuple):
@@ -107,7 +107,7 @@ def _together(problems: Sequence[Problem]) -> Problem:
 
 @dataclass
 class Findings:
-    """Problems that are collected before one error tells of all of them."""
+    """Problems that are collected, and then reported by one error."""
 
     problems: list[Problem] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Table files: CSV, TSV and Parquet are read."""
+"""Reading of table files: CSV, TSV and Parquet."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Place(NamedTuple):
     row: str  # its name
 
     def after(self, n_rows: int) -> Place:
-        """Return the place behind so many other rows."""
+        """Return the place of this row after `n_rows` other rows."""
         return Place(n_rows + self.number, self.row)
 
 

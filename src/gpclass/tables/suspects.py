@@ -1,4 +1,4 @@
-"""Columns of text that hold no categories: dates, numbers that are written in unusual ways, names of rows."""
+"""Columns of text that are not categories: dates, numbers that are written in unusual ways, names of rows."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _counts_rows(values: pd.Series) -> bool:
 
 
 def second_targets(frame: pd.DataFrame, target: str | None, reading: Reading, drop: set[str]) -> list[Problem]:
-    """Return the problems of further columns of the target's name: as inputs they would tell the label."""
+    """Return the problems of further columns of the target's name: as inputs they would reveal the label."""
     second = re.compile(rf"{re.escape(str(target))} \(\d+\)")
     names = [name for name in frame.columns if second.fullmatch(str(name)) and name not in drop]
     if target is None or not reading.rename_duplicates:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..spelling import closest
 
-FEW_MARKS = 3  # different texts among numbers or dates up to which they are taken for marks of missing values
+FEW_MARKS = 3  # different texts among numbers or dates up to which they are treated as marks of missing values
 
 
 def is_number(text: Any) -> bool:

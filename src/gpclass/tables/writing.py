@@ -1,4 +1,4 @@
-"""Table files are written as CSV, TSV or Parquet."""
+"""Writing of table files: CSV, TSV and Parquet."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def explore(
     impute: ImputeOption = None,
     drop: Drop = "",
     id: Id = None,
-    rows: Annotated[int, typer.Option(min=10, help="Largest number of rows. Of more, a sample is shown.")] = 1000,
+    rows: Annotated[int, typer.Option(min=10, help="Largest number of rows. Of a larger table, a sample is shown.")] = 1000,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     seed: Seed = 0,
@@ -33,7 +33,7 @@ def explore(
     *,
     given: Given,
 ) -> None:
-    """Open a page in which lengthscale and scale are dragged and the model follows, until Ctrl-C.
+    """Open a page in which you drag lengthscale and scale and see the model change. Ctrl-C ends it.
 
     The page shows the decision map, reliability, leave-one-out scores and log evidence of a table, for any engine, kernel
     and likelihood that use all rows, and the Python code of the model. It is served on 127.0.0.1 only: other machines cannot

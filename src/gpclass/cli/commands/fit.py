@@ -67,13 +67,13 @@ def fit(
 
     Without --kernel, small tables are fitted with several kernels, which are averaged with weights by their leave-one-out
     probabilities (--kernel auto), and larger ones with the default kernel of GPClassifier. Text columns become one input per
-    level. The kernel measures each input in units of its spread. The model file can be
-    loaded in Python too: gpclass.load(file).predict_proba(data_frame).
+    level. The kernel measures each input in units of its spread. The model file can be loaded in Python too:
+    gpclass.load(file).predict_proba(data_frame).
 
     Several files must have the same columns and are one table. With --cluster or --workers, the workers read the files
     and keep the rows: the engine is then one of scalable-ep (the default), coupled-scalable-ep, stochastic-ep, svgp,
     gfitc and ivm. All workers must see the files under the same names. Without them, files of more than ten million
-    cells in all are read as a stream, again and again, if all inputs are numbers.
+    cells in all are read as a stream, once in each pass, if all inputs are numbers.
     """
     begin(f"reading {data}")  # before the imports, which take a second or more
     from ...persist import save
@@ -140,11 +140,11 @@ def _after_ctrl_c(checkpoint: Path | None) -> str:
 
 
 def _what_is_left(classifier: Any, after: str, output: Path) -> str:
-    """Return where the model of an interrupted fit is, and how a next one could go on."""
+    """Return where the model of an interrupted fit is, and how to continue next time."""
     text = f"interrupted after {after}: the model of what was learned so far is in {output}"
     if not classifier.calibration_.n_rows and classifier.calibrate is not None:
         text += "; it is not calibrated"
-    return f"{text}; add --checkpoint FILE to be able to go on" if classifier.inference_.minibatches else text
+    return f"{text}; add --checkpoint FILE to be able to continue" if classifier.inference_.minibatches else text
 
 
 def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple[str, str]]:

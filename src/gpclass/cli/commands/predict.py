@@ -135,7 +135,7 @@ def _predict_files(
 
 
 def _predicted(fitted: Any, counts: dict[Any, int], far: int, standing: Standing) -> dict[str, Any]:
-    """Return what is told of predictions: numbers of rows and scores. `counts` are those of the predicted classes."""
+    """Return a summary of predictions: numbers of rows and scores. `counts` are those of the predicted classes."""
     predicted = {str(label): counts[label] for label in fitted.steps[-1][1].classes_.tolist() if label in counts}
     return {"rows": standing.rows, "predicted": predicted, "far": far, **standing.figures(fitted)}
 
