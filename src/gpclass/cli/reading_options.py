@@ -29,7 +29,7 @@ def _option(name: str, text: str, metavar: str | None = None, complete: Any = No
 
 READING: dict[str, tuple[Any, Any]] = {  # annotations and defaults of the parameters
     "sep": (
-        Annotated[str | None, _option("--sep", metavar="CHARACTER", text="Character between cells, or tab. By default found.")],
+        Annotated[str | None, _option("--sep", metavar="CHARACTER", text="Between cells, or tab. Found by default.")],
         None,
     ),
     "decimal": (Annotated[str, _option("--decimal", metavar="CHARACTER", text="Character before decimals: . or ,")], "."),

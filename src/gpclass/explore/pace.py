@@ -15,7 +15,7 @@ SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.13, 0.09, 0.06, 0.04)  # of the row
 FEWEST = 40  # rows of a preview
 FIRST, SMALL = 0.25, 150  # share of the rows of the first preview, and rows up to which it uses all of them
 SLOW, GOAL = 0.085, 0.06  # seconds: above the first fewer rows are used; as many as are expected to take the second
-FIXED, POWER = 0.01, 2.3  # seconds that do not depend on the rows, and and the power with which the others grow
+FIXED, POWER = 0.01, 2.3  # seconds that do not depend on the rows, and the power with which the others grow
 RECENT = 4  # previews that are remembered: the quickest of them counts, since others were held up by something else
 
 
