@@ -125,7 +125,7 @@ def posterior_rows(model: Any) -> np.ndarray | None:
 def leave_one_out(model: Any) -> np.ndarray | None:
     """Return the leave-one-out class probabilities (n, C) of the training rows, or None if the posterior has none."""
     last = classifier(model)
-    if getattr(last.inference_, "augment", None) is not None:  # leaving a row out would leave its augmented copies in
+    if last.inference_.augment is not None:  # leaving a row out would leave its augmented copies in
         return None
     try:
         p = last.loo()

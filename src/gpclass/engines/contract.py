@@ -80,7 +80,14 @@ class Engine:
 
     fit: Any  # see `design`
     part: Any = 1.0
-    tol: Any = None  # set by engines that iterate: a run ends when moves, in posterior standard deviations, are smaller
+    # settings of some engines, here with the values that mean none
+    tol: Any = None  # a run ends when moves, in posterior standard deviations, are smaller
+    damping: Any = 1.0  # fraction of each step; 1 is undamped
+    max_iter: Any = None  # maximum number of sweeps
+    ridge: Any = 0.0  # added to the diagonal of K, relative to its mean
+    jitter: Any = 0.0  # noise of inducing variables, relative to their variances
+    augment: Any = None  # makes further candidates from active rows, see IVM
+
     restore: Any = None  # (K, y, likelihood, state) -> fit, for model files; None if the posterior is K × scalar sites
 
     def needed(self, likelihood: Any) -> tuple[str, ...]:

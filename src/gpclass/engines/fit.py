@@ -301,13 +301,12 @@ def check_matrix(K, n_labels: int, likelihood, who: str) -> np.ndarray:
 
 def check_settings(engine) -> None:
     """Check the settings of the loop that an engine has."""
-    tol, damping, max_iter = engine.tol, getattr(engine, "damping", 1), getattr(engine, "max_iter", 1)
-    if tol is not None and not tol > 0:
-        raise ValueError(f"tol must be positive, but is {tol}")
-    if not 0 < damping <= 1:
-        raise ValueError(f"damping must be in (0, 1], 1 is undamped, but is {damping}")
-    if max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, but is {max_iter}")
+    if engine.tol is not None and not engine.tol > 0:
+        raise ValueError(f"tol must be positive, but is {engine.tol}")
+    if not 0 < engine.damping <= 1:
+        raise ValueError(f"damping must be in (0, 1], 1 is undamped, but is {engine.damping}")
+    if engine.max_iter is not None and engine.max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, but is {engine.max_iter}")
 
 
 def start_sites(start: Any, n: int) -> Sites | None:

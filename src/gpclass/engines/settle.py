@@ -59,7 +59,7 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) ->
     missing, step, gap = _mean_step(q, target, metric, scale)
     for _ in range(SETTLE_STEPS):
         move = (np.abs(target.tau - q.sites.tau) * scale(q)).max(initial=0.0)
-        if gap < max(0.1 * tol, mean_tol * move):
+        if not np.isfinite(gap) or gap < max(0.1 * tol, mean_tol * move):  # the loop raises an error if it is not finite
             break
         before = gap
         q, target = _line_search(q, rule, missing, step, tol)
@@ -68,6 +68,12 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) ->
         if gap > 0.5 * before and (move > SMALL_TAU_MOVE * gap or (q.sites.tau < 0).any()):
             break
     return q, target, gap
+
+
+def _along(missing, step):
+    """Return the slope along a step; infinite or NaN if K is so large that it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return missing @ step
 
 
 def _missing(q, target):
@@ -80,10 +86,10 @@ def _mean_step(q, target, metric, scale):
     missing = _missing(q, target)
     step = metric.covariance_step(missing)
     # negative only by rounding; its size then bounds the error, so do not replace it by zero
-    joint = np.sqrt(abs(missing @ step[1]))
+    joint = np.sqrt(abs(_along(missing, step[1])))
     # if K is singular (equal rows), α can move without the mean: so each site's own move counts too
     single = (np.abs(missing) * np.sqrt(np.maximum(scale(q), 0.0))).max(initial=0.0)
-    return missing, step, float(max(joint, single))
+    return missing, step, float(np.maximum(joint, single))  # keeps NaN
 
 
 def _line_search(q, rule, missing, step, tol):
@@ -92,8 +98,8 @@ def _line_search(q, rule, missing, step, tol):
     def look(length):
         trial = q.shifted(length * step[0], length * step[1])
         target = rule(trial)
-        return _missing(trial, target) @ step[1], (trial, target)
+        return _along(_missing(trial, target), step[1]), (trial, target)
 
-    along = max(missing @ step[1], 0.0)  # negative only by rounding
+    along = max(_along(missing, step[1]), 0.0)  # negative only by rounding
     # with sites of negative precision, a growing slope may diverge
     return uphill(look, along, negligible=tol**2, growth=2.0 if (q.sites.tau >= 0).all() else 1.0)[1]

@@ -76,13 +76,13 @@ class Logit(Sigmoid):
         """Return constant, ν and τ of log p(y | f) ≥ constant + ν f - ½ τ f², tight at f + bias = ±touch. [NR] 6.1"""
         touch = np.abs(touch)
         lam = _bound_width(touch)
-        c = touch**2 * lam - 0.5 * touch - np.logaddexp(0.0, -touch)
+        c = touch * (touch * lam) - 0.5 * touch - np.logaddexp(0.0, -touch)
         constant = c + 0.5 * y * self.bias - lam * self.bias**2
         return constant, 0.5 * y - 2 * lam * self.bias, 2 * lam
 
     def bound_point(self, y, mean, var) -> np.ndarray:
         """Return the `touch` that maximises the expected bound under N(mean, var)."""
-        return np.sqrt((mean + self.bias) ** 2 + var)
+        return np.hypot(mean + self.bias, np.sqrt(np.maximum(var, 0.0)))
 
     def bound_curvature(self, y, mean, var) -> np.ndarray:
         """Return the second derivative in `mean` of the largest expected bound.
@@ -95,8 +95,9 @@ class Logit(Sigmoid):
         t = np.where(small, 1.0, t)
         sech = 1 / np.cosh(np.minimum(0.5 * t, 300.0))
         share = (g / t) ** 2
-        curvature = -(2 * _bound_width(t) * (var / t**2) + 0.25 * sech**2 * share)
-        return np.where(small, -0.25 + g**2 / 24 + (g**2 + var) / 48, curvature)
+        curvature = -(2 * _bound_width(t) * (var / t / t) + 0.25 * sech**2 * share)
+        g2 = np.where(small, g, 0.0) ** 2  # large values could overflow
+        return np.where(small, -0.25 + g2 / 24 + (g2 + var) / 48, curvature)
 
     def bound_slopes(self, y, mean, var) -> BoundSlopes:
         """Return the derivatives of ν and τ of the best bound in mean and var; they depend on ς² = (mean + bias)² + var."""
@@ -112,8 +113,8 @@ class Logit(Sigmoid):
 def _bound_width(touch):
     """λ(t) = tanh(t/2)/(4t) of [NR] section 6.1, for t ≥ 0."""
     small = touch < 1e-2  # uses a series
-    t = np.where(small, 1.0, touch)
-    return np.where(small, 0.125 - touch**2 / 96 + touch**4 / 960, np.tanh(0.5 * t) / (4 * t))
+    t, s = np.where(small, 1.0, touch), np.where(small, touch, 0.0)  # large values could overflow in the series
+    return np.where(small, 0.125 - s**2 / 96 + s**4 / 960, np.tanh(0.5 * t) / (4 * t))
 
 
 def _bound_width_slope(touch):

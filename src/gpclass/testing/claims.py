@@ -12,8 +12,8 @@ from .pieces import Array, close
 ANSWER_TOL = 1e-6  # for two runs that should agree, in posterior standard deviations: 100 × the usual tol of 1e-8
 EXACT_TOL = 1e-7  # for a result that the engine claims is exact: 10 × tol
 SLOPE_TOL = 1e-6  # truncation STEP⁴ f⁽⁵⁾/30, 1e-8 with conditional variances of 0.1; rounding tol / STEP
-USUAL = 1e-8  # tol of engines whose results are compared; check_fit uses the engine unchanged
-TIGHT = 1e-11  # tol for differences: an evidence that is not stationary has an error of first order in tol
+COMPARED_TOL = 1e-8  # tolerance of engines whose results are compared; `check_fit` uses the engine unchanged
+DIFFERENCES_TOL = 1e-11  # for finite differences: an evidence that is not stationary has an error of first order in it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Claims:
     dense: Any
 
 
-def settled(engine: Any, tol: float = USUAL, **more: float) -> Any:
+def settled(engine: Any, tol: float = COMPARED_TOL, **more: float) -> Any:
     """Return the engine with at most this tolerance, and with those of the other settings that it has."""
-    settings = {"tol": min(tol, getattr(engine, "tol", None) or tol), **more}
+    settings = {"tol": min(tol, engine.tol or tol), **more}
     changes = {name: value for name, value in settings.items() if name in fields_of(engine)}
     return dataclasses.replace(engine, **changes) if changes else engine
 
 
 def tight(engine: Any, **more: float) -> Any:
     """Return the engine with a tolerance for finite differences."""
-    return settled(engine, TIGHT, **more)
+    return settled(engine, DIFFERENCES_TOL, **more)
 
 
 def is_symmetric(likelihood: Any) -> bool:

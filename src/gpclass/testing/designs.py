@@ -20,7 +20,7 @@ from .problems import frozen
 
 Rows = NDArray[np.intp]
 
-ROOM = 0.5  # added conditional variance given the inducing variables: at inducing inputs it is 0 and could not be changed
+ADDED_VARIANCE = 0.5  # given the inducing variables; without it, it is zero at inducing inputs and cannot be decreased
 
 
 @dataclass(frozen=True)
@@ -163,18 +163,18 @@ class ActiveRows(AllRows):
 
     def gradient(self, fit: Any) -> dict[str, Array]:
         sinks = [MatrixGradient(len(self.y)) for _ in range(fit.likelihood.n_latents)]
-        self._held(fit, fit.likelihood, sinks)
+        self._evidence_of_sites(fit, fit.likelihood, sinks)
         total = np.stack([sink.total for sink in sinks])
         return {"K": total if self.K.ndim == 3 else total.sum(0)}
 
     def likelihood_gradient(self, fit: Any) -> Array:
         sinks = [MatrixGradient(len(self.y)) for _ in range(fit.likelihood.n_latents)]
-        return self._held(fit, fit.likelihood, sinks).in_theta
+        return self._evidence_of_sites(fit, fit.likelihood, sinks).in_theta
 
     def evidence(self, engine: Any, likelihood: Any, near: Any) -> float:
-        return self._held(near, likelihood).value
+        return self._evidence_of_sites(near, likelihood).value
 
-    def _held(self, fit: Any, likelihood: Any, sinks: Any = None) -> Any:
+    def _evidence_of_sites(self, fit: Any, likelihood: Any, sinks: Any = None) -> Any:
         matrices = self.K if self.K.ndim == 3 else [self.K] * likelihood.n_latents
         return log_evidence([MatrixColumns(k) for k in matrices], fit.at, self.y, likelihood, None, sinks)
 
@@ -200,7 +200,7 @@ class InducingInputs(Problem):
         return {"K_uu": G.uu, "K_fu": G.fu, "k_diag": G.diag}
 
     def interior(self) -> Any:
-        return self.having(k_diag=self.parts["k_diag"] + ROOM)
+        return self.having(k_diag=self.parts["k_diag"] + ADDED_VARIANCE)
 
     def known(self, fit: Any) -> tuple[Rows, Any]:
         """Return predictions at the inducing inputs. At other rows they differ from the marginals of the fit."""
@@ -239,7 +239,7 @@ class InducingPairs(Problem):
     answers: ClassVar = ("loo",)
 
     def interior(self) -> Any:
-        return self.having(diag=self.parts["diag"] + ROOM)
+        return self.having(diag=self.parts["diag"] + ADDED_VARIANCE)
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
         uu, fu, diag = self.parts.values()

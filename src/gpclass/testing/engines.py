@@ -37,8 +37,8 @@ from .refusals import check_ending, check_errors
 from .weights import check_weights
 
 STEP = 1e-3  # step of fourth-order differences along a direction of norm one
-FEW_SWEEPS = 2  # for a start from the result: one to detect convergence, one for the effect of rounding
-SHARES_TOL = 1e-3  # for class probabilities by quasi-random rules
+WARM_SWEEPS = 2  # of a start from the result: one to detect convergence, one for the effect of rounding
+PROBABILITY_TOL = 1e-3  # for class probabilities by quasi-random rules
 
 
 def check_engine(
@@ -152,7 +152,7 @@ def check_fit(engine: Any, likelihood: Any, problem: Problem) -> None:
     require(bool((fit.var > 0).all()), "a marginal variance is not positive")
     if engine.design == "all rows":
         _finite(fit.alpha, shape, "alpha")
-        ridge = getattr(engine, "ridge", 0.0) * np.mean(np.diagonal(problem.parts["K"]))
+        ridge = engine.ridge * np.mean(np.diagonal(problem.parts["K"]))
         # rounding × condition of K
         close(problem.parts["K"] @ fit.alpha, fit.mean, 1e-8 + 10 * ridge, "K alpha against the mean")
     if "loo" in problem.answers:
@@ -247,7 +247,7 @@ def check_warm_start(engine: Any, likelihood: Any, problem: Problem, fit: Any, c
     """Check that a start from the result, or from that of a similar problem, does not change the result."""
     warm = problem.fit(engine, likelihood, start=fit)
     same_fit(warm, fit, ANSWER_TOL, "a start from the answer")
-    few = FEW_SWEEPS if claims.warm_start else fit.n_iter
+    few = WARM_SWEEPS if claims.warm_start else fit.n_iter
     require(warm.n_iter <= few, f"a start from the answer takes {warm.n_iter} sweeps, a cold one {fit.n_iter}")
     if problem.start_decides:
         return
@@ -267,7 +267,7 @@ def check_predictions(engine: Any, likelihood: Any, problem: Problem, fit: Any, 
     close(variances_of(spread), wanted, 1e-12, "predicted variances where nothing is known")
     if likelihood.n_latents > 1 and is_symmetric(likelihood):
         p = np.exp(likelihood.log_class_probabilities(mean, spread))
-        close(p, np.full(p.shape, 1 / p.shape[1]), SHARES_TOL, "class probabilities where nothing is known")
+        close(p, np.full(p.shape, 1 / p.shape[1]), PROBABILITY_TOL, "class probabilities where nothing is known")
     raises(ValueError, lambda: problem.unknown(fit, variances[:, None]), "predict with prior variances of two dimensions")
 
 
@@ -275,7 +275,7 @@ def check_known(engine: Any, problem: Problem, fit: Any) -> None:
     rows, (mean, spread) = problem.known(fit)
     prior = np.sqrt(np.max([np.max(part) for part in problem.parts.values()]))
     # rounding × condition of K; a ridge or jitter is part of the fit but not of the predictions
-    allowed = 1e-8 + 10 * getattr(engine, "ridge", 0.0) + 10 * getattr(engine, "jitter", 0.0)
+    allowed = 1e-8 + 10 * engine.ridge + 10 * engine.jitter
     close(mean, fit.mean[rows], allowed * prior, "predicted means at the training points against fit.mean")
     what = "predicted variances at the training points against fit.var"
     close(variances_of(spread), fit.var[rows], allowed * prior**2, what)

@@ -47,7 +47,7 @@ def check_limits(engine: Any, likelihood: Any, problem: Problem, claims: Claims)
         wide = prior if C == 1 else np.tile(prior[:, None], C)
         truth = float(np.sum(likelihood.tilted_moments(problem.y, zero, wide)[0]))
         # an engine with a ridge integrates over a prior with a variance increased by it
-        allowed = EXACT_TOL + 10 * n * getattr(engine, "ridge", 0.0)
+        allowed = EXACT_TOL + 10 * n * engine.ridge
         got = posed(engine.design, np.diag(prior), problem.y, C).fit(engine, likelihood).log_evidence
         close(got, truth, allowed, "log_evidence for a diagonal K")
 

@@ -51,6 +51,15 @@ def takes_counts(likelihood: Any) -> bool:
     return likelihood.targets in ("counts", "ordered categories")
 
 
+def accepts(likelihood: Any, target: float) -> bool:
+    """Return whether a likelihood accepts a number as its target."""
+    try:
+        likelihood.check_targets(np.array([float(target)]))
+    except ValueError:
+        return False
+    return True
+
+
 def log_prob(likelihood: Any, y: Array, f: Array) -> Array:
     if likelihood.offers("log_prob"):
         return likelihood.log_prob(y, f)[0]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .pieces import Array, log_prob, takes_signs
+from .pieces import Array, accepts, log_prob, takes_signs
 
 NUGGET = 0.1  # lower bound of conditional variances
 NOISE = 0.3  # standard deviation of real-valued targets about the latent function
 TWO_ROWS = np.array([[4.0, 2.4], [2.4, 4.0]])
 TWO_ROWS.flags.writeable = False
-MANY = 1000  # upper bound of the number of ordered categories
+MAX_CATEGORIES = 1000  # ordered categories that a likelihood may have
 
 
 def frozen(*arrays: Any) -> Any:
@@ -93,10 +93,8 @@ MAKERS: dict[str, Callable[[Any, Array], Array]] = {
 
 def n_categories(likelihood: Any) -> int:
     """Return the number of categories that a likelihood accepts as targets, 0, 1, …"""
-    for count in range(1, MANY):
-        try:
-            likelihood.check_targets(np.array([float(count)]))
-        except ValueError:
+    for count in range(1, MAX_CATEGORIES):
+        if not accepts(likelihood, count):
             return count
     raise ValueError(f"{likelihood!r} accepts counts without an upper limit")
 

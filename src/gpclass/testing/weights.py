@@ -11,7 +11,7 @@ from .claims import ANSWER_TOL, Claims, same_fit
 from .designs import Problem, Rows
 from .pieces import Array, close, raises
 
-TINY = 1e-10  # weight of a row that counts for nothing
+TINY_WEIGHT = 1e-10  # weight of a row that counts for nothing
 
 
 def check_weights(engine: Any, likelihood: Any, problem: Problem, claims: Claims) -> None:
@@ -57,10 +57,10 @@ def check_powers(engine: Any, likelihood: Any, problem: Any) -> None:
     n = len(problem.y)
     ones = problem.having(y=Observed(problem.y, np.ones(n))).fit(engine, likelihood)
     same_fit(ones, problem.fit(engine, likelihood), ANSWER_TOL, "weights of one")
-    if not _offered(engine, likelihood, np.array([TINY])):
+    if not _offered(engine, likelihood, np.array([TINY_WEIGHT])):
         return
     kept = np.arange(n - 2)
-    weight = np.where(np.arange(n) < n - 2, 1.0, TINY)
+    weight = np.where(np.arange(n) < n - 2, 1.0, TINY_WEIGHT)
     light = problem.having(y=Observed(problem.y, weight)).fit(engine, likelihood)
     fewer = problem.reordered(kept).fit(engine, likelihood)
     close(light.log_evidence, fewer.log_evidence, ANSWER_TOL, "rows of tiny weight against fewer rows: log_evidence")

@@ -385,3 +385,18 @@ def test_label_regression_knows_when_rounding_wins():
 def test_full_rank_may_be_as_wide_as_it_likes(engine, likelihood):
     K, y = data(10, seed=8, nugget=1.0, flips=0.0)
     fitted(engine, 1e12 * K, y, likelihood)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("scale", [1e100, 1e200])
+@pytest.mark.parametrize(
+    ("engine", "likelihood"), [(KL(max_iter=20), Probit()), (FV(max_iter=20), Probit()), (VB(max_iter=20), Logit())], ids=str
+)
+def test_squares_of_huge_latent_values_do_not_overflow(engine, likelihood, scale):
+    """Products of α and f, and squares of means and variances, are beyond the range of floats."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(14, 2))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=14) > 0, 1.0, -1.0)
+    K = scale * np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(-1))
+    fit = engine.fit(K, y, likelihood)
+    assert all(np.all(np.isfinite(x)) for x in (fit.log_evidence, fit.mean, fit.var))

@@ -47,7 +47,7 @@ class FV(Engine):
         if data.plain:
             return mean, var
         _, d1, d2 = data.others().tilted_moments(None, mean, var)
-        return mean + var * d1, var + var**2 * d2
+        return mean + var * d1, var * (1 + var * d2)
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
         K, data = prepare_data(self, K, y, likelihood)
@@ -65,7 +65,7 @@ class FV(Engine):
             factor,
             alpha=q.alpha,
             mean=cavity_mean + conditional * d1,
-            var=conditional + conditional**2 * d2,
+            var=conditional * (1 + conditional * d2),  # no square: it may overflow
             conditional_var=conditional,
             response=q.cavity()[1],
         )

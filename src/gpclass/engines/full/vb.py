@@ -87,5 +87,6 @@ def bound_evidence(q: FullPosterior, data: Data) -> float:
     In this form it is a lower bound of the evidence for any q, also if q is not the posterior under the bound.
     """
     constant, nu, tau = data.likelihood.bound(data.y, data.likelihood.bound_point(data.y, q.mean, q.var))
-    expected = data.total(constant + nu * q.mean - 0.5 * tau * (q.mean**2 + q.var))
+    # no square of the mean: it may overflow where τ is small
+    expected = data.total(constant + (nu - 0.5 * tau * q.mean) * q.mean - 0.5 * tau * q.var)
     return expected + 0.5 * (data.n - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
