@@ -51,20 +51,21 @@ def refused(*words):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """iris as a table, halves of it, and a model of one half."""
+    """iris as a table, halves of it, a model of one half, and what `fit` printed."""
     folder = tmp_path_factory.mktemp("cli")
     run("datasets", "iris", "-o", folder / "iris.csv")
     iris = read_table(folder / "iris.csv")
     iris.iloc[::2].to_csv(folder / "train.csv", index=False)
     iris.iloc[1::2].to_csv(folder / "test.csv", index=False)
     iris.iloc[1::2].drop(columns="class").to_csv(folder / "new.csv", index=False)
-    run("fit", folder / "train.csv", "--target", "class", "-o", folder / "iris.gpclass")
+    told = run("fit", folder / "train.csv", "--target", "class", "-o", folder / "iris.gpclass", "--json").stdout
+    (folder / "iris.json").write_text(told)
     return folder
 
 
 def test_fit_tells_what_was_learned(folder, tmp_path):
-    out = run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace", "--json").stdout
-    told = json.loads(out)
+    words = ("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace", "-k", "linear")
+    told = json.loads(run(*words, "--json").stdout)
     assert told["rows"] == 75
     assert told["classes"] == {"setosa": 25, "versicolor": 25, "virginica": 25}
     assert told["engine"] == "Laplace"
@@ -72,9 +73,8 @@ def test_fit_tells_what_was_learned(folder, tmp_path):
     model = gpclass.load(tmp_path / "m")
     assert model[-1].log_evidence_ == told["log_evidence"]
     assert 0 < told["loo_nlpd"] < 0.5
-    shown = run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace").stdout
-    assert "75 rows, 4 columns, 4 inputs" in shown
-    assert run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace", "-q").output == ""
+    assert "75 rows, 4 columns, 4 inputs" in run(*words).stdout
+    assert run(*words, "-q").output == ""
 
 
 def test_results_go_to_stdout_in_a_notebook_too(folder, tmp_path, monkeypatch):
@@ -174,8 +174,8 @@ def test_variances_of_two_and_of_more_classes_mean_the_same():
 def test_compare_sorts_by_kfold_nlpd(folder):
     two = read_table(folder / "train.csv").query("`class` != 'setosa'")
     two.to_csv(folder / "two.csv", index=False)
-    words = ("compare", folder / "two.csv", "-t", "class", "--engines", "laplace,ep,lr", "--folds", 3)
-    told = json.loads(run(*words, "--json").stdout)
+    words = ("compare", folder / "two.csv", "-t", "class", "--engines")
+    told = json.loads(run(*words, "laplace,ep,lr", "--folds", 3, "--json").stdout)
     rows = told["engines"]
     scores = [row["kfold_nlpd"] for row in rows]
     assert scores == sorted(scores)
@@ -184,7 +184,7 @@ def test_compare_sorts_by_kfold_nlpd(folder):
     assert by_name["laplace"]["log_evidence"] < 0
     assert by_name["ep"]["kfold_nlpd"] < by_name["laplace"]["kfold_nlpd"]  # Laplace is too shy
     assert all(row["seconds"] > 0 and 0 <= row["kfold_error"] < 0.2 for row in rows)
-    shown = run(*words).stdout
+    shown = run(*words, "lr", "--folds", 2, "-k", "linear").stdout
     assert "no log evidence that can be compared" in shown
     assert "–" in shown
 
@@ -218,12 +218,11 @@ def test_default_engines_fit_the_data():
 
 
 def test_an_engine_that_fails_is_shown(folder):
-    words = ("compare", folder / "train.csv", "-t", "class", "--engines", "laplace,nested-ep", "--likelihood", "softmax")
-    told = json.loads(run(*words, "--json").stdout)["engines"]
+    words = ("compare", folder / "train.csv", "-t", "class", "--likelihood", "softmax", "-k", "linear", "--folds", 2)
+    told = json.loads(run(*words, "--engines", "laplace,nested-ep", "--json").stdout)["engines"]
     assert told[-1]["engine"] == "nested-ep"
     assert told[-1]["note"].startswith("failed: ")
-    line = run("compare", folder / "train.csv", "-t", "class", "--engines", "nested-ep", "--likelihood", "softmax", code=2)
-    assert "all engines failed" in line.stderr
+    assert "all engines failed" in run(*words, "--engines", "nested-ep", code=2).stderr
 
 
 def test_a_sampler_reports_progress_without_a_terminal(tmp_path, monkeypatch):
@@ -308,15 +307,15 @@ def twins(folder):
 
 def test_training_rows_are_scored_by_leave_one_out(folder, tmp_path):
     """Whatever table they come back in: the figures are those that `fit` told."""
-    fitted = json.loads(run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "--json").stdout)
-    told = json.loads(run("predict", tmp_path / "m", folder / "train.csv", "-o", tmp_path / "o.csv", "--json").stdout)
+    model, fitted = folder / "iris.gpclass", json.loads((folder / "iris.json").read_text())
+    told = json.loads(run("predict", model, folder / "train.csv", "-o", tmp_path / "o.csv", "--json").stdout)
     assert told["in_training"] == told["scored_by_leave_one_out"] == 75
     assert (told["error"], told["nlpd"]) == pytest.approx((fitted["loo_error"], fitted["loo_nlpd"]))
-    both = json.loads(run("predict", tmp_path / "m", folder / "iris.csv", "-o", tmp_path / "b.csv", "--json").stdout)
+    both = json.loads(run("predict", model, folder / "iris.csv", "-o", tmp_path / "b.csv", "--json").stdout)
     out = read_table(tmp_path / "b.csv")
     assert out["in_training"].tolist()[::2] == [True] * 75
     assert both["in_training"] == out["in_training"].sum() == 75 + twins(folder)
-    new = json.loads(run("predict", tmp_path / "m", folder / "test.csv", "--json").stdout)
+    new = json.loads(run("predict", model, folder / "test.csv", "--json").stdout)
     assert both["nlpd"] == pytest.approx((told["nlpd"] + new["nlpd"]) / 2)
 
 
@@ -335,26 +334,29 @@ def test_predictions_of_training_rows_are_not_called_leave_one_out(folder, tmp_p
         assert np.array_equal(p, gpclass.load(model).predict_proba(read_table(table)))
 
 
-def test_engines_without_leave_one_out_are_not_scored_by_training_rows(folder, tmp_path):
-    run("fit", folder / "train.csv", "-t", "class", "-e", "scalable-ep", "-o", tmp_path / "m")
-    told = json.loads(run("predict", tmp_path / "m", folder / "train.csv", "--json").stdout)
-    assert told["in_training"] == 75
+def test_engines_without_leave_one_out_are_not_scored_by_training_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=50)}).assign(y=lambda t: np.where(t["x"] > 0, "up", "down"))
+    frame.iloc[:30].to_csv(tmp_path / "train.csv", index=False)
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    run("fit", tmp_path / "train.csv", "-t", "y", "-e", "scalable-ep", "-k", "linear", "-o", tmp_path / "m")
+    told = json.loads(run("predict", tmp_path / "m", tmp_path / "train.csv", "--json").stdout)
+    assert told["in_training"] == 30
     assert "error" not in told
-    both = json.loads(run("predict", tmp_path / "m", folder / "iris.csv", "--json").stdout)
-    assert (both["scored"], both["scored_by_leave_one_out"]) == (75 - twins(folder), 0)
-    shown = run("report", tmp_path / "m", folder / "train.csv", "-o", tmp_path / "r.html").stdout
-    assert "75 of 75 rows were used for training; they are not scored, because ScalableEP" in " ".join(shown.split())
+    both = json.loads(run("predict", tmp_path / "m", tmp_path / "all.csv", "--json").stdout)
+    assert (both["scored"], both["scored_by_leave_one_out"]) == (20, 0)
+    shown = run("report", tmp_path / "m", tmp_path / "train.csv", "-o", tmp_path / "r.html").stdout
+    assert "30 of 30 rows were used for training; they are not scored, because ScalableEP" in " ".join(shown.split())
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "can be trusted" not in page
     assert "cannot show how good the model is" in page
 
 
-def test_the_report_of_training_rows_says_so(folder, tmp_path):
-    fitted = json.loads(run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "--json").stdout)
-    told = json.loads(run("report", tmp_path / "m", folder / "train.csv", "-o", tmp_path / "r.html", "--json").stdout)
-    assert (told["in_training"], told["nlpd"]) == (75, pytest.approx(fitted["loo_nlpd"]))
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "75 of 75 rows were used for training" in page
+def test_the_report_of_training_rows_says_so(patients):
+    fitted, told = (json.loads((patients / name).read_text()) for name in ("fit.json", "report.json"))
+    assert (told["in_training"], told["nlpd"]) == (40, pytest.approx(fitted["loo_nlpd"]))
+    page = (patients / "r.html").read_text(encoding="utf-8")
+    assert "40 of 40 rows were used for training" in page
     assert "can be trusted" not in page
     assert "test row" not in page
 
@@ -364,14 +366,16 @@ def test_the_report_of_training_rows_says_so(folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def patients(tmp_path_factory):
-    """A table with an id column and a wrong label in its 14th row."""
+    """A table with an id column and a wrong label in its 14th row; a model of it and its report, and what they printed."""
     folder = tmp_path_factory.mktemp("patients")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"who": [f"00{i}" for i in range(40)], "x": rng.normal(size=40).round(4)})
     frame["y"] = np.where(frame["x"] > 0, "ill", "well")
     frame.loc[13, ["x", "y"]] = [1.5, "well"]
     frame.to_csv(folder / "t.csv", index=False)
-    run("fit", folder / "t.csv", "-t", "y", "--id", "who", "-o", folder / "m")
+    table, model = folder / "t.csv", folder / "m"
+    (folder / "fit.json").write_text(run("fit", table, "-t", "y", "--id", "who", "-o", model, "--json").stdout)
+    (folder / "report.json").write_text(run("report", model, table, "-o", folder / "r.html", "--json").stdout)
     return folder
 
 
@@ -384,8 +388,7 @@ def test_one_convention_of_row_numbers(patients, tmp_path):
     run("predict", patients / "m", patients / "t.csv", "-o", tmp_path / "o.csv")
     out = pd.read_csv(tmp_path / "o.csv", dtype={"who": str})
     assert out.loc[13, ["row", "who"]].tolist() == [14, "0013"]
-    run("report", patients / "m", patients / "t.csv", "-o", tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    page = (patients / "r.html").read_text(encoding="utf-8")
     assert page.count('<td class="text">14 (0013)</td>') == 3  # uncertain or not, as a training row and as a judged one
     assert "14 (0013)" in page.split('id="labels"')[1].split("<tbody>")[1].split("</tr>")[0]
     holes = pd.read_csv(patients / "t.csv", dtype=str)
@@ -401,7 +404,7 @@ def test_one_convention_of_row_numbers(patients, tmp_path):
 
 
 def test_rows_are_named_the_same_without_an_id(patients, tmp_path):
-    run("fit", patients / "t.csv", "-t", "y", "--drop", "who", "-o", tmp_path / "m")
+    run("fit", patients / "t.csv", "-t", "y", "--drop", "who", "-k", "rbf", "-o", tmp_path / "m")
     assert suspicious_labels(gpclass.load(tmp_path / "m"))["name"].iloc[0] == "14"
     run("report", tmp_path / "m", patients / "t.csv", "--id", "who", "-o", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8").split('id="labels"')[1]
@@ -500,7 +503,7 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     labels = np.array(["=HYPERLINK(1)", "-x", "@a", "-1"])
     frame["y"] = labels[np.digitize(frame["x"], [-0.6, 0.0, 0.6])]
     frame.to_csv(tmp_path / "t.csv", index=False)  # as somebody else wrote it
-    run("fit", tmp_path / "t.csv", "-t", "y", "-e", "laplace", "-o", tmp_path / "m")
+    run("fit", tmp_path / "t.csv", "-t", "y", "-e", "laplace", "-k", "rbf", "-o", tmp_path / "m")
     shown = run("predict", tmp_path / "m", tmp_path / "t.csv").stdout
     run("predict", tmp_path / "m", tmp_path / "t.csv", "--keep", "-o", tmp_path / "o.csv")
     for text in (shown, (tmp_path / "o.csv").read_text()):
@@ -511,8 +514,8 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     assert out["y"].tolist() == frame["y"].tolist()
     assert out["prediction"].tolist() == gpclass.load(tmp_path / "m").predict(frame).tolist()
     # what was written can be learned from
-    told = json.loads(run("fit", tmp_path / "o.csv", "-t", "y", "-e", "laplace", "-o", tmp_path / "n", "--json").stdout)
-    assert set(told["classes"]) == set(labels)
+    words = ("fit", tmp_path / "o.csv", "-t", "y", "-e", "laplace", "-k", "linear", "-o", tmp_path / "n", "--json")
+    assert set(json.loads(run(*words).stdout)["classes"]) == set(labels)
 
 
 @pytest.mark.parametrize(
@@ -533,13 +536,13 @@ def test_labels_that_are_text_are_text_in_every_table(first, second, third, tmp_
     parts = {"all": new, "plain": new[new["y"] != third], "rest": new[new["y"] == third]}
     told = {}
     for name, part in parts.items():
-        part.rename(columns={"y": "truth"}).to_csv(tmp_path / f"{name}.csv", index=False)
-        words = ("-t", "truth", "-o", tmp_path / f"{name}.html", "--json")
-        told[name] = json.loads(run("report", tmp_path / "m", tmp_path / f"{name}.csv", *words).stdout)
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+        told[name] = json.loads(run("predict", tmp_path / "m", tmp_path / f"{name}.csv", "--json").stdout)
     total = sum(told[name]["nlpd"] * told[name]["rows"] for name in ("plain", "rest"))
     assert total == pytest.approx(told["all"]["nlpd"] * told["all"]["rows"])
-    new.to_csv(tmp_path / "y.csv", index=False)
-    assert json.loads(run("predict", tmp_path / "m", tmp_path / "y.csv", "--json").stdout)["nlpd"] == told["all"]["nlpd"]
+    parts["plain"].rename(columns={"y": "truth"}).to_csv(tmp_path / "truth.csv", index=False)
+    words = ("report", tmp_path / "m", tmp_path / "truth.csv", "-t", "truth", "-o", tmp_path / "r.html", "--json")
+    assert json.loads(run(*words).stdout)["nlpd"] == told["plain"]["nlpd"]
 
 
 def test_labels_of_minus_and_plus_one_stay_numbers(tmp_path):
@@ -664,6 +667,7 @@ def test_python_m_gpclass(folder):
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the papers' data are not here")
+@pytest.mark.slow_cases("new_thyroid-0.08")
 @pytest.mark.parametrize(("name", "most"), [("crabs", 0.1), ("new_thyroid", 0.08), ("pima", 0.3)])
 def test_real_files(name, most, tmp_path):
     """Written out as CSV: text labels; in pima zeros that stand for missing measurements become empty cells."""
