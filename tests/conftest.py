@@ -12,6 +12,13 @@ import pytest
 
 from gpclass.numerics import blocks
 
+SLOW_TOO = False  # whether the slow tests run too
+
+
+def pytest_configure(config):
+    global SLOW_TOO
+    SLOW_TOO = config.option.markexpr != "not slow"
+
 
 @pytest.hookimpl(tryfirst=True)  # before the option -m deselects
 def pytest_collection_modifyitems(items):

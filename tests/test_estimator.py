@@ -41,8 +41,7 @@ SHORT = {
     "ivm": {"active": 40},
     "quadrature-ep": {"nodes": 4},
 }
-DEFAULTS = ("ep", "nested-ep")  # what "auto" takes
-ONE_OF_EACH_DESIGN = ("laplace", "nested-ep", "variational-mnl", "ivm", "sparse-mnl", "scalable-ep")
+ONE_OF_EACH_PATH = ("nested-ep", "ivm", "scalable-ep")  # several classes, an active set, inducing points
 
 
 @parametrize_with_checks([GPClassifier(inference="ep")])
@@ -62,18 +61,19 @@ def at_fixed_hyperparameters(names):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(at_fixed_hyperparameters(ONE_OF_EACH_DESIGN))
+@parametrize_with_checks(at_fixed_hyperparameters(ONE_OF_EACH_PATH))
 def test_scikit_learn_checks_at_fixed_hyperparameters(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(at_fixed_hyperparameters(sorted(set(ENGINES) - {*DEFAULTS, *ONE_OF_EACH_DESIGN})))
+@parametrize_with_checks(at_fixed_hyperparameters(sorted(set(ENGINES) - {"ep", *ONE_OF_EACH_PATH})))
 def test_scikit_learn_checks_of_the_other_engines(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([GPClassifier(inference=HMC(**FEW), optimizer=None)])
 def test_scikit_learn_checks_of_samplers(estimator, check):
@@ -127,8 +127,6 @@ def test_learning_improves_the_evidence(fitted, moons):
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_learns_moons(name, moons):
     clf = GPClassifier("rbf", inference=name, random_state=0).fit(*moons[:2])
-    p = clf.predict_proba(moons[2])
-    assert_allclose(p.sum(1), 1.0, atol=1e-12)
     assert clf.score(*moons[2:]) >= 0.85
     if name in ON_INDUCING_POINTS:
         with pytest.raises(AttributeError, match="keeps no training rows"):

@@ -268,6 +268,7 @@ def text_labels_have_no_order(estimator):
     return {"check_classifiers_classes": "it fits text labels, which have no order without categories="}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [GPClassifier(likelihood="ordinal", optimizer=None)], expected_failed_checks=text_labels_have_no_order
 )

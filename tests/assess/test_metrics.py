@@ -15,6 +15,7 @@ from gpclass.assess.metrics import (
     nlpd,
     ranked_probability_score,
     scores,
+    tally,
 )
 
 ALL = [error_rate, nlpd, brier, expected_calibration_error, information_score]
@@ -53,6 +54,15 @@ def test_definitions_by_loops(n_classes, n_bins):
     got = scores(y, P, y_train=y_train, n_bins=n_bins)
     assert list(got.index) == [f.__name__ for f in ALL]
     assert_allclose(got, by_loops(y, P, y_train, classes, n_bins), rtol=1e-12)
+
+
+def test_sums_of_parts_are_those_of_all_rows():
+    y, P, _, classes = case(3)
+    whole, none = tally(y, P, classes), tally(y[:0], P[:0], classes)
+    parts = none + tally(y[:25], P[:25], classes) + tally(y[25:], P[25:], classes)
+    for name in ("counts", "wrong", "log_p", "squares", "ranked", "gaps"):
+        assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12, err_msg=name)
+    assert_allclose(whole.scores()["brier"], brier(y, P), rtol=1e-12)
 
 
 def test_ranked_probability_score_by_loops():

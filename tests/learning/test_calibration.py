@@ -13,7 +13,7 @@ from gpclass.assess import expected_calibration_error, nlpd
 from gpclass.choose import engine_named
 from gpclass.inference import EP
 from gpclass.kernels import RBF
-from gpclass.learning.calibration import Calibration, LeftOut
+from gpclass.learning.calibration import Calibration, LeftOut, _loss
 from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 from tests.problems import two_classes
@@ -52,6 +52,19 @@ def test_it_maximises_the_posterior(C):
     own = np.arange(len(y)), y
     assert_allclose(found.nlpd_before, -np.mean(log_p[own]), rtol=1e-12)
     assert_allclose(found.nlpd_after, -np.mean(found.log_probabilities(log_p)[own]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_is_the_negative_log_posterior_and_has_its_gradient(weighted):
+    log_p, y = problem(C=3)
+    weight = np.arange(len(y)) % 3.0 if weighted else np.ones(len(y))
+    rows = np.repeat(np.arange(len(y)), weight.astype(int))  # whole weights are repeated rows
+    value = [_loss(np.array(x), log_p, y, weight)[0] for x in ([0.0, -5.0], [0.4, -3.0])]
+    want = [log_posterior(-x[0], x[1], log_p[rows], y[rows]) for x in ([0.0, -5.0], [0.4, -3.0])]
+    assert_allclose(value[0] - value[1], want[1] - want[0], rtol=1e-10)  # constants of the priors are left out
+    x, step = np.array([0.4, -3.0]), 1e-5
+    moved = [[_loss(x + sign * step * e, log_p, y, weight)[0] for sign in (1, -1)] for e in np.eye(2)]
+    assert_allclose(_loss(x, log_p, y, weight)[1], np.diff(moved)[:, 0] / (-2 * step), rtol=1e-7)
 
 
 def test_calibrated_probabilities_follow_the_definition():
