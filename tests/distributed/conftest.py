@@ -1,12 +1,12 @@
-"""One cluster for the tests of a file: starting its processes takes longer than most of the tests.
+"""One cluster for all tests of this folder: starting its processes takes longer than most of the tests.
 
-It ends with the file, because its threads would count in tests of memory and of threads.
+It ends with the folder, because its threads would count in tests of memory and of threads.
 """
 
 import pytest
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def two_workers():
     """A cluster of two processes. A test that ends one of them waits until another one has started."""
     distributed = pytest.importorskip("distributed")

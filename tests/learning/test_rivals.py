@@ -128,7 +128,7 @@ def sum_for(X):
     return RBF(np.sqrt(X.shape[1]), 4.0) + Linear()
 
 
-@pytest.mark.slow_cases("ScalableEP-26")
+@pytest.mark.slow_cases("ScalableEP-26", "IVM-13")
 @pytest.mark.parametrize(
     ("engine", "seed"),
     [(IVM(), 13), (ScalableEP(search="settled", n_inducing=20), 26), pytest.param(GFITC(), 13, marks=pytest.mark.slow)],

@@ -156,7 +156,22 @@ def short(x):
     return f"{type(x).__name__}({', '.join(str(getattr(x, f.name)) for f in fields)})"
 
 
-@pytest.mark.parametrize(("engine", "likelihood"), PAIRS, ids=[f"{short(e)}-{short(l)}" for e, l in PAIRS])
+# variants of an engine meet the likelihoods of the engine itself only in the slow tests, but for those that they are for
+SLOW = {
+    EP(schedule="sequential"): (Poisson, LaplaceNoise, NullCategory, Ordinal, Gaussian),
+    EP(power=0.5): (Poisson, LaplaceNoise, NullCategory, Ordinal, Gaussian),
+    VB(objective="jensen"): (Heaviside, Ordinal),
+    LabelRegression(noise=0.7): (Logit, Heaviside),
+}
+
+
+def marked(engine, likelihood):
+    slow = type(likelihood) in SLOW.get(engine, ()) or (likelihood in MORE["inducing inputs"] and engine != ScalableEP())
+    return pytest.param(engine, likelihood, marks=[pytest.mark.slow] * slow, id=f"{short(engine)}-{short(likelihood)}")
+
+
+@pytest.mark.slow_cases("QuadratureEP(False)-RobustMax(3, 0.1, True)", "StochasticEP()-MultinomialProbit(3, True, 0.1)")
+@pytest.mark.parametrize(("engine", "likelihood"), [marked(*pair) for pair in PAIRS])
 def test_kit(engine, likelihood):
     check_engine(engine, likelihood, **claims_of(engine, likelihood))
 
