@@ -123,7 +123,7 @@ def test_learning_improves_the_evidence(fitted, moons):
     assert_allclose(gradient, -slope, atol=0.1)  # at the maximum of evidence times prior; the search stops at slopes of 0.1
 
 
-@pytest.mark.slow_cases("stochastic-ep")
+@pytest.mark.slow_cases("stochastic-ep", "svgp")
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_learns_moons(name, moons):
     clf = GPClassifier("rbf", inference=name, random_state=0).fit(*moons[:2])

@@ -438,6 +438,7 @@ def what_must_not_matter(engine, likelihood, seed):
             for what, (d, most) in differences.items() if d > most]  # fmt: skip
 
 
+@pytest.mark.slow_cases("scalable-ep-softmax", "gfitc-softmax")
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_NAMES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_must_not_matter(engine, likelihood):
