@@ -6,12 +6,9 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp, ndtri
 from scipy.stats import qmc
 
-from gpclass.likelihoods.mnl_bound import (
-    expected_bound,
-    isotropic_bound,
-    maximise_bound,
-    multinomial_root,
-)
+from gpclass.likelihoods.mnl_bound import isotropic_bound, maximise_bound, multinomial_root
+
+from .chai_bound import expected_bound, jensen_bounds
 
 
 def gaussians(n, C, variance, spread, seed=0):
@@ -28,14 +25,6 @@ def expected_log_prob(y, mean, cov, count=1 << 15):
         f = mean[:, None] + np.concatenate([half, -half]) @ np.swapaxes(np.linalg.cholesky(cov), 1, 2)
         estimates.append(log_softmax(f, axis=-1)[np.arange(len(y)), :, y].mean(1))
     return np.mean(estimates, axis=0), np.std(estimates, axis=0, ddof=1) / np.sqrt(8)
-
-
-def jensen_bounds(y, mean, cov):
-    """The two bounds from Jensen's inequality: h with S = V⁻¹ and b = y, or b = 0. [C] (9), (10)"""
-    own = np.arange(len(y)), y
-    var = np.diagonal(cov, axis1=1, axis2=2)
-    apart = var + var[own][:, None] - 2 * cov[own]  # variances of f_c - f_y
-    return tuple(mean[own] - logsumexp(mean + 0.5 * spread, axis=1) for spread in (apart, var))
 
 
 def alternating(mean, V, rounds=4000):

@@ -107,7 +107,7 @@ class LowRankPrior:
         pulls = zip(self.grouped(h), triangles, strict=True)
         return out, np.concatenate([times_triangle(of, L, transposed) for of, L in pulls])
 
-    def carried(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def coloured_moments(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Moments of u from those of v, (C, M) and (C, M, M)."""
         return self._congruent(cov, mean, self.L, transposed=True)[::-1]
 
@@ -142,7 +142,7 @@ class LowRankMoments:
 
     def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
         """Means (C, M) and covariances (C, M, M) of u."""
-        return self.prior.carried(self.mu, self.A_inv)
+        return self.prior.coloured_moments(self.mu, self.A_inv)
 
     def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Means (m, C) of f, and variances (m, C), or covariances (m, C, C) if latent functions are coupled."""
@@ -216,7 +216,7 @@ class Marginals:
         """(m, C) variances; covariances (m, C, C) if latent functions are coupled."""
         return self.var
 
-    def outward(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
+    def feature_slopes(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
         """Σ_c slope_c μ_c + spread_c A_c⁻¹ φ for each row, (m, M), over the latent functions of each group."""
         parts = zip(*(np.split(part, prior.n_groups, axis=1) for part in (slope, spread)), strict=True)
         means = prior.grouped(self.mu)

@@ -111,7 +111,7 @@ class ContrastMarginals(Marginals):
     def spread(self) -> np.ndarray:
         return self.cov
 
-    def outward(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
+    def feature_slopes(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
         """Σ_c slope_c μ_c + Σ_cd spread_cd cov(v_c, g_d) for each row, (m, M), over the latent functions c of each group."""
         C, M, m = prior.n_latents, prior.M, len(self.mean)
         out = [np.zeros((m, M)) for _ in range(prior.n_groups)]

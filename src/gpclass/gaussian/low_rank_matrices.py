@@ -72,17 +72,18 @@ class GradientSum:
         """Add rows and return their derivatives in K_fu and k_diag.
 
         `slope` is d log Z/da, `excess` is d log Z/db, (m, C) each, and `spread` is the factor of V w_i in d log Z/dw_i, with
-        V of the posterior that `at` comes from; see `outward` of the marginals.
+        V of the posterior that `at` comes from; see `Marginals.feature_slopes`.
         """
         groups, fu = self.prior.n_groups, []
-        outwards, excesses = at.outward(self.prior, share * slope, share * spread), np.split(share * excess, groups, axis=1)
-        for g, (outward, more) in enumerate(zip(outwards, excesses, strict=True)):
+        slopes = at.feature_slopes(self.prior, share * slope, share * spread)
+        excesses = np.split(share * excess, groups, axis=1)
+        for g, (in_phi, more) in enumerate(zip(slopes, excesses, strict=True)):
             phi = at.rows.phi[g]
             known = more.sum(1)[:, None] * phi
-            outward -= known
-            self.inner[g] -= transposed_times(outward, phi)
-            outward -= known
-            fu.append(times_triangle(outward, self.prior.L_inv[g]))
+            in_phi -= known
+            self.inner[g] -= transposed_times(in_phi, phi)
+            in_phi -= known
+            fu.append(times_triangle(in_phi, self.prior.L_inv[g]))
         return stacked(fu), share * (excess.T if groups > 1 else excess.sum(1)[None])
 
     def uu(self, q: LowRankPosterior) -> np.ndarray:

@@ -27,9 +27,10 @@ class Response:
 
     Parameters
     ----------
-    blocks : sequence of (rows, squares)
-        Positions (m,) of observations, and the squares (m, m) of their posterior covariances. Observations of different
-        blocks are independent; those of no block are treated as constant. Single precision suffices.
+    blocks : sequence of tuple of ndarray
+        Pairs (rows, squares): positions (m,) of observations, and the squares (m, m) of their posterior covariances.
+        Observations of different blocks are independent. Variances of observations in no block are treated as constant.
+        Single precision suffices.
     covariance : ndarray of shape (m, m), optional
         The covariances of a single block. Steps of the mean are then products with it, much cheaper than solutions with
         the factorisation.
@@ -40,7 +41,7 @@ class Response:
         for _, squares in blocks:
             np.fill_diagonal(squares, 0.0)
 
-    def fall(self, change: np.ndarray) -> np.ndarray:
+    def variance_decrease(self, change: np.ndarray) -> np.ndarray:
         """Return the decrease of each marginal variance when τ of all other observations changes."""
         out = np.zeros_like(change)
         for rows, squares in self.blocks:
@@ -86,9 +87,10 @@ class NearbyPosterior:
 
     def _predicted(self):
         var, cavity_var = self.base.var, self.base.cavity()[1]
-        fall = self.response.fall(self.sites.tau - self.base.sites.tau)
+        decrease = self.response.variance_decrease(self.sites.tau - self.base.sites.tau)
         known = np.where(var > 0, var, 1.0)  # a variance of zero stays zero
-        return cavity_var * np.exp(np.clip(-(cavity_var / known) * (fall / known), -LARGEST_LOG_CHANGE, LARGEST_LOG_CHANGE))
+        change = -(cavity_var / known) * (decrease / known)  # of the log cavity variances
+        return cavity_var * np.exp(np.clip(change, -LARGEST_LOG_CHANGE, LARGEST_LOG_CHANGE))
 
     def renewed(self, sites: Sites, moments: tuple[np.ndarray, np.ndarray]) -> NearbyPosterior:
         """The posterior with other sites, whose (α, mean) are `moments`."""

@@ -46,7 +46,7 @@ from .polynomial import Polynomial
 from .precomputed import Precomputed, covariance_rows
 from .rational_quadratic import RationalQuadratic
 from .rbf import RBF
-from .sklearn_twins import as_kernel, from_sklearn
+from .sklearn_kernels import as_kernel, from_sklearn
 from .standardized import Standardized
 from .tanimoto import Tanimoto
 from .white import White

@@ -37,7 +37,7 @@ class WithLengthscale(Leaf):
         p = self._parameters["lengthscale"]
         if p.per_column:
             raise ValueError(
-                f"{self!r} does not know the number of columns yet; use kernel.for_columns({X.shape[1]}), as estimators do."
+                f"the number of columns of {self!r} is not set; use kernel.for_columns({X.shape[1]}), as estimators do."
             )
         if p.is_vector and len(p.values) != X.shape[1]:
             raise ValueError(

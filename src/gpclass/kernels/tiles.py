@@ -20,7 +20,7 @@ ONE_THREAD_WORK = 2**19 - 1
 SHARED_WORK = 2**24  # multiplications from which several threads cost no more than splitting, even on a busy machine
 SHARED_WORK_IF_FEW = 2**22  # the same for a narrow matrix, which has few tiles and so few waits
 INNER_LENGTH = 96  # inner dimension of the small products; if it were longer they would have very few rows
-LONG_STRIP = 32  # rows of A from which splitting the inner dimension pays
+LONG_STRIP = 32  # rows of A from which splitting the inner dimension saves time
 
 
 def tiles(n: int, m: int) -> Iterator[tuple[slice, slice]]:

@@ -103,18 +103,6 @@ def maximise_bound(
     return search.optimum(*search.run(np.maximum(_start(mean, cov) if start is None else start, NEGLIGIBLE_LOG_P)))
 
 
-def expected_bound(y: np.ndarray, mean: np.ndarray, cov: np.ndarray, b: np.ndarray, S: np.ndarray) -> np.ndarray:
-    """Return h(y; q, b, S) (n,) ≤ E[log p(y | f)], for any b (n, C) and positive definite S (n, C, C). [C] (19)"""
-    mean, cov, b, S = (np.asarray(x, float) for x in (mean, cov, b, S))
-    C = mean.shape[1]
-    SV = S @ cov
-    apart = b[:, :, None] - np.eye(C)  # columns b - e_c
-    log_g = mean + 0.5 * np.einsum("iac,iac->ic", apart, np.linalg.solve(S, apart))  # [C] (16)
-    trace = np.trace(SV, axis1=1, axis2=2)
-    own = _own(y, mean)
-    return 0.5 * (C + np.linalg.slogdet(SV)[1] - trace) + own - _log_sum_exp(log_g)
-
-
 def isotropic_bound(variance: float, n_classes: int) -> float:
     """Return max h at mean 0 and cov = variance × identity, in closed form. [C] lemma 29"""
     spread = np.sqrt(variance / n_classes + 0.25)

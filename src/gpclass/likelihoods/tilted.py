@@ -69,7 +69,7 @@ def product_nodes(likelihood: Any, log_prob: Callable[[np.ndarray], Triple], mea
 
 
 def feature_nodes(log_prob: Callable[[np.ndarray], Triple], mean, var) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and log weights for integrals of N(f | mean, var) p(f), log p concave, whatever the width of p.
+    """Return nodes and log weights for integrals of N(f | mean, var) p(f), log p concave, for any width of p.
 
     Nodes are dense where the density has fallen by one nat from its maximum, on the steeper side.
     """

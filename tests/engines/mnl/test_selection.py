@@ -15,10 +15,11 @@ from gpclass.engines.mnl.selection import apart, best_mean, best_variance, choos
 from gpclass.gaussian import InducingPosterior, InducingPrior
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Softmax
-from gpclass.likelihoods.mnl_bound import expected_bound
 from gpclass.numerics.separable import Separable
 from gpclass.sparse import InducingSet, RowCovariance, SparseVariationalMNL, scores
 from tests.problems import linear_classes
+
+from ...likelihoods.chai_bound import expected_bound
 
 n, C = 14, 3
 KINDS = ("shared", "per class", "correlated", "singular")

@@ -11,9 +11,11 @@ from gpclass.gaussian import InducingCovariance, MatrixColumns
 from gpclass.inference import VariationalMNL
 from gpclass.kernels import RBF, Linear
 from gpclass.likelihoods import Probit, Softmax
-from gpclass.likelihoods.mnl_bound import expected_bound, maximise_bound
+from gpclass.likelihoods.mnl_bound import maximise_bound
 from gpclass.numerics.separable import Separable
 from gpclass.sparse import SparseVariationalMNL
+
+from ...likelihoods.chai_bound import expected_bound
 
 C = 3
 KINDS = ("shared", "per class", "correlated")

@@ -34,7 +34,7 @@ class Message:
     tau: np.ndarray  # (m, C) precisions of the new sites, on g; their meaning is that of the prior's `site_sums`
     nu: np.ndarray  # (m, C) precisions times means
     slope: np.ndarray  # (m, C) derivative of the contribution in w_iᵀ m
-    spread: np.ndarray  # (m, C) or (m, C, C) factor of V w_i in its derivative in w_i; see `outward` of the marginals
+    spread: np.ndarray  # (m, C) or (m, C, C) factor of V w_i in its derivative in w_i; see `feature_slopes` of the marginals
     excess: np.ndarray  # (m, C) derivative in the variance of f_i
     theta: np.ndarray  # (p, m) derivatives in the likelihood's parameters
     sites: RowSites = field(default_factory=dict)  # new sites of these rows, in the engine's own form

@@ -1,8 +1,8 @@
 """Translation of scikit-learn's Gaussian process kernels.
 
-The twin of a kernel has the same values for all settings of the parameters. Most kernels of scikit-learn have no variance:
-the variance of the twin comes from a ConstantKernel factor, or is fixed at 1. Fixed hyperparameters stay fixed, and bounds
-are kept. theta has the order of gpclass.
+The translation of a kernel has the same values for all settings of the parameters. Most kernels of scikit-learn have no
+variance: the variance of the translation comes from a ConstantKernel factor, or is fixed at 1. Fixed hyperparameters stay
+fixed, and bounds are kept. theta has the order of gpclass.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .rational_quadratic import RationalQuadratic
 from .rbf import RBF
 from .white import White
 
-TWINS = (
+TRANSLATED = (
     "RBF, Matern (nu 1.5, 2.5, inf), RationalQuadratic, ConstantKernel, WhiteKernel, DotProduct, ExpSineSquared, "
     "Sum, Product, and Exponentiation (exponent 1, 2, 3) of DotProduct with fixed sigma_0 > 0"
 )
@@ -55,7 +55,7 @@ def from_sklearn(kernel: Any) -> Kernel:
     Returns
     -------
     Kernel
-        Its twin.
+        The kernel of gpclass.
     """
     from sklearn.gaussian_process import kernels as sk
 
@@ -64,7 +64,7 @@ def from_sklearn(kernel: Any) -> Kernel:
             return _times_constant(factor, other)
         case sk.CompoundKernel():
             raise TypeError(
-                "CompoundKernel, which has one kernel for each of several latent functions, has no twin here. "
+                "CompoundKernel, which has one kernel for each of several latent functions, has no equivalent in gpclass. "
                 "Give the kernels of the classes as gpclass.kernels.PerClass(k1, k2, ...)."
             )
         case sk.Sum():
@@ -84,7 +84,7 @@ def from_sklearn(kernel: Any) -> Kernel:
 
 
 def _unit_variance(kernel: Any) -> Leaf:
-    """Return the twin of a kernel that has no variance in scikit-learn. The variance of the twin is 1 and free."""
+    """Return the translation of a kernel that has no variance in scikit-learn. Its variance is 1 and free."""
     from sklearn.gaussian_process import kernels as sk
 
     match kernel:
@@ -93,7 +93,7 @@ def _unit_variance(kernel: Any) -> Leaf:
         case sk.Matern(nu=2.5):
             return _make(Matern52, kernel, lengthscale="length_scale")
         case sk.Matern(nu=nu) if nu != np.inf:
-            raise _no_twin(kernel)
+            raise _no_equivalent(kernel)
         case sk.RBF():
             return _make(RBF, kernel, lengthscale="length_scale")
         case sk.RationalQuadratic():
@@ -101,15 +101,15 @@ def _unit_variance(kernel: Any) -> Leaf:
         case sk.ExpSineSquared():
             return _make(Periodic, kernel, one_column=True, lengthscale="length_scale", period="periodicity")
         case _:
-            raise _no_twin(kernel)
+            raise _no_equivalent(kernel)
 
 
 def _times_constant(factor: Any, other: Any) -> Kernel:
     constant = _make(Constant, factor, variance="constant_value")
-    twin = from_sklearn(other)
-    if isinstance(twin, Leaf) and twin.variance == 1 and not any(twin._parameters["variance"].free):
-        return twin._with(twin._parameters | constant._parameters)
-    return Product(constant, twin)
+    translated = from_sklearn(other)
+    if isinstance(translated, Leaf) and translated.variance == 1 and not any(translated._parameters["variance"].free):
+        return translated._with(translated._parameters | constant._parameters)
+    return Product(constant, translated)
 
 
 def _dot_product(kernel: Any) -> Kernel:
@@ -123,7 +123,7 @@ def _dot_product(kernel: Any) -> Kernel:
 
 
 def _exponentiation(kernel: Any) -> Kernel:
-    """Return the twin of a power of DotProduct: (σ₀² + x·z)^d = σ₀^2d (1 + x·z/σ₀²)^d.
+    """Return the translation of a power of DotProduct: (σ₀² + x·z)^d = σ₀^2d (1 + x·z/σ₀²)^d.
 
     σ₀ must be fixed, because it determines both the lengthscale and the variance of Polynomial.
     """
@@ -133,13 +133,14 @@ def _exponentiation(kernel: Any) -> Kernel:
     if exponent == 1:
         return from_sklearn(base)
     if not isinstance(base, sk.DotProduct) or exponent not in (2, 3):
-        raise _no_twin(kernel)
+        raise _no_equivalent(kernel)
     if not base.hyperparameter_sigma_0.fixed or base.sigma_0 == 0:
         raise TypeError(
-            f'{kernel} has a twin only if sigma_0 > 0 and sigma_0_bounds="fixed". Alternative: gpclass.kernels.Polynomial.'
+            f'{kernel} has an equivalent only if sigma_0 > 0 and sigma_0_bounds="fixed". '
+            "Alternative: gpclass.kernels.Polynomial."
         )
-    twin = Polynomial(int(exponent), lengthscale=base.sigma_0, variance=base.sigma_0 ** (2 * exponent))
-    return twin.fix("lengthscale", "variance")
+    kernel = Polynomial(int(exponent), lengthscale=base.sigma_0, variance=base.sigma_0 ** (2 * exponent))
+    return kernel.fix("lengthscale", "variance")
 
 
 def _make(cls: Any, kernel: Any, one_column: bool = False, **attributes: str) -> Any:
@@ -156,5 +157,5 @@ def _make(cls: Any, kernel: Any, one_column: bool = False, **attributes: str) ->
     return cls(**values, bounds=bounds).fix(*fixed)
 
 
-def _no_twin(kernel: Any) -> TypeError:
-    return TypeError(f"{kernel} has no twin here. scikit-learn kernels that have one: {TWINS}.")
+def _no_equivalent(kernel: Any) -> TypeError:
+    return TypeError(f"{kernel} has no equivalent in gpclass. scikit-learn kernels that have one: {TRANSLATED}.")

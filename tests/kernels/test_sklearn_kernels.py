@@ -55,7 +55,7 @@ def test_gradients(theirs):
     assert_allclose(np.sort(ours.pullback(X, G)), np.sort(expected), rtol=1e-9, atol=1e-10)
 
 
-def test_periodic_is_a_twin_for_one_column():
+def test_periodic_is_equal_for_one_column():
     theirs, G = 2.0 * sk.ExpSineSquared(0.7, 1.4), rng.normal(size=(8, 8))
     ours = from_sklearn(theirs)
     assert isinstance(ours, Periodic)
@@ -96,8 +96,8 @@ NO_TWIN = [
 
 
 @pytest.mark.parametrize("theirs", NO_TWIN, ids=lambda k: type(k).__name__)
-def test_no_twin(theirs):
-    with pytest.raises(TypeError, match="twin"):
+def test_no_equivalent(theirs):
+    with pytest.raises(TypeError, match="equivalent"):
         from_sklearn(theirs)
 
 
