@@ -40,7 +40,7 @@ class Fit:
     inputs_are: ClassVar[str] = "training points"  # rows of Ks in `predict`, for error messages
 
     def state(self) -> dict[str, Any]:
-        """The arrays, numbers and strings that a model file stores, from which `restored` rebuilds the fit."""
+        """Return the arrays, numbers and strings that a model file stores, from which `restored` rebuilds the fit."""
         return {**self.posterior.state(), "log_evidence": self.log_evidence, "status": asdict(self.status)}
 
     @classmethod
@@ -100,38 +100,38 @@ class Fit:
         return self.sites.tau
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and (co)variances of the latent values of each observation, given all other observations.
+        """Return the means and (co)variances of the latent values of each observation, given all other observations.
 
         Of an observation with a weight above one, one copy is left out.
         """
         return self.engine.cavity(self)
 
     def loo(self) -> np.ndarray:
-        """(n,) log probability of each label given all others, computed from the cavities without refits."""
+        """Return the (n,) log probability of each label given all others, computed from the cavities without refits."""
         return self.likelihood.log_predictive(np.asarray(self.y), *self.cavity())
 
     def loo_log_class_probabilities(self) -> np.ndarray:
-        """(n, C) log class probabilities given all other data, computed from the cavities."""
+        """Return the (n, C) log class probabilities given all other data, computed from the cavities."""
         return self.likelihood.log_class_probabilities(*self.cavity())
 
     def loo_class_probabilities(self) -> np.ndarray:
-        """(n, C) class probabilities given all other data, computed from the cavities."""
+        """Return the (n, C) class probabilities given all other data, computed from the cavities."""
         return np.exp(self.loo_log_class_probabilities())
 
     # the evidence ---------------------------------------------------------------------------------------------------
 
     def evidence_gradient(self) -> Any:
-        """Derivative of log_evidence in the covariances, in their form: symmetric G (n, n) with d log Z = Σ G_ij dK_ij."""
+        """Return the derivative of log_evidence in the covariances: symmetric G (n, n) with d log Z = Σ G_ij dK_ij."""
         return self.engine.evidence_gradient(self)
 
     def likelihood_gradient(self) -> np.ndarray:
-        """(p,) d log_evidence / d likelihood.theta."""
+        """Return the derivatives (p,) of log_evidence in likelihood.theta."""
         if not len(self.likelihood.theta):
             return np.zeros(0)
         return np.asarray(self.engine.likelihood_gradient(self))
 
     def jensen_bound(self) -> float:
-        """Lower bound of the log evidence by Jensen's inequality. [NR] (9)"""
+        """Return a lower bound of the log evidence, by Jensen's inequality. [NR] (9)"""
         if self.likelihood.n_latents > 1:
             raise NotAvailable(f"{type(self.engine).__name__} with {type(self.likelihood).__name__} has no Jensen bound")
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
@@ -163,19 +163,19 @@ class Fit:
         return mean, independent(spread) if spread.ndim == 2 else spread
 
     def moments(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The same as `predict`, but with variances (m, C) if classes are independent."""
+        """Return the same as `predict`, but variances (m, C) if classes are independent."""
         return self.posterior.predict(*self._checked(Ks, kd))
 
     def log_class_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
-        """(m, C) log class probabilities at new points. With one latent function they are exact far into the tails."""
+        """Return the (m, C) log class probabilities at new points; with one latent function, exact far into the tails."""
         return self.engine.log_class_probabilities(self, Ks, kd)
 
     def class_probability_std(self, Ks: Any, kd: Any) -> np.ndarray:
-        """(m, C) standard deviations of the class probabilities under the latent posterior."""
+        """Return the (m, C) standard deviations of the class probabilities under the latent posterior."""
         return self.likelihood.class_probability_std(*self.moments(Ks, kd))
 
     def members(self, kernel: Any) -> list[tuple[Any, Any]]:
-        """(kernel, posterior) pairs that predictions average over."""
+        """Return the pairs (kernel, posterior) that predictions average over."""
         return [(kernel, self)]
 
     @property
@@ -201,17 +201,17 @@ class Fit:
 
 
 def squeezed(x: np.ndarray) -> np.ndarray:
-    """Array (m, 1) of one latent function as (m,); other arrays unchanged."""
+    """Return an array (m, 1) of one latent function as (m,), and other arrays unchanged."""
     return x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x
 
 
 def independent(var: np.ndarray) -> np.ndarray:
-    """(m, C, C) diagonal covariances from variances (m, C)."""
+    """Return the (m, C, C) diagonal covariances from variances (m, C)."""
     return var[:, :, None] * np.eye(var.shape[1])
 
 
 def several(x: np.ndarray) -> np.ndarray:
-    """Array (m,) of one latent function as (m, 1); other arrays unchanged."""
+    """Return an array (m,) of one latent function as (m, 1), and other arrays unchanged."""
     return x[:, None] if x.ndim == 1 else x
 
 
@@ -226,20 +226,20 @@ def restored(engine: Any, K: Any, y: np.ndarray, likelihood: Any, state: Mapping
 
 
 def jensen_bound(q, data: Data) -> float:
-    """Σ E[log p(y_i | f_i)] + ½[n - mᵀK⁻¹m + ln|VK⁻¹| - tr(VK⁻¹)]. [NR] (9)"""
+    """Return Σ E[log p(y_i | f_i)] + ½[n - mᵀK⁻¹m + ln|VK⁻¹| - tr(VK⁻¹)]. [NR] (9)"""
     expected = data.total(data.likelihood.expected_log_prob(data.y, q.mean, q.var)[0])
     return expected + 0.5 * (data.n - float(q.alpha @ q.mean) - q.log_det - q.trace_ratio)
 
 
 def prepare(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, np.ndarray]:
-    """K and y as checked arrays; raises an error that says what is wrong."""
+    """Return K and y as checked arrays, or raise an error that says what is wrong."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
     return check_problem(K, y, likelihood, type(engine).__name__)
 
 
 def prepare_data(engine: Engine, K, y, likelihood) -> tuple[np.ndarray, Data]:
-    """K as a checked array, and targets in the form that an engine which supports weights uses."""
+    """Return K as a checked array, and targets in the form that engines which support weights use."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
     data = data_of(engine, y, likelihood)
@@ -260,7 +260,7 @@ def check_weights(engine: Engine, y: Any, likelihood) -> None:
 
 
 def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
-    """K, (n, n) or (C, n, n), and y as checked float arrays of matching sizes; errors name `who`."""
+    """Return K, (n, n) or (C, n, n), and y as checked float arrays of matching sizes; errors name `who`."""
     if isinstance(y, Observed):
         raise TypeError(f"{who} does not support weights")
     y = likelihood.check_targets(y)
@@ -268,14 +268,14 @@ def check_problem(K, y, likelihood, who: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_observed(K, y, likelihood, who: str) -> tuple[np.ndarray, Any]:
-    """K, (n, n) or (C, n, n), and y, an array or Observed, checked; errors name `who`."""
+    """Return K, (n, n) or (C, n, n), and y, an array or Observed, after checks; errors name `who`."""
     if not isinstance(y, Observed):
         return check_problem(K, y, likelihood, who)
     return check_matrix(K, y.n, likelihood, who), Observed(likelihood.check_targets(y.y), y.weight, y.place)
 
 
 def check_matrix(K, n_labels: int, likelihood, who: str) -> np.ndarray:
-    """K, (n, n) or (C, n, n), as a checked float array with `n_labels` rows; errors name `who`."""
+    """Return K, (n, n) or (C, n, n), as a checked float array with `n_labels` rows; errors name `who`."""
     C = likelihood.n_latents
     if classes_of(K) is not None:
         raise correlated_classes(who)
@@ -310,7 +310,7 @@ def check_settings(engine) -> None:
 
 
 def start_sites(start: Any, n: int) -> Sites | None:
-    """Sites of an earlier fit, or Sites themselves, for a warm start."""
+    """Return the sites of an earlier fit, or Sites themselves, for a warm start."""
     if start is None:
         return None
     sites = start if isinstance(start, Sites) else getattr(start, "sites", None)

@@ -154,17 +154,17 @@ class Data:
         return np.ndim(self.weight) == 0
 
     def total(self, values: np.ndarray) -> Any:
-        """Σ over observations of weight × values (…, m): a float, or an array (p,) for values (p, m)."""
+        """Return Σ over observations of weight × values (…, m): a float, or an array (p,) for values (p, m)."""
         summed = np.sum(self.weight * values, axis=-1)
         return float(summed) if np.ndim(summed) == 0 else summed
 
     def at_places(self, values: np.ndarray) -> np.ndarray:
-        """(n, …) sums of weight × values (m, …) over the observations of each latent value."""
+        """Return the sums (n, …) of weight × values (m, …) over the observations of each latent value."""
         weight = np.reshape(self.weight, np.shape(self.weight) + (1,) * (values.ndim - 1)) if not self.plain else 1.0
         return self.places.sum(weight * values)
 
     def some(self, rows: Any) -> Data:
-        """The data of some rows, each with its own latent value."""
+        """Return the data of some rows, each with its own latent value."""
         y = self.y[rows]
         return Data(None, y, self.likelihood, Places(len(y)), self.weight if self.plain else np.asarray(self.weight)[rows])
 
@@ -174,14 +174,14 @@ class Data:
         return float(len(self.y)) if self.plain else float(np.sum(self.weight))
 
     def joint(self) -> Data:
-        """The same data with one factor for each latent value: the product of its observations."""
+        """Return the same data with one factor for each latent value: the product of its observations."""
         if self.plain:
             return self
         factor = Product(self.likelihood, self.y, np.asarray(self.weight), self.places)
         return Data(self.given, np.zeros(self.n), factor, Places(self.n))
 
     def others(self) -> Product:
-        """For each observation, the product of all observations of its latent value but one copy of itself."""
+        """Return for each observation the product of all observations of its latent value but one copy of itself."""
         place = self.places.spread(np.arange(self.n))
         first, counts = np.searchsorted(place, place), np.bincount(place)[place]
         scenario = np.repeat(np.arange(len(place)), counts)
@@ -191,13 +191,13 @@ class Data:
         return Product(self.likelihood, self.y[other], weight, Places(len(place), scenario))
 
     def prior(self, K: np.ndarray) -> Any:
-        """The posterior without sites."""
+        """Return the posterior without sites."""
         if self.plain:
             return FullPosterior.without_sites(K)
         return SharedPosterior.without_sites(K, self.places, np.asarray(self.weight))
 
     def restored(self, K: np.ndarray, state: Any) -> Any:
-        """The posterior from its state."""
+        """Return the posterior from its state."""
         if self.plain:
             return FullPosterior.restored(K, state)
         return SharedPosterior.restored(K, self.places, np.asarray(self.weight), state)
@@ -229,6 +229,6 @@ def data_of(engine: Any, given: Any, likelihood: Any, tempered: bool | None = No
 
 
 def _in_parts(part: float, given: Any, y: np.ndarray, weight: np.ndarray, likelihood: Any, places: Places) -> Data:
-    """Targets with powers: each copy, of weight one at most, is 1/part copies of its power."""
+    """Return targets with powers: each copy, of weight one at most, is 1/part copies of its power."""
     powers = part * np.minimum(weight, 1.0)
     return Data(given, tempered_targets(y, powers), Tempered(likelihood), places, np.maximum(weight, 1.0) / part)

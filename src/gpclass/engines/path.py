@@ -35,7 +35,7 @@ class SitePath:
         return True
 
     def step_back(self) -> Posterior:
-        """A shorter step from the last accepted posterior."""
+        """Return a shorter step from the last accepted posterior."""
         assert self.last is not None, "the first posterior is always accepted"
         self.steps.seen.clear()
         self.steps.shorten()

@@ -77,12 +77,12 @@ def _along(missing, step):
 
 
 def _missing(q, target):
-    """The change of ν at fixed τ that the target requires."""
+    """Return the change of ν at fixed τ that the target requires."""
     return target.slope + q.sites.tau * target.point - q.sites.nu
 
 
 def _mean_step(q, target, metric, scale):
-    """The missing change of ν, the resulting Newton step in (α, mean), and the length of that step."""
+    """Return the missing change of ν, the resulting Newton step in (α, mean), and the length of that step."""
     missing = _missing(q, target)
     step = metric.covariance_step(missing)
     # negative only by rounding; its size then bounds the error, so do not replace it by zero

@@ -108,7 +108,7 @@ class RegressionGuide(Guide):
 
 
 def _values(tau, nu):
-    """The values (2 m,) that are regressed on θ: log τ and ν/√τ, which change slowly and keep τ positive."""
+    """Return the values (2 m,) that are regressed on θ: log τ and ν/√τ, which change slowly and keep τ positive."""
     tau = np.maximum(tau, MIN_TAU)
     return np.concatenate([np.log(tau), nu / np.sqrt(tau)])
 

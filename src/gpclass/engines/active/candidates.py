@@ -45,7 +45,7 @@ class Offers:
 
     @staticmethod
     def joined(parts: Sequence[Offers]) -> Offers:
-        """The offers of several sets of candidates, in the order of their numbers."""
+        """Return the offers of several sets of candidates, in the order of their numbers."""
         filled = [part for part in parts if len(part.numbers)] or list(parts[:1])
         if len(filled) == 1:
             return filled[0]
@@ -102,7 +102,7 @@ def choose(settings, likelihood, offers: Offers, rough: bool) -> Choice:
 
 
 def matched(likelihood, offers: Offers, k: int, c: int, moments: Any = None, best: float = np.nan) -> Inclusion:
-    """The inclusion of offer k for latent function c, with a site matched to its current marginals."""
+    """Return the inclusion of offer k for latent function c, with a site matched to its current marginals."""
     if moments is None:
         one = slice(k, k + 1)
         moments = exact_moments(likelihood, offers.y[one], offers.mean[one], offers.var[one])
@@ -155,7 +155,7 @@ class Candidates:
         return here, place[here]
 
     def marginals(self, some=slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (m, C) of candidates."""
+        """Return the means and variances (m, C) of candidates."""
         mean, var = ([getattr(s, name)[some] for s in self.stubs] for name in ("mean", "var"))
         return (mean[0][:, None], var[0][:, None]) if len(mean) == 1 else (np.stack(mean, axis=1), np.stack(var, axis=1))
 
@@ -202,7 +202,7 @@ class Candidates:
         return Offers(self.rows[which], self.value[which], open_, *self.marginals(which), self.y[which], stubs)
 
     def best(self, closed: np.ndarray, size: int | None = None) -> Inclusion | None:
-        """The best inclusion of all candidates, after dropping all but `size`; None if none is informative."""
+        """Return the best inclusion of all candidates, after dropping all but `size`; None if none is informative."""
         self.refresh()
         self.shrink(closed, len(self.y) if size is None else size)
         choice = choose(self.settings, self.likelihood, self.offers(closed), bool(self.drift))
@@ -252,18 +252,18 @@ class Candidates:
 
 
 def drift_of(settings, n_latents: int) -> float:
-    """`settings.drift` with several latent functions. With one all scores are exact."""
+    """Return `settings.drift` for several latent functions, and 0 for one, since all scores are then exact."""
     return settings.drift if n_latents > 1 else 0.0
 
 
 def sites_of(inclusions: Sequence[tuple[int, int, float, float]]) -> ActiveSites:
-    """Sites from rows, latent functions, τ and ν."""
+    """Return the sites from rows, latent functions, τ and ν."""
     rows, latents, tau, nu = np.array(inclusions, float).reshape(-1, 4).T
     return ActiveSites(rows.astype(int), latents.astype(int), Sites(tau.copy(), nu.copy()))
 
 
 def best_of(value: np.ndarray) -> tuple[float, int, int]:
-    """The smallest score, its row and latent function; the first one of ties."""
+    """Return the smallest score, its row and latent function; the first one of ties."""
     best = value.min(initial=np.inf)
     if best == np.inf:
         return np.inf, -1, -1
@@ -284,7 +284,7 @@ def first_rows(value: np.ndarray) -> np.ndarray:
 
 
 def lowest_rows(values: np.ndarray, count: int) -> np.ndarray:
-    """Places of the `count` smallest finite values, in ascending order; the first ones of ties."""
+    """Return the places of the `count` smallest finite values, in ascending order; the first ones of ties."""
     finite = np.flatnonzero(np.isfinite(values))
     if len(finite) <= count:
         return finite

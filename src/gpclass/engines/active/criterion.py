@@ -30,13 +30,13 @@ class Sink(Protocol):
     """Receives derivatives in the covariances of one latent function."""
 
     def gram(self, active: np.ndarray, G: np.ndarray) -> None:
-        """Derivative in the covariances among active rows, G (d, d) symmetric."""
+        """Receive the derivative in the covariances among active rows, G (d, d) symmetric."""
 
     def cross(self, active: np.ndarray, rows: np.ndarray, G: np.ndarray, value: np.ndarray) -> None:
-        """Derivative in the covariances of active rows with other rows, G (d, m); `value` holds these covariances."""
+        """Receive the derivative G (d, m) in the covariances of active rows with other rows, whose values are `value`."""
 
     def diag(self, rows: np.ndarray, g: np.ndarray) -> None:
-        """Derivative in the variances of rows."""
+        """Receive the derivative in the variances of rows."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def log_evidence(
     rows: np.ndarray | None = None,
     sinks: Sequence[Sink] | None = None,
 ) -> ActiveEvidence:
-    """-φ over `rows` (default all; rows with sites are always included) with fixed sites, and its derivatives.
+    """Return -φ over `rows` (default all; rows with sites are always included), with fixed sites, and its derivatives.
 
     Derivatives in the covariances go to `sinks`, one for each latent function. Without `sinks` there are no derivatives.
     `y` are targets (n,) or `Observed`. (12), (14)
@@ -118,7 +118,7 @@ class ActiveEvidenceSum:
             sinks[c].diag(seen.rows[bare], g)
 
     def result(self, sinks: Sequence[Sink] | None) -> ActiveEvidence:
-        """The sum. The derivatives in the covariances among active rows go to `sinks`."""
+        """Return the sum. The derivatives in the covariances among active rows go to `sinks`."""
         for c, gradient in enumerate(self._gradients):
             sinks[c].gram(self._q.active[c], gradient.gram)  # type: ignore[index]
             mine = self._q.at.latents == c
@@ -128,7 +128,7 @@ class ActiveEvidenceSum:
 
 
 def theta_slopes(likelihood, y: np.ndarray, seen: RowMarginals) -> np.ndarray:
-    """(p,) derivatives of Σ log Z_i in the likelihood's parameters. (12)"""
+    """Return the (p,) derivatives of Σ log Z_i in the likelihood's parameters. (12)"""
     if not len(likelihood.theta):
         return np.zeros(0)
     mean, var = (seen.mean, seen.var) if likelihood.n_latents > 1 else (seen.mean[:, 0], seen.var[:, 0])
@@ -161,7 +161,7 @@ def without_sites(
 
 
 def with_sites(q: ActivePosterior, covariances: Sequence[Columns], prior_var: np.ndarray) -> RowMarginals:
-    """Rows with sites: cavities for the functions with a site there, marginals for the others."""
+    """Return the rows with sites: cavities for the functions with a site there, marginals for the others."""
     mean, var = np.empty((2, len(q.rows), q.n_latents))
     bare_blocks = []
     for c, part in enumerate(q.parts):

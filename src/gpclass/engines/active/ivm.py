@@ -113,7 +113,7 @@ class IVM(Engine):
         return finished(self, covariances, at, given, likelihood, Status(True, 1, 0.0), None)
 
     def evidence_is_comparable(self, likelihood) -> bool:
-        """False: rows outside the active set have no sites."""
+        """Return False: rows outside the active set have no sites."""
         return False
 
     def restore(self, K, y, likelihood, state) -> ActiveFit:
@@ -155,7 +155,7 @@ class ActiveFit(Fit):
         return {**state, **parts, "candidates": self.candidates}
 
     def without_rows(self) -> ActiveFit:
-        """A fit for predictions and updates only, whose size does not depend on the number of rows."""
+        """Return a fit for predictions and updates only, whose size does not depend on the number of rows."""
         q = self.posterior.renumbered()
         y = rows_of(self.y, self.rows)
         return replace(self, posterior=q, y=y, cavities=None, marginals=None, candidates=None)
@@ -223,7 +223,7 @@ class ActiveFit(Fit):
         return squeezed(mean), squeezed(var)
 
     def jensen_bound(self) -> float:
-        """Lower bound of the log evidence of all rows by Jensen's inequality. [NR] (9)"""
+        """Return a lower bound of the log evidence of all rows, by Jensen's inequality. [NR] (9)"""
         if self.several:
             raise NotAvailable("IVM with several classes has no Jensen bound")
         require(self.likelihood, ("expected_log_prob",), "The Jensen bound")
@@ -231,13 +231,13 @@ class ActiveFit(Fit):
         return float(weights_of(self.y) @ expected) - self.posterior.divergence
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of all rows given the other active rows; the active set is fixed."""
+        """Return the moments of all rows given the other active rows; the active set is fixed."""
         mean, var = self._of_all_rows(self.cavities)
         return squeezed(mean), squeezed(var)
 
 
 def prepare_columns(engine, K, y, likelihood) -> tuple[list[Columns], Any]:
-    """Checked covariances, one for each latent function, and checked targets, an array or Observed."""
+    """Return checked covariances, one for each latent function, and checked targets, an array or Observed."""
     check_settings(engine)
     engine.check_likelihood(likelihood)
     check_weights(engine, y, likelihood)
@@ -264,7 +264,7 @@ def check_variances(covariance: Columns) -> None:
 
 
 def finished(engine, covariances, at, given, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
-    """The fit for given sites: marginals and cavities of all rows, and the evidence."""
+    """Return the fit for given sites: marginals and cavities of all rows, and the evidence."""
     y = row_targets(given)
     q = ActivePosterior(covariances, at)
     prior_var = np.stack([k.diag for k in covariances], axis=1)

@@ -26,7 +26,7 @@ SCORES = ("information", "entropy")
 
 
 def row_targets(y: Any) -> np.ndarray:
-    """Targets in the form of this package: with weights, records (y, power) of powers p(y | f)^weight. (`Tempered`)
+    """Return targets in the form of this package: with weights, records (y, power) of powers p(y | f)^weight (`Tempered`).
 
     The site of a row is set once, so a row of weight w is one row with the likelihood p^w, for any w.
     """
@@ -34,12 +34,12 @@ def row_targets(y: Any) -> np.ndarray:
 
 
 def of_targets(likelihood, y: np.ndarray) -> Any:
-    """The likelihood, or its powers if the targets are records."""
+    """Return the likelihood, or its powers if the targets are records."""
     return Tempered(likelihood) if y.dtype.names else likelihood
 
 
 def tilted(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log Z (m,), slopes and curvatures (m, C) in the means, for one or several latent functions."""
+    """Return log Z (m,), slopes and curvatures (m, C) in the means, for one or several latent functions."""
     if likelihood.n_latents > 1:
         return of_targets(likelihood, y).tilted_moments(y, mean, var)
     value, slope, curvature = of_targets(likelihood, y).tilted_moments(y, mean[:, 0], var[:, 0])
@@ -47,7 +47,7 @@ def tilted(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tupl
 
 
 def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and curvatures (m, C) of log Z in the means."""
+    """Return the slopes and curvatures (m, C) of log Z in the means."""
     if likelihood.n_latents > 1 or y.dtype.names:
         return tilted(likelihood, y, mean, var)[1:]
     slope, curvature = likelihood.tilted_slopes(y, mean[:, 0], var[:, 0])
@@ -55,7 +55,7 @@ def exact_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
 
 
 def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes and curvatures (m, C) for screening, at about a hundredth of the cost.
+    """Return the slopes and curvatures (m, C) for screening, at about a hundredth of the cost.
 
     For probit by two sweeps of EP on its contrasts; for other likelihoods with a `log_prob`, and with weights, by Laplace's
     method; otherwise exact.
@@ -74,7 +74,7 @@ def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
 
 
 def _at_mode(likelihood, y, mean, var):
-    """Slopes and curvatures of log Z by Laplace's method, for each latent value of a row separately."""
+    """Return the slopes and curvatures of log Z by Laplace's method, for each latent value of a row separately."""
     f = mean
     for _ in range(MODE_STEPS):
         slope, weight = _local(likelihood, y, f)
@@ -84,7 +84,7 @@ def _at_mode(likelihood, y, mean, var):
 
 
 def _local(likelihood, y, f):
-    """Slope of log p and its curvature for each latent value of a row, without positive ones, with changed sign."""
+    """Return slope and negative curvature of log p for each latent value of a row; curvatures above zero count as zero."""
     y, power = split_targets(y)
     _, slope, hessian = likelihood.log_prob(y, f)
     weight = np.maximum(-np.einsum("mcc->mc", hessian), 0.0)
@@ -96,7 +96,7 @@ def scoring_blocks(n: int) -> Iterator[slice]:
 
 
 def log_masses(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> float:
-    """The sum of log Z of rows, given their cavities (m, C)."""
+    """Return the sum of log Z of rows, given their cavities (m, C)."""
     masses = (tilted(likelihood, y[some], mean[some], var[some])[0] for some in scoring_blocks(len(y)))
     return sum(float(np.sum(part)) for part in masses)
 
@@ -107,7 +107,7 @@ def concave_sites(mean, var, slope, curvature) -> Sites:
 
 
 def score(kind: str, var: np.ndarray, slope: np.ndarray, curvature: np.ndarray, threshold: float) -> np.ndarray:
-    """Scores, the smallest is best; infinite if an inclusion would hardly reduce the variance, or increase it. (5)"""
+    """Return the scores, smallest is best; infinite if an inclusion hardly reduces the variance, or increases it. (5)"""
     lost = var * curvature  # 1 + lost is the new variance divided by the old
     left = 1 + lost
     useless = ~((-lost > threshold * left) & (left > 0))  # τ var is not above the threshold

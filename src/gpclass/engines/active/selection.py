@@ -37,7 +37,7 @@ class Pool(Protocol):
     """Candidates in one or several places, for `grow`."""
 
     def best(self, closed: np.ndarray, size: int) -> Inclusion | None:
-        """The best inclusion, after dropping all candidates but `size`; None if none is informative."""
+        """Return the best inclusion, after dropping all candidates but `size`; None if none is informative."""
 
     def add(self, new: Inclusion) -> None:
         """Add its site."""
@@ -69,7 +69,7 @@ def select(settings, covariances: Sequence[Columns], y: np.ndarray, likelihood, 
 
 
 def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: Any, likelihood) -> ActiveSites:
-    """The sites of the same inclusions in the same order under these covariances and this likelihood."""
+    """Return the sites of the same inclusions in the same order under these covariances and this likelihood."""
     rows = at.union
     pool = Candidates(settings, [covariance.take(rows) for covariance in covariances], row_targets(y)[rows], likelihood)
     for i, c in zip(at.renumbered(rows).rows, at.latents, strict=True):
@@ -78,7 +78,7 @@ def repeat(settings, covariances: Sequence[Columns], at: ActiveSites, y: Any, li
 
 
 def sizes(active, n_latents: int) -> tuple[int, list[int]]:
-    """Total number of inclusions, and the maximum number for each latent function."""
+    """Return the total number of inclusions, and the maximum number for each latent function."""
     if np.ndim(active) == 0:
         return int(active), [int(active)] * n_latents
     if len(active) != n_latents:
@@ -96,7 +96,7 @@ class MemoryLimit:
     n_latents: int
 
     def candidates(self, count: int, total: int) -> int:
-        """Number of candidates that fit until the next check, after `count` of `total` inclusions."""
+        """Return the number of candidates that fit until the next check, after `count` of `total` inclusions."""
         if self.memory is None:
             return self.n
         stubs = min(count + self.block, total) + self.n_latents * STUBS_PER_PIECE  # a function can have a half-empty piece

@@ -25,7 +25,7 @@ SWEEPS_ADVICE = (
 
 
 def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
-    """Sites after the sweeps that the engine asks for; raises an error if there are no sites."""
+    """Return the sites after the sweeps that the engine asks for; raises an error if there are no sites."""
     if not len(at):
         raise ValueError(
             "no row is informative: under the prior no site precision times variance exceeds "
@@ -40,7 +40,7 @@ def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[A
 
 
 def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
-    """Sites after EP sweeps over the active rows, which need only covariances among these rows."""
+    """Return the sites after EP sweeps over the active rows, which need only covariances among these rows."""
     if len(covariances) > 1:
         return _several_settled(engine, covariances, at, y, likelihood)
     rows, sites = at.of(0)

@@ -17,7 +17,7 @@ from .selection import sizes
 
 
 def updated(settings, covariances: Sequence[Columns], y, likelihood, at: ActiveSites, n_old: int) -> ActiveSites:
-    """Sites after adding the rows from `n_old` on, at most `settings.active` of them."""
+    """Return the sites after adding the rows from `n_old` on, at most `settings.active` of them."""
     pool = Candidates(settings, covariances, y, likelihood)
     pool.restore(at)
     pool.taken[:n_old] = True  # old rows are not candidates
@@ -60,7 +60,7 @@ class _Shrinking:
         return int(np.sum(self.inside))
 
     def losses(self) -> np.ndarray:
-        """KL(q ‖ q without a site) for each site: from N(mean, var) to its cavity."""
+        """Return KL(q ‖ q without a site) for each site: from N(mean, var) to its cavity."""
         var = np.diagonal(self.V)
         kept = np.maximum(1 - self.sites.tau * var, 1e-12)  # variance divided by the cavity variance
         lead = (self.sites.tau * self.mean - self.sites.nu) * np.sqrt(var / kept)  # offset of the cavity mean, in widths

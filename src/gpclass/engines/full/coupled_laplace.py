@@ -76,7 +76,7 @@ class ModeClimb:
         return system, gap, sweep
 
     def _look(self, alpha, f):
-        """(α, f), the objective there, and the slope of log p(y | f)."""
+        """Return (α, f), the objective there, and the slope of log p(y | f)."""
         log_p, slope = self.data.likelihood.log_prob_slope(self.data.y, self.data.places.spread(f))
         return alpha, f, self.data.total(log_p) - 0.5 * float(np.sum(alpha * f)), self.data.at_places(slope)
 
@@ -126,17 +126,17 @@ class ModeClimb:
 
 
 def coupled_gradient(fit: Fit) -> np.ndarray:
-    """d log Z / dK with the implicit terms. [RW] (5.23), with third derivatives of softmax"""
+    """Return d log Z / dK with the implicit terms. [RW] (5.23), with third derivatives of softmax"""
     return fit.posterior.gradient((_implicit(fit), fit.alpha))
 
 
 def coupled_theta_gradient(fit: Fit) -> np.ndarray:
-    """d log Z / dθ: a bias shifts the latent values of its class, and the mode changes by (I + KW)⁻¹."""
+    """Return d log Z / dθ: a bias shifts the latent values of its class, and the mode changes by (I + KW)⁻¹."""
     return fit.likelihood.theta_gradient((fit.alpha + _implicit(fit)).sum(0))
 
 
 def _implicit(fit):
-    """(n, C) u such that the part of d log Z through the mode is uᵀ dK α."""
+    """Return u (n, C) such that the part of d log Z through the mode is uᵀ dK α."""
     q = fit.posterior
     p, cov = q.pi / q.system.total[:, None], q.cov
     # -½ tr(Σ dW/df_c) = -½ w Σ_a v_a dp_a/df_c with v = diag Σ - 2 Σp, and w dp/df is W itself
@@ -146,7 +146,7 @@ def _implicit(fit):
 
 
 def coupled_cavity(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (m, C) and covariance (m, C, C) of the latent values of each observation, without one copy of it.
+    """Return mean (m, C) and covariance (m, C, C) of the latent values of each observation, without one copy of it.
 
     The site of a copy has the slope of its own label, and its part of the curvature of the place.
     """

@@ -126,7 +126,7 @@ def moment_rule(y: np.ndarray, likelihood, cavity=methodcaller("cavity")):
 
 
 def has_cavities(q: FullPosterior) -> bool:
-    """Whether the cavity of every datum is proper; always true for log-concave likelihoods."""
+    """Return whether the cavity of every datum is proper; always true for log-concave likelihoods."""
     return bool((q.cavity()[1] >= 0).all())
 
 
@@ -141,14 +141,14 @@ def require_cavities(engine, q, likelihood) -> None:
 
 
 def ep_evidence(q: FullPosterior, y: np.ndarray, likelihood) -> float:
-    """Log evidence, with each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
+    """Return the log evidence, with each site scaled so that its cavity keeps the tilted mass. [RW] (3.65)"""
     mean, var = q.cavity()
     log_mass, _, _ = likelihood.tilted_moments(y, mean, var)
     return q.log_partition + float(np.sum(q.weight * (log_mass - log_partition_1d(mean, var, q.each))))
 
 
 def sequential(engine, K, data, sites, max_iter) -> tuple[Any, Status]:
-    """EP one site at a time, with rank-one updates of the covariance, recomputed after each sweep. [RW] algorithm 3.5"""
+    """Run EP one site at a time, with rank-one updates of the covariance, recomputed after each sweep. [RW] algorithm 3.5"""
     m, prior = len(data.y), data.prior(K)
     q = prior.renewed(sites or Sites.zeros(m))
     copies, place = np.broadcast_to(data.weight, m), data.places.spread(np.arange(data.n))

@@ -28,7 +28,7 @@ Moments = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.nd
 
 
 def contrast_maps(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """(n, C - 1, C) B of each datum: own class minus each other class."""
+    """Return B (n, C - 1, C) of each datum: own class minus each other class."""
     rows, others = np.arange(len(y)), other_classes(y, n_classes)
     B = np.zeros((len(y), n_classes - 1, n_classes))
     B[rows, :, y] = 1.0
@@ -37,7 +37,7 @@ def contrast_maps(y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def matched_precisions(B: np.ndarray, moments: Moments, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, Sites]:
-    """Log masses (n,), and the sites that give cavities N(mean, cov), (n, C) and (n, C, C), their tilted moments."""
+    """Return log masses (n,), and the sites that give cavities N(mean, cov), (n, C) and (n, C, C), their tilted moments."""
     Bt = np.swapaxes(B, 1, 2)
     inner = B @ cov @ Bt
     log_mass, slope, lost = moments(np.einsum("ijc,ic->ij", B, mean), inner + 1.0)
@@ -50,7 +50,7 @@ def matched_precisions(B: np.ndarray, moments: Moments, mean: np.ndarray, cov: n
 
 
 def full_evidence(q: DenseCoupledPosterior, log_mass: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> float:
-    """Log evidence, with each site scaled so that its cavity N(mean, cov) keeps the tilted mass. [RJV] (28)"""
+    """Return the log evidence; each site is scaled so that its cavity N(mean, cov) keeps the tilted mass. [RJV] (28)"""
     W, nu = q.precision, q.sites.nu
     grown = np.eye(W.shape[1]) + cov @ W
     settled = np.linalg.solve(grown, (mean + np.einsum("icd,id->ic", cov, nu))[..., None])[..., 0]
@@ -85,19 +85,19 @@ def fit_full(engine: Any, K: np.ndarray, y: np.ndarray, n_classes: int, moments:
 
 
 def moved(q: DenseCoupledPosterior, wanted: Sites) -> float:
-    """The move to new sites in posterior standard deviations: of the mean, and of any marginal covariance."""
+    """Return the move to new sites in posterior standard deviations: of the mean, and of any marginal covariance."""
     missing = wanted.nu - np.einsum("icd,id->ic", wanted.tau, q.mean) - q.alpha
     gap = np.sqrt(abs(np.sum(missing * q.system.solve(missing)[1])))
     return float(np.maximum(gap, precision_move(q, wanted.tau)))
 
 
 def packed(sites: Sites) -> np.ndarray:
-    """Sites as one array (n, C, C + 1)."""
+    """Return sites as one array (n, C, C + 1)."""
     return np.concatenate([sites.tau, sites.nu[:, :, None]], axis=2)
 
 
 def mixed(q: DenseCoupledPosterior, steps: MixedSteps) -> Sites:
-    """The next sites: a damped step, or a mix of the last sweeps."""
+    """Return the next sites: a damped step, or a mix of the last sweeps."""
     points, goals = np.moveaxis(np.array(steps.seen), 1, 0)
     residuals = goals - points
     plain = points[-1] + steps.part * residuals[-1]

@@ -41,7 +41,7 @@ class FV(Engine):
         return ("log_prob",)
 
     def cavity(self, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-        """Moments given the other data, updated by the remaining observations of the same latent value."""
+        """Return the moments given the other data, updated by the remaining observations of the same latent value."""
         data = fit.targets
         mean, var = (data.places.spread(x) for x in fit.posterior.cavity())
         if data.plain:
@@ -82,7 +82,7 @@ class FV(Engine):
 
     @staticmethod
     def _start(start, K):
-        """Sites with an earlier fit's α and the curvature implied by its marginal variances."""
+        """Return the sites with an earlier fit's α and the curvature implied by its marginal variances."""
         old = getattr(start, "posterior", start)
         if not isinstance(old, FactorialPosterior):
             return start_sites(start, len(K))
@@ -92,7 +92,7 @@ class FV(Engine):
         return newton_sites(symmetric_product(K, old.alpha), old.alpha, -tau)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """The bound is stationary in α: the derivative is the explicit one, through K, log|K| and σ_i² = 1/[K⁻¹]_ii."""
+        """Return the explicit derivative, through K, log|K| and σ_i² = 1/[K⁻¹]_ii: the bound is stationary in α."""
         q: Any = fit.posterior
         mean, var = q.conditional()
         one = fit.targets.joint()
@@ -112,7 +112,10 @@ class FV(Engine):
 
 
 def factor_rule(y: np.ndarray, likelihood, var: np.ndarray):
-    """The EP rule with τ clipped at zero. Here τ only helps to find α, and zero gives a safer step than a negative value."""
+    """Return the EP rule with τ clipped at zero.
+
+    Here τ only helps to find α, and zero gives a safer step than a negative value.
+    """
     rule = rule_given_cavities(y, likelihood, var)
 
     def clipped(q):

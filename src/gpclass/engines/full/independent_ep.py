@@ -67,7 +67,7 @@ class IndependentEP(Engine):
         return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. Inner and outer sites are stationary."""
+        """Return G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. All sites are stationary."""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
@@ -93,7 +93,7 @@ class _Matching:
     moments: Moments
 
     def rule(self, q: StackedPosterior) -> SiteTarget:
-        """Sites that give each class its tilted mean and variance.
+        """Return the sites that give each class its tilted mean and variance.
 
         When the mean moves towards the tilted mean, the cavities of all classes of a datum move too. So the missing change
         of ν is (I + Π S)(slope - α), with S the cavity variances, and the Newton step uses the coupled precision Π. If
@@ -108,7 +108,7 @@ class _Matching:
         return SiteTarget(q.mean, q.slope + q.flat(lacking), -q.flat(tau))
 
     def first_sites(self, prior: StackedPosterior) -> Sites:
-        """Sites matched with the prior as the cavity."""
+        """Return the sites matched with the prior as the cavity."""
         tilted = self._tilted(prior)
         tau, slope = prior.flat(tilted.tau), prior.flat(tilted.slope)
         return Sites(prior.weight * tau, prior.weight * slope * (1 + tau * prior.var))
@@ -117,7 +117,7 @@ class _Matching:
         return self._tilted(q).pi
 
     def evidence(self, q: StackedPosterior) -> float:
-        """Log evidence; sites are scaled so that each cavity keeps the tilted mass. [RJV] (28), classes independent"""
+        """Return the log evidence; each cavity keeps the tilted mass. [RJV] (28) for independent classes"""
         local = log_partition_1d(*q.cavity(), q.each)
         mass = q.parts[0].weight * self._tilted(q).log_mass
         return q.log_partition + float(np.sum(mass)) - float(np.sum(q.weight * local))
@@ -147,12 +147,12 @@ class _InnerMoments:
 
 
 def inner_ep(mean: np.ndarray, var: np.ndarray, factor) -> Tilted:
-    """Tilted moments by EP with a site on each contrast, as in `inner_fit`."""
+    """Return tilted moments by EP with a site on each contrast, as in `inner_fit`."""
     return inner_fit(mean, var, factor)[0]
 
 
 def inner_fit(mean: np.ndarray, var: np.ndarray, factor, start: Sites | None = None) -> tuple[Tilted, Sites]:
-    """Tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j, and these sites. [RJV] appendix A
+    """Return tilted moments by EP with a site (α̃, β̃) on each contrast x_y - f_j, and these sites. [RJV] appendix A
 
     `mean` and `var` (n, C) have the own class first. Contrasts share only x_y, so an inner site is a message
     exp(-½ ρ ξ² + λ ξ) to ξ = x_y - mean_y, and all quantities are scalar.
@@ -172,7 +172,7 @@ def inner_fit(mean: np.ndarray, var: np.ndarray, factor, start: Sites | None = N
 
 
 def _messages(lead, var, sites):
-    """Precision and location of each inner site's message to ξ, and its value at ξ = 0, with f_j integrated out."""
+    """Return precision and location of each inner site's message to ξ, and its value at ξ = 0, with f_j integrated out."""
     grown = 1 + var * sites.tau
     rho = sites.tau / grown
     return rho, sites.nu / grown - rho * lead, log_partition_1d(lead, var, sites)
@@ -181,7 +181,7 @@ def _messages(lead, var, sites):
 def inner_sites(
     lead, var, hub_var, factor, sweeps=INNER_SWEEPS, start: Sites | None = None
 ) -> tuple[Sites, tuple[np.ndarray, np.ndarray]]:
-    """Sites on the contrasts of mean `lead`, and their cavities; updated class by class for all data at once."""
+    """Return the sites on the contrasts of mean `lead`, and their cavities; updated class by class for all data at once."""
     start = start or Sites.zeros(lead.shape)
     tau, nu = start.tau.copy(), start.nu.copy()
     rho, lam, _ = _messages(lead, var, start)
@@ -212,7 +212,7 @@ def inner_sites(
 
 
 def _sums_after(x):
-    """(n, k) for each column, the sum of the columns to its right."""
+    """Return for each column (n, k) the sum of the columns to its right."""
     out = np.zeros_like(x)
     out[:, :-1] = np.cumsum(x[:, :0:-1], axis=1)[:, ::-1]
     return out

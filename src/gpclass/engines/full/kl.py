@@ -58,7 +58,7 @@ def expectation_rule(y: np.ndarray, likelihood):
 
 
 def unit_sites(prior: FullPosterior, data: Data) -> Sites:
-    """First sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] is not informative."""
+    """Return first sites, from marginals no wider than the likelihood: under a very wide prior E[curvature] is near 0."""
     var = np.minimum(prior.prior_var, 1.0)
     zero = np.zeros(len(data.y))
     _, slope, curvature = data.likelihood.expected_log_prob(data.y, zero, var)

@@ -31,7 +31,7 @@ class LabelRegression(Engine):
     weights: ClassVar = "places"
 
     def evidence_is_comparable(self, likelihood) -> bool:
-        """False: the evidence is the density of labels as real numbers, not the probability of classes."""
+        """Return False: the evidence is the density of labels as real numbers, not the probability of classes."""
         return False
 
     def __post_init__(self):
@@ -70,7 +70,7 @@ def regress(K: np.ndarray, data: Data, noise: float) -> FullPosterior:
 
 
 def regression_evidence(q: FullPosterior, data: Data, noise: float) -> float:
-    """ln N(y | 0, K + σ_n² I). [NR] section 8.2"""
+    """Return ln N(y | 0, K + σ_n² I). [NR] section 8.2"""
     # (K + σ²I)⁻¹ y = α, and |K + σ²I| = σ^{2n} |B|
     count = data.total(np.ones(len(data.y)))
     return -0.5 * float(data.y @ q.alpha) - 0.5 * q.log_det - count * (np.log(noise) + LOG_SQRT_2PI)

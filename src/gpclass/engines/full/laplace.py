@@ -40,7 +40,7 @@ class Laplace(Engine):
             raise ValueError(f'correction must be None or "tierney-kadane", but is {self.correction!r}')
 
     def needed(self, likelihood) -> tuple[str, ...]:
-        """Methods of the likelihood that the engine calls."""
+        """Return the methods of the likelihood that the engine calls."""
         return self.needs if likelihood.n_latents == 1 else (*self.needs, "curvature_weights")
 
     def fit(self, K, y, likelihood, start: Any = None) -> Fit:
@@ -79,7 +79,7 @@ class Laplace(Engine):
 
     @staticmethod
     def _implicit(fit: Fit) -> np.ndarray:
-        """u such that the part of d log Z through the mode is uᵀ dK α. [RW] (5.23), (5.24)"""
+        """Return u such that the part of d log Z through the mode is uᵀ dK α. [RW] (5.23), (5.24)"""
         q: Any = fit.posterior
         data = fit.targets
         pull = data.at_places(0.5 * q.var * fit.likelihood.log_prob_third(data.y, q.mean))
@@ -110,6 +110,6 @@ def mode_rule(y: np.ndarray, likelihood):
 
 
 def variance_bound(q: FullPosterior) -> np.ndarray:
-    """Upper bounds of the marginal variances, at no extra cost."""
+    """Return upper bounds of the marginal variances, at no extra cost."""
     prior = q.prior_var
     return prior / np.maximum(1.0, np.abs(q.sites.tau) * prior)

@@ -53,7 +53,7 @@ class MeanFieldProbit(Engine):
         return Fit.restored(self, q, y, likelihood, state)
 
     def cavity(self, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-        """Without one copy of each observation, whose site has precision one and the mean f + slope of its v."""
+        """Return the moments without one copy of each observation, whose site has precision one and mean f + slope."""
         q, data = fit.posterior, fit.targets
         if data.plain:
             return super().cavity(fit)
@@ -64,7 +64,7 @@ class MeanFieldProbit(Engine):
         return (mean - var * nu) / kept, independent(var / kept)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. q is stationary: only K contributes."""
+        """Return G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. q is stationary."""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
@@ -72,10 +72,11 @@ class MeanFieldProbit(Engine):
 
 
 def star_curvature(data: Data, f: np.ndarray) -> np.ndarray:
-    """(n, C) π whose Π has the own class's row of W = -d² log p/df²: π_j/(1ᵀπ) = -W_yj with π_y = 1. [RJV] (12)
+    """Return π (n, C) whose Π has the own class's row of W = -d² log p/df². [RJV] (12)
 
-    The rows of the other classes, coupled only through the noise of the own class, then differ little from those of W. If
-    observations of different classes share a latent value, their π are added: good enough for steps.
+    That is π_j/(1ᵀπ) = -W_yj with π_y = 1. The rows of the other classes, coupled only through the noise of the own class,
+    then differ little from those of W. If observations of different classes share a latent value, their π are added: good
+    enough for steps.
     """
     y, rows = data.y, np.arange(len(data.y))
     W = -data.likelihood.log_prob(y, data.places.spread(f))[2][rows, y]
@@ -86,7 +87,7 @@ def star_curvature(data: Data, f: np.ndarray) -> np.ndarray:
 
 
 def counted_posterior(K: np.ndarray, data: Data, alpha: np.ndarray, mean: np.ndarray) -> StackedPosterior:
-    """q(f) = ∏_c N(f_c | m_c, (K_c⁻¹ + N)⁻¹), N the numbers of observations; α and mean are (n, C)."""
+    """Return q(f) = ∏_c N(f_c | m_c, (K_c⁻¹ + N)⁻¹), N the numbers of observations; α and mean are (n, C)."""
     count = data.at_places(np.ones(len(data.y)))
     nu = alpha + count[:, None] * mean
     if K.ndim == 3:

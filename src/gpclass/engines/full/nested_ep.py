@@ -69,7 +69,7 @@ class NestedEP(Engine):
         return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. Inner and outer sites are stationary."""
+        """Return G with d log Z = Σ G_ij dK_ij; (C, n, n) if each class has its own K. All sites are stationary."""
         return fit.posterior.gradient()
 
     def likelihood_gradient(self, fit: Fit) -> np.ndarray:
@@ -77,7 +77,7 @@ class NestedEP(Engine):
 
 
 def contrast_factor(data: Data, likelihood: Any, by_datum: bool = False, part: float = 1.0) -> Any:
-    """Likelihood of the contrasts of one copy: that of one contrast, to a power for observations of weight below one.
+    """Return the likelihood of the contrasts of one copy: of one contrast, to a power if the weight is below one.
 
     `by_datum`: arrays are (n,) or (n, C - 1); otherwise they are flat (n (C - 1),). `part` is a further power, of all.
     """

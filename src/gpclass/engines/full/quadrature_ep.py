@@ -106,7 +106,7 @@ class QuadratureEP(Engine):
         return Fit.restored(self, q, y, likelihood, state)
 
     def evidence_gradient(self, fit: Fit) -> np.ndarray:
-        """G with d log Z = Σ G_ij dK_ij at fixed sites; (C, n, n) if each class has its own K.
+        """Return G with d log Z = Σ G_ij dK_ij at fixed sites; (C, n, n) if each class has its own K.
 
         This is exact if the sites are stationary, which holds without coupling. With coupling and more than two classes it
         holds only approximately, because a diagonal Λ̃ does not match all variances. Expect relative errors of about one
@@ -122,7 +122,7 @@ class QuadratureEP(Engine):
 
 
 def full_sites(start: Any, n: int, n_classes: int) -> Sites | None:
-    """Sites of an earlier fit with the full precision; None if `start` is None."""
+    """Return the sites of an earlier fit with the full precision; None if `start` is None."""
     sites = start_sites(start, n)
     if sites is not None and np.shape(sites.tau) != (n, n_classes, n_classes):
         raise TypeError("start must be an earlier fit of QuadratureEP(precision='full'), or its sites")
@@ -130,7 +130,7 @@ def full_sites(start: Any, n: int, n_classes: int) -> Sites | None:
 
 
 def shifted_moments(tilted: Any, offset: Any) -> Any:
-    """Moments of contrasts with an offset added to their means."""
+    """Return the moments of contrasts with an offset added to their means."""
     return lambda mean, cov: tilted(mean + offset, cov)
 
 
@@ -140,7 +140,7 @@ def shifted_moments(tilted: Any, offset: Any) -> Any:
 def quadrature_moments(
     y: np.ndarray, likelihood, mean: np.ndarray, var: np.ndarray, labels: np.ndarray | None = None
 ) -> Tilted:
-    """Moments of cavity × likelihood from the likelihood's own integral; `labels` are those of y, by default y itself."""
+    """Return the moments of cavity × likelihood from the likelihood's own integral; `labels` are by default y itself."""
     labels = y if labels is None else labels
     log_mass, slope, curvature = likelihood.tilted_moments(y, mean, var)
     left = 1 + var * curvature  # tilted variance divided by the cavity variance
@@ -150,7 +150,7 @@ def quadrature_moments(
 
 
 def inner_precision(tau: np.ndarray, var: np.ndarray, noise: float) -> np.ndarray:
-    """(n, C) π of inner sites that would give each class its τ; own class first. Used only for the step direction.
+    """Return π (n, C) of inner sites that would give each class its τ; own class first. Used only for the step direction.
 
     Wrong class j sends the hub x_y a message of precision ρ_j = π_j/(1 + var_j π_j), and its own τ is π_j/(1 + h_j π_j),
     where h_j is the variance of the hub given all other messages. The own class receives the sum of the ρ through the noise.
@@ -192,7 +192,7 @@ class _Contrasts:
     power_rule: tuple[np.ndarray, np.ndarray] | None = None  # points (q', C - 1) and log weights for them
 
     def target(self, q: ContrastPosterior) -> SiteTarget:
-        """Slope and precision of the sites. [RJV] (18)-(21), with Σ_g in place of the Σ_w printed in (19)."""
+        """Return slope and precision of the sites. [RJV] (18)-(21), with Σ_g in place of the Σ_w printed in (19)."""
         mean, cov = contrast_cavity(q)
         _, slope, lost = self.tilted(mean + self.offset, cov)
         g_cov = cov - cov @ lost @ cov
@@ -204,7 +204,7 @@ class _Contrasts:
         return SiteTarget(point.ravel(), slope.ravel(), -np.maximum(tau, 0.0).ravel())  # slope is ξ - Λ̃ ĝ of (21)
 
     def evidence(self, q: ContrastPosterior) -> float:
-        """Log evidence, with sites scaled so that each cavity keeps the tilted mass. [RJV] (28)"""
+        """Return the log evidence, with sites scaled so that each cavity keeps the tilted mass. [RJV] (28)"""
         mean, cov = contrast_cavity(q)
         tau, nu = q.each.tau.reshape(mean.shape), q.each.nu.reshape(mean.shape)
         grown = np.eye(mean.shape[1]) + cov * tau[:, None, :]  # I + Σ_g Λ̃
@@ -214,7 +214,7 @@ class _Contrasts:
         return q.log_partition + float(np.sum(copies * (self.tilted(mean + self.offset, cov)[0] - local)))
 
     def tilted(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Log mass (n,), slope s (n, d) and loss D (n, d, d) of N(g | mean, S) ∏_j Φ(g_j).
+        """Return log mass (n,), slope s (n, d) and loss D (n, d, d) of N(g | mean, S) ∏_j Φ(g_j).
 
         The tilted mean is mean + S s, the tilted covariance S - S D S.
         """
@@ -227,7 +227,7 @@ class _Contrasts:
         return log_mass, slope, lost
 
     def _tilted_power(self, mean, cov, power):
-        """The same for ∏_j Φ(g_j)^power, with nodes of the cavity: less accurate if it is much wider than one."""
+        """Return the same for ∏_j Φ(g_j)^power, with nodes of the cavity: less accurate if it is much wider than one."""
         assert self.power_rule is not None, "powers need a rule"
         points, log_weights = self.power_rule
         ridge = CAVITY_RIDGE * np.trace(cov, axis1=1, axis2=2)
@@ -274,7 +274,7 @@ class _Contrasts:
 
 
 def contrast_cavity(q: ContrastPosterior) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (n, C - 1) and covariance of each datum's contrasts with all its sites removed: μ_g and Σ_g."""
+    """Return mean μ_g (n, C - 1) and covariance Σ_g of each datum's contrasts without all its sites."""
     own, others, C = q.prior.y[:, None], q.prior.others, q.prior.n_classes
     rows = np.arange(len(own))[:, None]
     if np.any(q.sites.tau):

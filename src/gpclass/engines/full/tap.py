@@ -157,7 +157,7 @@ class _Renewals:
 
 
 def first_cavities(prior: FullPosterior, sites: Sites | None) -> np.ndarray:
-    """Cavity variances from an earlier fit's sites, or the prior's, limited: very wide ones give inaccurate moments."""
+    """Return cavity variances of an earlier fit, or the prior's, limited: very wide ones give inaccurate moments."""
     wide = np.minimum(prior.prior_var, MAX_FIRST_VAR)
     if sites is None:
         return wide
@@ -166,7 +166,7 @@ def first_cavities(prior: FullPosterior, sites: Sites | None) -> np.ndarray:
 
 
 def rule_given_cavities(y, likelihood, var: np.ndarray):
-    """Rule for a posterior whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, with fixed cavity variances `var`."""
+    """Return the rule whose α solves α_i = d log Z_i/dμ_i at μ = Kα - var α, with fixed cavity variances `var`."""
     return moment_rule(y, likelihood, cavity=lambda q: (q.mean - var * q.slope, var))
 
 

@@ -30,7 +30,7 @@ MAX_HALVINGS = 10  # in a line search
 
 
 def corrected_log_probabilities(fit: Fit, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-    """(m, C) log class probabilities at new points, as ratios of evidences."""
+    """Return the (m, C) log class probabilities at new points, as ratios of evidences."""
     fit.moments(Ks, kd)  # for its checks of the arguments
     Ks, kd, C = np.asarray(Ks, float), np.asarray(kd, float), fit.likelihood.n_latents
     Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, kd.shape[-1]))
@@ -38,7 +38,7 @@ def corrected_log_probabilities(fit: Fit, Ks: np.ndarray, kd: np.ndarray) -> np.
 
 
 def evidence_ratios(fit: Fit, view: _OneLatent | _Several, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-    """(m, labels) log Z(data and new point) for each label, normalised; Ks (C, n, m), kd (C, m). [RJV] (23)"""
+    """Return log Z(data and new point) (m, labels) for each label, normalised; Ks (C, n, m), kd (C, m). [RJV] (23)"""
     labels = view.labels
     out = np.empty((Ks.shape[2], len(labels)))
     for some in blocks(len(out), fit.targets.n * len(kd) * len(labels)):
@@ -90,12 +90,12 @@ class _ExtendedModes:
         return log_p - 0.5 * _inner(alpha, f) - 0.5 * np.sum(alpha_new * f_new, axis=1)
 
     def _missing(self, rows, state):
-        """The gradient in f and in f*, and the curvature at f*."""
+        """Return the gradient in f and in f*, and the curvature at f*."""
         slope_new, W_new = self.view.slope_and_curvature(self.labels[rows], state[3])
         return [self.view.data_slope(state[1]) - state[0], slope_new - state[2]], W_new
 
     def _newton(self, rows, missing, W_new):
-        """The step with dα + W df = missing, with W of the training points from the fit."""
+        """Return the step with dα + W df = missing, with W of the training points from the fit."""
         k, Mk = self.k[rows], self.Mk[rows]
         K_missing = self.view.times_K(missing[0])
         # f* with the training points eliminated: (I + W* S) dα* = missing* - W* kᵀ(I - MK) missing
@@ -131,7 +131,7 @@ class _ExtendedModes:
 
 
 def _conjugate(missing, step, size, last_size, last_missing, last_step):
-    """The conjugate step (Polak and Ribière) if it leads uphill."""
+    """Return the conjugate step (Polak and Ribière) if it leads uphill."""
     turn = np.maximum(size - _pair(last_missing, step), 0.0) / last_size
     turned = _moved(step, last_step, turn)
     uphill = _pair(missing, turned) > 0.1 * size
@@ -146,11 +146,11 @@ class _View:
     slope: Callable
 
     def data_value(self, f):
-        """(rows,) Σ log p(y | f) over all data."""
+        """Return Σ log p(y | f) (rows,) over all data."""
         return np.sum(self.data.weight * self.value(self.data.y, self._at_data(f)), axis=1)
 
     def data_slope(self, f):
-        """(rows, n, C) slopes in the latent values."""
+        """Return the (rows, n, C) slopes in the latent values."""
         slope = np.moveaxis(self.slope(self.data.y, self._at_data(f)), 1, 0)
         return np.moveaxis(self.data.at_places(slope), 0, 1)
 
@@ -230,7 +230,7 @@ class _OneLatent(_View):
 
 
 def _evidence(fit: Fit, K: np.ndarray, label: Any, start: Any) -> float:
-    """The engine's evidence with the new point among the data; the engine completes the iteration."""
+    """Return the engine's evidence with the new point among the data; the engine completes the iteration."""
     plain = replace(fit.engine, correction=None)
     return plain.fit(K, with_label(fit.y, label), fit.likelihood, start).log_evidence
 
@@ -252,5 +252,5 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _pair(missing: list[np.ndarray], step: list[np.ndarray]) -> np.ndarray:
-    """First-order gain of a step: gradient times (df, df*)."""
+    """Return the first-order gain of a step: gradient times (df, df*)."""
     return _inner(missing[0], step[1]) + np.sum(missing[1] * step[3], axis=1)

@@ -82,7 +82,7 @@ def bound_rule(y: np.ndarray, likelihood):
 
 
 def bound_evidence(q: FullPosterior, data: Data) -> float:
-    """The best bound under q's marginals: E_q[bound] + E_q[log prior] + entropy, equal to [NR] (13) at the optimum.
+    """Return the best bound under q's marginals: E_q[bound] + E_q[log prior] + entropy; at the optimum it is [NR] (13).
 
     In this form it is a lower bound of the evidence for any q, also if q is not the posterior under the bound.
     """

@@ -39,7 +39,7 @@ def adjoints(fit: Fit, V: np.ndarray) -> Adjoints:
     place = data.places.spread(np.arange(data.n))
 
     def in_sites(mean, var):
-        """Derivatives in the sites of a function with these derivatives in the marginals."""
+        """Return the derivatives in the sites of a function with these derivatives in the marginals."""
         pull = V @ mean
         return data.places.spread(pull), data.places.spread(-latent.mean * pull - V**2 @ var)
 

@@ -77,7 +77,7 @@ class CoupledScalableEP(KeptSites, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Marginals with the row's sites on f_i = g_i + e_i and the posterior of g_i without them."""
+        """Return the marginals with the row's sites on f_i = g_i + e_i and the posterior of g_i without them."""
         if likelihood.n_latents == 1:
             return super().latent_marginals(g, message, y, likelihood)
         without, rest = coupled_cavity(g.mean, g.spread, message.tau, message.nu, MIN_KEPT), self.rest(g, likelihood)
@@ -145,7 +145,7 @@ class InnerEP:
 
     @staticmethod
     def of(likelihood: Any, own: np.ndarray, power: Any, mean: np.ndarray, cov: np.ndarray) -> InnerEP:
-        """From mean (m, C) and covariance (m, C, C) of f; `power` as in `split_targets`."""
+        """Make from mean (m, C) and covariance (m, C, C) of f; `power` as in `split_targets`."""
         factor = likelihood.contrast_factor()
         factor = factor if power is None else PowerFactor(factor, likelihood.contrast_power(power))
         mine = np.sum(mean, axis=1, keepdims=True, where=own)
@@ -167,7 +167,7 @@ class InnerEP:
         return mass, Sites(*(np.where(self.own, 0.0, x) for x in (new.tau, new.nu)))
 
     def _marginals(self, sites: Sites) -> tuple[np.ndarray, np.ndarray]:
-        """(m, C) means and variances of the contrasts with their sites."""
+        """Return the (m, C) means and variances of the contrasts with their sites."""
         # (I + cov T)⁻¹ applied to cov and to mean + cov ν; mixed steps can make τ negative
         right = np.concatenate([self.cov, (self.mean + np.einsum("icd,id->ic", self.cov, sites.nu))[:, :, None]], axis=2)
         solved = np.linalg.solve(np.eye(right.shape[1]) + self.cov * sites.tau[:, None, :], right)

@@ -40,7 +40,7 @@ class Message:
     sites: RowSites = field(default_factory=dict)  # new sites of these rows, in the engine's own form
 
     def times(self, weight: np.ndarray | float) -> Message:
-        """The message of all copies of each row; `sites` stay those of one copy. Derivatives in θ are weighted in sums."""
+        """Return the message of all copies of each row; `sites` stay those of one copy."""
         if np.ndim(weight) == 0:
             return self
         names = "tau", "nu", "slope", "spread", "excess"
@@ -119,17 +119,17 @@ class LowRankEngine(Engine):
         raise NotImplementedError
 
     def row_sites(self, n: int, likelihood) -> RowSites:
-        """Initial sites of n rows for sweeps over all rows: no information."""
+        """Return the initial sites of n rows for sweeps over all rows: no information."""
         return {name: np.zeros((n, likelihood.n_latents)) for name in ("tau", "nu")}
 
     def totals(self, sites: RowSites, y: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n, C) sites on g of one copy of each row, from the stored sites."""
+        """Return the sites (n, C) on g of one copy of each row, from the stored sites."""
         return sites["tau"], sites["nu"]
 
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Means (m, C) and variances (m, C) or covariances (m, C, C) of f_i = g_i + e_i at some training rows.
+        """Return means (m, C) and variances (m, C) or covariances (m, C, C) of f_i = g_i + e_i at some training rows.
 
         They are computed from those of g_i, for one copy of a row. This version uses a Gaussian site on g_i + e_i. Given
         g_i, e_i is then Gaussian with a mean that is linear in g_i.
@@ -140,37 +140,37 @@ class LowRankEngine(Engine):
         return g.mean + rest * (nu - tau * g.mean) / grown, g.var / grown**2 + rest / grown
 
     def rest(self, g: Marginals, likelihood) -> np.ndarray:
-        """(m, C) variances of e_i."""
+        """Return the (m, C) variances of e_i."""
         return g.rows.residual - self.noise(likelihood)
 
     def noise(self, likelihood) -> float:
-        """Variance that is added to the prior variance."""
+        """Return the variance that is added to the prior variance."""
         return 0.0
 
     def source(self, q: LowRankPosterior, n_total: float, likelihood) -> LowRankPosterior:
-        """The posterior from which a rule's marginals are computed; `n_total` is the weight of all rows."""
+        """Return the posterior from which a rule's marginals are computed; `n_total` is the weight of all rows."""
         return q
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
-        """Terms of the evidence besides the posterior's log partition and the rows' contributions."""
+        """Return the terms of the evidence besides the posterior's log partition and the rows' contributions."""
         return 0.0
 
     # minibatches: see `step.py`
 
     def stage(self, state: State, n_total: int, likelihood) -> LowRankEngine:
-        """The engine of the next step: this one, or one that computes initial sites for it."""
+        """Return the engine of the next step: this one, or one that computes initial sites for it."""
         return self
 
     def moved_sites(self, broadcast: Broadcast, message: Message, sites: RowSites) -> RowSites:
-        """New sites of rows that keep their own sites between minibatches."""
+        """Return the new sites of rows that keep their own sites between minibatches."""
         return {}
 
     def n_factors(self, n_total: float, likelihood) -> float:
-        """Number of factors that rows of this total weight have, at least one."""
+        """Return the number of factors that rows of this total weight have, at least one."""
         return max(n_total, 1)
 
     def sites_anew(self, broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: Any) -> RowSites:
-        """Sites of rows whose own sites were lost, from the posterior that still contains them.
+        """Return the sites of rows whose own sites were lost, from the posterior that still contains them.
 
         The cavity of a factor is the posterior without an average factor, as in stochastic EP. `K_fu` and `k_diag` are as in
         `contribution`.
@@ -183,11 +183,11 @@ class LowRankEngine(Engine):
         return self.rule(likelihood, n_total, loose=True)(at, data.y, none).sites
 
     def takes_out(self, broadcast: Broadcast) -> bool:
-        """Whether the step needs the sum of the rows' previous sites (`Sums.old_P`, `Sums.old_h`)."""
+        """Return whether the step needs the sum of the rows' previous sites (`Sums.old_P`, `Sums.old_h`)."""
         return False
 
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:
-        """The state after a minibatch with these sums."""
+        """Return the state after a minibatch with these sums."""
         raise NotImplementedError
 
 
@@ -204,6 +204,6 @@ def without_warnings() -> Iterator[None]:
 
 
 def sites_on_f(tau: np.ndarray, nu: np.ndarray, residual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sites on f = g + e, e of variance `residual`, that act on g as τ and ν: τ = T/(1 + residual T), and ν likewise."""
+    """Return sites on f = g + e that act on g as τ and ν, with e of variance `residual`: τ = T/(1 + residual T)."""
     left = 1 - residual * tau
     return tau / left, nu / left

@@ -115,6 +115,6 @@ class LatentRule:
         )
 
     def _powers(self, power: np.ndarray, lead: np.ndarray, var: np.ndarray, own: np.ndarray) -> Contrast:
-        """Factors Φ(x_y - f_c)^power; `var` (m, C) of x_y - x_c includes the noise of x_c."""
+        """Return the factors Φ(x_y - f_c)^power; `var` (m, C) of x_y - x_c includes the noise of x_c."""
         noise = self.likelihood.noise
         return Contrast.of_power(lead, var - noise, own, power, noise)

@@ -29,7 +29,7 @@ class KeptSites(LowRankEngine):
         return {name: sites[name] + part * (fresh - sites[name]) for name, fresh in message.sites.items()}
 
     def takes_out(self, broadcast: Broadcast) -> bool:
-        """True after the first pass, while hyperparameters are fixed."""
+        """Return True after the first pass, while hyperparameters are fixed."""
         state, n_total = broadcast.state, broadcast.n_total
         last = state.passed + broadcast.rows >= n_total
         return state.seen >= n_total and not last and state.age * n_total <= MAX_MOVE * broadcast.size
@@ -66,5 +66,5 @@ class KeptSites(LowRankEngine):
 
 
 def step_part(damping: float, m: int, n_total: int) -> float:
-    """Fraction of the step that m rows take together in training, where no sweep checks the effect of the last step."""
+    """Return the fraction of the step that m rows take together in training, where no sweep checks the last step."""
     return min(damping, LARGE_MINIBATCH_PART) if m > LARGE_MINIBATCH * n_total else damping

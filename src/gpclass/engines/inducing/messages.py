@@ -45,7 +45,7 @@ def messages(
 def cavities(
     engine: Any, q: LowRankPosterior, rows: Rows, data: Data, likelihood: Any, sites: RowSites, n_total: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means (m,) or (m, C), and variances or covariances (m, C, C), of f at training rows without a copy of their own sites.
+    """Return means and (co)variances of f at training rows without a copy of their own sites: (m,), (m, C) or (m, C, C).
 
     A row of weight below one is left out entirely. With power EP a copy consists of 1/part parts.
     """

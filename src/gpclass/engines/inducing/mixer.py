@@ -109,7 +109,7 @@ class Mixer:
         return SweepStep(kept, self.part, swept.equations.weights(), swept.largest)
 
     def _failed(self):
-        """After a failure, stop mixing if the last step was mixed, else shorten the steps."""
+        """Stop mixing after a failed mixed step, or shorten the steps after a failed plain one."""
         self.sweeps = 0
         if self.mixed:
             self.wait = PLAIN_STEPS

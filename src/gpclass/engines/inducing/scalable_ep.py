@@ -89,7 +89,7 @@ class ScalableEP(KeptSites, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Marginals by EP on all factors of a row, with q without its sites: factors share f - g, their sites do not."""
+        """Return marginals by EP on all factors of a row, with q without its sites: factors share f - g, sites do not."""
         if not self.pairwise(likelihood):
             return super().latent_marginals(g, message, y, likelihood)
         without, rest = cavity(g.mean, g.var, message.tau, message.nu, MIN_KEPT), self.rest(g, likelihood)
@@ -107,7 +107,7 @@ PAIRWISE_SITES = ("own_tau", "own_nu", "other_tau", "other_nu")
 
 
 def spread_of(at: Cavity, d1: np.ndarray, excess: np.ndarray) -> np.ndarray:
-    """Factor of V w in d log Z/dw: cavity and posterior differ by V w, both in the mean and in the covariance of u."""
+    """Return the factor of V w in d log Z/dw: cavity and posterior differ by V w, in the mean and in the covariance of u."""
     return d1 * at.tilt + 2 * excess / at.kept
 
 
@@ -146,7 +146,7 @@ def own_class(y: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def pairwise_totals(sites: RowSites, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the sites of all factors. (B.14), (B.15)"""
+    """Return the sums of the sites of all factors. (B.14), (B.15)"""
     own = own_class(y, sites["own_tau"].shape[1])
     return tuple(
         np.where(own, sites[f"own_{name}"].sum(1, keepdims=True), sites[f"other_{name}"]) for name in ("tau", "nu")
@@ -163,7 +163,7 @@ class Contrast:
 
     @staticmethod
     def of(lead: np.ndarray, var: np.ndarray, own: np.ndarray) -> Contrast:
-        """Factors from means and variances of x_y - x_c. (B.22)-(B.32)"""
+        """Make the factors from means and variances of x_y - x_c. (B.22)-(B.32)"""
         root = np.sqrt(np.where(own, 1.0, var))
         beta = np.where(own, 0.0, lead) / root
         alpha = hazard(beta)
@@ -172,7 +172,7 @@ class Contrast:
 
     @staticmethod
     def of_power(lead: np.ndarray, var: np.ndarray, own: np.ndarray, power: np.ndarray, noise: float) -> Contrast:
-        """Factors Φ(d/√noise)^power, with power (m,) and d ~ N(lead, var), `var` without the noise, by quadrature."""
+        """Make factors Φ(d/√noise)^power by quadrature, with power (m,) and d ~ N(lead, var), `var` without the noise."""
         scale = np.sqrt(noise)
         mean, spread = np.where(own, 0.0, lead / scale), np.where(own, 1.0, var / noise)
         value, d1, d2 = PowerFactor(Probit(), power).tilted_moments(1.0, mean, spread)
@@ -196,7 +196,7 @@ class Pairs:
 
     @staticmethod
     def of(likelihood, mean, var, rest, own: np.ndarray, sites: RowSites, least: float, make=Contrast.of) -> Pairs:
-        """From marginals (m, C) of what the sites are on; latent values have the additional variance `rest` (m, C).
+        """Make from marginals (m, C) of the sites' variables; latent values have the additional variance `rest` (m, C).
 
         `make` computes the factors from means and variances of the differences between the own and the other class.
         """
@@ -239,7 +239,7 @@ class PairwiseRule:
 
 
 def pair_factors(likelihood: Any, rest: np.ndarray, power: np.ndarray | None) -> tuple[np.ndarray, Any]:
-    """Variances in addition to those of the sites' variables, and the function that computes the factors P(x_y > x_c)^power.
+    """Return variances besides those of the sites' variables, and the function that computes the factors P(x_y > x_c)^power.
 
     Without powers the noise is one of the variances. With powers the factor is the power of the probability given f.
     """
@@ -251,7 +251,7 @@ def pair_factors(likelihood: Any, rest: np.ndarray, power: np.ndarray | None) ->
 def settled_pairs(
     likelihood: Any, mean: np.ndarray, var: np.ndarray, y: np.ndarray, sites: RowSites
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(m, C) means and variances after EP on each row's factors alone, under N(f | mean, diag var).
+    """Return (m, C) means and variances after EP on each row's factors alone, under N(f | mean, diag var).
 
     `sites` are the initial sites.
     """

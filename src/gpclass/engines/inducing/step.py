@@ -147,7 +147,7 @@ class MinibatchStep:
 
 
 def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: Any, sites: RowSites) -> Contribution:
-    """Contributions to a step of rows with targets y, an array or `Observed`, and their own sites. [VC] (5.22)
+    """Return the contributions to a step of rows with targets y, an array or `Observed`, and their own sites. [VC] (5.22)
 
     K_fu (1 or C, m, M) and k_diag (1 or C, m) are their covariances, as returned by `LowRankMatrices.checked`. Stored sites
     are those of one copy of a row; sums contain all copies.
@@ -172,17 +172,17 @@ def contribution(broadcast: Broadcast, K_fu: np.ndarray, k_diag: np.ndarray, y: 
 
 
 def _totals(engine: Any, sites: RowSites, data: Data, rows: Rows) -> list[np.ndarray]:
-    """(m, C) sites on g of all copies of each row."""
+    """Return the sites (m, C) on g of all copies of each row."""
     return [of_all_copies(x, data) for x in engine.totals(sites, data.y, rows.residual)]
 
 
 def of_all_copies(x: np.ndarray, data: Data) -> np.ndarray:
-    """(m, C) sites of all copies of each row from those of one copy."""
+    """Return the sites (m, C) of all copies of each row from those of one copy."""
     return x if data.plain else np.asarray(data.weight)[:, None] * x
 
 
 def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
-    """The step for the sums over all rows of a minibatch. [VC] (5.22)"""
+    """Return the step for the sums over all rows of a minibatch. [VC] (5.22)"""
     engine, q, state = broadcast.stage, broadcast.posterior, broadcast.state
     constant = engine.constant(q, broadcast.source, broadcast.copies, broadcast.likelihood)
     value = q.log_partition + broadcast.share * sums.value + constant
@@ -196,7 +196,7 @@ def apply(broadcast: Broadcast, sums: Sums) -> MinibatchStep:
 def take_step(
     engine: Any, state: State, K: LowRankMatrices, y: Any, sites: RowSites, n_total: int, likelihood, size=None, weight=None
 ) -> tuple[MinibatchStep, Contribution]:
-    """A step on rows in one process, with targets y, an array or `Observed`.
+    """Take a step on rows in one process, with targets y, an array or `Observed`.
 
     `size` and `weight` are as in `Broadcast`. The default of `size` is the number of these rows.
     """
@@ -210,7 +210,7 @@ def take_step(
 
 
 def repaired(prior: LowRankPrior, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
-    """The posterior for natural parameters learned under another prior; parts that make it improper are dropped."""
+    """Return the posterior for natural parameters learned under another prior, without parts that make it improper."""
     try:
         return prior.posterior(S, pull)
     except NotPositiveDefinite:

@@ -59,16 +59,16 @@ class StochasticEP(LowRankEngine, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As for ScalableEP: after convergence q is the prior times the sites that each row would have."""
+        """Return those of ScalableEP: after convergence q is the prior times the sites that each row would have."""
         return self._untied.latent_marginals(g, message, y, likelihood)
 
     def source(self, q: LowRankPosterior, n_total: float, likelihood) -> LowRankPosterior:
-        """The common cavity of all factors."""
+        """Return the common cavity of all factors."""
         left = 1 - 1 / self.n_factors(n_total, likelihood)
         return q.prior.posterior(left * q.S, left * q.pull)
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
-        """Σ g(cavity) - g(q) over factors. (5.18)"""
+        """Return Σ g(cavity) - g(q) over factors. (5.18)"""
         return self.n_factors(n_total, likelihood) * (source.log_partition - q.log_partition)
 
     def absorb(self, broadcast: Broadcast, sums: Sums) -> State:

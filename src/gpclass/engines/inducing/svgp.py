@@ -61,7 +61,7 @@ class SVGP(LowRankEngine, Training):
     def latent_marginals(
         self, g: Marginals, message: Message, y: np.ndarray, likelihood
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Marginals of f. Given u, the variational posterior of f is the prior: labels do not update f - g."""
+        """Return the marginals of f. Given u, the posterior of f is the prior: labels do not update f - g."""
         return g.mean, g.var + self.rest(g, likelihood)
 
     def constant(self, q: LowRankPosterior, source: LowRankPosterior, n_total: float, likelihood) -> float:
@@ -88,7 +88,7 @@ class SVGP(LowRankEngine, Training):
 
 
 def rate_of(m: int, size: int, whole: float) -> float:
-    """Rate of m rows if minibatches of `size` rows have the rate `whole`: the same decay per row."""
+    """Return the rate of m rows if minibatches of `size` rows have the rate `whole`: the same decay per row."""
     return whole if m == size else 1 - (1 - whole) ** (m / size)
 
 

@@ -52,11 +52,11 @@ class InducingFit(Fit):
 
     @classmethod
     def trained(cls, engine: Any, posterior: LowRankPosterior, likelihood: Any, log_evidence: float, n_rows: int, n_iter=1):
-        """A fit without rows, as returned by training on minibatches."""
+        """Return a fit without rows, as returned by training on minibatches."""
         return cls(engine, posterior, np.zeros(0), likelihood, Status(True, n_iter, 0.0), log_evidence, n_rows)
 
     def without_rows(self) -> InducingFit:
-        """A fit for predictions only, whose size does not depend on the number of rows."""
+        """Return a fit for predictions only, whose size does not depend on the number of rows."""
         return replace(self, y=np.zeros(0), data=None)
 
     def state(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class InducingFit(Fit):
         return self._kept.nu
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of f at the training points without one copy of their own sites, (n,) or (n, C) each."""
+        """Return means and variances of f at training points without one copy of their own sites, (n,) or (n, C) each."""
         data = self.targets
         return cavities(self.engine, self.posterior, self.rows, data, self.likelihood, self.row_sites, data.copies)
 
@@ -121,7 +121,7 @@ class InducingFit(Fit):
         )
 
     def evidence_gradient(self) -> LowRankGradient:
-        """Derivatives of log_evidence in K_uu, K_fu and k_diag, each in its original shape."""
+        """Return the derivatives of log_evidence in K_uu, K_fu and k_diag, each in its original shape."""
         return self._derivatives[0]
 
     def likelihood_gradient(self) -> np.ndarray:
@@ -251,7 +251,7 @@ def settle(
 
 
 def advice(extent: Extent) -> str:
-    """Advice for a run that did not converge because of rounding; empty if rounding is not the cause.
+    """Return advice for a run that did not converge because of rounding; empty if rounding is not the cause.
 
     The relative error of the inducing variables is about eps × the condition of I + Σ τ w wᵀ, as for all latent values with
     B.
@@ -276,7 +276,7 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
 
 
 def start_sites(engine: Any, likelihood: Any, n: int, start: Any) -> RowSites:
-    """Sites of an earlier fit, or the engine's initial sites if there is none."""
+    """Return the sites of an earlier fit, or the engine's initial sites if there is none."""
     sites = engine.row_sites(n, likelihood)
     if start is None:
         return sites
@@ -291,7 +291,7 @@ def same_form(sites: RowSites, others: RowSites) -> bool:
 
 
 def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
-    """Checked matrices and targets, and whether the latent functions share the matrices."""
+    """Return checked matrices and targets, and whether the latent functions share the matrices."""
     check(engine, likelihood, np.shape(K_uu)[-1], len(y), y)
     data = data_of(engine, y, likelihood)
     shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))

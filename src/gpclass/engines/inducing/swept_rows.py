@@ -89,7 +89,7 @@ class SweptRows:
         self.tau, self.nu = np.zeros((2, len(data.y), likelihood.n_latents))  # sites on g of all copies
 
     def sums(self) -> SiteSums:
-        """Natural parameters of the current sites."""
+        """Return the natural parameters of the current sites."""
         S, pull = self.prior.no_sites(self.likelihood.n_latents, self.prior.M)
         for some, rows in self.rows.blocks(self.prior.M):
             data, own = self.data.some(some), {name: site[some] for name, site in self.sites.items()}
@@ -135,7 +135,7 @@ class SweptRows:
         return total
 
     def _coordinates(self) -> Iterator[slice]:
-        """Blocks of coordinates: temporary arrays as large as all past sweeps would double the memory."""
+        """Return blocks of coordinates: temporary arrays as large as all past sweeps would double the memory."""
         return blocks(len(self.point), len(self.points))
 
     def step(self, step: SweepStep) -> SiteSums:
@@ -180,7 +180,7 @@ class SweptRows:
 
 
 def units(sites: RowSites, wide: np.ndarray, weight: np.ndarray | float = 1.0) -> np.ndarray:
-    """Scales that make moves of sites comparable: posterior variances for τ, standard deviations for ν, times weights.
+    """Return scales that make moves of sites comparable: weights times variances for τ, or standard deviations for ν.
 
     `wide` (n,) are the variances, averaged over latent functions.
     """
@@ -194,6 +194,6 @@ def _joined(sites: RowSites) -> np.ndarray:
 
 
 def _split(x: np.ndarray, like: RowSites) -> RowSites:
-    """The vector's parts as arrays of the same shapes as `like`, without a copy."""
+    """Return the parts of a vector as arrays of the same shapes as `like`, without a copy."""
     edges = np.cumsum([part.size for part in like.values()])[:-1]
     return {name: part.reshape(like[name].shape) for name, part in zip(like, np.split(x, edges), strict=True)}

@@ -32,7 +32,7 @@ class Inducing:
             raise ValueError(f"inputs must be 'k-means++' or 'random', but is {self.inputs!r}")
 
     def count(self, n_rows: int) -> int:
-        """Number of inducing points for this number of rows."""
+        """Return the number of inducing points for this number of rows."""
         if self.n_inducing is None:
             return min(DEFAULT_INDUCING, max(n_rows // 3, min(MIN_INDUCING, n_rows)))
         if self.n_inducing > n_rows:
@@ -90,7 +90,7 @@ class Training(Inducing):
             raise ValueError("learning_rate and adam_epsilon must be positive, beta1 and beta2 in [0, 1)")
 
     def passes(self, n_rows: int) -> int:
-        """Number of passes over this number of rows."""
+        """Return the number of passes over this number of rows."""
         if self.epochs is not None:
             return self.epochs
         steps = 1 if self.batch_size is None else -(-n_rows // self.batch_size)

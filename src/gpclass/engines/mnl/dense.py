@@ -66,11 +66,11 @@ class VariationalMNL(Engine):
         return VariationalFit.restored(self, q, y, likelihood, state, bound=bound, history=tuple(state["history"]))
 
     def evidence_gradient(self, fit: VariationalFit) -> Any:
-        """½(α αᵀ - W(I + KW)⁻¹), contracted to the structure of K: everything else is stationary. [C] section 6"""
+        """Return ½(α αᵀ - W(I + KW)⁻¹), contracted to the structure of K: everything else is stationary. [C] section 6"""
         return fit.posterior.gradient()
 
     def cavity(self, fit: VariationalFit) -> tuple[np.ndarray, np.ndarray]:
-        """Without one copy of each observation, whose site has the slope of its own label and the bound's precision."""
+        """Return the moments without one copy of each observation: a site with its label's slope and W of the bound."""
         q, data = fit.posterior, fit.targets
         if data.plain:
             return super().cavity(fit)
@@ -98,31 +98,35 @@ class VariationalFit(Fit):
         return classes_of(self.posterior.K) is not None
 
     def predictive_bounds(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
+        """Return lower and upper bounds (m, C) of the class probabilities ∫ p(y | f) q(f) df at new points. [C] (24), (7)"""
         lower = np.exp(self.likelihood.expected_log_prob_bound(*self.predict(Ks, kd)).of_classes)
         return lower, 1 - (lower.sum(1, keepdims=True) - lower)
 
     def renormalised_probabilities(self, Ks: Any, kd: Any) -> np.ndarray:
-        """(m, C) lower bounds scaled to sum to one, the softmax of the mean: for decisions; else over-confident. [C] (25)"""
+        """Return lower bounds (m, C) scaled to sum to one: the softmax of the mean. [C] (25)
+
+        They are meant for decisions, and over-confident as probabilities.
+        """
         return self.likelihood.class_probabilities(self.predict(Ks, kd)[0])
 
     def jensen_bound(self) -> float:
-        """log Z_B: the same Gaussian with the exact expected log softmax, by quadrature. [C] (3)"""
+        """Return log Z_B: the same Gaussian with the exact expected log softmax, by quadrature. [C] (3)"""
         data = self.targets
         mean, cov = (data.places.spread(x) for x in (self.mean, self.cov))
         return data.total(self.likelihood.mean_log_prob(data.y, mean, cov)) - self.posterior.divergence
 
 
 def prior_evidence_bound(K: Any, n_classes: int) -> float:
-    """Lower bound of log p(y) for any y, with the prior as q. [C] theorem 10, for any K"""
+    """Return a lower bound of log p(y) for any y, with the prior as q. [C] theorem 10, for any K"""
     prior = _prior_covariances(K, n_classes)
     return float(maximise_bound(np.zeros(prior.shape[:2]), prior).value.sum())
 
 
 def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = None) -> float:
-    """Lower bound of log p(y) for any y, with q = N(0, variance × identity); None uses the best variance. [C] theorem 9
+    """Return a lower bound of log p(y) for any y, with q = N(0, variance × identity). [C] theorem 9
 
-    K is inverted here. The bound is very loose if K is nearly singular, and a singular K raises an error.
+    `variance` is by default the best one. K is inverted here. The bound is very loose if K is nearly singular, and a singular
+    K raises an error.
     """
     log_det, trace, size = 0.0, 0.0, 0
     for k, F in products(K, n_classes):
@@ -144,7 +148,7 @@ def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = No
 
 
 def _prior_covariances(K, n_classes):
-    """(n, C, C) prior covariances at each datum."""
+    """Return the (n, C, C) prior covariances at each datum."""
     return sum(np.diagonal(k)[:, None, None] * (F @ F.T) for k, F in products(K, n_classes))
 
 
@@ -159,12 +163,12 @@ def _prepared(engine, K, y, likelihood):
 
 
 def _bound_tol(engine):
-    """Tolerance of the search for b and S; the error of log b is about its square."""
+    """Return the tolerance of the search for b and S; the error of log b is about its square."""
     return min(1e-5, 0.1 * np.sqrt(engine.tol))
 
 
 def _start(K, votes, start):
-    """A first Gaussian, and log b if known."""
+    """Return a first Gaussian, and log b if known."""
     n, n_classes = shape = votes.shape
     if start is None:
         one = START_SCALE * (np.eye(n_classes) / n_classes - 1 / n_classes**2)  # [C] E.3.1

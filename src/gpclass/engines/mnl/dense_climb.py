@@ -65,7 +65,7 @@ class BoundClimb:
         return ending(self.at.q, sweep, change, engine.tol), tuple(history)
 
     def moved(self, last: BoundPoint, precision: np.ndarray) -> BoundPoint:
-        """The same mean with new precisions."""
+        """Return the point with the same mean and new precisions."""
         q = DenseCoupledPosterior(last.q.K, precision_root(precision), last.q.alpha, mean=last.q.mean)
         return self.point(q, last.bound.log_b)
 
@@ -97,11 +97,11 @@ class BoundClimb:
         return length > 0
 
     def slope(self, at: BoundPoint) -> np.ndarray:
-        """(n, C) slope of log Z_h in the mean. [C] (26), with b = ḡ"""
+        """Return the slope (n, C) of log Z_h in the mean. [C] (26), with b = ḡ"""
         return self.votes - self.count * at.bound.b - at.q.alpha
 
     def newton_step(self, slope, chord) -> tuple[np.ndarray, np.ndarray]:
-        """(δα, Kδα) with (K⁻¹ + N) Kδα = slope, by conjugate gradients.
+        """Return (δα, Kδα) with (K⁻¹ + N) Kδα = slope, by conjugate gradients.
 
         N is the bound's curvature. The preconditioner is V = (K⁻¹ + W)⁻¹, W ⪰ N; `chord` is its solution.
         """
@@ -141,7 +141,7 @@ class _PrecisionPath:
         return True
 
     def step_back(self) -> tuple[BoundPoint, np.ndarray]:
-        """A shorter step from the last point towards its new W: uphill if short enough."""
+        """Return a shorter step from the last point towards its new W: uphill if short enough."""
         steps, mixed = self.steps, len(self.steps.seen) > 1
         steps.seen = steps.seen[-1:]
         self.rejected += 1

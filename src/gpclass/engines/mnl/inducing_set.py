@@ -53,7 +53,7 @@ class RowCovariance:
 
     @classmethod
     def of(cls, K: Any, n_classes: int) -> RowCovariance:
-        """From a matrix (n, n) or (C, n, n), columns or a list of them, or Separable with one of these."""
+        """Make from a matrix (n, n) or (C, n, n), columns or a list of them, or Separable with one of these."""
         if isinstance(K, RowCovariance):
             return K
         between = classes_of(K)
@@ -76,14 +76,14 @@ class RowCovariance:
         return self._joined([part.diag for part in self.columns])
 
     def cross(self, rows: np.ndarray, data: np.ndarray | None = None) -> Any:
-        """(n, t) covariances of all rows, or of those in `data`, with `rows`; (C, n, t) if each class has its own."""
+        """Return covariances (n, t) of all rows, or of those in `data`, with `rows`; (C, n, t) if each class has its own."""
         return self._joined([part.columns(rows, rows=data) for part in self.columns])
 
     def of_class(self, c: int) -> Columns:
         return self.columns[c if len(self.columns) > 1 else 0]
 
     def inducing(self, chosen: InducingSet, before: Any = None) -> InducingCovariance:
-        """Covariances of an inducing set for the engine; columns that an earlier fit has are reused."""
+        """Return the covariances of an inducing set for the engine; columns that an earlier fit has are reused."""
         fu = self._columns(chosen, before)
         uu = np.take(inputs_of(fu), chosen.rows, axis=-2)
         uu = combined(0.5 * (uu + np.swapaxes(uu, -1, -2)), self.between)

@@ -34,7 +34,7 @@ SEARCH_TOL = 1e-8  # relative step at which these searches end
 def scores(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, data: np.ndarray | None = None
 ) -> np.ndarray:
-    """(m,) d2 of the candidates (rows, classes); or d3 on the rows `data`, if given. [C] (42), (43)"""
+    """Return d2 (m,) of the candidates (rows, classes); or d3 on the rows `data`, if given. [C] (42), (43)"""
     rows, classes = np.asarray(rows, int), np.asarray(classes, int)
     data = np.arange(len(fit.y)) if data is None else np.asarray(data, int)
     view, out = _View(fit), np.empty(len(rows))
@@ -47,7 +47,7 @@ def scores(
 def group_scores(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, size: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """(m,) d3 of the candidates, each on the data of its own group: the rows are split at random into groups of `size`.
+    """Return d3 (m,) of the candidates, each on the data of its own group; groups are random and of `size` rows.
 
     With the same few data for all, candidates would be ranked by their distance to these data. With groups, each candidate's
     own row is among its data. [C] section 6.1.1 ("by partitioning the observed data appropriately")
@@ -68,7 +68,7 @@ def group_scores(
 
 
 def _batches(classes, numbers):
-    """Candidates of one class, in batches that fit into memory if each needs `numbers` array entries; and the class."""
+    """Yield batches of candidates of one class, which fit into memory if each needs `numbers` entries; and the class."""
     for c in np.unique(classes):
         mine = np.flatnonzero(classes == c)
         yield from ((mine[some], int(c)) for some in blocks(len(mine), numbers))
@@ -87,7 +87,7 @@ class _View:
         self.inverse = _inverse(self.q.cov)
 
     def score(self, inputs: np.ndarray, rows: np.ndarray, c: int, data: np.ndarray) -> np.ndarray:
-        """(m,) scores of class c at `rows`, on data (d, 1), or (d, m) if separate; `inputs` (d, m) are covariances."""
+        """Return scores (m,) of class c at `rows`, on data (d, 1), or (d, m) if separate; `inputs` (d, m): covariances."""
         prior, group = self.prior, self.prior.group_of[c].classes
         own = prior.prior_cov[rows, c, c]
         left = prior.residual[rows, c, c] + prior.jitter * own  # κ0
@@ -107,7 +107,7 @@ class _View:
         return out
 
     def _known(self, c, d, rows, data):
-        """(d, m) covariance between class d at data and class c at candidates that the set explains."""
+        """Return the covariance (d, m) between class d at data and class c at candidates that the set explains."""
         one, other = self.prior.features[c][rows], self.prior.features[d]
         if data.shape[1] == 1:
             return other[data[:, 0]] @ one.T
@@ -115,14 +115,14 @@ class _View:
 
     @staticmethod
     def _quadratic(kappa, matrices, group, data):
-        """(d, m) κ_iᵀ A_i κ_i."""
+        """Return κ_iᵀ A_i κ_i (d, m)."""
         A = matrices[np.ix_(np.arange(len(matrices)), group, group)][data]  # (d, m or 1, G, G)
         pairs = product(range(len(group)), repeat=2)
         return sum(A[:, :, j, k] * kappa[:, j] * kappa[:, k] for j, k in pairs)
 
 
 def _inverse(cov):
-    """Pseudo-inverses of covariances that may be singular."""
+    """Return the pseudo-inverses of covariances that may be singular."""
     value, vector = np.linalg.eigh(cov)
     floor = np.maximum(1e-13 * value[:, -1:], 1e-300)
     inverse = np.where(value > floor, 1 / np.maximum(value, floor), 0.0)
@@ -130,7 +130,7 @@ def _inverse(cov):
 
 
 def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndarray, weight: Any) -> np.ndarray:
-    """(m,) maximum over μ of -μ²/2κ0 + Σ_i weight_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)]. [C] D.2.1
+    """Return the maximum (m,) over μ of -μ²/2κ0 + Σ_i weight_i [μ κ_iᵀ y_i - log Σ_c b_ic exp(μ κ_ic)]. [C] D.2.1
 
     κ (data, classes, m) is zero for classes that are not given; the slope is y - b, both (data, classes, m or 1). Weights
     are (data, m or 1) or one number. Uses Newton's method with a line search.
@@ -142,7 +142,7 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
     mean = np.sum(kappa * b, axis=1)
 
     def parts(mu, some):
-        """Value, slope and curvature; the slope at zero is kept outside the sum to avoid cancellation."""
+        """Return value, slope and curvature; the slope at zero is kept outside the sum to avoid cancellation."""
         move = mu * kappa[:, :, some]
         top = np.maximum(move.max(1), 0.0)
         g = b[:, :, some] * np.exp(move - top[:, None])
@@ -176,10 +176,11 @@ def best_mean(left: np.ndarray, kappa: np.ndarray, slope: np.ndarray, b: np.ndar
 
 
 def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: Any) -> np.ndarray:
-    """(m,) maximum over x = ν/κ0 in (0, 1] of ½(1 + log x - x) + ½ Σ_i weight_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)].
+    """Return the maximum (m,) over x = ν/κ0 in (0, 1] of the gain from the variance ν of a new variable. [C] D.2.2
 
-    e = κ0 κ_iᵀV_i⁻¹κ_i, in [0, 1), and w = κ0 κ_iᵀW_iκ_i are (data, m). Weights are (data, m or 1) or one number. [C] D.2.2:
-    a non-quadratic model, its (74) in x.
+    The gain is ½(1 + log x - x) + ½ Σ_i weight_i [log(1 - (1-x) e_i) + (1-x)(e_i + w_i)]. Here e = κ0 κ_iᵀV_i⁻¹κ_i, in
+    [0, 1), and w = κ0 κ_iᵀW_iκ_i are (data, m). Weights are (data, m or 1) or one number. Each step maximises a
+    non-quadratic model, (74) of [C] in x.
     """
     weights = np.broadcast_to(weight, tightness.shape)
     n = weights.sum(0)
@@ -213,7 +214,7 @@ def best_variance(tightness: np.ndarray, cost: np.ndarray, weight: Any) -> np.nd
 def choose(
     engine: Any, fit: Any, covariance: RowCovariance, chosen: InducingSet, count: int, rng: np.random.Generator
 ) -> InducingSet:
-    """`chosen` enlarged to `count` variables: by scores if there is a fit and the engine asks for it, else at random."""
+    """Return `chosen`, enlarged to `count` variables: by scores, or at random without a fit or if the engine asks for it."""
     more = count - len(chosen)
     rows, classes = _candidates(engine, covariance, chosen)
     if fit is None or engine.selection == "random":
@@ -227,7 +228,7 @@ def choose(
 
 
 def _candidates(engine, covariance, chosen):
-    """(row, class) pairs that are not in the set; with whole rows those of class 0."""
+    """Return the pairs (row, class) that are not in the set; with whole rows those of class 0."""
     C = covariance.n_classes
     free = np.ones((len(covariance), C), dtype=bool)
     free[tuple(chosen.pairs.T)] = False
@@ -238,13 +239,13 @@ def _candidates(engine, covariance, chosen):
 
 
 def _by_score(engine, fit, covariance, rows, classes, more, rng):
-    """Positions of candidates, the best first."""
+    """Return the positions of candidates, the best first."""
 
     def score(some):
         return total(lambda c: scores(fit, covariance, rows[some], c), classes[some])
 
     def total(one, own):
-        """The score of a candidate; with whole rows the sum over its classes."""
+        """Return the score of a candidate; with whole rows the sum over its classes."""
         return sum(one(np.full(len(own), c)) for c in range(covariance.n_classes)) if engine.whole else one(own)
 
     def best(some, value, count):
@@ -267,7 +268,7 @@ def _by_score(engine, fit, covariance, rows, classes, more, rng):
 def apart(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, value: np.ndarray, count: int
 ) -> np.ndarray:
-    """Positions of `count` candidates, chosen one by one by value times the fraction of variance not yet explained.
+    """Return positions of `count` candidates, chosen one by one by value times the fraction of variance not yet explained.
 
     Scores are those of single variables: without this, a batch would consist of similar variables.
     """
@@ -291,7 +292,7 @@ def apart(
 
 
 def _given_the_set(prior, covariance, rows, classes, j):
-    """(m,) prior covariances of all candidates with the j-th, given the current inducing variables."""
+    """Return the (m,) prior covariances of all candidates with the j-th, given the current inducing variables."""
     c = int(classes[j])
     inputs = covariance.of_class(c).columns(rows[[j]], rows=rows)[:, 0]
     own = prior.features[c][rows[j]]

@@ -117,7 +117,7 @@ class SparseVariationalMNL(Engine):
         return SparseFit.restored(self, q, y, likelihood, state, **more)
 
     def evidence_gradient(self, fit: SparseFit) -> InducingGradient:
-        """Derivatives in the covariances of the inducing inputs, of data with these, and in the data's variances. [C] C.4"""
+        """Return derivatives in covariances of inducing inputs, of data with these, and in the data's variances. [C] C.4"""
         W, _ = weighted_precision(fit.bound, weights_of(fit.y))
         return fit.posterior.gradient(fit.slope(weights_of(fit.y)), W, fit.wanted)
 
@@ -147,7 +147,7 @@ class SparseFit(VariationalFit):
         return self.chosen.rows
 
     def slope(self, weight: np.ndarray) -> np.ndarray:
-        """(n, C) slopes of the bounds of all data in the means, times weights (n,)."""
+        """Return the slopes (n, C) of the bounds of all data in the means, times weights (n,)."""
         return weight[:, None] * (np.eye(self.likelihood.n_classes)[np.asarray(self.y)] - self.bound.b)
 
     @property
@@ -164,7 +164,7 @@ class SparseFit(VariationalFit):
         return inputs_of(self.posterior.K).shape[-1]
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cavities as in every fit; the inducing set is fixed."""
+        """Return the cavities as in every fit; the inducing set is fixed."""
         part = np.minimum(weights_of(self.y), 1.0)
         return self.posterior.cavity(self.slope(part), weighted_precision(self.bound, part)[0])
 
@@ -183,7 +183,7 @@ def _prepared(engine, y, likelihood):
 
 
 def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: Any, likelihood: Any) -> SparseFit:
-    """A fit with inducing variables chosen batch by batch."""
+    """Return a fit with inducing variables chosen batch by batch."""
     rng = np.random.default_rng(engine.random_state)
     chosen, fit = InducingSet.empty(), None
     sizes = batches(engine, len(covariance), covariance.n_classes)
@@ -199,7 +199,7 @@ def grown(engine: SparseVariationalMNL, covariance: RowCovariance, y: Any, likel
 
 
 def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
-    """Sizes of the set after each batch."""
+    """Return the sizes of the set after each batch."""
     unit = n_classes if engine.whole else 1
     target = set_size(engine, n, n_classes) // unit * unit
     if not target:
@@ -212,7 +212,7 @@ def batches(engine: SparseVariationalMNL, n: int, n_classes: int) -> list[int]:
 
 
 def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
-    """Number of inducing variables for n rows."""
+    """Return the number of inducing variables for n rows."""
     most = n * n_classes
     if engine.inducing is None:
         return min(DEFAULT_VARIABLES, most)
@@ -225,7 +225,7 @@ def set_size(engine: SparseVariationalMNL, n: int, n_classes: int) -> int:
 
 
 def _start(prior: InducingPrior, data: Data, likelihood, start) -> tuple[InducingPosterior, np.ndarray | None]:
-    """A first Gaussian, and log b if known."""
+    """Return a first Gaussian, and log b if known."""
     n, C = len(data.y), likelihood.n_classes
     if start is None:
         scale = np.sqrt(START_SCALE * np.broadcast_to(data.weight, n))
@@ -247,7 +247,7 @@ def _from_sites(prior, W, root, nu):
 
 
 def _contains(new: InducingPrior, old: InducingPrior) -> bool:
-    """Whether the variables of `old` are the first ones of `new`, under the same covariances."""
+    """Return whether the variables of `old` are the first ones of `new`, under the same covariances."""
     s, t = len(old), inputs_of(old.K.uu).shape[-1]
     if len(new) < s or new.jitter != old.jitter or not np.array_equal(new.between, old.between):
         return False

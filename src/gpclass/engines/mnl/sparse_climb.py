@@ -131,12 +131,12 @@ class SparseBoundClimb:
 
 
 def weighted_precision(bound: BoundOptimum, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """W (n, C, C) times weights, and its root."""
+    """Return W (n, C, C) times weights, and its root."""
     return weight[:, None, None] * bound.precision, np.sqrt(weight)[:, None, None] * bound.root
 
 
 def _stuck(sweep: int, change: float) -> Status:
-    """Status if no step increases the bound: converged if the last change is below MAX_ROUNDING."""
+    """Return the status if no step increases the bound: converged if the last change is below MAX_ROUNDING."""
     advice = f"Rounding hides any further increase of the bound: {SMALLER}, or raise jitter."
     return Status(change < MAX_ROUNDING, sweep, change, message="no step uphill is left", advice=advice)
 
@@ -180,7 +180,7 @@ class Proposals:
             share *= 0.5
 
     def _mixed(self, q):
-        """a and M after mixing; moves are measured in standard deviations."""
+        """Return a and M after mixing; moves are measured in standard deviations."""
         points = np.stack([_joined(a, M) for a, M, _, _ in self.seen])
         residuals = np.stack([_joined(step, dM) for _, _, step, dM in self.seen])
         moves = np.stack([_joined(q.length(step), q.in_units(dM) / np.sqrt(2)) for _, _, step, dM in self.seen])
