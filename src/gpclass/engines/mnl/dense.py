@@ -125,7 +125,7 @@ def prior_evidence_bound(K: Any, n_classes: int) -> float:
 def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = None) -> float:
     """Return a lower bound of log p(y) for any y, with q = N(0, variance × identity). [C] theorem 9
 
-    `variance` is by default the best one. K is inverted here. The bound is very loose if K is nearly singular, and a singular
+    `variance` is by default the best one. K is inverted here. The bound is very loose if K is nearly singular; a singular
     K raises an error.
     """
     log_det, trace, size = 0.0, 0.0, 0
