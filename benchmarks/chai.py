@@ -31,7 +31,7 @@ from gpclass import datasets
 from gpclass.inference import VariationalMNL, prior_evidence_bound
 from gpclass.kernels import RBF, ClassCovariance, Correlated
 from gpclass.learning import Objective, maximise, resolve_priors
-from gpclass.learning.objective import LOOSE
+from gpclass.learning.objective import SEARCH_TOL
 from gpclass.likelihoods import Softmax
 from gpclass.sampling import importance_sampling
 
@@ -202,7 +202,7 @@ def timed(n: int, C: int, repeats: int):
         return fit
 
     with threadpool_limits(1):
-        first, loose = evaluate(before, None), VariationalMNL(tol=LOOSE)
+        first, loose = evaluate(before, None), VariationalMNL(tol=SEARCH_TOL)
         A = np.kron(kernel(X), np.eye(C)) + np.eye(n * C)
         cases = {"cold": (kernel, None), "search": (kernel, first, loose), "warm": (kernel, first)}
         sweeps = {what: evaluate(*case).n_iter for what, case in cases.items()}

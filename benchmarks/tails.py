@@ -1,4 +1,4 @@
-"""Where should far values be compressed (`gpclass.units.TAIL`)? The default classifier with other values of it.
+"""Where should far values be compressed (`gpclass.units.COMPRESSED_FROM`)? The default classifier with other values of it.
 
     python -m benchmarks.tails                        what is not in the file yet, then the summary
     python -m benchmarks.tails --tables held-out --tails inf 3
@@ -43,7 +43,7 @@ def main(arguments=None) -> None:
         for split in args.splits:
             for tail in args.tails:
                 if (name, split, str(tail)) not in done:
-                    units.TAIL = tail
+                    units.COMPRESSED_FROM = tail
                     cell = cells.measure(table, split, methods.OURS, methods.ours, now)
                     store({"table": name, "split": split, "tail": str(tail), "held_out": table.held_out, "nlpd": cell.nlpd,
                            "ece": cell.ece, "seconds": cell.fit_seconds, "commit": now})  # fmt: skip

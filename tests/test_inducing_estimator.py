@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris, make_moons
 
 from gpclass import GPClassifier
-from gpclass.choose import LARGE, engine_for
+from gpclass.choose import LARGEST_SIZE, engine_for
 from gpclass.inference import EP, NestedEP
 from gpclass.kernels import RBF, PerClass
 from gpclass.learning import ImageShifts, csv_file
@@ -64,11 +64,11 @@ def test_streams_need_engines_that_take_minibatches():
 
 
 def test_auto_takes_inducing_points_when_there_are_many_rows():
-    assert isinstance(engine_for(Probit(), LARGE), EP)
-    assert isinstance(engine_for(Probit(), LARGE + 1), ScalableEP)
-    assert isinstance(engine_for(MultinomialProbit(7), LARGE // 2), NestedEP)  # eight factorisations of half the size
-    assert isinstance(engine_for(MultinomialProbit(7), LARGE // 2 + 1), ScalableEP)
-    assert isinstance(engine_for(Softmax(7), LARGE), SVGP)
+    assert isinstance(engine_for(Probit(), LARGEST_SIZE), EP)
+    assert isinstance(engine_for(Probit(), LARGEST_SIZE + 1), ScalableEP)
+    assert isinstance(engine_for(MultinomialProbit(7), LARGEST_SIZE // 2), NestedEP)  # eight factorisations of half the size
+    assert isinstance(engine_for(MultinomialProbit(7), LARGEST_SIZE // 2 + 1), ScalableEP)
+    assert isinstance(engine_for(Softmax(7), LARGEST_SIZE), SVGP)
     # as a stream, any number of them
     assert isinstance(GPClassifier("rbf", random_state=0, optimizer=None).fit([(X2[:40], y2[:40])]).inference_, ScalableEP)
 

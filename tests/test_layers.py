@@ -73,10 +73,10 @@ MAY_IMPORT = {
     "datasets": {"data_catalogue", "spelling"},
     "_lazy": set(),
     "_version": set(),
-    "decisions": {"distributed", "learning"},
+    "decisions": {"distributed", "learning", "numerics"},
     "display": set(),
     "distributed": {"_lazy", "learning", "numerics", "progress", "tables", "inputs", "_version"},
-    "regressor_answers": {"distributed", "inputs", "kernels"},
+    "regressor_answers": {"distributed", "inputs", "kernels", "learning"},
     "regressor": {
         "base",
         "display",

@@ -19,7 +19,7 @@ from gpclass.expressions import DEFAULT_KERNEL, parse_kernel
 from gpclass.kernels import RBF, Linear, Matern52, Periodic, Standardized, White
 from gpclass.numerics.columns import column_units, compressed, typical_distance
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
-from gpclass.units import TAIL, UnitsWarning, start_kernel
+from gpclass.units import COMPRESSED_FROM, UnitsWarning, start_kernel
 
 SAME = 1e-6  # both searches take the same steps up to rounding, which their last iterations magnify
 FACTOR, SHIFT = np.array([3e-4, 7e5, 0.9]), np.array([2.0, -30.0, 1e3])
@@ -139,7 +139,7 @@ def test_far_values_do_not_dominate_distances():
 
 def test_periods_are_not_compressed():
     X, y = problem()
-    assert GPClassifier("rbf", optimizer=None).fit(X, y).kernel_.tail == TAIL
+    assert GPClassifier("rbf", optimizer=None).fit(X, y).kernel_.tail == COMPRESSED_FROM
     assert GPClassifier("rbf * periodic", optimizer=None).fit(X, y).kernel_.tail == np.inf
 
 
@@ -170,8 +170,8 @@ def test_text_is_the_parsed_kernel_in_units_of_the_spreads():
     X, y = problem()
     model = GPClassifier("matern52-ard + linear", optimizer=None).fit(other(X), y)
     centre, spread = column_units(other(X))
-    distance = typical_distance(compressed((other(X) - centre) / spread, TAIL), np.random.default_rng(0))
-    assert model.kernel_ == Standardized(parse_kernel("matern52-ard + linear", 3, distance), centre, spread, TAIL)
+    distance = typical_distance(compressed((other(X) - centre) / spread, COMPRESSED_FROM), np.random.default_rng(0))
+    assert model.kernel_ == Standardized(parse_kernel("matern52-ard + linear", 3, distance), centre, spread, COMPRESSED_FROM)
     assert model.kernel == "matern52-ard + linear"
     assert GPClassifier(optimizer=None).fit(X, y).kernel_ == GPClassifier(DEFAULT_KERNEL, optimizer=None).fit(X, y).kernel_
 
@@ -195,7 +195,8 @@ def test_evidence_surfaces_take_text():
     grid = [0.0, 1.0]
     centre, spread = column_units(other(X))
     text = evidence_surface(other(X), y, "rbf", log_lengthscales=grid, log_scales=grid)
-    plain = evidence_surface(compressed((other(X) - centre) / spread, TAIL), y, RBF, log_lengthscales=grid, log_scales=grid)
+    rows = compressed((other(X) - centre) / spread, COMPRESSED_FROM)
+    plain = evidence_surface(rows, y, RBF, log_lengthscales=grid, log_scales=grid)
     assert_allclose(text.log_evidence, plain.log_evidence, atol=1e-6)
 
 

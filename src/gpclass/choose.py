@@ -18,9 +18,9 @@ from .registry import register as register  # `gpclass.register`: our own classe
 from .sparse import SVGP, ScalableEP
 from .spelling import did_you_mean
 
-LARGE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
+LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
-FEW = 600  # and up to this `Engine.size` those that cost more than a factorisation for each class
+CROWDED_SIZE = 600  # and up to this `Engine.size` those that cost more than a factorisation for each class
 # Engines that "auto" tries first, in this order
 AUTO = (EP(), NestedEP(), IndependentEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
 
@@ -132,7 +132,7 @@ def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) ->
     n_places = n_rows if n_places is None else n_places
 
     def fits(engine):
-        return engine.size(n_places if engine.weights == "places" else n_rows, likelihood.n_latents) <= LARGE
+        return engine.size(n_places if engine.weights == "places" else n_rows, likelihood.n_latents) <= LARGEST_SIZE
 
     able = [engine for engine in AUTO if engine.serves(likelihood) and fits(engine)]
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
@@ -154,7 +154,7 @@ def is_crowded(n_rows: int, n_places: int) -> bool:
 def _quick(engine, n_places, likelihood):
     """Return whether an engine is quick enough for data with mixed labels, for which cheap ones are accurate too."""
     usual = Engine.size(engine, n_places, likelihood.n_latents)  # one factorisation for each class, and one more
-    return engine.size(n_places, likelihood.n_latents) <= max(FEW, usual)
+    return engine.size(n_places, likelihood.n_latents) <= max(CROWDED_SIZE, usual)
 
 
 def _rank(engine, likelihood):

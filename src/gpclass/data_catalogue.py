@@ -47,9 +47,9 @@ def _uci_iris() -> Any:
 
 ALIASES = {"usps": "usps_resampled", "breast_cancer": "wdbc"}
 
-DIGITS = {str(label): str(label - 1) for label in range(1, 11)}
-SEGMENTS = {s: s.upper() for s in ("brickface", "cement", "foliage", "grass", "path", "sky", "window")}
-GLASS = {
+DIGIT_LABELS = {str(label): str(label - 1) for label in range(1, 11)}
+SEGMENT_LABELS = {s: s.upper() for s in ("brickface", "cement", "foliage", "grass", "path", "sky", "window")}
+GLASS_LABELS = {
     "build wind float": "building_float",
     "build wind non-float": "building_nonfloat",
     "vehic wind float": "vehicle_float",
@@ -83,10 +83,10 @@ CATALOGUE = {
     "usps_original": Entry(
         "USPS digits: 7291 + 2007 × 256, 10 classes [SLH]",
         (7291, 2007),
-        Twin(41082, "its table does not mark the training part, so splits are random", DIGITS),
+        Twin(41082, "its table does not mark the training part, so splits are random", DIGIT_LABELS),
     ),
     "new_thyroid": Entry("thyroid: 215 × 5, 3 classes [C, RJV, V]", (129, 86)),
-    "glass": Entry("glass: 214 × 9, 6 classes [C, RJV, V]", (128, 86), Twin(41, labels=GLASS)),
+    "glass": Entry("glass: 214 × 9, 6 classes [C, RJV, V]", (128, 86), Twin(41, labels=GLASS_LABELS)),
     "tae": Entry(
         "teaching assistants: 151 × 5, 3 classes [RJV]",
         (136, 15),  # ten-fold
@@ -98,7 +98,7 @@ CATALOGUE = {
         Twin(
             36,
             "its table does not mark the training part, so splits are random",
-            SEGMENTS,
+            SEGMENT_LABELS,
             keep=lambda feature: "count" not in feature,  # constant
         ),
     ),

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .distributed.predictions import on_collections
 from .learning import members
-from .learning.starts import column_spread
+from .numerics.columns import column_spread
 
-STEP = 0.05  # change of a column for its sensitivity, in units of its spread
-ROWS, PREDICTIONS = 200, 40_000  # rows at which sensitivities are computed: at most, and in total over columns
+SENSITIVITY_STEP = 0.05  # change of a column for its sensitivity, in units of its spread
+SENSITIVITY_ROWS = 200  # largest number of rows at which sensitivities are computed
+SENSITIVITY_PREDICTIONS = 40_000  # largest number of predictions for the sensitivities of all columns
 
 
 class Decisions:
@@ -101,7 +102,7 @@ class Decisions:
             raise AttributeError("feature_importances_ needs columns of numbers; X was a matrix, objects or sparse")
         inputs = self.inputs_ if self.inputs_.ndim == 2 else self.inputs_[0]
         spread = column_spread(inputs)
-        rows = _some_rows(inputs, min(ROWS, max(20, PREDICTIONS // (2 * inputs.shape[1]))))
+        rows = _some_rows(inputs, min(SENSITIVITY_ROWS, max(20, SENSITIVITY_PREDICTIONS // (2 * inputs.shape[1]))))
         squares = np.array([self._squared_slope(rows, d, spread[d]) for d in range(inputs.shape[1])])
         if self.encoder_ is not None:  # the columns of one input of a data frame together
             squares = np.array([squares[part].sum() for part in self.encoder_.parts()])
@@ -113,9 +114,9 @@ class Decisions:
         if not spread > 0 or np.ptp(rows[:, d]) == 0:
             return 0.0
         move = np.zeros(rows.shape[1])
-        move[d] = STEP * spread
+        move[d] = SENSITIVITY_STEP * spread
         up, down = (members.latent(self.members_, part)[0] for part in (rows + move, rows - move))
-        change = (up - down) / (2 * STEP)
+        change = (up - down) / (2 * SENSITIVITY_STEP)
         if change.ndim == 2:  # only differences between classes matter
             change = change - change.mean(1, keepdims=True)
         return float(np.mean(change**2))

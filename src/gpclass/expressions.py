@@ -51,13 +51,13 @@ KERNELS: dict[str, Any] = {
 }
 # of estimators whose kernel is None, up to this number of columns, and for more
 DEFAULT_KERNEL, MOST_COLUMNS, DEFAULT_OF_MANY = "matern32-ard", 100, "matern32"
-LONGEST, DEEPEST = 20_000, 30  # largest number of characters, and of nested parentheses
+LONGEST_EXPRESSION, DEEPEST = 20_000, 30  # largest number of characters, and of nested parentheses
 VARIANCE = 4.0  # latent values of about ±2, a good starting point for learning
 NUMBER = r"\d+\.?\d*(?:[eE][+-]?\d+)?"
 # a name with its settings is one token: what is in its parentheses is no expression
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*(?:\s*\(\s*[A-Za-z]+\s*=[^()]*\))?|[+*()])")
 SETTING = re.compile(rf"\s*([A-Za-z]+)\s*=\s*({NUMBER}|\[\s*{NUMBER}(?:\s*,\s*{NUMBER})*\s*,?\s*\])\s*(?:,|$)")
-DIGITS = 6  # significant digits of settings in `written`
+SIGNIFICANT_DIGITS = 6  # significant digits of settings in `written`
 
 
 def kernel_names() -> list[str]:
@@ -94,8 +94,8 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None, varia
     ValueError
         If the expression is not valid.
     """
-    if len(text) > LONGEST:
-        raise ValueError(f"a kernel expression may have at most {LONGEST} characters; got {len(text)}")
+    if len(text) > LONGEST_EXPRESSION:
+        raise ValueError(f"a kernel expression may have at most {LONGEST_EXPRESSION} characters; got {len(text)}")
     parser = _Parser(_tokens(text), n_columns, distance or float(np.sqrt(2 * n_columns)), variance)
     try:
         kernel = parser.sum(0)
@@ -144,7 +144,7 @@ def written(text: str, kernel: Kernel) -> str:
     Returns
     -------
     str
-        Each value has `DIGITS` significant digits. See `rounded` for the kernel that it describes.
+        Each value has `SIGNIFICANT_DIGITS` significant digits. See `rounded` for the kernel that it describes.
     """
     leaves = iter(kernel.leaves)
     parts = [t if t in "+*()" else _leaf_text(split_settings(t)[0], next(leaves)) for t in _tokens(text)]
@@ -159,7 +159,7 @@ def _leaf_text(name: str, leaf: Kernel) -> str:
 def _digits(value: Any) -> str:
     if np.ndim(value):
         return f"[{', '.join(map(_digits, value))}]"
-    return str(value) if isinstance(value, int) else f"{value:.{DIGITS}g}"
+    return str(value) if isinstance(value, int) else f"{value:.{SIGNIFICANT_DIGITS}g}"
 
 
 def rounded(kernel: Kernel) -> Kernel:

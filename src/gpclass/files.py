@@ -27,7 +27,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 SHOWN = 40  # characters of the file name kept in the temporary name: systems limit names to 255 bytes
-TRIES = 100  # attempts to create a temporary file
+CREATION_ATTEMPTS = 100  # attempts to create a temporary file
 STALE = 86400  # age in seconds at which a temporary file is a leftover, on systems without locks
 NO_ROOM = {
     errno.ENOSPC: "the disc is full",
@@ -153,7 +153,7 @@ def _created(draft: Path, target: Path) -> tuple[Path, int]:
     """Create and lock a file with the permissions of `target`; return its name and its descriptor, open for writing."""
     before = target.stat() if target.exists() else None
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    for _ in range(TRIES):
+    for _ in range(CREATION_ATTEMPTS):
         descriptor = os.open(draft, flags, 0o666 if before is None else 0o600)
         try:
             if before is not None:

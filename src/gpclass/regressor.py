@@ -37,7 +37,7 @@ from .units import start_kernel
 
 ENGINES: dict[str, Any] = {"exact": EP, "ep": EP, "ivm": IVM}  # with Gaussian noise EP is exact
 NOISES: dict[str, Any] = {"gaussian": Gaussian, "laplace": LaplaceNoise.of_variance}  # the likelihood of a noise variance
-QUIET = 0.1  # starting value of the noise variance, for targets with unit variance
+START_NOISE = 0.1  # starting value of the noise variance, for targets with unit variance
 
 
 def _has_active_set(model: GPRegressor) -> bool:
@@ -264,7 +264,7 @@ class GPRegressor(RegressorAnswers, RegressorMixin, GPEstimator):
         if not isinstance(self.noise, str) or self.noise not in NOISES:
             hint = did_you_mean(self.noise, NOISES) if isinstance(self.noise, str) else ""
             raise ValueError(f"noise={self.noise!r} is not known.{hint} Known names: {', '.join(NOISES)}.")
-        return NOISES[self.noise](QUIET if self.noise_variance is None else self.noise_variance)
+        return NOISES[self.noise](START_NOISE if self.noise_variance is None else self.noise_variance)
 
     def _set_scale(self, y, weight):
         self.target_mean_, self.target_scale_ = 0.0, 1.0

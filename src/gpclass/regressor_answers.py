@@ -10,8 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .distributed.predictions import on_collections
 from .inputs import more_inputs
 from .kernels import Kernel
-
-PREDICTED_AT_ONCE = 2048  # rows, to limit memory
+from .learning.members import PREDICTED_ROWS
 
 
 class RegressorAnswers:
@@ -41,7 +40,7 @@ class RegressorAnswers:
         """
         check_is_fitted(self)
         X = more_inputs(self, X)
-        batches = (X[i : i + PREDICTED_AT_ONCE] for i in range(0, len(X), PREDICTED_AT_ONCE))
+        batches = (X[i : i + PREDICTED_ROWS] for i in range(0, len(X), PREDICTED_ROWS))
         kernel, inputs = self.kernel_, self.inputs_
         parts = [self.posterior_.predict(kernel(inputs, rows), kernel.diag(rows)) for rows in batches]
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -16,8 +16,8 @@ from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
 from .numerics.columns import Units, column_spread, column_units, compressed, typical_distance
 
-TAIL = 3.0  # spreads from the centre beyond which values are compressed (benchmarks/results/tails.md)
-FAR = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
+COMPRESSED_FROM = 3.0  # spreads from the centre beyond which values are compressed (benchmarks/results/tails.md)
+SUSPECT_RATIO = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
 
 
 class UnitsWarning(UserWarning):
@@ -53,7 +53,7 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
     """
     if given is None or isinstance(given, str):
         units = column_units(X)
-        distance = typical_distance(X, rng, lambda rows: compressed((rows - units.centre) / units.spread, TAIL))
+        distance = typical_distance(X, rng, lambda rows: compressed((rows - units.centre) / units.spread, COMPRESSED_FROM))
         text = default_kernel(X.shape[1]) if given is None else given
         return _standardized(parse_kernel(text, X.shape[1], distance, variance), units), distance
     kernel = as_kernel(given).for_columns(X.shape[1])
@@ -65,7 +65,7 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
 
 def _standardized(kernel: Kernel, units: Units) -> Kernel:
     """Return the kernel in units of the columns; only the leaves that allow it, if some do not."""
-    tail = TAIL if all(leaf.compressible for leaf in kernel.leaves) else inf
+    tail = COMPRESSED_FROM if all(leaf.compressible for leaf in kernel.leaves) else inf
     if all(leaf.standardizable for leaf in kernel.leaves):
         return Standardized(kernel, *units, tail)
     each = (Standardized(leaf, *units, tail) if leaf.standardizable else leaf for leaf in kernel.leaves)
@@ -93,15 +93,15 @@ def _problem(lengthscale: np.ndarray, spread: np.ndarray) -> str:
     """Return what differs too much, or an empty text. Constant columns, of spread 0, do not count."""
     used = spread > 0
     low, high = spread[used].min(), spread[used].max()
-    if lengthscale.ndim == 0 and high / low > FAR:
+    if lengthscale.ndim == 0 and high / low > SUSPECT_RATIO:
         return (
             f"the kernel has one lengthscale for all columns, but their spreads differ by a factor of {high / low:.3g} "
             f"({low:.3g} to {high:.3g}): columns with small spreads have hardly any effect"
         )
     ratio = np.broadcast_to(lengthscale, spread.shape)[used] / (high if lengthscale.ndim == 0 else spread[used])
     # one long lengthscale among several is how a column is left out; all of them long leave nothing
-    if ratio.min() > FAR:
+    if ratio.min() > SUSPECT_RATIO:
         return f"the lengthscale of the kernel is {ratio.min():.3g} times the spread of the columns, so the kernel is flat"
-    if ratio.min() < 1 / FAR:
+    if ratio.min() < 1 / SUSPECT_RATIO:
         return f"the spread of a column is {1 / ratio.min():.3g} times its lengthscale, so rows are hardly related"
     return ""

@@ -19,9 +19,9 @@ from typing import IO, Any
 
 import numpy as np
 
-RATIO = 100  # largest ratio of inflated size to size on disc; deflate reaches 1000
-FLOOR = 1 << 20  # inflated size in bytes that is always allowed
-CHUNK = 1 << 20  # bytes read at a time
+LARGEST_RATIO = 100  # largest ratio of inflated size to size on disc; deflate reaches 1000
+ALWAYS_ALLOWED = 1 << 20  # inflated size in bytes that is always allowed
+BYTES_AT_ONCE = 1 << 20  # bytes read at a time
 LONGEST_HEADER = 4096  # largest size in bytes of an array header
 LONGEST_TEXT = 1 << 16  # largest size in bytes of one entry of a text array
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,12 +42,14 @@ DAMAGE: tuple[type[Exception], ...] = (
 )  # fmt: skip
 
 
-def inflates_too_much(archive: zipfile.ZipFile, length: int, ratio: int = RATIO, floor: int = FLOOR) -> bool:
+def inflates_too_much(
+    archive: zipfile.ZipFile, length: int, ratio: int = LARGEST_RATIO, floor: int = ALWAYS_ALLOWED
+) -> bool:
     """Return whether the total size of the members is too large for the size of the file on disc."""
     return _total(archive) > floor + ratio * length
 
 
-def check_sizes(archive: zipfile.ZipFile, length: int, ratio: int = RATIO, floor: int = FLOOR) -> None:
+def check_sizes(archive: zipfile.ZipFile, length: int, ratio: int = LARGEST_RATIO, floor: int = ALWAYS_ALLOWED) -> None:
     """Raise DamagedFile if a member is neither stored nor deflated, or the inflated size is too large."""
     for info in archive.infolist():
         if info.compress_type not in METHODS:
@@ -88,8 +90,8 @@ def read_array(
         size = math.prod(shape) * dtype.itemsize
         content = np.empty(size, np.uint8)
         view = content.data
-        for start in range(0, size, CHUNK):
-            part = view[start : start + CHUNK]
+        for start in range(0, size, BYTES_AT_ONCE):
+            part = view[start : start + BYTES_AT_ONCE]
             _fill(stream, part, name)
             digest.update(part)
         _ended(stream, name)

@@ -300,7 +300,7 @@ def test_predictions_of_files_are_those_of_the_table(model, folder, cluster, tmp
 
 
 def test_large_row_groups_are_parts_of_their_own(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpclass.distributed.parts_of_files.LARGE", 100)
+    monkeypatch.setattr("gpclass.distributed.parts_of_files.LARGE_FILE", 100)
     table().to_parquet(tmp_path / "big.parquet", row_group_size=25, index=False)
     found = told("predict", folder / "whole.gpclass", tmp_path / "big.parquet", "-o", tmp_path / "out", "--keep")
     assert found["files"] == 3

@@ -426,6 +426,7 @@ WATCHED = tuple(
     for name in (
         "learning/inducing.py",
         "learning/trainer.py",
+        "learning/training_state.py",
         "learning/saving.py",
         "learning/checkpoint.py",
         "engines/inducing/",

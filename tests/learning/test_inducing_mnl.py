@@ -113,7 +113,7 @@ def test_the_objective_climbs_as_the_set_grows():
     assert_allclose(search.at.Z, base.X[search.fit.rows])
     assert not search.problem
     slope = replace(base, design=search.at).evaluate(search.best.theta, tol=1e-9).gradient
-    assert np.max(np.abs(slope)) < 0.05  # STEEP of learning.optimise
+    assert np.max(np.abs(slope)) < 0.05  # STEEP_SLOPE of learning.run
     # the engine, given the same kernel's columns and the set, makes the same of it
     K = row_covariance(search.best.kernel, base.X, C)
     again = base.engine.fit(K, base.y, Softmax(C), start=search.fit)

@@ -21,8 +21,8 @@ from gpclass.learning import (
     typical_distance,
 )
 from gpclass.learning.memory import warn_if_too_large
-from gpclass.learning.starts import lengthscale_span
 from gpclass.likelihoods import Logit, Probit
+from gpclass.numerics.columns import lengthscale_span
 from tests.problems import two_classes
 
 

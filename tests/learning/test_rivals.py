@@ -7,14 +7,14 @@ from gpclass import GPClassifier, GPRegressor
 from gpclass.inference import EP, Laplace
 from gpclass.kernels import RBF, Constant, Linear, PerClass, White
 from gpclass.learning import Objective, learn, log_prior, maximise_active, resolve_priors
-from gpclass.learning.rivals import CLOSE, LOOSE, rivals_of
+from gpclass.learning.rivals import CLOSE_BELOW, TERM_TOL, rivals_of
 from gpclass.likelihoods import Probit
 from gpclass.sparse import GFITC, IVM, SVGP, ScalableEP, SparseVariationalMNL
 from tests.problems import linear_classes
 
-# a term's own search stops this far from its maximum, and a sum is CLOSE below it at most; and the estimate of what is left
-# of a term's search is that of a parabola
-TOL = 2 * (CLOSE + LOOSE)
+# a term's own search stops TERM_TOL below its maximum, and a sum is at most CLOSE_BELOW below it; the remaining gain of a
+# term's search is estimated by a parabola
+TOL = 2 * (CLOSE_BELOW + TERM_TOL)
 
 
 def table(seed, n=240):

@@ -9,7 +9,7 @@ from gpclass import GPClassifier, GPRegressor
 from gpclass.inference import EP, NestedEP
 from gpclass.kernels import RBF, ClassCovariance, Correlated, Linear, Matern32, PerClass, Periodic, Polynomial, White
 from gpclass.learning import Objective, learn, log_prior, resolve_priors
-from gpclass.learning.scan import SIZE, on_few_rows, scanned, varying_lengthscales
+from gpclass.learning.scan import SCANNED_VALUES, on_few_rows, scanned, varying_lengthscales
 from gpclass.likelihoods import MultinomialProbit, OneAgainstRest, Probit, Softmax
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
 
@@ -74,7 +74,7 @@ def test_the_search_ends_at_the_best_of_a_fine_grid_of_starts(name):
 
 
 def test_structure_that_few_rows_cannot_show_is_found_on_more_rows():
-    objective = problem(*wave(60, n=600), EP())  # of SIZE rows, three fall on a period
+    objective = problem(*wave(60, n=600), EP())  # of SCANNED_VALUES rows, three fall on a period
     value = end(objective)
     short = np.log([0.004, 4.0])
     assert value > end(objective, short, scan=False) - NEAR
@@ -183,6 +183,6 @@ def test_a_warm_start_is_not_scanned():
 def test_every_design_is_scanned_on_few_rows(likelihood, engine):
     X = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
     y = likelihood.class_targets[np.arange(500) % len(likelihood.class_targets)]
-    few = on_few_rows(Objective(X, y, RBF(), likelihood, engine, []), SIZE)
-    assert len(few.y) == SIZE
+    few = on_few_rows(Objective(X, y, RBF(), likelihood, engine, []), SCANNED_VALUES)
+    assert len(few.y) == SCANNED_VALUES
     assert np.isfinite(few.fit(few.theta).value)

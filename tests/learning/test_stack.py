@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from gpclass import GPClassifier, load, save
-from gpclass.learning.stack import COUNT, stacking_weights
+from gpclass.learning.stack import PRIOR_ROWS, stacking_weights
 from tests.problems import three_bands, two_classes
 
 # stacking ---------------------------------------------------------------------------------------------------------------
@@ -19,7 +19,7 @@ def test_stacking_weights_maximise_their_objective():
 
     def loss(z):
         log_w = log_softmax(z)
-        return -np.sum(np.logaddexp.reduce(log_w[:, None] + log_true, axis=0)) - COUNT * np.sum(log_w)
+        return -np.sum(np.logaddexp.reduce(log_w[:, None] + log_true, axis=0)) - PRIOR_ROWS * np.sum(log_w)
 
     best = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-10})
     assert_allclose(stacking_weights(log_true), np.exp(log_softmax(best.x)), atol=1e-6)

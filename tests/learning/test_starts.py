@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose
 from gpclass.inference import EP
 from gpclass.kernels import RBF
 from gpclass.learning import Objective
-from gpclass.learning.starts import DISTANCE_ROWS, column_spread, lengthscale_span, random_start, typical_distance
+from gpclass.learning.starts import random_start
 from gpclass.likelihoods import Probit
+from gpclass.numerics.columns import DISTANCE_ROWS, column_spread, lengthscale_span, typical_distance
 
 
 def rng():

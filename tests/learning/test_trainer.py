@@ -172,7 +172,7 @@ def test_a_run_killed_by_the_system_goes_on(tmp_path):
 @pytest.mark.parametrize("per_class", [False, True], ids=["shared", "of-each-class"])
 def test_threads_change_nothing_but_rounding(per_class, monkeypatch):
     """Matrices large enough for BLAS to share them out between two threads."""
-    monkeypatch.setattr("gpclass.learning.inducing.WORTH", 0)
+    monkeypatch.setattr("gpclass.learning.inducing.WORTH_THREADS", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 60))
     y = np.argmax(X[:, :C] + 0.3 * rng.normal(size=(400, C)), axis=1)

@@ -13,7 +13,7 @@ from pandas.api import types
 from sklearn.pipeline import Pipeline
 
 from ..assess.models import classifier as on_encoded_rows
-from ..choose import LARGE, engine_for, engine_named, engine_names, likelihoods_of, targets_of
+from ..choose import LARGEST_SIZE, engine_for, engine_named, engine_names, likelihoods_of, targets_of
 from ..distributed.parts_of_files import file_parts, label_counts
 from ..engines import Engine
 from ..learning import files_of, table_files
@@ -275,7 +275,7 @@ def _automatic(training: Training, likelihood: str) -> Engine:
     made = known.get(usual if likelihood == "auto" else likelihood)
     if made is None:
         raise ValueError(f"there is no likelihood {likelihood!r} for {len(training.counts)} classes: {', '.join(known)}")
-    return engine_for(made, training.n_rows + (LARGE if training.y is None else 0))
+    return engine_for(made, training.n_rows + (LARGEST_SIZE if training.y is None else 0))
 
 
 def ordered_labels(categories: str, labels: Sequence[Any]) -> list[Any] | None:

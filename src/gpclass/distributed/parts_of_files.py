@@ -12,7 +12,7 @@ import numpy as np
 from ..learning.streams.labels import LabelCounts
 from .partitions import Parts, summed
 
-LARGE = 1 << 28  # bytes of a Parquet file, before compression, above which each row group is a partition
+LARGE_FILE = 1 << 28  # bytes of a Parquet file, before compression, above which each row group is a partition
 INDEX = "__index_level_"  # names of columns in which pandas stores an index
 
 
@@ -122,7 +122,7 @@ def _parquet_header(path: Path) -> tuple[list[str], list[Any], Any]:
         types = schema.empty_table().to_pandas(ignore_metadata=True)
         sizes = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
     groups: list[Any] = [None]
-    if sum(size.total_byte_size for size in sizes) > LARGE:
+    if sum(size.total_byte_size for size in sizes) > LARGE_FILE:
         firsts = [sum(size.num_rows for size in sizes[:g]) for g in range(len(sizes))]
         groups = list(enumerate(firsts))
     return [name for name in schema.names if not name.startswith(INDEX)], groups, types

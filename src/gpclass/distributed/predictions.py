@@ -17,7 +17,7 @@ from .kinds import is_dask_array, is_dask_frame
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 TRAINING_ONLY = ("_trainer", "history_", "row_fingerprints_", "row_map_", "active_indices_", "rows_")  # not for predictions
-LARGE = 1 << 20  # bytes above which a model is sent to the workers before the tasks instead of with them
+LARGE_MODEL = 1 << 20  # bytes above which a model is sent to the workers before the tasks instead of with them
 
 
 def on_collections(method: Method) -> Method:
@@ -83,7 +83,7 @@ def _reference(model: Any) -> Any:
     content = pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL)
     name = f"gpclass-model-{tokenize(content)}"
     client = _client()
-    if client is None or len(content) < LARGE:
+    if client is None or len(content) < LARGE_MODEL:
         return delayed(pickle.loads, pure=True)(content, dask_key_name=name)
     return delayed(_same, pure=True)(client.scatter(model, broadcast=True), dask_key_name=name)
 

@@ -28,8 +28,8 @@ from ..learning.streams import check_ordered, in_order
 
 CALIBRATIONS = ("loo", "held-out", None)
 HYPERS = ("mode", "integrate")
-HELD_OUT = 2000  # rows that calibrate="held-out" holds out of training on minibatches, at most
-SOME_ROWS = 1000  # rows among which the prior variance is averaged
+HELD_OUT_ROWS = 2000  # rows that calibrate="held-out" holds out of training on minibatches, at most
+VARIANCE_ROWS = 1000  # rows among which the prior variance is averaged
 
 
 def check_settings(model: Any) -> None:
@@ -132,14 +132,14 @@ def objective_of(model: Any, data: TrainingRows, engine: Any, kernel: Kernel, rn
     y = data.targets(likelihood.code_targets)
     if isinstance(model.likelihood, str):
         counts = np.bincount(data.codes, data.weight, minlength=len(model.classes_))
-        some = np.asarray(data.X[:: max(1, len(data.X) // SOME_ROWS)], np.float64)
+        some = np.asarray(data.X[:: max(1, len(data.X) // VARIANCE_ROWS)], np.float64)
         prior_variance = float(np.mean(kernel.separated[0].diag(some)))  # of the latent function
         likelihood = likelihood.starting_at(counts, prior_variance)
     if engine.draws:
         own = engine.random_state if engine.random_state is not None else rng
         engine = replace(engine, random_state=own, verbose=max(engine.verbose, model.verbose))
     if model.calibrate == "held-out" and engine.minibatches and not engine.validation:
-        engine = replace(engine, held_out=HELD_OUT)
+        engine = replace(engine, held_out=HELD_OUT_ROWS)
     if model.warm_start and hasattr(model, "kernel_"):
         # a parameter that was changed since the last fit takes precedence over the learned value
         kernel = _learned_before(model, kernel) if continues(model) else kernel

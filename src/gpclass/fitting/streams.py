@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..choose import LARGE, is_auto
+from ..choose import LARGEST_SIZE, is_auto
 from ..distributed.partitions import Parts
 from ..engines import Engine
 from ..learning import Learned, TrainingRows
@@ -127,7 +127,7 @@ def _fit_rows(model: Any, rows: Rows, order: Any = None) -> Learned:
     model.row_map_, model.n_features_in_ = None, rows.source.n_columns
     for name in ("encoder_", "feature_names_in_", "covariances_", "n_samples_seen_"):  # of an earlier fit
         model.__dict__.pop(name, None)
-    engine = auto_engine(model, LARGE + rows.source.n_rows) if is_auto(model.inference) else given_engine(model)
+    engine = auto_engine(model, LARGEST_SIZE + rows.source.n_rows) if is_auto(model.inference) else given_engine(model)
     _check(model, engine, rows)
     kernel, distance = start_kernel(model.kernel, summary.X, rng)
     objective = objective_of(model, sample, engine, kernel, rng)

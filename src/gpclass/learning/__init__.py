@@ -3,9 +3,10 @@
 objective   log evidence + log prior at θ, with gradient, warm-started
 optimise    L-BFGS-B with restarts; run: one run; history: all evaluations, and the result; curvature: its estimate
 priors      half Student-t, normal, gamma, flat, joint priors of lengthscales, or user-defined; prior_choice: by name
-starts      starting points that suit the scale of the data
+starts      random starting points that suit the scale of the data
 scan        a scan over lengthscales, which decides where a search starts
 doubts      warnings about a result: parameters at a bound, evidence below guessing
+learned     the result of learning
 active_set  optimisation with an active set that is reselected repeatedly: major and minor steps
 augment     virtual informative vectors: transformed copies of active rows, such as shifted images
 columns     covariances of a kernel in the form that sparse engines need
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from .._lazy import lazy_names
 from ..engines.inducing.training import Training
+from ..numerics.columns import column_spread, typical_distance
 from .active_evidence import fit_active, held_objective
 from .active_set import maximise_active, paper_priors, update_active
 from .augment import Augmented, ImageShifts, fit_augmented
@@ -54,7 +56,7 @@ from .prior_choice import resolve_priors
 from .priors import Custom, Flat, Gamma, HalfStudentT, Normal, Relative, log_prior
 from .rows import RowMap, TrainingRows
 from .stack import stacked
-from .starts import column_spread, random_start, typical_distance
+from .starts import random_start
 from .streams import Arrays, Batches, SortedStreamWarning, as_source
 from .trainer import Trainer
 from .training_state import Pass

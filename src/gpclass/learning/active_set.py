@@ -39,10 +39,10 @@ from .objective import FAILURES, Evaluation, Objective
 from .priors import Normal, log_prior
 from .rivals import whole_searches
 
-PATIENCE = 4  # consecutive major steps without a gain after which a search stops
-GAIN = 0.1, 1e-4  # smallest increase that counts as a gain, in nats: absolute, and relative to the objective
+IDLE_STEPS = 4  # consecutive major steps without a gain after which a search stops
+COUNTED_GAIN = 0.1, 1e-4  # smallest increase that counts as a gain, in nats: absolute, and relative to the objective
 STRETCHES = 4  # maximal number of further major steps in the same direction
-PACE = 3  # major steps from which the remaining gain is extrapolated
+PACE_STEPS = 3  # major steps from which the remaining gain is extrapolated
 
 
 def update_active(
@@ -136,7 +136,7 @@ def maximise_active(
             evaluation, gain = _major_step(objective, rows, theta, number, search)
             if origin is not None and gain > 0:
                 evaluation = _stretch(objective, rows, origin, evaluation, number, search)
-            idle = 0 if gain > GAIN[0] + GAIN[1] * abs(evaluation.value) else idle + 1
+            idle = 0 if gain > COUNTED_GAIN[0] + COUNTED_GAIN[1] * abs(evaluation.value) else idle + 1
             assert search.best is not None, "a failure of the first major step raises an error"
             tell(f"major step {number}, log evidence {search.best.fit.log_evidence:.2f}")
             reached.append(search.best.value)
@@ -164,14 +164,14 @@ def _ended(reached: list[float], needed: float | None, idle: int, major: int) ->
         return INTERRUPTED
     if needed is not None and _stays_below(needed, reached, major):
         return f"it would not exceed {needed:g}"
-    return f"{PATIENCE} major steps in a row gained almost nothing" if idle == PATIENCE else ""
+    return f"{IDLE_STEPS} major steps in a row gained almost nothing" if idle == IDLE_STEPS else ""
 
 
 def _stays_below(needed: float, reached: list[float], major: int) -> bool:
     """Return whether the best values after each major step, extrapolated from the last few, end below `needed`."""
-    if len(reached) <= PACE:
+    if len(reached) <= PACE_STEPS:
         return False
-    pace = (reached[-1] - reached[-1 - PACE]) / PACE
+    pace = (reached[-1] - reached[-1 - PACE_STEPS]) / PACE_STEPS
     return reached[-1] + pace * (major + 1 - len(reached)) < needed
 
 

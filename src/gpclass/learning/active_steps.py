@@ -15,10 +15,10 @@ from .curvature import updated_curvature
 from .history import Search, Step
 from .objective import FAILURES, Evaluation, Objective
 
-REACH = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
-FLAT = 1e-2  # largest gradient entry below which minor steps end
+MAX_DISTANCE = 5.0  # largest distance of minor steps from their major step, in the log of each parameter
+FLAT_SLOPE = 1e-2  # largest gradient entry below which minor steps end
 ARMIJO = 1e-4  # smallest accepted increase, relative to the linear prediction
-TRIES = 8  # evaluations of a line search
+LINE_EVALUATIONS = 8  # evaluations of a line search
 
 
 @dataclass
@@ -48,7 +48,7 @@ def minor_steps(objective: Objective, rows: ActiveRows, major: Evaluation, numbe
     engine = objective.engine
     assert isinstance(major.fit, ActiveFit), "the engine is an IVM"
     hill = _Hill(objective, rows, major.fit, engine.strategy == "exact")
-    low, high = (np.clip(major.theta + side * REACH, *objective.bounds.T) for side in (-1, 1))
+    low, high = (np.clip(major.theta + side * MAX_DISTANCE, *objective.bounds.T) for side in (-1, 1))
     theta, H = major.theta, None
     value, gradient = hill(theta)
     for iteration in range(1, engine.minor + 1):
@@ -56,7 +56,7 @@ def minor_steps(objective: Objective, rows: ActiveRows, major: Evaluation, numbe
             hill.settle(theta)
             value, gradient = hill(theta)
         direction = _direction(gradient, H, theta, low, high)
-        if np.max(np.abs(direction), initial=0.0) == 0 or np.max(np.abs(gradient)) < FLAT:
+        if np.max(np.abs(direction), initial=0.0) == 0 or np.max(np.abs(gradient)) < FLAT_SLOPE:
             break
         found = _line_search(hill, theta, value, gradient, direction, low, high)
         if found is None:
@@ -81,7 +81,7 @@ def _direction(gradient, H, theta, low, high):
 def _line_search(hill, theta, value, gradient, direction, low, high):
     """Return a point that satisfies the Armijo condition, with its value and gradient; None if none is found."""
     step = 1.0
-    for _ in range(TRIES):
+    for _ in range(LINE_EVALUATIONS):
         new = np.clip(theta + step * direction, low, high)
         promise = gradient @ (new - theta)
         try:

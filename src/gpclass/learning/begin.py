@@ -1,4 +1,4 @@
-"""Beginning a training run on minibatches: a look at the rows, held-out rows, inducing inputs; or a checkpoint."""
+"""The start of a training run on minibatches: the first pass, held-out rows, inducing inputs, or a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from .checkpoint import CheckpointError
 from .inducing import start_inputs
 from .site_store import SiteStore
 from .streams import Source, as_source, codes, sampled_rows, warn_if_uneven
-from .streams.order import HELD_OUT, INPUTS, LOOK
+from .streams.order import HELD_OUT_SEED, INPUTS_SEED, LOOK_SEED
 from .trainer import Trainer
 
-VALIDATED = 5000  # maximal number of rows held out for early stopping
-SHARE, FEWEST = 10, 200  # a tenth of the rows at most, and so many at least, are held out for calibration and scores
+MOST_VALIDATED = 5000  # largest number of rows held out for early stopping
+HELD_OUT_SHARE = 10  # at most a tenth of the rows are held out for calibration and scores
+LEAST_HELD_OUT = 200  # and at least this many, or none
 
 
 def begin_training(
@@ -45,7 +46,7 @@ def begin_training(
     engine.check_likelihood(likelihood)
     settings: Any = engine if training is None else training
     source, priors = as_source(source), priors or []
-    summary = source.look((random_state, LOOK), hashed=True)
+    summary = source.look((random_state, LOOK_SEED), hashed=True)
     warn_if_uneven(source, summary)
     labels = summary.labels if labels is None else np.asarray(labels)
     codes(summary.labels, labels)  # raises on unknown labels
@@ -55,12 +56,12 @@ def begin_training(
     whose = checkpoints.identity(summary.hashes, shape, labels, Z, random_state, **parts)
     held, weight = None, summary.weight
     if count := _held_rows(settings, source.n_rows):
-        chosen = sampled_rows(source.n_rows, (random_state, HELD_OUT), count)
+        chosen = sampled_rows(source.n_rows, (random_state, HELD_OUT_SEED), count)
         source, held = source.without(chosen, (random_state, 0))
         if weight is not None and held.weight is not None:
             weight -= float(np.sum(held.weight))
     if Z is None:
-        rng = np.random.default_rng([random_state, INPUTS])
+        rng = np.random.default_rng([random_state, INPUTS_SEED])
         Z = start_inputs(summary, settings, source.n_rows, likelihood.n_latents, rng)
     Z = np.asarray(Z, float)
     Z = Z[None] if Z.ndim == 2 else Z
@@ -99,9 +100,9 @@ def _store(source, engine, likelihood, labels) -> Any:
 def _held_rows(training: Any, n: int) -> int:
     """Return the number of rows to hold out."""
     if not training.validation:
-        count = min(training.held_out, n // SHARE)
-        return count if count >= min(training.held_out, FEWEST) else 0
-    count = min(VALIDATED, max(1, round(training.validation * n)))
+        count = min(training.held_out, n // HELD_OUT_SHARE)
+        return count if count >= min(training.held_out, LEAST_HELD_OUT) else 0
+    count = min(MOST_VALIDATED, max(1, round(training.validation * n)))
     if count >= n:
         raise ValueError(f"validation={training.validation} leaves no row to train on")
     return count
@@ -159,10 +160,10 @@ def train_inducing(
     settings = engine if training is None else training
     checkpoint = settings.checkpoint if checkpoint is None else checkpoint
     resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
-    goes_on = checkpoints.claim(checkpoint, resume)
+    continues = checkpoints.claim(checkpoint, resume)
     with shown(verbose), phase("first look at the rows"):
         trainer, source = begin_training(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
-    if goes_on:
+    if continues:
         trainer.resume(checkpoint)
         asked = trainer.training.passes(trainer.n_rows)
         if trainer.epoch > asked or (trainer.epoch == asked and trainer.place):

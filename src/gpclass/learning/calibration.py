@@ -3,8 +3,8 @@
     p_c  ->  (1 - noise) p_c^(1/temperature) / Σ_k p_k^(1/temperature) + noise / C
 
 A temperature below one makes probabilities more extreme, one above one makes them less so. The noise is the probability that
-a label is drawn at random. Both have priors that shrink them towards no change, so that a few surprising rows among few do
-not decide.
+a label is drawn at random. Both have priors that shrink them towards no change, so that a few surprising rows of
+a small data set do not decide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit, log_softmax
 
 LOG_TEMPERATURE_SD = 0.5  # prior of the log temperature: normal around zero
 LOGIT_NOISE = -5.0, 1.5  # prior of the noise's logit: mean and standard deviation
-BINS = 10  # of the confidence, for the calibration error
+CONFIDENCE_BINS = 10  # of the confidence, for the calibration error
 LEAST_LOG = -700.0  # smaller log probabilities, such as those of zero probabilities, count as this
 
 
@@ -92,7 +92,8 @@ class Calibration:
         nlpd, gap = [], []
         for log_p in (before.log_p, after):
             nlpd.append(-before.mean(log_p[np.arange(len(codes)), codes]))
-            gap.append(float(np.sum(np.abs(confidence_gaps(np.exp(log_p), codes, BINS, weight))) / np.sum(weight)))
+            gaps = confidence_gaps(np.exp(log_p), codes, CONFIDENCE_BINS, weight)
+            gap.append(float(np.sum(np.abs(gaps)) / np.sum(weight)))
         return replace(
             self,
             nlpd_before=nlpd[0],
@@ -111,7 +112,7 @@ class Calibration:
 
     @property
     def rows_in_words(self) -> str:
-        """How the rows were predicted that were used: "held-out" or "leave-one-out"."""
+        """How the used rows were predicted: "held-out" or "leave-one-out"."""
         return "held-out" if self.held_out else "leave-one-out"
 
     def log_probabilities(self, log_p: np.ndarray) -> np.ndarray:
@@ -145,7 +146,7 @@ class Calibration:
         return f"temperature {self.temperature:.3g}, noise {self.noise:.2g} ({gain})"
 
 
-NONE = Calibration()
+UNCALIBRATED = Calibration()
 
 
 def confidence_gaps(P: np.ndarray, codes: np.ndarray, n_bins: int, weight: np.ndarray | None = None) -> np.ndarray:

@@ -28,11 +28,11 @@ from ..zips import DAMAGE, array_blocks, array_shape, check_sizes, read_array
 from .streams.hashes import RowHashes
 
 FORMAT = 6  # version of the file format
-ZIP = b"PK\x03\x04"  # first bytes of a checkpoint
+ZIP_START = b"PK\x03\x04"  # first bytes of a checkpoint
 MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
 LONGEST_IDENTITY = 1 << 24  # bytes
-BLOCK = 1 << 16  # rows of an array that are read at a time, if it is not read at once
-LONGEST = 30  # characters of a value in a message
+ROWS_READ_AT_ONCE = 1 << 16  # rows of an array that are read at a time, if it is not read at once
+LONGEST_SHOWN = 30  # characters of a value in a message
 REMEDIES = 'Use another path for this run, or resume="never" to start again and overwrite the file.'
 
 
@@ -142,7 +142,7 @@ def _told(name: str, there: Any, here: Any) -> str:
 
 
 def _is_short(value: Any) -> bool:
-    return isinstance(value, (str, int, float, type(None))) and len(str(value)) <= LONGEST
+    return isinstance(value, (str, int, float, type(None))) and len(str(value)) <= LONGEST_SHOWN
 
 
 # the file ---------------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def _damage(path: Any) -> Iterator[None]:
 def _blocks(path: Any, name: str) -> Iterator[np.ndarray]:
     """Yield blocks of the rows of an array in a checkpoint."""
     with open(path, "rb") as stream, _damage(path), zipfile.ZipFile(stream) as archive:
-        yield from array_blocks(archive, f"{name}.npy", BLOCK)
+        yield from array_blocks(archive, f"{name}.npy", ROWS_READ_AT_ONCE)
 
 
 def _read(stream: Any, only_identity: bool, later: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -254,8 +254,8 @@ def claim(path: Any, resume: str) -> bool:
     if resume != "never" or not there:
         return there
     with open(path, "rb") as stream:
-        start = stream.read(len(ZIP))
-    if start not in (ZIP, b""):
+        start = stream.read(len(ZIP_START))
+    if start not in (ZIP_START, b""):
         raise CheckpointError(
             f"{os.fspath(path)} is not a checkpoint and is not overwritten. Remove it, or use another path."
         )

@@ -12,10 +12,10 @@ from ..engines.observations import Observed, data_of
 from .calibration import LeftOut
 from .inducing import InducingKernel
 from .streams import Source, codes
-from .streams.order import HELD_OUT
+from .streams.order import HELD_OUT_SEED
 from .trainer import Trainer
 
-MOST = 2000  # rows; the calibration has two parameters
+CALIBRATION_ROWS = 2000  # rows; the calibration has two parameters
 
 
 def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
@@ -29,7 +29,7 @@ def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
         (X, place), weight = run.held, run.held_weight
         log_p = model.log_class_probabilities(X)
     else:
-        some = next(iter(source.batches(min(MOST, source.n_rows), (run.seed, HELD_OUT))))
+        some = next(iter(source.batches(min(CALIBRATION_ROWS, source.n_rows), (run.seed, HELD_OUT_SEED))))
         (X, labels, _, weight), sites = run.rows_of(some)
         place = codes(labels, run.labels)
         y = model.likelihood.check_targets(model.likelihood.class_targets[place])

@@ -25,13 +25,13 @@ from ..gaussian.low_rank_matrices import LowRankGradient, LowRankMatrices
 from ..kernels import Kernel
 from ..numerics.threads import one_thread
 from .history import Search
+from .members import PREDICTED_ROWS
 from .objective import Objective
 from .optimise import maximise
 from .rivals import rivals_of
 from .streams import Summary
 
-BATCH = 1024  # rows predicted at a time
-WORTH = 1 << 25  # multiplications in a matrix product above which threads save time
+WORTH_THREADS = 1 << 25  # multiplications in a matrix product above which threads save time
 
 
 def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: int, rng: np.random.Generator) -> np.ndarray:
@@ -148,7 +148,7 @@ class InducingModel:
 
     def latent(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the means and variances of the latent functions, (m,) or (m, C)."""
-        parts = [self._moments(X[i : i + BATCH]) for i in range(0, len(X), BATCH)]
+        parts = [self._moments(X[i : i + PREDICTED_ROWS]) for i in range(0, len(X), PREDICTED_ROWS)]
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
         return squeezed(mean), squeezed(var)
 
@@ -171,7 +171,7 @@ def threads(n_rows: int, Z: np.ndarray, n_latents: int) -> AbstractContextManage
     For small products, threads cost more time than they save, and much more on a busy machine. Classes that share inducing
     inputs are computed in one product.
     """
-    worth = n_rows * Z.shape[1] ** 2 * (n_latents if len(Z) == 1 else 1) >= WORTH
+    worth = n_rows * Z.shape[1] ** 2 * (n_latents if len(Z) == 1 else 1) >= WORTH_THREADS
     return nullcontext() if worth else one_thread()
 
 

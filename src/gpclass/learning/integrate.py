@@ -19,15 +19,15 @@ import numpy as np
 
 from .learned import Learned
 from .members import Member, Mixture
-from .objective import FAILURES, LOOSE, Evaluation, Objective
+from .objective import FAILURES, SEARCH_TOL, Evaluation, Objective
 
 RADIUS = 1.1  # f: radius of the design, divided by √p
 CORNERS = 4  # largest number of directions for which the design has corners
-MOST = 12  # directions, the least certain ones; θ stays at its mode along the others
+MOST_DIRECTIONS = 12  # directions, the least certain ones; θ stays at its mode along the others
 DIFFERENCE = 0.05  # step of the differences of gradients, in log parameters
-WIDEST = 2.0  # largest standard deviation of a direction, in log parameters
-STRETCH = 0.5, 2.0  # limits of the stretching of an axis
-LEAST = 1e-3  # members of smaller weight are dropped
+WIDEST_SD = 2.0  # largest standard deviation of a direction, in log parameters
+STRETCH_LIMITS = 0.5, 2.0  # limits of the stretching of an axis
+LEAST_POINT_WEIGHT = 1e-3  # members of smaller weight are dropped
 
 
 def integrated(objective: Objective, learned: Learned) -> Mixture:
@@ -57,7 +57,7 @@ def integrated(objective: Objective, learned: Learned) -> Mixture:
             logs.append(_log_weight(z, len(design), found.value - mode.value) + _log_volume(z, stretches))
     weights = np.exp(logs - np.max(logs))
     weights /= weights.sum()
-    kept = weights >= LEAST
+    kept = weights >= LEAST_POINT_WEIGHT
     weights /= weights[kept].sum()
     made = [Member(float(w), e.kernel, e.fit, objective.X) for w, e, k in zip(weights, members, kept, strict=True) if k]
     return Mixture.of(made, integrated=True)
@@ -91,8 +91,8 @@ def directions(objective: Objective, mode: Evaluation) -> np.ndarray:
     """Return the standardised directions at the mode, (p, k): columns are eigenvectors times standard deviations."""
     H = curvature(objective, mode)
     value, vector = np.linalg.eigh(H)  # in increasing order: the least certain directions come first
-    sd = 1 / np.sqrt(np.maximum(value, WIDEST**-2))
-    return (vector * sd)[:, :MOST]
+    sd = 1 / np.sqrt(np.maximum(value, WIDEST_SD**-2))
+    return (vector * sd)[:, :MOST_DIRECTIONS]
 
 
 def curvature(objective: Objective, mode: Evaluation) -> np.ndarray:
@@ -118,11 +118,11 @@ def _stretches(objective: Objective, mode: Evaluation, root: np.ndarray) -> np.n
         for side, sign in enumerate((-1, 1)):
             found = _fit(objective, mode.theta + sign * np.sqrt(2) * root[:, k], mode)
             drop = np.inf if found is None else mode.value - found.value
-            factors[side, k] = np.clip(1 / np.sqrt(max(drop, 1e-6)), *STRETCH)
+            factors[side, k] = np.clip(1 / np.sqrt(max(drop, 1e-6)), *STRETCH_LIMITS)
     return factors
 
 
-def _fit(objective: Objective, theta: np.ndarray, mode: Evaluation, tol: float = LOOSE) -> Evaluation | None:
+def _fit(objective: Objective, theta: np.ndarray, mode: Evaluation, tol: float = SEARCH_TOL) -> Evaluation | None:
     """Return the posterior at θ, or None if θ is outside the bounds or cannot be evaluated."""
     if np.any(theta < objective.bounds[:, 0]) or np.any(theta > objective.bounds[:, 1]):
         return None

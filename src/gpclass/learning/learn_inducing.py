@@ -27,11 +27,11 @@ from .site_store import SiteStore
 from .streams import Arrays, Summary
 from .trainer import Trainer
 
-SETTLED = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
-FEW_ROWS = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
+SETTLED_SIZE = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
+SETTLED_VALUES = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
 LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
-SHARE = 3  # rows of this sample per inducing point, at least
-HELD: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
+ROWS_PER_POINT = 3  # rows of this sample per inducing point, at least
+SITES_ONLY: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
 
 def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
@@ -47,7 +47,7 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
     if not starts:
-        engine = replace(engine, **HELD)
+        engine = replace(engine, **SITES_ONLY)
     settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
 
     def run(number, start):
@@ -91,9 +91,9 @@ def _promising(objective, start, max_iter, seed):
     """
     if not objective.parts():
         return start
-    some = objective.of_rows(max(FEW_ROWS // objective.likelihood.n_latents, LEAST_SAMPLE))
+    some = objective.of_rows(max(SETTLED_VALUES // objective.likelihood.n_latents, LEAST_SAMPLE))
     n = len(some.X)
-    fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.X)), max(1, n // SHARE)))
+    fewer = replace(objective.engine, n_inducing=min(objective.engine.count(len(objective.X)), max(1, n // ROWS_PER_POINT)))
     low_rank = _low_rank(replace(some, engine=fewer), Arrays(some.X, some.y), seed, moving=False)
     with phase(f"first on {n} of {len(objective.X)} rows"):
         best = maximise_low_rank(low_rank, max_iter, [start])[1].best
@@ -119,8 +119,8 @@ def _settles(objective, n: int, learning: bool) -> bool:
     if engine.search != "auto" and learning:
         return engine.search == "settled"
     numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
-    few = n * objective.likelihood.n_latents <= FEW_ROWS
-    return few and engine.settles if learning else numbers <= SETTLED
+    few = n * objective.likelihood.n_latents <= SETTLED_VALUES
+    return few and engine.settles if learning else numbers <= SETTLED_SIZE
 
 
 def _refuse_checkpoint(engine) -> None:
@@ -153,7 +153,7 @@ def _all_at_once(objective, starts, max_iter, source, seed):
     if not starts:
         found, Z = low_rank.fit(objective.theta), low_rank.design.Z
         kept = found.fit.without_rows()
-        run = _to_go_on(objective, source, found.fit, Z, seed, HELD)
+        run = _to_go_on(objective, source, found.fit, Z, seed, SITES_ONLY)
         rows = partial(left_out, found.fit)
         return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run, rows_left_out=rows)
     model, search = maximise_low_rank(low_rank, max_iter, starts)
@@ -202,7 +202,7 @@ def all_at_once_on(
     Returns
     -------
     Learned
-        `trainer` is None. `left_out` are at most `held_rows.MOST` rows.
+        `trainer` is None. `left_out` are at most `held_rows.CALIBRATION_ROWS` rows.
     """
     from .crew.learn_settled import learn_settled  # only for rows in several processes
 

@@ -19,10 +19,10 @@ from scipy.special import logsumexp
 from ..engines.observations import weights_of
 from ..kernels.per_class import Covariances
 from ..numerics.threads import threads_for
-from .calibration import NONE, Calibration, LeftOut
+from .calibration import UNCALIBRATED, Calibration, LeftOut
 
-BATCH = 2048  # rows predicted at a time, to limit memory
-TINY = 1 << 20  # multiplications for which BLAS uses one thread anyway
+PREDICTED_ROWS = 2048  # rows predicted at a time, to limit memory
+ONE_THREAD_SIZE = 1 << 20  # multiplications for which BLAS uses one thread anyway
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Member:
     kernel: Any
     posterior: Any
     inputs: np.ndarray
-    calibration: Calibration = NONE
+    calibration: Calibration = UNCALIBRATED
 
     def ask(self, question: str, X: np.ndarray) -> Any:
         """Return the answer of a method of the posterior at the rows of X, computed in batches."""
         method, n = getattr(self.posterior, question), self.inputs.shape[-2]
-        if len(X) * n**2 < TINY and len(X) <= BATCH:
+        if len(X) * n**2 < ONE_THREAD_SIZE and len(X) <= PREDICTED_ROWS:
             return method(self._covariances(X), self.kernel.diag(X))
-        with nullcontext() if len(X) * n**2 < TINY else threads_for(n):
+        with nullcontext() if len(X) * n**2 < ONE_THREAD_SIZE else threads_for(n):
             parts = [method(self._covariances(rows), self.kernel.diag(rows)) for rows in _batches(X)]
         return tuple(map(np.concatenate, zip(*parts, strict=True))) if type(parts[0]) is tuple else np.concatenate(parts)
 
@@ -141,7 +141,7 @@ class Mixture:
 
     def uncalibrated(self) -> Mixture:
         """Return the mixture with the probabilities of its members' posteriors."""
-        return replace(self, members=tuple(replace(member, calibration=NONE) for member in self.members))
+        return replace(self, members=tuple(replace(member, calibration=UNCALIBRATED) for member in self.members))
 
     def loo_log_class_probabilities(self) -> np.ndarray:
         """Return log class probabilities (n, C) of the training rows, each without itself.
@@ -174,4 +174,4 @@ def _weights(members):
 
 
 def _batches(X: np.ndarray) -> Iterator[np.ndarray]:
-    return (X[i : i + BATCH] for i in range(0, len(X), BATCH))
+    return (X[i : i + PREDICTED_ROWS] for i in range(0, len(X), PREDICTED_ROWS))

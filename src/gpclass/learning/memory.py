@@ -28,7 +28,7 @@ PER_ROW = {
     "ivm": (4000, 0),
     "gfitc": (6400, 1200),
 }
-LITTLE = 1 << 24  # bytes that are not worth a check, which reads several files
+UNCHECKED_BYTES = 1 << 24  # bytes that are not worth a check, which reads several files
 UNLIMITED = 1 << 60  # bytes: without a limit, version 1 of cgroups shows a larger number
 CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 CGROUP_FILES = {  # by version: the limit, and the usage
@@ -65,7 +65,7 @@ def warn_if_too_large(n: int, n_latents: int = 1, others: Sequence[str] = tuple(
     """
     arrays = ARRAYS if n_latents == 1 else ARRAYS + ARRAYS_PER_CLASS * n_latents
     needed = arrays * 8 * n * n
-    known = list(limits()) if needed > LITTLE else []
+    known = list(limits()) if needed > UNCHECKED_BYTES else []
     if not known:
         return
     tight, full = min(known, key=attrgetter("most")), min(known, key=attrgetter("free"))

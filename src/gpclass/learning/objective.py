@@ -22,14 +22,14 @@ from ..numerics.fingerprint import single_precision_fingerprints
 from ..numerics.threads import threads_for
 from .priors import Flat, log_prior
 
-LOOSE = 1e-6  # engine tolerance during a search: about the error of gradients; most evidences have its square as error
-MANY = 300  # rows times latent functions above which a search starts with a subset of the rows
-TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the search moves inducing inputs
-SINGLE = 400  # size of a problem (`Engine.size`) from which evaluations in single precision are faster
+SEARCH_TOL = 1e-6  # engine tolerance during a search, about the error of gradients; errors of most evidences are its square
+SUBSET_FROM = 300  # rows times latent functions above which a search starts with a subset of the rows
+INDUCING_TAIL = 10.0  # largest remaining gain, in gains of the last iteration, if the search moves inducing inputs
+SINGLE_SIZE = 400  # size of a problem (`Engine.size`) from which evaluations in single precision are faster
 SINGLE_ROUNDING = 3e-4  # largest `rounding` of a posterior in single precision: values are accurate to about 0.01 nats there
 SINGLE_SWEEPS = 20  # maximum number of sweeps in single precision; if they do not converge, double precision is needed
-SAMPLE = 100  # rows from which the prior variance is computed
-FEW, LEAST, SHARE = 400, 60, 3  # size of the subset: a third of the rows, at most 400 and at least 60
+VARIANCE_ROWS = 100  # rows from which the prior variance is computed
+SUBSET_SHARE, LEAST_SUBSET_ROWS, SUBSET_ROWS = 3, 60, 400  # the subset is a third of the rows, at least 60 and at most 400
 
 
 FAILURES = (np.linalg.LinAlgError, FloatingPointError, ValueError, OverflowError)  # errors of an evaluation
@@ -197,18 +197,18 @@ class Objective:
         """Return the length of a usual step of each parameter: one for logs, for shifts the prior's standard deviation.
 
         A constant with this standard deviation could replace a shift. So the curvature of the log evidence along a shift is
-        hardly below one in this unit.
+        at least about one in this unit.
         """
         shifts = self.shifts
         if not shifts.any():
             return np.ones(len(shifts))
-        some = np.asarray(self.X[:SAMPLE], float)
+        some = np.asarray(self.X[:VARIANCE_ROWS], float)
         return np.where(shifts, np.sqrt(np.mean(self.at(theta)[0].separated[0].diag(some))), 1.0)
 
     @property
     def offers_single(self) -> bool:
         """Whether evaluations in single precision are possible, and faster."""
-        return self.engine.single and self.engine.size(len(self.X), self.likelihood.n_latents) >= SINGLE
+        return self.engine.single and self.engine.size(len(self.X), self.likelihood.n_latents) >= SINGLE_SIZE
 
     @property
     def tail(self) -> float:
@@ -216,7 +216,7 @@ class Objective:
 
         It is larger if inducing inputs are parameters: they are many, and some of them move slowly.
         """
-        return TAIL if len(self.design.theta) else 1.0
+        return INDUCING_TAIL if len(self.design.theta) else 1.0
 
     def at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
         """Return kernel and likelihood with these hyperparameters."""
@@ -237,9 +237,9 @@ class Objective:
     def of_fewer_rows(self) -> Objective | None:
         """Return the objective on a third of the rows, chosen as in `of_rows`; None if there are too few."""
         n = len(self.X)
-        if self.design.cheap or n * self.likelihood.n_latents < MANY or n // SHARE < LEAST:
+        if self.design.cheap or n * self.likelihood.n_latents < SUBSET_FROM or n // SUBSET_SHARE < LEAST_SUBSET_ROWS:
             return None
-        return self.of_rows(min(FEW, n // SHARE))
+        return self.of_rows(min(SUBSET_ROWS, n // SUBSET_SHARE))
 
     def of_rows(self, count: int) -> Objective:
         """Return the objective on at most `count` rows, spread evenly over the labels.
@@ -271,19 +271,19 @@ class Objective:
         return Evaluation(np.array(theta, float), value, np.full(len(theta), np.nan), fit, kernel, likelihood, design, K)
 
     def threads(self) -> AbstractContextManager:
-        """Return a context for an evaluation: BLAS uses one thread if there are few rows, also in a fit to many.
+        """Return a context in which BLAS uses one thread if this objective has few rows.
 
-        Searches begin with some of the rows, and threads would make these evaluations slower.
+        Searches begin with a subset of the rows, and threads would make these evaluations slower.
         """
         return threads_for(self.engine.size(len(self.X), self.likelihood.n_latents))
 
-    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
+    def evaluate(self, theta: np.ndarray, start: Any = None, tol: float = SEARCH_TOL) -> Evaluation:
         """Return value and gradient at θ. The posterior is converged to `tol`, enough for a step of the optimiser."""
         self._check_prior(theta)
         return self.with_gradient(self.fit(theta, start, tol))
 
-    def evaluate_in_single(self, theta: np.ndarray, start: Any = None, tol: float = LOOSE) -> Evaluation:
-        """Return value and gradient at θ with factorisations in single precision, for the way to a maximum.
+    def evaluate_in_single(self, theta: np.ndarray, start: Any = None, tol: float = SEARCH_TOL) -> Evaluation:
+        """Return value and gradient at θ with factorisations in single precision, for the first part of a search.
 
         Sweeps converge to `tol` or to the rounding of float32 (`rounding` of posteriors).
 

@@ -19,7 +19,7 @@ from ..progress import interrupted, phase, shown, stops_here
 from .history import Search, best_of, evaluations_of, search_name
 from .objective import FAILURES, Objective
 from .parallel import until_interrupted
-from .run import LEFT_ON_FEWER, VALUE_TOL, NoStart, Run
+from .run import LEFT_GAIN_ON_FEWER, VALUE_TOL, NoStart, Run
 
 
 def maximise(
@@ -99,7 +99,7 @@ def improved(
         return start, None, np.nan
     search = Search()
     better, metric, _ = improved(fewer, fewer.of_fewer_rows(), start, max_iter, value_tol)
-    run = Run(fewer, 0, search, metric, value_tol, confirm=False, left=max(LEFT_ON_FEWER, value_tol))
+    run = Run(fewer, 0, search, metric, value_tol, confirm=False, left=max(LEFT_GAIN_ON_FEWER, value_tol))
     try:
         with phase(f"first on {len(fewer.X)} of {len(objective.X)} rows"):
             run.go(better, max_iter)

@@ -34,15 +34,15 @@ from .objective import FAILURES, AllRows, Evaluation, Objective
 from .optimise import improved
 from .parallel import until_interrupted
 from .priors import log_prior
-from .run import ROUGH, NoStart, Run
+from .run import TOL_PER_SLOPE, NoStart, Run
 from .scan import scanned
 from .warm import WarmStart
 
-CLOSE = 0.1  # nats by which a sum may end below a term without a further run
-LOOSE = 0.1  # nats that the search for a term may leave to gain when it stops
-FAR = 10.0  # nats below another term on fewer rows at which a term is abandoned
-SHARES = (0.0, 0.25, 0.5)  # starts of the other terms: fractions of the way, in logs, from switched off to their start
-FIRST = 4  # iterations of a term's search on fewer rows; the search on all rows continues from there
+CLOSE_BELOW = 0.1  # nats by which a sum may end below a term without a further run
+TERM_TOL = 0.1  # nats that the search for a term may leave to gain when it stops
+HOPELESS_BELOW = 10.0  # nats below another term on fewer rows at which a term is abandoned
+START_SHARES = (0.0, 0.25, 0.5)  # starts of the other terms: fractions of the way, in logs, from switched off to their start
+FIRST_ITERATIONS = 4  # iterations of a term's search on fewer rows; the search on all rows continues from there
 
 
 @dataclass
@@ -70,14 +70,14 @@ class Rival:
             self._compare(objective, best, max_iter)
         except (NoStart, *FAILURES):  # the term alone cannot be fitted
             return None
-        above = self.value + self._bonus(objective) > best.value + CLOSE
+        above = self.value + self._bonus(objective) > best.value + CLOSE_BELOW
         return self._start(objective, best.value) if above else None
 
     def _compare(self, objective: Objective, best: Evaluation, max_iter: int) -> None:
         """Compute the term's value on all rows. The search stops when it is clear whether the term can exceed `best`."""
-        if self.ahead < max(rival.ahead for rival in self.others) - FAR:  # the difference grows with more rows
+        if self.ahead < max(rival.ahead for rival in self.others) - HOPELESS_BELOW:  # the difference grows with more rows
             return
-        needed = best.value + CLOSE - self._bonus(objective)
+        needed = best.value + CLOSE_BELOW - self._bonus(objective)
         attempts = [self, *(replace(self, theta=start, metric=None) for start in self.further)]
         ends = [one.terms.climb(objective.alone(one.part), one, best, needed, max_iter) for one in attempts]
         i = int(np.argmax([end.value for end in ends]))
@@ -95,7 +95,7 @@ class Rival:
         """Return the best of the starts with reduced other terms, or None if its value is not above `best`."""
         thetas = self._thetas(objective)
         values = [self._value(objective, theta) for theta in thetas]
-        return thetas[int(np.argmax(values))] if max(values) > best + CLOSE else None
+        return thetas[int(np.argmax(values))] if max(values) > best + CLOSE_BELOW else None
 
     def _value(self, objective: Objective, theta: np.ndarray) -> float:
         try:
@@ -105,7 +105,7 @@ class Rival:
 
     def _thetas(self, objective: Objective) -> list[np.ndarray]:
         thetas = []
-        for share in SHARES:
+        for share in START_SHARES:
             theta = self.part.theta + share * (objective.theta - self.part.theta)
             theta[self.part.own] = self.theta
             thetas.append(theta)
@@ -150,19 +150,19 @@ class GradientTerms:
         """Search for the maximum of the term alone on fewer rows."""
         fewer = alone.of_fewer_rows()
         if fewer is not None:
-            rival.theta, rival.metric, value = improved(alone, fewer, rival.theta, min(max_iter, FIRST), LOOSE)
+            rival.theta, rival.metric, value = improved(alone, fewer, rival.theta, min(max_iter, FIRST_ITERATIONS), TERM_TOL)
             rival.ahead = -np.inf if np.isnan(value) else value
 
     def climb(self, alone: Objective, rival: Rival, best: Evaluation, needed: float, max_iter: int) -> Evaluation:
         search = Search()
-        run = Run(alone, 0, search, rival.metric, LOOSE / alone.tail, needed, confirm=False)
+        run = Run(alone, 0, search, rival.metric, TERM_TOL / alone.tail, needed, confirm=False)
         run.warm = WarmStart(best.fit)
         run.go(rival.theta, max_iter)
         assert search.best is not None, "a run begins with an evaluation"
         return search.best
 
     def value(self, objective: Objective, theta: np.ndarray, rival: Rival) -> float:
-        return objective.evaluate(theta, None, ROUGH).value
+        return objective.evaluate(theta, None, TOL_PER_SLOPE).value
 
 
 # Maps an objective and a start to a search. `hold=True` keeps the hyperparameters at the start. `like` is an earlier search

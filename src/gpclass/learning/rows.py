@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engines.observations import Observed, places_of
 
-FEW = 0.1  # observations for each row below which weights are suspected to be relative
+FEW_OBSERVATIONS = 0.1  # observations for each row below which weights are suspected to be relative
 MOST_MERGED = 200_000  # rows up to which equal ones are searched for; engines for more have a cost that is linear in them
 
 
@@ -274,7 +274,7 @@ def row_weights(votes: np.ndarray, sample_weight: Any, class_weight: Any, classe
     ndarray or None
     """
     weight = None if sample_weight is None else checked_weights(sample_weight, len(votes))
-    if weight is not None and weight.sum() < FEW * len(weight):
+    if weight is not None and weight.sum() < FEW_OBSERVATIONS * len(weight):
         warnings.warn(
             f"the weights of {len(weight)} rows sum to {weight.sum():.3g}, and a weight is a multiplicity: they count as "
             f"{weight.sum():.3g} observations. If only their ratios matter, divide them by their mean.",

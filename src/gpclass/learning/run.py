@@ -18,23 +18,23 @@ import scipy
 from ..progress import interrupted, phase, stops_here, tell
 from .curvature import free_gradient, largest_slope, updated_curvature
 from .history import INTERRUPTED, Search, Step, evaluations_of
-from .objective import FAILURES, LOOSE, Evaluation, Objective, TooCoarse
+from .objective import FAILURES, SEARCH_TOL, Evaluation, Objective, TooCoarse
 from .warm import WarmStart
 
 # On 320 problems of 60 to 150 rows (EP and Laplace, with and without bias and ARD), searches with these tolerances ended at
 # most 3e-4 nats below the maximum. With ten times looser ones it was up to 0.01, along a bias, where the evidence is flat
 # and L-BFGS-B is slow.
 VALUE_TOL = 1e-5  # stop when an iteration gains less than this, in nats
-LEFT = 2e-3  # or when a Newton step promises less than this, by an upper estimate: it is then the last step of the run
-LEFT_ON_FEWER = 0.03  # the same for a search on fewer rows, which needs no last step
-FALL = 0.3  # the last step must reduce what Newton steps promise to this fraction
-SURE = 3e-4  # what a further Newton step may promise after the last step; otherwise the run goes on
-NOISE = 200.0  # change of values in single precision, in roundings of the posterior, below which slopes are more accurate
 SLOPE_TOL = 3e-3  # or when no parameter has a slope above this
-STEEP = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
-ROUGH = 1e-3  # engine tolerance per slope: gradients have errors of 1 %; from LOOSE to FAR_OFF
-FAR_OFF = 3e-3  # engine tolerance at large slopes
-DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
+LEFT_GAIN = 2e-3  # or when the predicted gain of a Newton step, an upper estimate, is below this; that step ends the run
+LEFT_GAIN_ON_FEWER = 0.03  # the same for a search on fewer rows, which needs no last step
+FALL_OF_GAIN = 0.3  # the last step must reduce the predicted gain to this fraction
+SURE_GAIN = 3e-4  # largest predicted gain of a further Newton step after the last step; above it, the run continues
+VALUE_NOISE = 200.0  # in roundings of the posterior: smaller changes of values in single precision are taken from slopes
+STEEP_SLOPE = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
+TOL_PER_SLOPE = 1e-3  # engine tolerance per slope: gradients have errors of 1 %; from SEARCH_TOL to LARGEST_TOL
+LARGEST_TOL = 3e-3  # engine tolerance at large slopes
+GAIN_DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
 MAX_LINE = 30  # maximum number of evaluations per line search
 MAX_LINE_SINGLE = 5  # the same in single precision, where further ones would follow the rounding
 
@@ -70,13 +70,13 @@ class Run:
         value_tol: float = VALUE_TOL,
         needed: float | None = None,
         confirm: bool = True,
-        left: float = LEFT,
+        left: float = LEFT_GAIN,
     ):
         self.objective, self.number, self.search = objective, number, search
         self.value_tol = value_tol  # stop when an iteration gains less than this, in nats
         self.needed = needed  # stop when it is clear whether the maximum is above this value
-        # stop when a Newton step promises less than this, in nats. The curvature of inducing inputs, which are many and move
-        # slowly, is not known well enough for that
+        # stop when the predicted gain of a Newton step is below this, in nats. Not used if inducing inputs move: they are
+        # many and move slowly, so that the curvature is not known well enough
         self.left = left if objective.tail == 1 else 0.0
         self.confirm = confirm  # whether that step is taken, in double precision and at the tolerance of the engine
         self.single = objective.offers_single  # precision of the next evaluation
@@ -87,9 +87,9 @@ class Run:
         self.iteration = 0
         self.counted = 0  # iterations that the search has counted
         self.gain = np.inf  # of the last iteration
-        self.nearly = False  # whether the run stopped because the next Newton step promises little
-        self.leads = False  # whether this run found the best point
-        self.tol = ROUGH  # of the engine
+        self.nearly = False  # whether the run stopped because the predicted gain of a Newton step is small
+        self.leads = False  # whether this run found the best point of the search
+        self.tol = TOL_PER_SLOPE  # of the engine
         self.warm = WarmStart(search.best.fit if search.best is not None else None)
         self.point: Any = None  # the last point that was evaluated
         self.iterate: Any = None  # the last accepted point
@@ -112,16 +112,16 @@ class Run:
         while met and (self.nearly or single) and self.confirm and not interrupted():
             if self._last_step(single) or self.iteration >= max_iter:
                 return
-            # the promise was wrong: trust the next one less, and then not at all
-            self.left = 0.1 * LEFT if self.left == LEFT else 0.0
+            # the predicted gain was wrong: require a smaller one next time, and after that do not use it
+            self.left = 0.1 * LEFT_GAIN if self.left == LEFT_GAIN else 0.0
             self.metric, single = self.inverse_curvature, False
             met = self._climb(self.iterate.theta, max_iter - self.iteration, self.iterate)
 
     def _last_step(self, from_single: bool) -> bool:
         """Take a Newton step, with a converged posterior at its end; return whether that is the end of the run.
 
-        `from_single` tells that the last iterate was evaluated in single precision. Then value and slopes of the new point
-        are not compared with those of the iterate.
+        `from_single` says whether the last iterate was evaluated in single precision. If so, value and slopes of the new
+        point are not compared with those of the iterate.
         """
         last = self.iterate
         before, slopes = self._newton_gain(last), free_gradient(last.theta, last.gradient, self.bounds)
@@ -134,10 +134,10 @@ class Run:
         self.iteration += 1
         self.search.n_iter += 1
         self.counted = self.iteration
-        promise, slope = self._newton_gain(point), largest_slope(point.theta, point.gradient, self.bounds)
-        # slopes that a Newton step leaves are along directions that are flatter than the search has seen
-        done = promise < min(SURE, max(FALL * before, 0.1 * SURE)) or slope < SLOPE_TOL
-        higher = from_single or point.value > last.value - SURE
+        after, slope = self._newton_gain(point), largest_slope(point.theta, point.gradient, self.bounds)
+        # slopes that remain after a Newton step belong to directions that are flatter than the estimated curvature
+        done = after < min(SURE_GAIN, max(FALL_OF_GAIN * before, 0.1 * SURE_GAIN)) or slope < SLOPE_TOL
+        higher = from_single or point.value > last.value - SURE_GAIN
         if from_single:
             self.iterate = point
         elif higher:
@@ -147,7 +147,7 @@ class Run:
             self._learn_curvature(point)
         self._tell()
         if done and higher and self.leads:
-            self.search.message, self.search.problem = f"another Newton step would gain less than {SURE:g}", ""
+            self.search.message, self.search.problem = f"another Newton step would gain less than {SURE_GAIN:g}", ""
         return done and higher
 
     def _climb(self, start: np.ndarray, max_iter: int, first: _Point | None = None) -> bool:
@@ -221,7 +221,7 @@ class Run:
             return evaluation
         step = evaluation.theta - self.iterate.theta
         rise = float(0.5 * (evaluation.gradient + self.iterate.gradient) @ step)
-        if abs(rise) > NOISE * evaluation.fit.posterior.rounding:
+        if abs(rise) > VALUE_NOISE * evaluation.fit.posterior.rounding:
             return evaluation
         return replace(evaluation, value=self.iterate.value + rise)
 
@@ -233,8 +233,8 @@ class Run:
             return self._evaluate(inside)
         except FAILURES:
             # report a fall as large as the predicted rise, and a zero gradient, so that the line search steps back
-            promise = abs(self.iterate.gradient @ (theta - self.iterate.theta))
-            return _Point(theta, self.iterate.value - max(promise, VALUE_TOL), np.zeros_like(theta))
+            rise = abs(self.iterate.gradient @ (theta - self.iterate.theta))
+            return _Point(theta, self.iterate.value - max(rise, VALUE_TOL), np.zeros_like(theta))
 
     def _after_iteration(self, _theta: np.ndarray) -> None:
         self.iteration += 1
@@ -250,9 +250,9 @@ class Run:
         if self.inverse_curvature is None:
             return np.inf
         gradient = free_gradient(point.theta, point.gradient, self.bounds)
-        # the curvature along biases, which the search may not have seen, is at least one in their units
+        # the curvature along biases, which the estimate may not include yet, is at least one in their units
         along_biases = 0.5 * float(np.sum((self.units * gradient)[self.objective.shifts] ** 2))
-        return max(DOUBT * float(0.5 * gradient @ self.inverse_curvature @ gradient), along_biases)
+        return max(GAIN_DOUBT * float(0.5 * gradient @ self.inverse_curvature @ gradient), along_biases)
 
     def _stop_if_done(self) -> None:
         if interrupted():
@@ -286,14 +286,14 @@ class Run:
         self.iterate = point
         self.units = self.objective.units_at(point.theta)
         # inaccurate gradients suffice far from the maximum
-        self.tol = float(np.clip(ROUGH * np.max(np.abs(point.gradient)), LOOSE, FAR_OFF))
+        self.tol = float(np.clip(TOL_PER_SLOPE * np.max(np.abs(point.gradient)), SEARCH_TOL, LARGEST_TOL))
 
     def _learn_curvature(self, point: _Point) -> None:
         step, drop = point.theta - self.iterate.theta, self.iterate.gradient - point.gradient
         self.inverse_curvature = updated_curvature(self.inverse_curvature, step, drop, self.units)
 
     def _tell(self) -> None:
-        """Tell the log evidence of the best point so far: at the end of the search it is that of the result."""
+        """Report the log evidence of the best point so far, which at the end of the search is that of the result."""
         best = self.search.best
         assert best is not None, "a run begins with an evaluation"
         tell(f"iteration {self.iteration}, {evaluations_of(self.search)}, log evidence {best.fit.log_evidence:.2f}")
@@ -306,7 +306,7 @@ class Run:
         steps = [step for step in self.search.history if step.run == self.number]
         failed = [step for step in steps if step.message and step.precision == "double"]
         failed_at_the_end = any(step.iteration >= self.iteration - 1 for step in failed)
-        if slope < STEEP or (status == 0 and not failed_at_the_end):
+        if slope < STEEP_SLOPE or (status == 0 and not failed_at_the_end):
             return ""
         if status == 1:
             text = f"reached its limit of {self.iteration} iterations, the last of which still gained {self.gain:.2g} nats"

@@ -20,21 +20,22 @@ import numpy as np
 
 from .. import inference  # noqa: F401  (registers the engines)
 from ..kernels import Kernel
+from ..numerics.columns import column_spread, lengthscale_span
 from ..registry import registered
 from .doubts import guessing_evidence
 from .objective import FAILURES, Evaluation, Objective
 from .optimise import improved
-from .starts import column_spread, lengthscale_span
 
-LOOSE = 1e-2  # engine tolerance: values have errors far below the differences that matter here
-STEP = np.log(2)  # distance of the factors, in logs
-LEAST, SIZE = 100, 200  # rows of the first scan: SIZE divided by the number of latent functions, but at least LEAST
-WIDER = 4  # factor on the number of rows for the second scan, and for the comparison of several maxima
-FOUND = 5.0  # nats above guessing that count as structure
-FAR = 10.0  # nats below the best at which a maximum of the scan is abandoned
-NEAR = 3.0  # nats below the best, after the comparison, up to which a maximum is an additional start
-MOVE = 0.5  # nats that the scan must gain to replace the given start
-POLISH = 8  # iterations of the short searches
+SCAN_TOL = 1e-2  # engine tolerance: the errors of values are far below the differences that matter here
+FACTOR_STEP = np.log(2)  # distance of the factors, in logs
+SCANNED_VALUES = 200  # rows times latent functions of the first scan
+LEAST_SCANNED_ROWS = 100  # rows of the first scan, at least
+WIDER_FACTOR = 4  # factor on the number of rows for the second scan, and for the comparison of several maxima
+STRUCTURE_GAIN = 5.0  # nats above guessing that count as structure
+ABANDONED_BELOW = 10.0  # nats below the best at which a maximum of the scan is abandoned
+KEPT_BELOW = 3.0  # nats below the best, after the comparison, up to which a maximum is an additional start
+LEAST_SCAN_GAIN = 0.5  # nats that the scan must gain to replace the given start
+POLISH_ITERATIONS = 8  # iterations of the short searches
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class _Line:
     def maxima(self) -> list[int]:
         """Return the indices of the local maxima that are not far below the best, in decreasing order of their values."""
         tops = {self.climb(i) for i in range(len(self.values))}
-        high = [i for i in tops if self.values[i] > np.max(self.values) - FAR]
+        high = [i for i in tops if self.values[i] > np.max(self.values) - ABANDONED_BELOW]
         return sorted(high, key=lambda i: -self.values[i])
 
 
@@ -81,17 +82,17 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     moves = varying_lengthscales(objective.at(start)[0], objective.X)
     if not moves.any():
         return [start]
-    size = max(LEAST, SIZE // objective.likelihood.n_latents)
-    few, wide = on_few_rows(objective, size), on_few_rows(objective, WIDER * size)
+    size = max(LEAST_SCANNED_ROWS, SCANNED_VALUES // objective.likelihood.n_latents)
+    few, wide = on_few_rows(objective, size), on_few_rows(objective, WIDER_FACTOR * size)
     line = _scan(few, start, moves)
-    if len(wide.X) > len(few.X) and line.evidence < guessing_evidence(few) + FOUND:
+    if len(wide.X) > len(few.X) and line.evidence < guessing_evidence(few) + STRUCTURE_GAIN:
         few, line = wide, _scan(wide, start, moves)
     tops = line.maxima()[:2]
     if not tops:  # all evaluations failed
         return [start]
-    if line.values[tops[0]] < line.values[line.given] + MOVE:
+    if line.values[tops[0]] < line.values[line.given] + LEAST_SCAN_GAIN:
         tops[0] = line.given
-    if line.evidence < guessing_evidence(few) + FOUND and line.given not in tops:
+    if line.evidence < guessing_evidence(few) + STRUCTURE_GAIN and line.given not in tops:
         tops.append(line.given)  # the scan does not justify another start
     return [line.thetas[tops[0]]] if len(tops) == 1 else _compared(few, wide, [line.thetas[i] for i in tops])
 
@@ -101,7 +102,7 @@ def varying_lengthscales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
     The lengthscales of a linear or polynomial kernel do: they are a scale of the values.
     """
-    some = np.asarray(X[:SIZE], float)
+    some = np.asarray(X[:SCANNED_VALUES], float)
     marks = [_own_lengthscales(k, some) for k in kernel.separated[0].class_kernels]
     return np.concatenate([*marks, np.zeros(len(kernel.theta) - sum(map(len, marks)), bool)])
 
@@ -131,7 +132,7 @@ def on_few_rows(objective: Objective, count: int) -> Objective:
 def _scan(few: Objective, start: np.ndarray, moves: np.ndarray) -> _Line:
     """Evaluate the objective with all lengthscales of `start` multiplied by common factors."""
     low, high = _span(few.at(start)[0], few.X)
-    shifts = np.arange(np.ceil(low / STEP), np.floor(high / STEP) + 1) * STEP
+    shifts = np.arange(np.ceil(low / FACTOR_STEP), np.floor(high / FACTOR_STEP) + 1) * FACTOR_STEP
     thetas: list[np.ndarray] = []
     where = np.flatnonzero(moves)
     for shift in np.union1d(shifts, [0.0]):
@@ -162,7 +163,7 @@ def _span(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
 
 def _value(objective: Objective, theta: np.ndarray, start: object = None) -> Evaluation | None:
     try:
-        found = objective.fit(theta, start, LOOSE)
+        found = objective.fit(theta, start, SCAN_TOL)
     except FAILURES:
         return None
     return found if np.isfinite(found.value) else None
@@ -170,11 +171,11 @@ def _value(objective: Objective, theta: np.ndarray, start: object = None) -> Eva
 
 def _compared(few: Objective, wide: Objective, thetas: list[np.ndarray]) -> list[np.ndarray]:
     """Return the ends of short searches on few rows, best first on more rows, without those that are clearly worse."""
-    ends = [improved(wide, few, theta, POLISH) for theta in thetas]
+    ends = [improved(wide, few, theta, POLISH_ITERATIONS) for theta in thetas]
     values = np.array([end[2] for end in ends])
     if len(wide.X) > len(few.X):
         found = [_value(wide, end[0]) for end in ends]
         values = np.array([-np.inf if one is None else one.value for one in found])
     values = np.nan_to_num(values, nan=-np.inf)
     order = np.argsort(-values, kind="stable")
-    return [ends[i][0] for i in order if i == order[0] or values[i] > values[order[0]] - NEAR]
+    return [ends[i][0] for i in order if i == order[0] or values[i] > values[order[0]] - KEPT_BELOW]

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import logsumexp
 
-from .calibration import NONE, Calibration, LeftOut
+from .calibration import UNCALIBRATED, Calibration, LeftOut
 from .learned import Learned
 from .members import Member, Mixture
 
-COUNT = 0.5  # rows that each model has in its favour a priori
-LEAST = 0.02  # models of smaller weight are dropped
-ROUNDS, TOL = 5000, 1e-9  # of the EM algorithm
+PRIOR_ROWS = 0.5  # rows that each model has in its favour a priori
+LEAST_MODEL_WEIGHT = 0.02  # models of smaller weight are dropped
+EM_ROUNDS, EM_TOL = 5000, 1e-9  # of the EM algorithm
 
 
 def stacking_weights(log_true: np.ndarray, count: np.ndarray | None = None) -> np.ndarray:
@@ -37,12 +37,12 @@ def stacking_weights(log_true: np.ndarray, count: np.ndarray | None = None) -> n
     count = np.ones(log_true.shape[1]) if count is None else count
     M, n = len(log_true), count.sum()
     weights = np.full(M, 1 / M)
-    for _ in range(ROUNDS):
+    for _ in range(EM_ROUNDS):
         shares = np.log(weights)[:, None] + log_true
         shares = np.exp(shares - logsumexp(shares, axis=0))
-        new = (shares @ count + COUNT) / (n + M * COUNT)
+        new = (shares @ count + PRIOR_ROWS) / (n + M * PRIOR_ROWS)
         change, weights = float(np.max(np.abs(new - weights))), new
-        if change < TOL:
+        if change < EM_TOL:
             break
     return weights
 
@@ -69,13 +69,13 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
         No change, with the leave-one-out NLPD of the stack before and after the calibration of its members.
     """
     rows = [_required(fit) for fit in fits]
-    calibrations = [Calibration.fitted(some) if calibrate else NONE for some in rows]
+    calibrations = [Calibration.fitted(some) if calibrate else UNCALIBRATED for some in rows]
     calibrated = [c.log_probabilities(some.log_p) for c, some in zip(calibrations, rows, strict=True)]
     log_true = np.array([p[np.arange(len(some.codes)), some.codes] for p, some in zip(calibrated, rows, strict=True)])
     kept = np.arange(len(fits))
     count = rows[0].weights
     weights = stacking_weights(log_true, count)
-    while len(kept) > 1 and weights.min() < LEAST:
+    while len(kept) > 1 and weights.min() < LEAST_MODEL_WEIGHT:
         kept = np.delete(kept, weights.argmin())
         weights = stacking_weights(log_true[kept], count)
     order = np.argsort(-weights, kind="stable")
@@ -86,7 +86,7 @@ def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int
     ]
     w = weights[:, None, None]
     before, after = (logsumexp(np.array(p)[kept], axis=0, b=w) for p in ([some.log_p for some in rows], calibrated))
-    told = NONE.scored(rows[0]._replace(log_p=before), after)
+    told = UNCALIBRATED.scored(rows[0]._replace(log_p=before), after)
     return Mixture(tuple(members), integrated=False), kept.tolist(), told
 
 

@@ -1,13 +1,11 @@
-"""Starting points that suit the scale of the data, for the default kernel and for restarts."""
+"""Random starting points that suit the scale of the data, for restarts."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..numerics.columns import DISTANCE_ROWS, column_spread, lengthscale_span, typical_distance
+from ..numerics.columns import lengthscale_span
 from .objective import Objective
-
-__all__ = ["DISTANCE_ROWS", "column_spread", "lengthscale_span", "random_start", "typical_distance"]
 
 
 def random_start(objective: Objective, distance: float, spread: np.ndarray, rng: np.random.Generator) -> np.ndarray:

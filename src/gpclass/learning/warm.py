@@ -14,9 +14,9 @@ import numpy as np
 
 from ..gaussian import Sites
 
-KEPT = 3  # number of earlier evaluations that are used
-FURTHEST = 1.5  # maximum total weight of earlier changes: much longer steps are extrapolated only part of the way
-MOST = 2.0  # maximum change of any log τ
+KEPT_FITS = 3  # number of earlier evaluations that are used
+MOST_STEP_WEIGHT = 1.5  # maximum total weight of earlier changes: much longer steps are extrapolated only part of the way
+MOST_LOG_CHANGE = 2.0  # maximum change of any log τ
 COMPARABLE = 10.0  # difference of log τ above which a site is not extrapolated: the mean of a negligible site is arbitrary
 COLLINEAR = 0.1  # relative size of singular values below which two steps are treated as one direction
 
@@ -45,7 +45,7 @@ class WarmStart:
         self.fit = fit
         sites = getattr(getattr(fit, "posterior", None), "sites", None)
         if isinstance(sites, Sites) and sites.tau.ndim == 1 and np.all(sites.tau > 0):
-            self.seen = [*self.seen, (np.array(theta), np.log(sites.tau), sites.nu / sites.tau)][-KEPT:]
+            self.seen = [*self.seen, (np.array(theta), np.log(sites.tau), sites.nu / sites.tau)][-KEPT_FITS:]
         else:  # no sites, or sites without a logarithm
             self.seen = []
 
@@ -59,9 +59,9 @@ class WarmStart:
         if not np.all(lengths > 0):
             return self.fit
         weights = np.linalg.lstsq((steps / lengths[:, None]).T, theta - here, rcond=COLLINEAR)[0] / lengths
-        weights *= min(1.0, FURTHEST / max(np.abs(weights).sum(), 1e-300))
+        weights *= min(1.0, MOST_STEP_WEIGHT / max(np.abs(weights).sum(), 1e-300))
         near = np.all([np.abs(then - log_tau) < COMPARABLE for _, then, _ in earlier], axis=0)
         change = sum(w * (then - log_tau) for w, (_, then, _) in zip(weights, earlier, strict=True))
         moved = sum(w * np.where(near, then - centre, 0.0) for w, (_, _, then) in zip(weights, earlier, strict=True))
-        tau = np.exp(log_tau + np.clip(change, -MOST, MOST))
+        tau = np.exp(log_tau + np.clip(change, -MOST_LOG_CHANGE, MOST_LOG_CHANGE))
         return Extrapolated(Sites(tau, tau * (centre + moved)), self.fit)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..engines.iterate import MAX_ROUNDING
 from ..estimator import GPClassifier
 from ..kernels.per_class import covariances_with
-from ..learning.calibration import NONE, Calibration
+from ..learning.calibration import UNCALIBRATED, Calibration
 from ..numerics.separable import classes_of, inputs_of
 from ..regressor import GPRegressor
 from ..tables import TableEncoder
@@ -69,7 +69,8 @@ def disagreement(model: Any, stored: Any) -> str:
 def _has_sound_parts(last: Any) -> bool:
     """Return whether the calibrations and the encoder of the last step are what they should be."""
     mixture = getattr(last, "_mixture", None)
-    found = [getattr(last, "calibration_", NONE), *(() if mixture is None else (one.calibration for one in mixture.members))]
+    members = () if mixture is None else mixture.members
+    found = [getattr(last, "calibration_", UNCALIBRATED), *(one.calibration for one in members)]
     encoder = getattr(last, "encoder_", None)
     return all(map(_is_sound, found)) and (encoder is None or isinstance(encoder, TableEncoder))
 

@@ -195,7 +195,7 @@ def test_kernels_and_inputs_of_each_class():
 
 def test_features_need_not_be_kept(monkeypatch):
     one, many = objectives(MultinomialProbit(3), GFITC(tol=1e-9), UNEVEN, WEIGHT)
-    monkeypatch.setattr(shard_sweeps, "KEPT", 0)
+    monkeypatch.setattr(shard_sweeps, "KEPT_FEATURES", 0)
     assert_same(*evaluated(one, many))
     shards = many.design.rows.crew.shards
     assert all(sites_on(shard).now.rows.kept is None for shard in shards if shard.n_rows)
@@ -203,7 +203,8 @@ def test_features_need_not_be_kept(monkeypatch):
 
 def test_fewer_past_sweeps_lead_to_the_same_sites(monkeypatch):
     one, many = objectives(Probit(), ScalableEP(tol=1e-9), EVEN)
-    monkeypatch.setattr(settled_rows, "HISTORY", 1 + 2 * 4 * N * 2 // 3)  # of the 9 sweeps that are usual, 4 fit into it
+    # of the 9 sweeps that are usual, 4 fit into it
+    monkeypatch.setattr(settled_rows, "HISTORY_NUMBERS", 1 + 2 * 4 * N * 2 // 3)
     assert_same(*evaluated(one, many))
     assert {len(sites_on(shard).now.points) for shard in many.design.rows.crew.shards} == {4}
 

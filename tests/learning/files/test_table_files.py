@@ -173,7 +173,7 @@ def test_row_groups_of_large_files_are_partitions(tmp_path, monkeypatch):
     pytest.importorskip("dask")
     from gpclass.distributed import parts_of_files
 
-    monkeypatch.setattr(parts_of_files, "LARGE", 100)
+    monkeypatch.setattr(parts_of_files, "LARGE_FILE", 100)
     FRAME.set_index("a", drop=False).rename_axis(None).to_parquet(tmp_path / "x.parquet", row_group_size=50)
     parts = parts_of_files.file_parts(tmp_path, "late")
     assert parts.names == [f"{tmp_path / 'x.parquet'}, row group {g}" for g in range(3)]

@@ -17,7 +17,7 @@ from gpclass.learning import (
     csv_file,
     train_inducing,
 )
-from gpclass.learning.begin import VALIDATED
+from gpclass.learning.begin import MOST_VALIDATED
 from gpclass.likelihoods import MultinomialProbit, Probit
 from gpclass.sparse import SVGP, ScalableEP, StochasticEP
 
@@ -181,7 +181,7 @@ def test_a_stream_stops_early():
 def test_too_few_rows_to_hold_some_out():
     with pytest.raises(ValueError, match="leaves no row to train on"):
         begin_training(Batches.of([(X[:2], Y[:2])]), RBF(), Probit(), SVGP(), settings(n_inducing=1, validation=0.9))
-    assert VALIDATED < 10_000  # so that what is held is bounded, whatever the stream
+    assert MOST_VALIDATED < 10_000  # so that what is held is bounded, whatever the stream
 
 
 # resumption ---------------------------------------------------------------------------------------------------------------

@@ -31,11 +31,11 @@ from ..active_evidence import own_evidence, repeated
 from ..active_set import learn_active_set
 from ..calibration import LeftOut
 from ..columns import covariances
-from ..held_rows import MOST
+from ..held_rows import CALIBRATION_ROWS
 from ..learned import Learned
 from ..objective import Objective
 from ..streams import codes
-from ..streams.order import HELD_OUT, sampled_rows
+from ..streams.order import HELD_OUT_SEED, sampled_rows
 from .crews import Crew, persistent, resumed
 from .shard import in_order, rows_in
 from .shard_candidates import (
@@ -206,8 +206,8 @@ class DividedRows:
         return unpacked_evidence(summed + packed_evidence(*own[0]), len(likelihood.theta), len(at))
 
     def left_out(self, fit: ActiveCrewFit, kernel: Kernel, seed: int) -> LeftOut:
-        """Return log class probabilities of at most `MOST` rows, each predicted without its own site."""
-        chosen = sampled_rows(self.n_rows, (seed, HELD_OUT), MOST)
+        """Return log class probabilities of at most `CALIBRATION_ROWS` rows, each predicted without its own site."""
+        chosen = sampled_rows(self.n_rows, (seed, HELD_OUT_SEED), CALIBRATION_ROWS)
         X, y, numbers, weight = in_order(persistent(self.crew, rows_in, chosen))
         mean, var = self._cavities(fit, kernel, numbers, X)
         log_p = fit.likelihood.log_class_probabilities(squeezed(mean), squeezed(var))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..streams import Batch, RowHashes, Source, Summary, sampled_rows
 from ..streams.labels import LabelCounts
-from ..streams.summary import SAMPLE
+from ..streams.summary import SAMPLE_ROWS
 from .crews import Crew, persistent
 from .order import ROWS_AT_ONCE, CrewBatch
 from .shard import Shard, in_order, rows_in
@@ -53,7 +53,7 @@ class CrewRows(Source):
         n = self.n_rows
         yield from (CrewBatch(n, tuple(seed), i, min(i + size, n), self.out) for i in range(0, n, size))
 
-    def look(self, seed: Sequence[int], sample: int = SAMPLE, hashed: bool = False) -> Summary:
+    def look(self, seed: Sequence[int], sample: int = SAMPLE_ROWS, hashed: bool = False) -> Summary:
         found = persistent(self.crew, found_in, self.n_rows, tuple(seed), sample, hashed)
         return replace(found.summary(), hashes=found.hashes if hashed else None)
 

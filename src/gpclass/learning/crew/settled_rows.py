@@ -4,8 +4,8 @@ The loop is that of one process (`engines.inducing.sweep.settle`). Rows, sites a
 all shards lead to the same decisions, so the results do not depend on the partitions, up to rounding.
 
 The largest arrays of a shard are those of past sweeps: up to 18 vectors of n × C × k numbers (k = 2, or 4 with pairwise
-factors). Fewer sweeps are kept if these would take more than `HISTORY` numbers in a process. This changes the steps on the
-way, but not the converged sites.
+factors). Fewer sweeps are kept if these would take more than `HISTORY_NUMBERS` numbers in a process. This changes the steps
+until convergence, but not the converged sites.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ...engines.iterate import warn_if_unfinished
 from ...engines.observations import Observed
 from ...gaussian.low_rank_matrices import GradientSum
 from ..calibration import LeftOut
-from ..held_rows import MOST
-from ..streams.order import HELD_OUT, sampled_rows
+from ..held_rows import CALIBRATION_ROWS
+from ..streams.order import HELD_OUT_SEED, sampled_rows
 from .crews import Crew, resumed
 from .shard_sweeps import (
     Begin,
@@ -45,7 +45,7 @@ from .shard_sweeps import (
     survey_of,
 )
 
-HISTORY = 1 << 28  # numbers of past sweeps in a process, on average: 2 GB
+HISTORY_NUMBERS = 1 << 28  # numbers of past sweeps in a process, on average: 2 GB
 
 
 class HeldSites:
@@ -149,7 +149,7 @@ class SettledRows:
         n_total = survey.raised if tempered or raised else survey.weight
         prior = engine.prior(K.K_uu, likelihood)
         numbers = survey.rows * sum(part.shape[1] for part in engine.row_sites(1, likelihood).values())
-        memory = int(np.clip(HISTORY * self.crew.processes // (2 * numbers) - 1, 2, MIXED_SWEEPS))
+        memory = int(np.clip(HISTORY_NUMBERS * self.crew.processes // (2 * numbers) - 1, 2, MIXED_SWEEPS))
         settings = survey.weighted, tempered, raised, n_total, memory
         return Problem(engine, likelihood, K.kernel, prior, self.labels, *settings)
 
@@ -165,13 +165,13 @@ class SettledRows:
         theta, dZ = held.K.kernel.pullback_gram(held.K.K_uu, uu)
         return replace(rows, theta=rows.theta + theta, dZ=rows.dZ + dZ)
 
-    def left_out(self, fit: SettledCrewFit, seed: int, most: int = MOST) -> LeftOut:
+    def left_out(self, fit: SettledCrewFit, seed: int, most: int = CALIBRATION_ROWS) -> LeftOut:
         """Return class probabilities of some rows, each predicted without its own sites.
 
         The rows are at most `most`, selected by the seed. They are in the order of their numbers.
         """
         n = self.survey.rows
-        chosen = sampled_rows(n, (seed, HELD_OUT), most)
+        chosen = sampled_rows(n, (seed, HELD_OUT_SEED), most)
 
         def ask(fit: SettledCrewFit, held: HeldSites) -> list:
             q = fit.posterior

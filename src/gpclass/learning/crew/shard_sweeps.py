@@ -1,7 +1,7 @@
 """Sweeps over the rows of a shard: what shards are sent, their sites, and sums over their rows.
 
-A shard makes the covariances of its rows itself. It keeps their features between sweeps if they are small (`KEPT`), and
-otherwise computes them block by block, twice in each sweep.
+A shard computes the covariances of its rows itself. It keeps their features between sweeps if they are small
+(`KEPT_FEATURES`), and otherwise computes them block by block, twice in each sweep.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..streams import codes
 from .crews import RowsLost
 from .shard import Piece, Shard
 
-KEPT = 1 << 24  # numbers of a shard's features that are kept between sweeps: 128 MB
-KEY = "settled sites"  # key of `Shard.memory`
+KEPT_FEATURES = 1 << 24  # numbers of a shard's features that are kept between sweeps: 128 MB
+SITES_KEY = "settled sites"  # key of `Shard.memory`
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ShardRows:
         self.shard, self.problem = shard, problem
         self.kept: Rows | None = None
         G, n, M, C = len(problem.prior.L), shard.n_rows, problem.prior.M, problem.likelihood.n_latents
-        if keep and G * n * M <= KEPT:
+        if keep and G * n * M <= KEPT_FEATURES:
             made = Rows(np.empty((G, n, M)), np.empty((n, C)))
             for some, block in self.blocks(M):
                 made.phi[:, some], made.residual[some] = block.phi, block.residual
@@ -161,10 +161,11 @@ class ShardSites:
 
 def sites_on(shard: Shard) -> ShardSites:
     """Return the sites of settled fits that a shard keeps; `sites_on(shard).of(number)` are those of one fit."""
-    return shard.memory.setdefault(KEY, ShardSites())
+    return shard.memory.setdefault(SITES_KEY, ShardSites())
 
 
 def survey_of(shard: Shard) -> Survey:
+    """Return the sizes of a shard's rows."""
     weights = [np.ones(len(part)) if part.weight is None else part.weight for part in shard.parts]
     weight = np.concatenate([np.zeros(0), *weights])
     sums = float(np.sum(weight)), float(np.sum(np.maximum(weight, 1.0)))
@@ -180,12 +181,14 @@ def call_on(shard: Shard, number: Any, begin: Begin | None, method: Callable[...
 
 
 def rest_on(shard: Shard) -> int:
+    """Keep only the sites of the last fit."""
     sites_on(shard).rest()
     return 0
 
 
 def clear_on(shard: Shard) -> int:
-    shard.memory.pop(KEY, None)
+    """Remove the sites of all fits."""
+    shard.memory.pop(SITES_KEY, None)
     return 0
 
 

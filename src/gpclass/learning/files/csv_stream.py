@@ -15,7 +15,7 @@ from ..streams import BUFFER, CHUNK, Batch, Stream, check_sizes, spread_order
 from .checks import place_of, places_without, stamp_of
 from .csv_rows import Layout, Piece, Record, cells_of, names_of, records_of
 
-PARTS = 16  # a read from the file fills this fraction of the buffer: 1 / PARTS
+READ_PARTS = 16  # a read from the file fills this fraction of the buffer: 1 / READ_PARTS
 BOM = b"\xef\xbb\xbf"  # byte order mark, which some programs write at the beginning of UTF-8 text
 
 
@@ -109,7 +109,7 @@ def _pieces(records: Iterator[Record], chunk: int) -> Iterator[Piece]:
 
 def _together(chunk: int, buffer: int) -> int:
     """Return the number of chunks that are parsed at once, since a call of pandas has a large overhead."""
-    return max(1, buffer // (PARTS * chunk))
+    return max(1, buffer // (READ_PARTS * chunk))
 
 
 def all_integers(labels: np.ndarray) -> bool:

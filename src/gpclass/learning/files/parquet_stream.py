@@ -14,14 +14,19 @@ from ...tables import TableError
 from ..streams import BUFFER, Batch, Stream, check_sizes, spread_order
 from .checks import place_of, places_without, stamp_of
 
-BATCH = 1 << 9  # rows read from a Parquet file at a time
+PARQUET_CHUNK = 1 << 9  # rows read from a Parquet file at a time
 LANES = 64  # maximum number of places from which a Parquet file is read at once
 GOLDEN = (5**0.5 - 1) / 2
-PAGES, HELD = 1 << 21, 1 << 28  # bytes that pyarrow holds for one column at one place, and limit for all together
+PAGE_BYTES = 1 << 21  # bytes that pyarrow holds for one column at one place of a file
+HELD_BYTES = 1 << 28  # limit for all columns and places together
 
 
 def parquet_file(
-    path: str | os.PathLike[str], target: str | int, chunk: int = BATCH, buffer: int = BUFFER, drop: Sequence[str] = ()
+    path: str | os.PathLike[str],
+    target: str | int,
+    chunk: int = PARQUET_CHUNK,
+    buffer: int = BUFFER,
+    drop: Sequence[str] = (),
 ) -> ParquetFile:
     """Open a Parquet file of numbers and labels as a source of rows. It needs pyarrow.
 
@@ -59,7 +64,7 @@ def parquet_file(
 def shared_parquet_file(
     path: Any,
     target: str | int,
-    chunk: int = BATCH,
+    chunk: int = PARQUET_CHUNK,
     buffer: int = BUFFER,
     drop: Sequence[str] = (),
     sharing: int = 1,
@@ -126,8 +131,8 @@ def _lanes(metadata: Any, chunk: int, sharing: int) -> tuple[int, list[Lane]]:
     A lane is a row group, or a part of one if all lanes can still be read at once.
     """
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-    held = min(max(group.total_byte_size for group in groups), PAGES * metadata.num_columns)
-    count = int(np.clip(HELD // max(1, held * sharing), 1, -(-LANES // sharing)))
+    held = min(max(group.total_byte_size for group in groups), PAGE_BYTES * metadata.num_columns)
+    count = int(np.clip(HELD_BYTES // max(1, held * sharing), 1, -(-LANES // sharing)))
     lanes, start = [], 0
     for g, group in enumerate(groups):
         share = -(-group.num_rows // max(1, count // len(groups)))

@@ -14,12 +14,12 @@ import numpy as np
 
 from ...tables import TableError, check_columns
 from ..streams import BUFFER, Batch, Stream, check_sizes, spread_order
-from ..streams.pairs import KINDS as KINDS_OF_LABELS
+from ..streams.labels import LABEL_KINDS
 from .csv_stream import CSVFile, csv_file
 from .parquet_stream import ParquetFile, shared_parquet_file
 
-AT_ONCE = 16  # files that are read at once
-KINDS = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet"}
+FILES_AT_ONCE = 16  # files that are read at once
+FILE_KINDS = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet"}
 DELIMITERS = {".tsv": "\t", ".tab": "\t"}
 
 
@@ -45,9 +45,9 @@ def files_of(pattern: str | os.PathLike[str] | Iterable[str | os.PathLike[str]])
     if not isinstance(pattern, (str, os.PathLike)):
         found = sorted({Path(path) for path in pattern})
     elif Path(pattern).is_dir():
-        found = [path for path in sorted(Path(pattern).iterdir()) if path.suffix.lower() in KINDS and not _hidden(path)]
+        found = [path for path in sorted(Path(pattern).iterdir()) if path.suffix.lower() in FILE_KINDS and not _hidden(path)]
         if not found:
-            raise TableError(f"the folder {pattern} has no files with the extensions {', '.join(KINDS)}")
+            raise TableError(f"the folder {pattern} has no files with the extensions {', '.join(FILE_KINDS)}")
     elif Path(pattern).is_file():
         found = [Path(pattern)]
     else:
@@ -67,9 +67,9 @@ def _hidden(path: Path) -> bool:
 
 def kind_of_file(path: Path) -> str:
     """Return "csv" or "parquet", by the extension of a file."""
-    if path.suffix.lower() not in KINDS:
-        raise TableError(f"{path}: files of tables have the extensions {', '.join(KINDS)}")
-    return KINDS[path.suffix.lower()]
+    if path.suffix.lower() not in FILE_KINDS:
+        raise TableError(f"{path}: files of tables have the extensions {', '.join(FILE_KINDS)}")
+    return FILE_KINDS[path.suffix.lower()]
 
 
 def delimiter_of(path: Path) -> str:
@@ -121,7 +121,7 @@ def table_files(
     check_sizes(buffer=buffer)
     paths = files_of(pattern)
     options: dict[str, Any] = {"drop": tuple(drop), **({} if chunk is None else {"chunk": chunk})}
-    sharing = min(AT_ONCE, len(paths))  # files that are read at once share the memory
+    sharing = min(FILES_AT_ONCE, len(paths))  # files that are read at once share the memory
     share = max(1, buffer // sharing)
     files: list[CSVFile | ParquetFile] = []
     for path in paths:
@@ -162,8 +162,8 @@ class TableFiles(Stream):
     def pieces(self, rng: np.random.Generator) -> Iterator[Batch]:
         starts = np.cumsum([0, *(file.n_rows for file in self.files)])
         text, kind = self._labels_are_text(), ""
-        waiting = spread_order(len(self.files), AT_ONCE, rng).tolist()
-        rounds = -(-len(waiting) // AT_ONCE)
+        waiting = spread_order(len(self.files), FILES_AT_ONCE, rng).tolist()
+        rounds = -(-len(waiting) // FILES_AT_ONCE)
         at_once = -(-len(waiting) // rounds)
         going: list[tuple[float, int, Iterator[Batch]]] = []
         now = 0.0
@@ -175,7 +175,7 @@ class TableFiles(Stream):
             now, k, pieces = heappop(going)
             if (piece := next(pieces, None)) is not None:
                 y = piece.y.astype(str) if text else piece.y
-                found = KINDS_OF_LABELS.get(y.dtype.kind, "objects")
+                found = LABEL_KINDS.get(y.dtype.kind, "objects")
                 kind = kind or found
                 if found != kind:
                     path = self.files[k].path

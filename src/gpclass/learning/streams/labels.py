@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from scipy.special import rel_entr
 
-KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}  # of labels
+LABEL_KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "U": "texts", "S": "bytes"}  # of labels
 CHANCE = 1e-6  # probability that rows in random order count as uneven
 
 
@@ -51,7 +51,7 @@ class LabelCounts:
     @staticmethod
     def of(labels: np.ndarray, counts: np.ndarray, name: str) -> LabelCounts:
         """Return the counts of the different labels of a part; `name` is for messages."""
-        kinds = {KINDS.get(labels.dtype.kind, "objects"): name} if len(labels) else {}
+        kinds = {LABEL_KINDS.get(labels.dtype.kind, "objects"): name} if len(labels) else {}
         return LabelCounts(Counter(dict(zip(labels.tolist(), counts.tolist(), strict=True))), kinds)
 
     def __add__(self, other: LabelCounts) -> LabelCounts:

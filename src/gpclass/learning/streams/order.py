@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# second part of a seed, where passes have their number: for the first look, inducing inputs, and rows that are held out
-LOOK, INPUTS, HELD_OUT = 2**32 - 1, 2**32 - 2, 2**32 - 3
-ROUNDS, MIX = 6, np.uint64(0xBF58476D1CE4E5B9)  # rounds of the Feistel network, and the multiplier of its hash
+# the second part of a seed is the number of a pass, or one of these: the first pass, inducing inputs, and held-out rows
+LOOK_SEED, INPUTS_SEED, HELD_OUT_SEED = 2**32 - 1, 2**32 - 2, 2**32 - 3
+FEISTEL_ROUNDS = 6
+HASH_FACTOR = np.uint64(0xBF58476D1CE4E5B9)  # multiplier of the hash in each round
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Order:
     @staticmethod
     def of(n: int, seed: Sequence[int]) -> Order:
         """Return an order of n numbers that `seed` determines."""
-        keys = np.random.default_rng(list(seed)).integers(2**63, size=ROUNDS, dtype=np.uint64)
+        keys = np.random.default_rng(list(seed)).integers(2**63, size=FEISTEL_ROUNDS, dtype=np.uint64)
         return Order(n, max(1, -(-(n - 1).bit_length() // 2)), keys)
 
     def part(self, start: int, stop: int) -> np.ndarray:
@@ -60,8 +61,8 @@ class Order:
 
 
 def _hash(half: np.ndarray, key: np.uint64) -> np.ndarray:
-    mixed = (half + key) * MIX  # arithmetic modulo 2^64
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * MIX
+    mixed = (half + key) * HASH_FACTOR  # arithmetic modulo 2^64
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * HASH_FACTOR
     return mixed >> np.uint64(32)
 
 

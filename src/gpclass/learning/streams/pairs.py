@@ -10,7 +10,7 @@ import numpy as np
 
 from .batch import Batch, as_float, refuse_missing
 from .buffered import Stream, check_sizes
-from .labels import KINDS, of_one_type
+from .labels import LABEL_KINDS, of_one_type
 from .order import spread_order
 from .source import BUFFER, Arrays, Source
 from .wrapped import Wrapped
@@ -84,7 +84,7 @@ class Batches(Stream):
         kind = ""
         for start, X, y in self._at_random(rng) if isinstance(self.make, (list, tuple)) else self._in_order():
             piece = _checked(X, y, self.n_columns, start)
-            found = KINDS.get(piece.y.dtype.kind, "objects")
+            found = LABEL_KINDS.get(piece.y.dtype.kind, "objects")
             kind = kind or found
             if found != kind:
                 raise ValueError(f"labels of the stream are {found} in row {start + 1}, but {kind} in others; use one type")

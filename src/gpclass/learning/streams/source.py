@@ -12,7 +12,7 @@ from ...engines.observations import Observed
 from .batch import Batch, finite, joined
 from .hashes import RowHashes
 from .order import Order, sampled_rows
-from .summary import SAMPLE, Summary, summarised
+from .summary import SAMPLE_ROWS, Summary, summarised
 
 BUFFER = 1 << 16  # rows that are read at a time in a pass over a whole source; default number of rows in a stream's buffer
 
@@ -48,7 +48,7 @@ class Source:
         """Yield all rows once, `size` at a time (the last minibatch may be smaller), in an order that `seed` determines."""
         raise NotImplementedError
 
-    def look(self, seed: Sequence[int], sample: int = SAMPLE, hashed: bool = False) -> Summary:
+    def look(self, seed: Sequence[int], sample: int = SAMPLE_ROWS, hashed: bool = False) -> Summary:
         """Read all rows once and return their labels and a uniform sample.
 
         Parameters

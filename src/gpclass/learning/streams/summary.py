@@ -16,7 +16,7 @@ from .batch import Batch, joined
 from .hashes import RowHashes
 from .labels import label_counts, unevenness
 
-SAMPLE = 10_000  # rows in the sample from which starting points are computed
+SAMPLE_ROWS = 10_000  # rows in the sample from which starting points are computed
 HARM = 0.005  # nats per row that an uneven order of labels may cost without a warning
 
 
