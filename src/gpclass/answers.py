@@ -1,4 +1,4 @@
-"""What a fitted classifier answers: class probabilities and labels, the evidence, and leave-one-out probabilities."""
+"""Methods of a fitted classifier: class probabilities and labels, the evidence, and leave-one-out probabilities."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ class Answers:
         if rows is None:
             return p
         p = rows.average(p)
-        if len(rows.unused):  # rows of weight zero are no training rows
+        if len(rows.unused):  # rows of weight zero are not used for training
             p[~rows.used] = np.exp(self._log_probabilities(rows.unused))
         return p
 

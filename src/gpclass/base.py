@@ -1,4 +1,4 @@
-"""What classifiers and regressors have in common: nested parameters of the kernel, inputs, and what was learned."""
+"""The common base of classifiers and regressors: nested parameters of the kernel, and fitted attributes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class GPEstimator(SlimPickles, ShowsLearned, BaseEstimator):
             raise
 
     def _set_learned(self, learned: Learned, engine: Any, rows: RowMap | None) -> None:
-        """Set the attributes that describe what was learned; `rows` leads from observations to training rows."""
+        """Set the fitted attributes; `rows` maps observations to training rows."""
         self.__dict__.pop(PACKED, None)  # the state of an earlier fit
         self.posterior_, self.kernel_, self.likelihood_ = learned.posterior, learned.kernel, learned.likelihood
         self.history_, self.n_iter_ = learned.history, learned.n_iter

@@ -6,7 +6,7 @@ import sys
 
 
 def outside() -> int:
-    """Return the `stacklevel` of the first caller outside the package, for a `warnings.warn` beside the call."""
+    """Return the `stacklevel` of the first caller outside the package, for `warnings.warn` in the calling function."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "gpclass":
         frame, level = frame.f_back, level + 1

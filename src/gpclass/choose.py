@@ -20,7 +20,7 @@ from .spelling import did_you_mean
 
 LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
-CROWDED_SIZE = 600  # and up to this `Engine.size` those that cost more than a factorisation for each class
+CROWDED_SIZE = 600  # largest `Engine.size` of such problems for engines that cost more than a factorisation per class
 # Engines that "auto" tries first, in this order
 AUTO = (EP(), NestedEP(), IndependentEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
 
@@ -82,12 +82,12 @@ def engines_without_minibatches(likelihood: Likelihood) -> list[str]:
 
 
 def engines_for(n_classes: int, likelihood: Any = "auto") -> list[str]:
-    """Return the names of the engines that support so many classes, nominal or ordered as the likelihood's are."""
+    """Return the names of the engines that support `n_classes` classes, nominal or ordered as those of the likelihood."""
     return [name for name in engine_names() if takes_targets(engine_named(name), likelihood, n_classes)]
 
 
 def takes_targets(engine: Engine, likelihood: Any, n_classes: int) -> bool:
-    """Return whether an engine supports some likelihood of the same targets, for so many classes."""
+    """Return whether an engine supports some likelihood with the same targets, for `n_classes` classes."""
     return next(_served(engine, n_classes, targets_of(likelihood)), None) is not None
 
 
@@ -111,7 +111,7 @@ def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tu
 def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) -> Engine:
     """Return the engine that "auto" chooses.
 
-    Of the engines in `AUTO` that support the likelihood and are not too slow for so many rows, it is the one with the
+    Of the engines in `AUTO` that support the likelihood and are fast enough for this number of rows, it is the one with the
     likelihood earliest in its `likelihood_names`. It also learns the hyperparameters for a sampler that does not sample
     them. If many rows share their inputs but not their labels (`is_crowded`), engines that let them share latent values come
     first.
@@ -260,7 +260,7 @@ def short_name(engine: Engine) -> str:
 
 
 def _unknown(name, what, names):
-    """The error about a name that is not registered."""
+    """Return the error about a name that is not registered."""
     hint = did_you_mean(name, ["auto", *names])
     return ValueError(f"{what}={name!r} is not known.{hint} Names are: auto, {', '.join(names)}.")
 

@@ -1,4 +1,4 @@
-"""What class probabilities are used for: scores, decisions under costs, and the importance of columns."""
+"""Uses of class probabilities: scores, decisions under costs, and the importance of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML of fitted estimators in notebooks: what was learned, above scikit-learn's diagram."""
+"""HTML of fitted estimators in notebooks: a table of what was learned, above scikit-learn's diagram."""
 
 from __future__ import annotations
 

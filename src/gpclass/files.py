@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-SHOWN = 40  # characters of the file name kept in the temporary name: systems limit names to 255 bytes
+SHOWN = 40  # characters of the file name in the temporary name: systems limit names to 255 bytes
 CREATION_ATTEMPTS = 100  # attempts to create a temporary file
 STALE = 86400  # age in seconds at which a temporary file is a leftover, on systems without locks
 NO_ROOM = {

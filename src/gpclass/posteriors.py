@@ -55,7 +55,7 @@ def set_posterior(model: Any, state: dict[str, Any]) -> None:
     posterior = restored(engine, _prior_covariances(engine, kernel, inputs), y, likelihood, state)
     if "mixture" in state:
         model._mixture = _restored_mixture(model, posterior, y, state["mixture"])
-    model.posterior_ = posterior  # last, since it says that all is there
+    model.posterior_ = posterior  # last: its presence means that the model is complete
 
 
 def _prior_covariances(engine: Any, kernel: Any, inputs: Any) -> Any:
@@ -85,7 +85,7 @@ class SlimPickles:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())  # type: ignore[misc]
-        state.pop("_members", None)  # made anew of the posterior
+        state.pop("_members", None)  # rebuilt from the posterior
         if "posterior_" in state:
             state.pop(PACKED, None)
             if not (self.inference_.draws or self.inference_.design == "inducing inputs"):
@@ -100,7 +100,7 @@ class SlimPickles:
             return getattr(self, name)
         if name == "_mixture":  # set only if predictions average over several posteriors
             return None
-        return object.__getattribute__(self, name)  # again, for its own error, such as that of an unfitted estimator
+        return object.__getattribute__(self, name)  # raises the usual AttributeError
 
     def _unpack(self) -> None:
         """Rebuild the posterior, once."""
@@ -115,7 +115,7 @@ class SlimPickles:
 
     def __copy__(self) -> Any:
         if PACKED in vars(self):
-            self._unpack()  # so that it is not done for each copy
+            self._unpack()  # once, instead of for each copy
         twin = type(self).__new__(type(self))
         vars(twin).update(vars(self))
         return twin
@@ -127,8 +127,10 @@ class SlimPickles:
 
 
 def _compute_variances(model: Any) -> None:
-    """Compute the variances of the training rows. Every fit has them, and turns its factors into inverses for them. So
-    predictions are the same as before, to the last bit."""
+    """Compute the variances of the training rows, as every fit does, which replaces its factors by inverses.
+
+    Then predictions are the same as before, to the last bit.
+    """
     if model.inference_.design == "all rows":
         mixture = getattr(model, "_mixture", None)
         for fit in [model.posterior_] if mixture is None else [one.posterior for one in mixture.members]:

@@ -1,4 +1,4 @@
-"""What a fitted regressor answers: latent function, targets, intervals and densities of new targets."""
+"""Methods of a fitted regressor: the latent function, targets, and intervals and densities of new targets."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .expressions import VARIANCE, default_kernel, parse_kernel
 from .kernels import Kernel, Standardized, as_kernel
 from .numerics.columns import Units, column_spread, column_units, compressed, typical_distance
 
-COMPRESSED_FROM = 3.0  # spreads from the centre beyond which values are compressed (benchmarks/results/tails.md)
+COMPRESSED_FROM = 3.0  # values further from the centre than this many spreads are compressed (benchmarks/results/tails.md)
 SUSPECT_RATIO = 50.0  # ratio of scales above which a kernel object is suspected to be in other units than the columns
 
 
@@ -99,7 +99,7 @@ def _problem(lengthscale: np.ndarray, spread: np.ndarray) -> str:
             f"({low:.3g} to {high:.3g}): columns with small spreads have hardly any effect"
         )
     ratio = np.broadcast_to(lengthscale, spread.shape)[used] / (high if lengthscale.ndim == 0 else spread[used])
-    # one long lengthscale among several is how a column is left out; all of them long leave nothing
+    # one long lengthscale among several leaves a column out; if all are long, nothing is left
     if ratio.min() > SUSPECT_RATIO:
         return f"the lengthscale of the kernel is {ratio.min():.3g} times the spread of the columns, so the kernel is flat"
     if ratio.min() < 1 / SUSPECT_RATIO:

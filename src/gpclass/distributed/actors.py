@@ -20,10 +20,10 @@ from threadpoolctl import ThreadpoolController
 from ..learning.crew import Partition, Shard
 from .division import Part
 
-KEPT_FREE = 1 << 25  # bytes of freed memory that a worker keeps, also of one array
+KEPT_FREE = 1 << 25  # bytes of freed memory that a worker keeps
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names of glibc's settings, from malloc.h
 FANOUT = 4  # actors to which one call is passed on
-WATCHED = 2.0  # seconds between two looks at the state of a call
+WATCHED = 2.0  # seconds between two checks of the state of a call
 
 
 class ShardActor:
@@ -129,7 +129,7 @@ def any_failed(calls: Iterable[Any]) -> bool:
 
 
 def packed_call(function: Callable[..., Any], arguments: tuple) -> bytes:
-    """Return what is sent to the workers, once for all of them. Actors of Dask do not report what cannot be sent."""
+    """Return a call as bytes, pickled once for all workers. Dask's actors do not report objects that cannot be pickled."""
     from distributed.protocol.pickle import dumps
 
     try:
@@ -155,8 +155,10 @@ def unpacked_call(shard: Shard, sent: bytes) -> Any:
 
 
 def alone(function: Callable[..., Any], shard: Shard, *arguments: Any) -> list[Any]:
+    """Return function(shard, *arguments) in a list, so that the results of shards can be added."""
     return [function(shard, *arguments)]
 
 
 def rows_on(shard: Shard) -> int:
+    """Return the number of rows of a shard."""
     return shard.n_rows

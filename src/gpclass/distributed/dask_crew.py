@@ -20,8 +20,8 @@ from .division import Part, common_columns, divided_evenly, placed
 from .outlines import Outline
 from .workers import AGAIN, ClusterError, check_versions, direct_client, plain_errors, wait_for_workers, workers_of
 
-NOTICED = 15.0  # seconds in which the scheduler must notice that a worker is lost
-REACHED = 10.0  # seconds in which a worker must answer a direct call
+NOTICED = 15.0  # seconds to wait until the scheduler notices that a worker is lost
+REACHED = 10.0  # seconds to wait for the answer of a worker to a direct call
 LOST = ("error", "lost", "cancelled")  # states of the future of an actor that does not exist any more
 
 
@@ -139,7 +139,7 @@ class DaskCrew:
 
     def close(self) -> None:
         """Release the rows on the workers."""
-        # at once: Dask may keep the actors themselves for a while. A worker that is lost has no rows
+        # clear them now, since Dask may keep the actors for a while; errors are those of lost workers
         calls = []
         for holder in self.holders:
             with suppress(Exception):
@@ -214,11 +214,11 @@ class DaskCrew:
         return [*kept, *(self._held(worker, some, loaded) for worker, some in placed(parts, rows).items())]
 
     def _known_lost(self) -> list[Holder]:
-        """Return the holders of which this process knows that they are lost."""
+        """Return the holders that this process knows to be lost."""
         return [holder for holder in self.holders if holder.future.status in LOST]
 
     def _lost(self) -> list[Holder]:
-        """Return the holders whose workers are gone, as soon as the scheduler knows of one; none if all answer."""
+        """Return the holders on lost workers, as soon as the scheduler knows of one; an empty list if all actors answer."""
         end, asked = time.monotonic() + NOTICED, None
         while time.monotonic() < end:
             alive = workers_of(self.client)
@@ -234,7 +234,7 @@ class DaskCrew:
         return []
 
     def _asked(self) -> list[Any] | None:
-        """Return a small call to each actor, to see whether it answers; None if Dask knows of one that it is lost."""
+        """Call each actor to see whether it answers, and return the calls; None if Dask knows that an actor is lost."""
         with suppress(OSError, RuntimeError):
             return [holder.actor.call(rows_on, (), []) for holder in self.holders]
         return None

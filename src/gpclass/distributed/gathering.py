@@ -45,7 +45,7 @@ class Loaded:
 def current_client() -> Any:
     """Return the Dask client of this process, or None.
 
-    A task of a worker has none: a fit in it that waited for other tasks of the same worker would wait for ever.
+    It is None in a task on a worker: a fit there would wait forever for other tasks of the same worker.
     """
     if "distributed" not in sys.modules:
         return None

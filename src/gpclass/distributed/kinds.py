@@ -25,6 +25,7 @@ def is_dask_series(X: Any) -> bool:
 
 
 def is_task(X: Any) -> bool:
+    """Return whether X is a delayed object or a future of Dask."""
     return _is_a(X, "dask.delayed", "Delayed") or _is_a(X, "distributed", "Future")
 
 

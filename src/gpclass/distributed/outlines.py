@@ -1,4 +1,4 @@
-"""Outlines of partitions, by which partitions that are computed again are recognised."""
+"""Outlines of partitions, which show whether a partition that is computed again has the same rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..numerics.fingerprint import fingerprint
 
 @dataclass(frozen=True)
 class Outline:
-    """Numbers that differ, almost certainly, if partitions have different rows or the same in another order."""
+    """Numbers that almost certainly differ between partitions with different rows, or with another order of the rows."""
 
     rows: int
     columns: int

@@ -18,7 +18,6 @@ from ..inputs.frames import as_frame, check_missing, encoder_for, is_frame
 from ..learning.crew import Partition
 
 UNKNOWN = "__UNKNOWN_CATEGORIES__"  # of Dask, for categories that are not known before the data are read
-FIRST = "the first part"
 Compute = Callable[[list[Any]], list[Any]]
 
 
@@ -55,10 +54,12 @@ class Parts:
 
 
 def are_texts(names: Iterable[Any]) -> bool:
+    """Return whether all names are texts."""
     return all(isinstance(name, str) for name in names)
 
 
 def declared_order(y: Any) -> list[Any] | None:
+    """Return the categories of an ordered categorical in their order, or None."""
     dtype: Any = getattr(y, "dtype", None)
     if not getattr(dtype, "ordered", False):
         return None
@@ -72,7 +73,7 @@ def declared_order(y: Any) -> list[Any] | None:
 
 
 def described(parts: Parts, compute: Compute) -> Parts:
-    """Return the parts with what is known of `framed`, `columns` and labels. Computes the pieces once if that is necessary.
+    """Return the parts with `framed`, `columns` and the order of the labels. Computes the pieces once if necessary.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def check_same_columns(names: Any, name: str, others: Any, other: str) -> None:
 
 
 def _shape(raw: Any, name: str) -> tuple[bool, Any, list[Any] | None, bool, bool]:
-    """Return whether X is a frame, columns or their number, the order of labels, whether there are weights, and names."""
+    """Return whether X is a frame, columns or their number, order of labels, and whether it has weights and text names."""
     X, order, weighted = raw[0], declared_order(raw[1]), raw[2] is not None
     if is_frame(X):
         return True, [str(column) for column in X.columns], order, weighted, are_texts(X.columns)
@@ -197,7 +198,7 @@ def _inputs(X: Any, name: str, encoder: Any, columns: Sequence[str] | None) -> n
         one, other = ("a data frame", "arrays") if is_frame(X) else ("an array", "data frames")
         raise TypeError(f"{name} is {one}, but other partitions are {other}")
     if columns is not None:
-        check_same_columns([str(column) for column in X.columns], name, columns, FIRST)
+        check_same_columns([str(column) for column in X.columns], name, columns, "the first part")
         X = X.set_axis([str(column) for column in X.columns], axis=1)[list(columns)]
     try:
         if encoder is not None:

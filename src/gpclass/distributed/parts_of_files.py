@@ -1,4 +1,4 @@
-"""Folders and patterns of table files as partitions, which the processes that keep them read."""
+"""Folders and patterns of table files as partitions. The process that holds a partition reads it."""
 
 from __future__ import annotations
 
@@ -190,8 +190,12 @@ def read_piece(
         The piece.
     columns : sequence of str, optional
         Columns that are needed. Others are not read from a Parquet file. By default all.
-    text, target, reading
-        As in `gpclass.tables.read_table`.
+    text : iterable of str, default=()
+        Columns that are read as text; see `gpclass.tables.read_table`.
+    target : str, optional
+        Column of labels; see `gpclass.tables.read_table`.
+    reading : gpclass.tables.Reading, optional
+        How text files are read.
 
     Returns
     -------

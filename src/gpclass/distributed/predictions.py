@@ -38,7 +38,7 @@ def on_collections(method: Method) -> Method:
 
 
 def for_predictions(model: Any) -> Any:
-    """Return a copy of a fitted estimator without what only training and assessments of training rows need."""
+    """Return a copy of a fitted estimator without the attributes that predictions do not need."""
     slim = copy.copy(model)
     for name in TRAINING_ONLY:
         slim.__dict__.pop(name, None)

@@ -1,4 +1,4 @@
-"""Further rows of a fitted classifier: more rows for an active set, or more minibatches."""
+"""Further rows for a fitted classifier: candidates for its active set, or minibatches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fit_more(model: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any
 
 
 def _check(model: Any, classes: Any) -> None:
-    """Raise a ValueError if the classifier cannot take more rows, or other classes are given."""
+    """Raise a ValueError if the classifier cannot take more rows, or if `classes` are not those of the first call."""
     if isinstance(model.class_weight, str):
         raise ValueError(
             "partial_fit sees some of the rows, but class_weight='balanced' needs the class frequencies of all: pass a "

@@ -1,4 +1,4 @@
-"""What was learned, as attributes of a classifier, and the calibration of its class probabilities."""
+"""The fitted attributes of a classifier, and the calibration of its class probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the settings of a classifier mean for its data: classes, engine, likelihood, and the objective of learning."""
+"""Classes, engine, likelihood and the objective of learning, from the settings of a classifier and its data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..learning.streams import check_ordered, in_order
 
 CALIBRATIONS = ("loo", "held-out", None)
 HYPERS = ("mode", "integrate")
-HELD_OUT_ROWS = 2000  # rows that calibrate="held-out" holds out of training on minibatches, at most
+HELD_OUT_ROWS = 2000  # largest number of rows that calibrate="held-out" holds out of training on minibatches
 VARIANCE_ROWS = 1000  # rows among which the prior variance is averaged
 
 
@@ -42,13 +42,16 @@ def check_settings(model: Any) -> None:
 
 
 def generator(model: Any) -> np.random.Generator:
-    """Return the random numbers of a fit. A run that continues from a checkpoint must draw the same ones again."""
+    """Return the random number generator of a fit.
+
+    Its seed is fixed if there is a checkpoint, since a run that continues must draw the same numbers again.
+    """
     fixed = model.random_state is None and getattr(model.inference, "checkpoint", None) is not None
     return np.random.default_rng(0 if fixed else check_random_state(model.random_state).randint(2**31))
 
 
 def set_classes(model: Any, labels: np.ndarray, order: Any) -> None:
-    """Set `classes_`: the sorted labels, or these in their order."""
+    """Set `classes_` to the labels, sorted or in the given order."""
     if targets_of(model.likelihood) == "ordered categories":
         check_ordered(labels, order)
     model.classes_ = in_order(labels, order)
@@ -60,7 +63,7 @@ def set_classes(model: Any, labels: np.ndarray, order: Any) -> None:
 
 
 def auto_engine(model: Any, n_rows: int, n_places: int | None = None) -> Engine:
-    """Return the engine that "auto" chooses for so many rows, which differ in so many inputs; see `engine_for`."""
+    """Return the engine that "auto" chooses for `n_rows` rows with `n_places` different inputs; see `engine_for`."""
     if is_auto(model.likelihood):
         # with mixed labels softmax is as good, and its engines need no more time than with one label for each row
         several = "softmax" if n_places is not None and is_crowded(n_rows, n_places) else "multinomial-probit"
@@ -89,7 +92,7 @@ def given_engine(model: Any) -> Engine:
 
 
 def check_averaging(model: Any, engine: Engine) -> None:
-    """Raise an error if the engine or other settings do not go with several members."""
+    """Raise an error if the engine or other settings do not support averages over several members."""
     several = "kernel='auto'" if is_auto(model.kernel) else f"hyper={model.hyper!r}"
     if is_auto(model.kernel) and model.hyper != "mode":
         raise ValueError("kernel='auto' averages over kernels and hyper='integrate' over hyperparameters: choose one")

@@ -46,7 +46,7 @@ def search(
         spread = column_spread(objective.X, objective.kernel.seen)
         starts += [random_start(objective, distance, spread, rng) for _ in range(model.n_restarts)]
     if engine.draws:
-        return _taught(objective, starts, model.max_iter, scan)
+        return _sampled_at_mode(objective, starts, model.max_iter, scan)
     return learn(objective, starts, model.max_iter, stream, seed, scan, model.n_jobs)
 
 
@@ -60,10 +60,10 @@ def _sampled(objective: Objective, scan: bool) -> Learned:
     return Learned(draws, kernel, likelihood, objective.X, [], draws.n_iter)
 
 
-def _taught(objective: Objective, starts: list[np.ndarray], max_iter: int, scan: bool) -> Learned:
+def _sampled_at_mode(objective: Objective, starts: list[np.ndarray], max_iter: int, scan: bool) -> Learned:
     """Return draws of latent values at the hyperparameters that the engine of "auto" learns."""
-    teacher = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
-    taught = learn(teacher, starts, max_iter, scan=scan)
-    # the teacher's posterior may use other inputs than all rows
-    found = objective.fit(taught.theta)
-    return Learned(found.fit, taught.kernel, taught.likelihood, objective.X, taught.history, taught.n_iter)
+    auto = replace(objective, engine=engine_for(objective.likelihood, len(objective.X)))
+    learned = learn(auto, starts, max_iter, scan=scan)
+    # the posterior of that engine may not be represented on all rows
+    draws = objective.fit(learned.theta).fit
+    return Learned(draws, learned.kernel, learned.likelihood, objective.X, learned.history, learned.n_iter)

@@ -52,7 +52,7 @@ class Rows:
         raise NotImplementedError
 
     def check_labels(self, labels: np.ndarray, order: Any) -> None:
-        """Raise a ValueError that says where a label is that is not among the categories, if these rows know it."""
+        """Raise a ValueError with the place of a label that is not among the categories, if it is known."""
 
     def weighted(self, classes: np.ndarray, factors: np.ndarray) -> Rows:
         """Return the rows with their weights multiplied by the factor of their class."""

@@ -41,7 +41,7 @@ from .rivals import whole_searches
 
 IDLE_STEPS = 4  # consecutive major steps without a gain after which a search stops
 COUNTED_GAIN = 0.1, 1e-4  # smallest increase that counts as a gain, in nats: absolute, and relative to the objective
-STRETCHES = 4  # maximal number of further major steps in the same direction
+STRETCHES = 4  # largest number of further major steps in the same direction
 PACE_STEPS = 3  # major steps from which the remaining gain is extrapolated
 
 

@@ -22,7 +22,7 @@ LINE_EVALUATIONS = 8  # evaluations of a line search
 
 
 @dataclass
-class _Hill:
+class _FixedRows:
     """The objective with a fixed active set, over the rows that were candidates until the end of the selection."""
 
     objective: Objective
@@ -37,6 +37,7 @@ class _Hill:
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         if self.exact:
             self.settle(theta)
+
         def evidence(at):
             return self.rows.evidence(self.objective, theta, self.fit, at, counted=True)
 
@@ -47,24 +48,24 @@ def minor_steps(objective: Objective, rows: ActiveRows, major: Evaluation, numbe
     """Take minor steps: quasi-Newton steps from a major step, with its active set."""
     engine = objective.engine
     assert isinstance(major.fit, ActiveFit), "the engine is an IVM"
-    hill = _Hill(objective, rows, major.fit, engine.strategy == "exact")
+    fixed = _FixedRows(objective, rows, major.fit, engine.strategy == "exact")
     low, high = (np.clip(major.theta + side * MAX_DISTANCE, *objective.bounds.T) for side in (-1, 1))
     theta, H = major.theta, None
-    value, gradient = hill(theta)
+    value, gradient = fixed(theta)
     for iteration in range(1, engine.minor + 1):
         if engine.strategy == "hybrid" and iteration > 1:
-            hill.settle(theta)
-            value, gradient = hill(theta)
+            fixed.settle(theta)
+            value, gradient = fixed(theta)
         direction = _direction(gradient, H, theta, low, high)
         if np.max(np.abs(direction), initial=0.0) == 0 or np.max(np.abs(gradient)) < FLAT_SLOPE:
             break
-        found = _line_search(hill, theta, value, gradient, direction, low, high)
+        found = _line_search(fixed, theta, value, gradient, direction, low, high)
         if found is None:
             break
         new, value, new_gradient = found
         H = updated_curvature(H, new - theta, gradient - new_gradient)
         theta, gradient = new, new_gradient
-        used, n = rows.counted(objective, hill.fit)
+        used, n = rows.counted(objective, fixed.fit)
         over = "" if used == n else f"over {used} of {n} rows"
         search.history.append(Step(number, iteration, theta.copy(), value, np.nan, 0, over))
     return theta
@@ -78,14 +79,14 @@ def _direction(gradient, H, theta, low, high):
     return direction if direction @ slope > 0 else slope / max(1.0, float(np.linalg.norm(slope)))
 
 
-def _line_search(hill, theta, value, gradient, direction, low, high):
+def _line_search(fixed, theta, value, gradient, direction, low, high):
     """Return a point that satisfies the Armijo condition, with its value and gradient; None if none is found."""
     step = 1.0
     for _ in range(LINE_EVALUATIONS):
         new = np.clip(theta + step * direction, low, high)
         promise = gradient @ (new - theta)
         try:
-            there, slope = hill(new)
+            there, slope = fixed(new)
         except FAILURES:
             there, slope = -np.inf, gradient
         if there >= value + ARMIJO * promise and promise > 0:

@@ -33,11 +33,11 @@ class LeftOut(NamedTuple):
 
     @property
     def weights(self) -> np.ndarray:
-        """(n,) weights."""
+        """The weights, (n,)."""
         return np.ones(len(self.codes)) if self.weight is None else self.weight
 
     def mean(self, values: np.ndarray) -> float:
-        """Weighted mean of values (n,)."""
+        """Return the weighted mean of values (n,)."""
         return float(np.average(values, weights=self.weight))
 
 
@@ -87,7 +87,7 @@ class Calibration:
         return made.scored(left_out._replace(log_p=log_p), made.log_probabilities(log_p))
 
     def scored(self, before: LeftOut, after: np.ndarray) -> Calibration:
-        """Return the calibration with the scores of rows, before and after (n, C) it."""
+        """Return the calibration with the scores of rows before and after it; `after` are log class probabilities (n, C)."""
         codes, weight = before.codes, before.weights
         nlpd, gap = [], []
         for log_p in (before.log_p, after):
@@ -136,7 +136,7 @@ class Calibration:
         log_p = np.maximum(log_p, LEAST_LOG)
         tempered = log_softmax(log_p / self.temperature, axis=1)
         slope = np.exp(_log_variance(tempered) - _log_variance(log_p)) / self.temperature
-        largest = np.exp(0.5 * _log_variance(tempered))  # that of a variable between 0 and 1 with this mean
+        largest = np.exp(0.5 * _log_variance(tempered))  # standard deviation of a variable that is 0 or 1, with this mean
         return (1 - self.noise) * np.minimum(slope * std, largest)
 
     def __str__(self) -> str:

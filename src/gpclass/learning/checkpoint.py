@@ -29,7 +29,7 @@ from .streams.hashes import RowHashes
 
 FORMAT = 6  # version of the file format
 ZIP_START = b"PK\x03\x04"  # first bytes of a checkpoint
-MORE_PASSES = frozenset({"epochs"})  # settings in which a run may differ from the one that it continues
+MORE_PASSES = frozenset({"epochs"})  # settings that may change when a run is continued
 LONGEST_IDENTITY = 1 << 24  # bytes
 ROWS_READ_AT_ONCE = 1 << 16  # rows of an array that are read at a time, if it is not read at once
 LONGEST_SHOWN = 30  # characters of a value in a message

@@ -1,4 +1,4 @@
-"""Doubts about the result of learning that the user should know of: parameters at a bound, and evidence below guessing."""
+"""Texts of warnings about a result of learning: parameters at a bound, and evidence below guessing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..engines.observations import weights_of
 from .objective import Objective
 
-TOUCHES = 1e-6  # distance from a bound, in logs, at which a parameter is at it
+TOUCHES = 1e-6  # distance from a bound, in logs, below which a parameter is at the bound
 PUSHES = 0.1  # slope of the objective out of the bounds, in nats per unit of the log, that is worth a warning
 
 
@@ -41,8 +41,8 @@ def below_guessing(objective: Objective, log_evidence: float, n_rows: int) -> li
 def at_bounds(objective: Objective, theta: np.ndarray, slopes: np.ndarray) -> list[str]:
     """Return a text for each kernel parameter that ended at a bound and would improve the objective beyond it.
 
-    Bounds without such a slope are harmless: a term of a sum that is switched off, or the lengthscale of a column without
-    influence.
+    Bounds without such a slope are harmless: a term of a sum that is switched off, or the lengthscale of an irrelevant
+    column.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Class probabilities of rows that a minibatch run has not used, or without their own sites, for calibration."""
+"""Class probabilities of held-out rows, or of training rows without their own sites, to calibrate a minibatch run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .streams import Source, codes
 from .streams.order import HELD_OUT_SEED
 from .trainer import Trainer
 
-CALIBRATION_ROWS = 2000  # rows; the calibration has two parameters
+CALIBRATION_ROWS = 2000  # largest number of rows: the calibration has only two parameters
 
 
 def left_out_of_run(run: Trainer, source: Source) -> LeftOut:
     """Return log class probabilities of the held-out rows of a run, or of some training rows without their own sites.
 
     Without held-out rows, `source` must have the training rows in the order of the run. Sites that the engine does not keep
-    are computed anew.
+    are computed again.
     """
     model = run.model()
     if run.held is not None:

@@ -52,6 +52,11 @@ def start_inputs(summary: Summary, training: Inducing, n_rows: int, n_classes: i
     return np.stack(sets).astype(float)
 
 
+def shared_inputs(Z: np.ndarray) -> np.ndarray:
+    """Return inducing inputs (1 or C, M, D) as (M, D) if all classes share them."""
+    return Z[0] if len(Z) == 1 else Z
+
+
 # covariances ------------------------------------------------------------------------------------------------------------
 
 

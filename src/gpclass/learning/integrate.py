@@ -23,7 +23,7 @@ from .objective import FAILURES, SEARCH_TOL, Evaluation, Objective
 
 RADIUS = 1.1  # f: radius of the design, divided by √p
 CORNERS = 4  # largest number of directions for which the design has corners
-MOST_DIRECTIONS = 12  # directions, the least certain ones; θ stays at its mode along the others
+MOST_DIRECTIONS = 12  # only the least certain directions are used; θ stays at its mode along the others
 DIFFERENCE = 0.05  # step of the differences of gradients, in log parameters
 WIDEST_SD = 2.0  # largest standard deviation of a direction, in log parameters
 STRETCH_LIMITS = 0.5, 2.0  # limits of the stretching of an axis

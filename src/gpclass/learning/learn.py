@@ -28,7 +28,7 @@ from .scan import scanned
 from .streams import Source
 
 POSTERIOR = "posterior"  # name of the phase after the search
-ROUNDING = 1e-10  # share of the largest eigenvalue of a matrix below which a negative one is rounding
+ROUNDING = 1e-10  # negative eigenvalues of a matrix below this fraction of the largest one are rounding
 
 
 def learn(
@@ -101,7 +101,7 @@ def _with_eigenvalue(error: NotPositiveDefinite, objective: Objective) -> NotPos
     if eigenvalues[0] > -ROUNDING * eigenvalues[-1]:
         return error
     return NotPositiveDefinite(
-        f"the given matrix is no covariance matrix: its eigenvalues are between {eigenvalues[0]:.3g} and "
+        f"the given matrix is not a covariance matrix: its eigenvalues are between {eigenvalues[0]:.3g} and "
         f"{eigenvalues[-1]:.3g}, but must not be negative"
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -16,15 +15,13 @@ from ..progress import phase
 from ..sparse import InducingFit
 from . import checkpoint as checkpoints
 from .begin import begin_training, train_inducing
-from .crew import Crew
 from .held_rows import left_out_of_run
-from .inducing import InducingInputs, maximise_low_rank, start_inputs
+from .inducing import InducingInputs, maximise_low_rank, shared_inputs, start_inputs
 from .learned import Learned
 from .members import left_out
-from .objective import Objective
 from .parallel import until_interrupted
 from .site_store import SiteStore
-from .streams import Arrays, Summary
+from .streams import Arrays
 from .trainer import Trainer
 
 SETTLED_SIZE = 1 << 26  # size of K_fu up to which all rows are used at once if no hyperparameters are learned
@@ -35,7 +32,7 @@ SITES_ONLY: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # 
 
 
 def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
-    """Learn with inducing points, from the rows of the objective or of a stream; see `learn` for the arguments."""
+    """Learn with inducing points, from the rows of the objective or of a stream. The arguments are those of `learn`."""
     source, labels = (Arrays(objective.X, objective.y), objective.likelihood.class_targets) if stream is None else stream
     engine, crew = objective.engine, source.crew
     if stream is not None and crew is None:
@@ -43,7 +40,11 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
             raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
     elif not engine.minibatches or _settles(objective, source.n_rows, bool(starts)):
         if crew is not None:
-            return all_at_once_on(crew, objective, labels, source.look((seed, 0)), starts, max_iter, seed)
+            from .crew.learn_settled import learn_settled  # only for rows in several processes
+
+            summary, C = source.look((seed, 0)), objective.likelihood.n_latents
+            Z = start_inputs(summary, engine, crew.n_rows, C, np.random.default_rng(seed))
+            return learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter, seed)
         return _all_at_once(objective, starts, max_iter, source, seed)
     engine = _for_all_processes(engine, source)
     if not starts:
@@ -67,20 +68,16 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
 def _for_all_processes(engine, source):
     """Return the engine with minibatches of `batch_size` rows for each process that computes.
 
-    A run that goes on from a checkpoint keeps the minibatches with which it began, on any number of processes.
+    A run that continues from a checkpoint keeps the size of its minibatches, on any number of processes.
     """
-    size = engine.batch_size
+    size, path = engine.batch_size, engine.checkpoint
     if size is None or source.crew is None:
         return engine
-    begun = _begun_with(engine)
-    return replace(engine, batch_size=begun if begun and begun % size == 0 else size * source.crew.processes)
-
-
-def _begun_with(engine) -> int | None:
-    """Return the size of the minibatches in the checkpoint from which a run goes on; None if there is none."""
-    if engine.checkpoint is None or engine.resume == "never" or not os.path.exists(engine.checkpoint):
-        return None
-    return checkpoints.read(engine.checkpoint, only_identity=True)[0].get("engine", {}).get("batch_size")
+    if path is not None and engine.resume != "never" and os.path.exists(path):
+        begun = checkpoints.read(path, only_identity=True)[0].get("engine", {}).get("batch_size")
+        if begun and begun % size == 0:
+            return replace(engine, batch_size=begun)
+    return replace(engine, batch_size=size * source.crew.processes)
 
 
 def _promising(objective, start, max_iter, seed):
@@ -114,19 +111,13 @@ def _settles(objective, n: int, learning: bool) -> bool:
     engine = objective.engine
     if engine.checkpoint is not None or engine.resume == "must":
         if engine.search == "settled":
-            _refuse_checkpoint(engine)
+            raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
         return False
     if engine.search != "auto" and learning:
         return engine.search == "settled"
     numbers = n * engine.count(n) * (objective.likelihood.n_latents if engine.per_class else 1)
     few = n * objective.likelihood.n_latents <= SETTLED_VALUES
     return few and engine.settles if learning else numbers <= SETTLED_SIZE
-
-
-def _refuse_checkpoint(engine) -> None:
-    """Raise an error if an engine whose sites converge at each evaluation is to keep a checkpoint."""
-    if engine.minibatches and (engine.checkpoint is not None or engine.resume == "must"):
-        raise ValueError('search="settled" keeps no checkpoint: use search="minibatches", or omit checkpoint')
 
 
 def _numbered(engine, number):
@@ -143,7 +134,7 @@ def trained(trainer: Trainer) -> Learned:
     passes = max(1, trainer.epoch)
     of_run = trainer.log_evidence, trainer.n_rows, passes
     fit = InducingFit.trained(trainer.engine, model.posterior, model.likelihood, *of_run)
-    return Learned(fit, model.kernel, model.likelihood, _shared(model.Z), trainer.history, passes, trainer=trainer)
+    return Learned(fit, model.kernel, model.likelihood, shared_inputs(model.Z), trainer.history, passes, trainer=trainer)
 
 
 def _all_at_once(objective, starts, max_iter, source, seed):
@@ -153,9 +144,9 @@ def _all_at_once(objective, starts, max_iter, source, seed):
     if not starts:
         found, Z = low_rank.fit(objective.theta), low_rank.design.Z
         kept = found.fit.without_rows()
-        run = _to_go_on(objective, source, found.fit, Z, seed, SITES_ONLY)
+        run = _run_for_later_rows(objective, source, found.fit, Z, seed, SITES_ONLY)
         rows = partial(left_out, found.fit)
-        return Learned(kept, found.kernel, likelihood, _shared(Z), [], 1, trainer=run, rows_left_out=rows)
+        return Learned(kept, found.kernel, likelihood, shared_inputs(Z), [], 1, trainer=run, rows_left_out=rows)
     model, search = maximise_low_rank(low_rank, max_iter, starts)
     found = search.best
     assert found is not None, "a search without an evaluation raises an error"
@@ -165,64 +156,17 @@ def _all_at_once(objective, starts, max_iter, source, seed):
         kept,
         model.kernel,
         model.likelihood,
-        _shared(model.Z),
+        shared_inputs(model.Z),
         search.history,
         max(1, search.n_iter),
-        trainer=_to_go_on(there, source, found.fit, model.Z, seed),
+        trainer=_run_for_later_rows(there, source, found.fit, model.Z, seed),
         rows_left_out=partial(left_out, found.fit),
         problem=search.problem,
         slopes=found.gradient[: objective.n_hyper],
     )
 
 
-def all_at_once_on(
-    crew: Crew,
-    objective: Objective,
-    labels: np.ndarray,
-    summary: Summary,
-    starts: Sequence[np.ndarray],
-    max_iter: int,
-    seed: int = 0,
-) -> Learned:
-    """Learn from the rows of a crew, with sites that converge at each evaluation.
-
-    Parameters
-    ----------
-    crew : Crew
-        The rows.
-    objective : Objective
-        The objective; its X and y are a sample of the rows.
-    labels : ndarray of shape (C,)
-        The class labels, in the order of `likelihood.class_targets`.
-    summary : Summary
-        A sample of the rows, from which inducing inputs are selected.
-    starts, max_iter, seed
-        As for `learn`.
-
-    Returns
-    -------
-    Learned
-        `trainer` is None. `left_out` are at most `held_rows.CALIBRATION_ROWS` rows.
-    """
-    from .crew.learn_settled import learn_settled  # only for rows in several processes
-
-    _refuse_checkpoint(objective.engine)
-    Z = start_inputs(summary, objective.engine, crew.n_rows, objective.likelihood.n_latents, np.random.default_rng(seed))
-    found = learn_settled(crew, objective, labels, Z, summary.units.spread, starts, max_iter)
-    return Learned(
-        found.posterior,
-        found.kernel,
-        found.likelihood,
-        _shared(found.Z),
-        found.history,
-        found.n_iter,
-        rows_left_out=partial(found.left_out, seed),
-        problem=found.problem,
-        slopes=found.slopes,
-    )
-
-
-def _to_go_on(objective, source, fit, Z, seed, changes=None):
+def _run_for_later_rows(objective, source, fit, Z, seed, changes=None):
     """Return a minibatch run that starts from a converged fit, for rows added later; None without minibatches."""
     if not objective.engine.minibatches:
         return None
@@ -234,8 +178,3 @@ def _to_go_on(objective, source, fit, Z, seed, changes=None):
     if trainer.sites:
         trainer.store = SiteStore({name: part.copy() for name, part in fit.row_sites.items()})
     return trainer
-
-
-def _shared(Z):
-    """Return inducing inputs as (M, D) if all classes share them, else as (C, M, D)."""
-    return Z[0] if len(Z) == 1 else Z

@@ -22,7 +22,7 @@ from ..numerics.threads import threads_for
 from .calibration import UNCALIBRATED, Calibration, LeftOut
 
 PREDICTED_ROWS = 2048  # rows predicted at a time, to limit memory
-ONE_THREAD_SIZE = 1 << 20  # multiplications for which BLAS uses one thread anyway
+ONE_THREAD_SIZE = 1 << 20  # multiplications up to which BLAS uses one thread anyway
 
 
 @dataclass(frozen=True)

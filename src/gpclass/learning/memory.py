@@ -28,7 +28,7 @@ PER_ROW = {
     "ivm": (4000, 0),
     "gfitc": (6400, 1200),
 }
-UNCHECKED_BYTES = 1 << 24  # bytes that are not worth a check, which reads several files
+UNCHECKED_BYTES = 1 << 24  # smaller needs are not checked, since a check reads several files
 UNLIMITED = 1 << 60  # bytes: without a limit, version 1 of cgroups shows a larger number
 CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 CGROUP_FILES = {  # by version: the limit, and the usage

@@ -78,7 +78,7 @@ class StepSums:
 
 @dataclass(frozen=True)
 class SentSums:
-    """Sums of a step from other processes, half as large."""
+    """Sums of a step in the form that other processes send, half as large."""
 
     rest: StepSums  # without the matrices
     matrices: list[np.ndarray]  # inner, P and, unless it is zero, old_P; packed
@@ -106,7 +106,7 @@ class SentSums:
 
 @lru_cache(maxsize=8)
 def _places(M: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the lower triangle in a matrix of M² numbers, and the place of each entry in the triangle."""
+    """Return the indices of the lower triangle in a flat (M, M) matrix, and of each entry of the matrix in the triangle."""
     i, j = np.tril_indices(M)
     back = np.empty((M, M), np.intp)
     back[i, j] = back[j, i] = np.arange(len(i))
@@ -116,7 +116,7 @@ def _places(M: int) -> tuple[np.ndarray, np.ndarray]:
 def packed(P: np.ndarray) -> np.ndarray:
     """Return the lower triangles (…, M (M + 1)/2) of symmetric matrices (…, M, M)."""
     M = P.shape[-1]
-    # "clip" spares a check of the places
+    # mode="clip" skips a check of the indices
     return np.take(P.reshape(*P.shape[:-2], M * M), _places(M)[0], axis=-1, mode="clip")
 
 

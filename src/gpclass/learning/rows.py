@@ -1,7 +1,7 @@
 """Training rows as observations: equal rows are merged, weights counted, and soft labels split.
 
-Rows with equal inputs share a latent value. Observations with equal inputs and equal labels are one, whose weight is the sum
-of theirs. So repeated rows cost nothing, and give the same result as weights.
+Rows with equal inputs share a latent value. Rows with equal inputs and equal labels are merged into one observation, whose
+weight is the sum of theirs. So repeated rows cost nothing, and give the same result as weights.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 from ..engines.observations import Observed, places_of
 
-FEW_OBSERVATIONS = 0.1  # observations for each row below which weights are suspected to be relative
-MOST_MERGED = 200_000  # rows up to which equal ones are searched for; engines for more have a cost that is linear in them
+FEW_OBSERVATIONS = 0.1  # mean weight of the rows below which weights are probably meant to be relative
+MOST_MERGED = 200_000  # rows up to which equal ones are merged; engines for more rows have a cost that is linear in them
 
 
 @dataclass(frozen=True)
 class RowMap:
-    """Which observations each training row belongs to.
+    """The observations of each training row.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class RowMap:
 
     @property
     def used(self) -> np.ndarray:
-        """(n_rows,) whether each row belongs to an observation."""
+        """Whether each row belongs to an observation, (n_rows,)."""
         used = np.zeros(self.n_rows, bool)
         used[self.row] = True
         return used
 
     def average(self, values: np.ndarray) -> np.ndarray:
-        """(n_rows, …) averages of values (m, …) over the observations of each row; zero for unused rows."""
+        """Return averages (n_rows, …) of values (m, …) over the observations of each row; zero for unused rows."""
         out = np.zeros((self.n_rows, *values.shape[1:]))
         share = self.share.reshape(-1, *[1] * (values.ndim - 1))
         np.add.at(out, self.row, share * values[self.observation])
@@ -56,14 +56,14 @@ class RowMap:
 
     @property
     def main(self) -> np.ndarray:
-        """(n_rows,) observation of each row with the largest share; -1 for unused rows."""
+        """The observation with the largest share of each row, (n_rows,); -1 for unused rows."""
         out = np.full(self.n_rows, -1)
         order = np.lexsort((self.share, self.row))
         out[self.row[order]] = self.observation[order]
         return out
 
     def first_rows(self) -> np.ndarray:
-        """(m,) number of the first row of each observation."""
+        """Return the number of the first row of each observation, (m,)."""
         order = np.lexsort((self.row, self.observation))
         return self.row[order][np.diff(self.observation[order], prepend=-1) > 0]
 
@@ -129,8 +129,8 @@ def inputs_of_rows(inputs: np.ndarray, y: Any, rows: RowMap | None) -> np.ndarra
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the number (n,) of each row's input among the different ones, and the first row of each.
 
-    Their order depends on their values only. So the result of learning does not depend on the order of the rows, to the last
-    bit, and weights give exactly the result of repeated rows.
+    Their order depends on their values only. So the result of learning does not depend on the order of the rows, and weights
+    give exactly the result of repeated rows, to the last bit.
     """
     X = np.ascontiguousarray(X) + 0.0  # -0.0 and 0.0 are equal
     keys = X.view(np.dtype((np.void, X.dtype.itemsize * X.shape[1])))[:, 0] if X.shape[1] else np.zeros(len(X))
@@ -141,7 +141,7 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def observations(engine: Any, X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None, able: Any) -> TrainingRows:
     """Return training rows as the observations that an engine takes; see `merged`.
 
-    If there are weights and the engine does not support them, it raises a ValueError with the engines that do: `able()`.
+    Raises a ValueError if there are weights and the engine does not support them; `able()` returns the engines that do.
     """
     if engine.weights == "none":
         if weight is not None or votes.ndim == 2:
@@ -176,7 +176,7 @@ def merged(X: np.ndarray, votes: np.ndarray, weight: np.ndarray | None) -> Train
     row, codes, each = _pairs(votes, weight)
     if not len(row):
         raise ValueError("all weights are zero: at least one row must have a positive weight")
-    # observations: pairs of place and label that occur, by place
+    # observations are the pairs of place and label that occur, sorted by place
     n_classes = int(codes.max()) + 1
     key = place[row] * n_classes + codes
     kinds, observation = np.unique(key, return_inverse=True)
@@ -212,9 +212,9 @@ def is_soft(y: Any) -> bool:
 
 
 def labelled_rows(y: np.ndarray, likelihood: Any) -> np.ndarray:
-    """Return which rows (n,) have a label: all, unless the likelihood says how the others are marked.
+    """Return which rows (n,) have a label: all, unless the likelihood has a mark for rows without one.
 
-    Raises a ValueError if it does and no row has a label.
+    Raises a ValueError if no row has a label.
     """
     mark = getattr(likelihood, "unlabelled", None)  # a likelihood may be given by name
     if mark is None:
@@ -229,8 +229,7 @@ def labelled_rows(y: np.ndarray, likelihood: Any) -> np.ndarray:
 def soft_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return checked soft labels (n, C) and the class labels (C,).
 
-    The labels are the names of the columns of a data frame, and 0, 1, … for an array. Classes without any votes are an
-    error: the columns should be those of the data.
+    The labels are the names of the columns of a data frame, and 0, 1, … for an array. A class without votes is an error.
     """
     names = getattr(y, "columns", None)
     try:

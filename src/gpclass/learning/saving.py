@@ -1,4 +1,4 @@
-"""A training run in its checkpoint: what is stored, and how often."""
+"""What a checkpoint stores of a training run, and how often it is saved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def content(run: Any) -> dict[str, Any]:
 
 
 def restored(run: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a run from the content of a checkpoint; of the history, rows of numbers.
+    """Return the attributes of a run from the content of a checkpoint; the history as rows of numbers.
 
     Raises a ValueError if shapes differ from those of this run.
     """
@@ -74,7 +74,7 @@ class Saver:
             self.cost = self.last - began
 
     def told(self) -> str:
-        """Return what has been saved of a run that cannot go on, in words."""
+        """Return a sentence that says what has been saved of a run that cannot continue."""
         if self.path is None:
             return "The run was not saved: with checkpoint=… it could be continued"
         if self.written is None:

@@ -14,7 +14,7 @@ from .calibration import UNCALIBRATED, Calibration, LeftOut
 from .learned import Learned
 from .members import Member, Mixture
 
-PRIOR_ROWS = 0.5  # rows that each model has in its favour a priori
+PRIOR_ROWS = 0.5  # prior of the weights: this many rows in favour of each model
 LEAST_MODEL_WEIGHT = 0.02  # models of smaller weight are dropped
 EM_ROUNDS, EM_TOL = 5000, 1e-9  # of the EM algorithm
 
@@ -50,7 +50,7 @@ def stacking_weights(log_true: np.ndarray, count: np.ndarray | None = None) -> n
 def stacked(fits: Sequence[Learned], calibrate: bool) -> tuple[Mixture, list[int], Calibration]:
     """Return the stack of fits with different kernels, and which of them it keeps.
 
-    Each is calibrated first, if asked for. Those that earn hardly any weight are dropped.
+    Each is calibrated first, if `calibrate`. Those with a very small weight are dropped.
 
     Parameters
     ----------

@@ -79,11 +79,11 @@ class Trainer(TrainingState):
         return self.epoch + self.taken / self.n_rows
 
     def _passes(self, source, until, saver):
-        if interrupted():  # before this run began: there is nothing to finish with
+        if interrupted():  # before this run began, so that there is no result
             raise KeyboardInterrupt
         each = -(-self.n_rows // self._size)  # minibatches
         done = self.epoch * each + self.place
-        exact = not self.training.validation  # which may end it earlier
+        exact = not self.training.validation  # validation may end training earlier
         with counted("training on minibatches", until * each, done, exact) as steps:
             while self.epoch < until and not self._stopped():
                 for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
@@ -96,7 +96,7 @@ class Trainer(TrainingState):
                 self._end_pass()
 
     def _figures(self, until: int) -> str:
-        """Return what is told after a step: the pass, the pace, and the evidence as soon as there is an estimate."""
+        """Return the progress after a step: passes, rows per second, and the evidence as soon as there is an estimate."""
         pace = (self.epoch * self.n_rows + self.taken) / max(self.seconds, 1e-9)
         bound = "at most " if self.training.validation else ""
         text = f"{self.passes:.1f} of {bound}{until} passes, {pace:,.0f} rows/s"
@@ -157,16 +157,16 @@ class Trainer(TrainingState):
             rate = LATER_RATE * self.training.learning_rate
             own = None if weight is None else np.asarray(weight, float)[at]
             total += len(at) * self.step(Batch(finite(X[at]), np.asarray(y)[at], first + at, own), rate)
-            if self.engine.keeps_rows:  # the new rows are not a pass: they add to the earlier rows and replace none
+            if self.engine.keeps_rows:  # not a new pass: the new rows add to the earlier ones and replace none
                 now = self.state
                 P, h = before.P + now.fresh_P, before.h + now.fresh_h
                 self.state = replace(now, P=P, h=h, fresh_P=np.zeros_like(P), fresh_h=np.zeros_like(h), passed=0)
         self.seconds += time.perf_counter() - began
-        # rows without sites give no estimate for rows that have sites: as in a first pass, it is NaN
+        # as in a first pass, there is no estimate of the evidence while rows have no sites
         value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
-        told = [] if weight is None else [np.asarray(weight, float)]
-        later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y), *told)
+        weights = [] if weight is None else [np.asarray(weight, float)]
+        later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y), *weights)
         self.identity = {**self.identity, LATER_ROWS: later}
 
     # checkpoints ----------------------------------------------------------------------------------------------------

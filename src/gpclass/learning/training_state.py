@@ -114,7 +114,7 @@ class TrainingState:
     identity : dict
         Fingerprints of the data and settings of the run, see `checkpoint`.
     before : object or None
-        What undoing the current step needs.
+        What is needed to undo the current step.
     """
 
     engine: Any
@@ -214,7 +214,7 @@ class TrainingState:
         return value, self._climbed(done.state, gradient, inputs, rate, len(batch.rows) / self._size)
 
     def _step(self, rows: int) -> TrainingStep:
-        """Return what a step on some rows needs besides them."""
+        """Return what a step on `rows` rows needs besides these rows."""
         kernel, likelihood = self._at(self.theta)
         inducing = InducingKernel(kernel, self.Z)
         sizes = self.n_rows, rows, self._size, self.weight
@@ -265,7 +265,7 @@ class TrainingState:
         self.store = self.store.left(self.n_rows)
 
     def rows_of(self, batch: Batch) -> tuple[Batch, RowSites]:
-        """Return the rows of a minibatch, wherever they are, and their sites."""
+        """Return the rows of a minibatch, from any process, and their sites."""
         return self.store.rows(self._step(0), batch)
 
     def grow(self, n_rows: int, weight: float | None = None) -> None:

@@ -2,7 +2,7 @@
 
 For an inclusion, each shard offers its best candidates (`shard_candidates`), and one of them is chosen. Its inputs, its site
 and its stub, the row of M, are sent to all shards. So the result does not depend on the partitions, except for rounding, and
-only active rows ever leave their shards (and offers of them, which are forgotten). The evidence and its derivatives are sums
+only active rows and offered candidates leave their shards. The evidence and its derivatives are sums
 over the rows without sites, in the shards, plus the part of the active rows.
 
 If a process ends and its rows are loaded again, the new shard repeats the inclusions that were made so far.
@@ -99,7 +99,7 @@ class CrewPool:
         self._next: Entry | None = None
 
     def step(self, lost: bool) -> SelectionStep:
-        """Return what shards need to know: the last inclusion, or all if some shards are new."""
+        """Return the step for all shards: the last inclusion, or all inclusions if some shards are new."""
         everything = lost or not self.log
         since = 0 if everything else len(self.log) - 1
         return SelectionStep(self.run, self.plan if everything else None, since, self.log[since:], self.size)

@@ -58,7 +58,7 @@ class Crew(Protocol):
         Raises
         ------
         RowsLost
-            If a process has ended. Its rows have been loaded again; see there.
+            If a process has ended. Its rows have been loaded again; see `RowsLost`.
         """
 
     def each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...engines.inducing.sweep import InducingFit
 from ...kernels import Kernel
-from ..calibration import LeftOut
-from ..inducing import InducingInputs, InducingKernel, maximise_low_rank
-from ..objective import Evaluation, Objective
+from ..inducing import InducingInputs, InducingKernel, maximise_low_rank, shared_inputs
+from ..learned import Learned
+from ..objective import Objective
 from .crews import Crew
 from .settled_rows import SettledCrewFit, SettledRows
 from .shard_sweeps import Covariances
@@ -38,50 +38,6 @@ class CrewInputs(InducingInputs):
         return fit.slopes.theta, self.in_theta(fit.slopes.dZ)
 
 
-@dataclass(frozen=True)
-class SettledModel:
-    """The result of `learn_settled`.
-
-    Attributes
-    ----------
-    posterior : InducingFit
-        The fit, without rows.
-    kernel : Kernel
-        The learned kernel.
-    likelihood : Likelihood
-        The learned likelihood.
-    Z : ndarray of shape (1 or C, M, D)
-        Inducing inputs.
-    history : list of Step
-        The evaluations of the optimiser.
-    n_iter : int
-        Number of iterations of the optimiser.
-    problem : str
-        Why the result may not be a maximum, and what to do; empty if there is no problem.
-    slopes : ndarray of shape (p,) or None
-        Gradient of the objective in the hyperparameters; None if they were not learned.
-    fit : SettledCrewFit
-        The best fit of the search. The shards keep its sites as long as it exists: `sites_on(shard).of(fit.held.number)`.
-    rows : SettledRows
-        The rows.
-    """
-
-    posterior: InducingFit
-    kernel: Kernel
-    likelihood: Any
-    Z: np.ndarray
-    history: list[Any]
-    n_iter: int
-    problem: str
-    slopes: np.ndarray | None
-    fit: SettledCrewFit
-    rows: SettledRows
-
-    def left_out(self, seed: int) -> LeftOut:
-        """Return class probabilities of some rows, each predicted without its own sites; see `SettledRows.left_out`."""
-        return self.rows.left_out(self.fit, seed)
-
-
 def learn_settled(
     crew: Crew,
     objective: Objective,
@@ -90,7 +46,8 @@ def learn_settled(
     unit: np.ndarray,
     starts: Sequence[np.ndarray],
     max_iter: int = 100,
-) -> SettledModel:
+    seed: int = 0,
+) -> Learned:
     """Learn from the rows of a crew, with sites that converge at each evaluation, by the search of one process.
 
     Parameters
@@ -109,28 +66,37 @@ def learn_settled(
         Hyperparameters from which to start. An empty list keeps them fixed.
     max_iter : int, default=100
         Iterations of the optimiser per run.
+    seed : int, default=0
+        Seed of the sample of rows for calibration.
 
     Returns
     -------
-    SettledModel
+    Learned
+        The result, without a `trainer`. `left_out` are at most `held_rows.CALIBRATION_ROWS` rows; the shards keep the sites
+        that it needs as long as the result exists.
     """
     engine, rows = objective.engine, SettledRows(crew, labels)
     design = CrewInputs(Z, unit, engine.learn_inputs and bool(starts), rows)
     whole = replace(objective, design=design, first=None)
-    if not starts:
-        found, history, n_iter, problem, slopes = whole.fit(objective.theta), [], 1, "", None
-        posterior = found.fit.without_rows()
-    else:
+    if starts:
         model, search = maximise_low_rank(whole, max_iter, starts)
-        found, history, n_iter, problem = _best(search.best), search.history, max(1, search.n_iter), search.problem
+        found, history, n_iter, problem = search.best, search.history, max(1, search.n_iter), search.problem
+        assert found is not None, "a search without an evaluation raises an error"
         slopes = found.gradient[: objective.n_hyper]
         posterior = replace(found.fit.without_rows(), engine=engine, posterior=model.posterior)
+    else:
+        found, history, n_iter, problem, slopes = whole.fit(objective.theta), [], 1, "", None
+        posterior = found.fit.without_rows()
     there: Any = found.design
     rows.rest()
-    parts = posterior, found.kernel, found.likelihood, there.Z, history, n_iter, problem, slopes
-    return SettledModel(*parts, found.fit, rows)
-
-
-def _best(found: Evaluation | None) -> Evaluation:
-    assert found is not None, "a search without an evaluation raises an error"
-    return found
+    return Learned(
+        posterior,
+        found.kernel,
+        found.likelihood,
+        shared_inputs(there.Z),
+        history,
+        n_iter,
+        rows_left_out=partial(rows.left_out, found.fit, seed),
+        problem=problem,
+        slopes=slopes,
+    )

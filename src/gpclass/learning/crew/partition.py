@@ -30,7 +30,7 @@ class Partition:
     first : int
         Number of the first row in the data set.
     start : int
-        Number of the first row in what has the name, if these are some of its rows.
+        Number of the first row within the object that `name` refers to, such as a file.
     """
 
     X: np.ndarray

@@ -1,7 +1,7 @@
 """The rows of a crew as a source for training on minibatches.
 
-Minibatches are parts of a random order of all rows, wherever these are: the order of arrays in one process. So a run depends
-on the rows and the size of the minibatches, not on the partitions.
+Minibatches are parts of the same random order of all rows as for arrays in one process. So a run depends on the rows and the
+size of the minibatches, not on the partitions.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CrewRows(Source):
 
 @dataclass(frozen=True)
 class Found:
-    """What one pass over the rows of a shard finds."""
+    """The results of one pass over the rows of a shard; those of different shards can be added."""
 
     labels: LabelCounts
     weight: float | None

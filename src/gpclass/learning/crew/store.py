@@ -38,7 +38,7 @@ class CrewStore:
     elsewhere: ClassVar = True
 
     def mark(self, batch: CrewBatch) -> None:
-        """Nothing is needed to undo a step: the shards see in the next call whether it counts."""
+        """Return None: a step needs no undoing, since the next call shows the shards whether it counts."""
 
     def undo(self, before: None) -> None:
         pass

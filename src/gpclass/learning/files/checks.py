@@ -30,7 +30,7 @@ def place_of(target: str | int, names: Sequence[str], named: bool, path: Any) ->
 
 
 def places_without(drop: Sequence[str], names: Sequence[str], place: int, path: Any) -> frozenset[int]:
-    """Return the indices of columns that are left out, or raise an error if there are none such; `place` is the label's."""
+    """Return the indices of the columns in `drop`, or raise an error if one is unknown; `place` is that of the labels."""
     for name in drop:
         if name not in names:
             raise TableError(f"{path} has no column {name!r}; its columns are {', '.join(names)}")

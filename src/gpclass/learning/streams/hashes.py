@@ -37,7 +37,7 @@ class RowHashes:
         total.data, total.labels = (self.data + other.data) % MODULUS, (self.labels + other.labels) % MODULUS
         total.read = self.read + other.read
         if self.order is not None or other.order is not None:
-            raise ValueError("hashes of an order can not be added")
+            raise ValueError("hashes of an order cannot be added")
         found = [part for part in (self.weights, other.weights) if part is not None]
         total.weights = sum(found) % MODULUS if found else None
         return total

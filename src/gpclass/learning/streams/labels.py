@@ -23,9 +23,10 @@ def label_counts(y: np.ndarray, weight: np.ndarray | None = None) -> dict[Any, A
 def of_one_type(y: np.ndarray, start: int = 0, of: str = "") -> np.ndarray:
     """Return labels (n,) as an array whose type is not object, if there is one for them.
 
-    Raises a ValueError if a label is missing or types differ. Messages count rows from `start`; `of` says of what they are.
+    Raises a ValueError if a label is missing or types differ. Messages count rows from `start`; `of` names the data, such as
+    " of the stream".
     """
-    import pandas as pd  # imported here, since labels of most fits are known to be there
+    import pandas as pd  # imported here, since most fits do not need it
 
     if np.any(missing := pd.isna(y)):
         raise ValueError(f"the label of row {start + int(np.argmax(missing)) + 1}{of} is missing; leave the row out")
@@ -66,7 +67,7 @@ class LabelCounts:
 
 
 def unevenness(counts: np.ndarray) -> float:
-    """Return by how many nats per row label frequencies differ between windows of a pass, beyond chance.
+    """Return the difference of label frequencies between windows of a pass beyond chance, in nats per row.
 
     `counts` (W, C) are the rows of each class in each window. The mean over rows of the divergence KL(window ‖ all) is the
     loss of predictions if a model remembers only the last window. Twice its sum is chi-squared for random orders.

@@ -21,7 +21,7 @@ class Source:
     """Base class of sources of rows for training.
 
     A subclass has `n_rows`, `n_columns` and `batches`. A source whose rows are in other processes (`learning.crew.rows`)
-    has a `crew`, and its batches only stand for rows.
+    has a `crew`, and its batches only refer to rows.
 
     Attributes
     ----------
