@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .kinds import is_dask_array, is_dask_frame, is_dask_series, is_task
-from .partitions import Parts, are_texts, check_same_columns, declared_order
+from .partitions import Parts, are_texts, check_same_columns, known_order
 
 
 def is_collection(X: Any) -> bool:
@@ -71,7 +71,7 @@ def parts_of(X: Any, y: Any = None, sample_weight: Any = None) -> Parts:
     if columns is not None:
         check_same_columns(columns, "X", columns, "X")
     meta = X._meta if framed else None
-    return Parts(pieces, _numbered(len(pieces)), columns, framed, meta, declared_order(y), are_texts(names))
+    return Parts(pieces, _numbered(len(pieces)), columns, framed, meta, known_order(y), are_texts(names))
 
 
 def vector_parts(y: Any) -> Parts:

@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 
 from ..inputs.frames import as_frame, check_missing, encoder_for, is_frame
 from ..learning.crew import Partition
+from ..learning.streams import declared_order
 
 UNKNOWN = "__UNKNOWN_CATEGORIES__"  # of Dask, for categories that are not known before the data are read
 Compute = Callable[[list[Any]], list[Any]]
@@ -58,13 +59,10 @@ def are_texts(names: Iterable[Any]) -> bool:
     return all(isinstance(name, str) for name in names)
 
 
-def declared_order(y: Any) -> list[Any] | None:
-    """Return the categories of an ordered categorical in their order, or None."""
-    dtype: Any = getattr(y, "dtype", None)
-    if not getattr(dtype, "ordered", False):
-        return None
-    categories = dtype.categories.tolist()
-    if UNKNOWN in categories:
+def known_order(y: Any) -> list[Any] | None:
+    """Return the categories of an ordered categorical in their order, or None; raise a ValueError if they are unknown."""
+    categories = declared_order(y)
+    if categories is not None and UNKNOWN in categories:
         raise ValueError(
             "y is an ordered categorical, but its categories are not known before the data are read: use y.cat.as_known(), "
             "or pass categories=[...] in their order and y.astype(object)"
@@ -123,7 +121,7 @@ def check_same_columns(names: Any, name: str, others: Any, other: str) -> None:
 
 def _shape(raw: Any, name: str) -> tuple[bool, Any, list[Any] | None, bool, bool]:
     """Return whether X is a frame, columns or their number, order of labels, and whether it has weights and text names."""
-    X, order, weighted = raw[0], declared_order(raw[1]), raw[2] is not None
+    X, order, weighted = raw[0], known_order(raw[1]), raw[2] is not None
     if is_frame(X):
         return True, [str(column) for column in X.columns], order, weighted, are_texts(X.columns)
     if np.ndim(X) != 2:

@@ -101,7 +101,7 @@ class InducingKernel:
         They add up over rows. K_fu (G, m, M) are the covariances; `fu` (G, m, M) and `diag` (G, m) are the derivatives in
         K_fu and k_diag.
         """
-        theta = self.kernel.pullback_diag(X, diag if self._per_class else diag.sum(0))
+        theta = self.kernel.pullback_diag(X, diag if len(self.kernel.class_kernels) > 1 else diag.sum(0))
         parts = [k.pullback(X, Z, fu[g], inputs=True, value=K_fu[g]) for g, (k, Z) in enumerate(self._groups())]
         of_cross, dZ = self._joined(parts)
         return theta + of_cross, dZ
@@ -110,18 +110,13 @@ class InducingKernel:
         """Return the derivatives in the parameters of the kernel and in Z, by way of K_uu (G, M, M)."""
         return self._joined([k.pullback(Z, uu[g], inputs=True, value=K_uu[g]) for g, (k, Z) in enumerate(self._groups())])
 
-    @property
-    def _per_class(self) -> bool:
-        """Whether each class has its own kernel parameters."""
-        return len(self.kernel.class_kernels) > 1
-
     def _joined(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the derivatives in all parameters and in Z from those of the groups."""
         dZ = np.zeros_like(self.Z)
         for g, (_, moved) in enumerate(parts):
             dZ[g % len(dZ)] += moved
-        thetas = [theta for theta, _ in parts]
-        return np.concatenate(thetas) if self._per_class else np.sum(thetas, axis=0), dZ
+        thetas = [theta for theta, _ in parts]  # of each class, or parts of the same parameters
+        return np.concatenate(thetas) if len(self.kernel.class_kernels) > 1 else np.sum(thetas, axis=0), dZ
 
 
 # the result ---------------------------------------------------------------------------------------------------------------

@@ -60,7 +60,8 @@ def _one_prior(prior: Any, name: str, spread: np.ndarray | None = None) -> Hyper
             raise ValueError(
                 f"priors={prior!r} is not known. Use 'shrink', 'weak', 'none', a prior, a function, or a dict of these."
             )
-        if prior == "shrink" and _is_of_column(name):
+        path, index = _split(name)
+        if prior == "shrink" and path[-1].startswith("lengthscale") and index:  # the lengthscale of one input column
             return RELATIVE
         return FLAT if prior == "none" else _weak(name, spread)
     if hasattr(prior, "log_density") and not isinstance(prior, type):
@@ -90,12 +91,6 @@ def _unit(name: str, spread: np.ndarray) -> float:
     """Return the unit of a lengthscale: the standard deviation of its column, or 1 if the column is constant."""
     index = _split(name)[1]
     return float(spread[int(index.rstrip("]"))] if index else _root_mean_square(spread)) or 1.0
-
-
-def _is_of_column(name: str) -> bool:
-    """Return whether a parameter is a lengthscale of one input column."""
-    path, index = _split(name)
-    return path[-1].startswith("lengthscale") and bool(index)
 
 
 def _weak(name: str, spread: np.ndarray | None) -> HyperPrior:

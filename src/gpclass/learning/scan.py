@@ -47,20 +47,12 @@ class _Line:
     evidence: float  # the largest log evidence
     given: int  # index of the given start
 
-    def climb(self, i: int) -> int:
-        """Return the index of the maximum that is reached uphill from index i."""
-        while True:
-            near = range(max(0, i - 1), min(len(self.values), i + 2))
-            best = max(near, key=lambda j: (self.values[j], j == i))
-            if best == i:
-                return i
-            i = best
-
     def maxima(self) -> list[int]:
         """Return the indices of the local maxima that are not far below the best, in decreasing order of their values."""
-        tops = {self.climb(i) for i in range(len(self.values))}
-        high = [i for i in tops if self.values[i] > np.max(self.values) - ABANDONED_BELOW]
-        return sorted(high, key=lambda i: -self.values[i])
+        around = np.concatenate([[-np.inf], self.values, [-np.inf]])
+        tops = (self.values >= around[:-2]) & (self.values >= around[2:])
+        found = np.flatnonzero(tops & (self.values > np.max(self.values) - ABANDONED_BELOW))
+        return found[np.argsort(-self.values[found], kind="stable")].tolist()
 
 
 def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:

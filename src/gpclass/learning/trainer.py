@@ -85,7 +85,9 @@ class Trainer(TrainingState):
         done = self.epoch * each + self.place
         exact = not self.training.validation  # validation may end training earlier
         with counted("training on minibatches", until * each, done, exact) as steps:
-            while self.epoch < until and not self._stopped():
+            while self.epoch < until:
+                if self.best is not None and self.epoch - 1 - self.best["epoch"] >= self.training.patience:
+                    break  # the score of the held-out rows does not improve any more
                 for number, batch in enumerate(source.batches(self._size, (self.seed, self.epoch))):
                     if number < self.place:
                         continue
@@ -118,9 +120,6 @@ class Trainer(TrainingState):
         X, place = self.held  # type: ignore[misc]
         log_p = self.current().log_class_probabilities(X)
         return -float(np.average(log_p[np.arange(len(place)), place], weights=self.held_weight))
-
-    def _stopped(self) -> bool:
-        return self.best is not None and self.epoch - 1 - self.best["epoch"] >= self.training.patience
 
     @property
     def log_evidence(self) -> float:

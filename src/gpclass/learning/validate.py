@@ -21,7 +21,9 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
 
     With `y_numeric`, y is returned in double precision. Text where numbers are needed raises a ValueError with advice.
     """
-    if _is_ready(X):
+    # skip the checks, which take longer than predicting a row, if they would certainly return X and y unchanged
+    usual = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0
+    if usual and np.isfinite(X).all():
         fitted = vars(estimator)
         if isinstance(y, str) and settings == PREDICTING:
             if X.shape[1] == fitted.get("n_features_in_") and "feature_names_in_" not in fitted:
@@ -45,12 +47,6 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", **settings: Any)
             raise ValueError(f"{text}; y holds text, but numbers are needed (GPClassifier takes labels)") from error
         advice = "pass a pandas DataFrame, or use gpclass.tables.TableEncoder or scikit-learn's OneHotEncoder"
         raise ValueError(f"{text}; X holds text, but numbers are needed ({advice})") from error
-
-
-def _is_ready(X: Any) -> bool:
-    """Return whether `validate_data` would certainly return X unchanged. Its checks take longer than predicting a row."""
-    usual = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0
-    return usual and bool(np.isfinite(X).all())
 
 
 def _numeric(X: Any) -> bool:
