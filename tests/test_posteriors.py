@@ -237,6 +237,8 @@ def test_saving_an_unpickled_model(tmp_path):
 class Own(EP):
     """An engine of another package, whose posterior cannot be rebuilt."""
 
+    restorable = False
+
     def fit(self, K, y, likelihood=None, start=None):
         found = super().fit(K, y, likelihood or Probit(), start)
         return Fit(self, OwnPosterior(found.posterior), found.y, found.likelihood, found.status, found.log_evidence)
@@ -255,6 +257,8 @@ def test_posteriors_that_cannot_be_rebuilt_are_pickled_as_they_are():
     twin = unpickled(model)
     assert PACKED not in vars(twin)
     assert_array_equal(twin.predict_proba(NEW), model.predict_proba(NEW))
+    with pytest.raises(TypeError, match=r"fits of Own cannot be rebuilt from their state \(Engine.restorable\)"):
+        posteriors.posterior_state(model)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -21,6 +21,11 @@ PACKED = "_packed_posterior"  # attribute of an unpickled estimator until its po
 
 def posterior_state(model: Any) -> dict[str, Any]:
     """Return the targets (None if they are not kept) and the state of the fit of a fitted classifier or regressor."""
+    if not model.inference_.restorable:
+        raise TypeError(
+            f"this model cannot be saved: fits of {type(model.inference_).__name__} cannot be rebuilt from their state "
+            "(Engine.restorable); use pickle"
+        )
     state = {"y": model.posterior_.y, **model.posterior_.state()}
     mixture = getattr(model, "_mixture", None)
     return state if mixture is None else {**state, "mixture": _mixture_state(mixture)}
@@ -79,8 +84,8 @@ class SlimPickles:
     """Estimators whose pickles hold the state of the posterior. It is rebuilt when it is first used after unpickling.
 
     This takes one factorisation, as one sweep of the engine does. Copies (`copy.copy`, `copy.deepcopy`) are made of the
-    posterior itself. Samplers and engines with inducing inputs are pickled as they are: their posteriors are small or, like
-    the chains of a sampler, do not follow from their state.
+    posterior itself. Samplers, engines with inducing inputs and engines that are not `restorable` are pickled as they are:
+    their posteriors are small or, like the chains of a sampler, do not follow from their state.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -88,7 +93,7 @@ class SlimPickles:
         state.pop("_members", None)  # rebuilt from the posterior
         if "posterior_" in state:
             state.pop(PACKED, None)
-            if not (self.inference_.draws or self.inference_.design == "inducing inputs"):
+            if _follows_from_state(self):
                 state[PACKED] = posterior_state(self)
                 for name in ("posterior_", "_mixture"):
                     state.pop(name, None)
@@ -124,6 +129,14 @@ class SlimPickles:
         twin = memo[id(self)] = type(self).__new__(type(self))
         vars(twin).update(copy.deepcopy({name: value for name, value in vars(self).items() if name != "_members"}, memo))
         return twin
+
+
+def _follows_from_state(model: Any) -> bool:
+    """Return whether the posterior of a fitted model is rebuilt from its state exactly, and is much larger than it."""
+    engine = model.inference_
+    if not engine.restorable or engine.draws or engine.design == "inducing inputs":
+        return False
+    return engine.restore is not None or model.posterior_.targets.plain  # sums over weighted rows round differently
 
 
 def _compute_variances(model: Any) -> None:

@@ -60,6 +60,9 @@ class Engine:
     single : bool
         Whether fits in the context `numerics.single_precision` use float32 factorisations, which a search may ask for. The
         posterior's `rounding` must then be that of float32, and the engine must have `max_iter`.
+    restorable : bool
+        Whether a fit can be rebuilt from its `state` (see `restore`). Otherwise pickles hold the posterior itself, and there
+        are no model files.
     likelihood_names : tuple of str
         Names of the likelihoods that "auto" tries first, in this order.
     """
@@ -76,6 +79,7 @@ class Engine:
     weights: ClassVar[str] = "none"
     tempers: ClassVar[bool] = False
     single: ClassVar[bool] = False
+    restorable: ClassVar[bool] = True
     likelihood_names: ClassVar[tuple[str, ...]] = ("probit", "multinomial-probit", "softmax")
 
     fit: Any  # see `design`
