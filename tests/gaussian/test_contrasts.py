@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import block_diag
 
-from gpclass.gaussian import ContrastPosterior, ContrastPrior, FullPosterior, Sites, other_classes
+from gpclass.gaussian import ContrastPosterior, ContrastPrior, FullPosterior, Sites
 from gpclass.kernels import RBF
 
 CASES = [(2, True), (3, True), (4, False), (6, True)]
@@ -15,10 +15,6 @@ def problem(C, shared, n=7):
     rng = np.random.default_rng(0)
     K = RBF(1.0, 3.0)(rng.normal(size=(n, 2)))
     return K if shared else K * (1.0 + np.arange(C))[:, None, None], rng.integers(C, size=n), rng
-
-
-def test_other_classes():
-    assert_array_equal(other_classes(np.array([0, 1, 2]), 3), [[1, 2], [0, 2], [0, 1]])
 
 
 def test_maps_are_adjoint():

@@ -7,7 +7,8 @@ from scipy.linalg import block_diag
 from gpclass.gaussian import DenseCoupledPosterior, precision_root
 from gpclass.gaussian.dense_coupled import class_factor
 from gpclass.numerics import NotPositiveDefinite
-from gpclass.numerics.separable import Separable, contrasts
+from gpclass.numerics.classes import contrast_basis
+from gpclass.numerics.separable import Separable
 
 N, C = 7, 4
 FORMS = ["shared", "per class", "separable", "singular"]
@@ -27,7 +28,7 @@ def make(form, weak=(), scale=1.0):
         "separable": Separable(spd(rng, N), spd(rng, C)),
         "singular": Separable(spd(rng, N), spd(rng, C, 2)),
     }[form]
-    root = contrasts(C) @ rng.normal(size=(N, C - 1, C - 1)) * scale
+    root = contrast_basis(C) @ rng.normal(size=(N, C - 1, C - 1)) * scale
     for i, size in weak:
         root[i, :, 0] *= size
     alpha = rng.normal(size=(N, C))
@@ -53,7 +54,7 @@ def test_against_dense_matrices(form):
     assert q.mean.ravel() == pytest.approx(D @ q.alpha.ravel(), abs=1e-12)
     assert q.cov == pytest.approx(blocks(V), abs=1e-12)
     assert q.var == pytest.approx(np.diagonal(V).reshape(N, C), abs=1e-12)
-    H = contrasts(C)
+    H = contrast_basis(C)
     assert q.contrast_cov == pytest.approx(H @ H.T @ blocks(V) @ H @ H.T, abs=1e-10)
     log_det = np.linalg.slogdet(np.eye(N * C) + D @ W)[1]
     assert q.log_det == pytest.approx(log_det, abs=1e-11)
@@ -95,7 +96,7 @@ def test_sites_give_the_posterior_back(form):
 def test_weak_sites(size):
     """(I - B⁻¹)/W loses its digits there, and must not be used."""
     _, q, D, W = make("shared", weak=((0, size), (3, size)))
-    H = contrasts(C)
+    H = contrast_basis(C)
     want = H @ H.T @ blocks(posterior_covariance(D, W)) @ H @ H.T
     # eps over W times prior variance, which is read off down to 1e-9
     assert q.contrast_cov == pytest.approx(want, abs=1e-6)
@@ -105,7 +106,7 @@ def test_weak_sites(size):
 
 def test_roots():
     rng = np.random.default_rng(2)
-    R = contrasts(C) @ rng.normal(size=(N, C - 1, C - 1))
+    R = contrast_basis(C) @ rng.normal(size=(N, C - 1, C - 1))
     W = R @ np.swapaxes(R, 1, 2)
     root = precision_root(W)
     assert root @ np.swapaxes(root, 1, 2) == pytest.approx(W, abs=1e-12)
@@ -119,12 +120,12 @@ def test_roots():
 
 def test_contrasts():
     for size in (2, 3, 8):
-        H = contrasts(size)
+        H = contrast_basis(size)
         assert np.abs(H.T @ H - np.eye(size - 1)).max() < 1e-14
         assert np.abs(H.sum(0)).max() < 1e-14
 
 
 def test_rounding_is_noticed():
     with pytest.raises(NotPositiveDefinite, match="scale the kernel's variance down"):
-        DenseCoupledPosterior(np.full((N, N), 1e19), np.tile(contrasts(C), (N, 1, 1)), np.zeros((N, C)))
+        DenseCoupledPosterior(np.full((N, N), 1e19), np.tile(contrast_basis(C), (N, 1, 1)), np.zeros((N, C)))
     assert make("shared")[1].rounding < 1e-12

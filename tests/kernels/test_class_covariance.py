@@ -7,7 +7,8 @@ import pytest
 
 from gpclass.kernels import RBF, ClassCovariance, Correlated, Linear
 from gpclass.kernels.class_covariance import FORMS
-from gpclass.numerics.separable import Separable, contrasts
+from gpclass.numerics.classes import contrast_basis
+from gpclass.numerics.separable import Separable
 
 COUNTS = {  # of free parameters for C = 4. The paper's C-1 for M3 misses one, its C(C+1)/2 - 2 for M4 has flat directions
     "identity": 0,
@@ -53,7 +54,7 @@ def test_every_parameter_matters(form):
     assert len(classes.theta) == len(classes.names) == len(classes.bounds) == COUNTS[form]
     if not COUNTS[form]:
         return
-    H = contrasts(4)
+    H = contrast_basis(4)
     for seen in (lambda K: K, lambda K: H.T @ K @ H):
         jacobian = slopes(lambda t, seen=seen: seen(classes.with_theta(t).matrix).ravel(), classes.theta)
         assert np.linalg.svd(jacobian, compute_uv=False).min() > 1e-3
@@ -72,7 +73,7 @@ def test_sum_to_zero_form_reaches_every_matrix_of_the_formula(seed):
     Z = np.random.default_rng(seed).normal(size=(4, 4))
     M, one = Z @ Z.T, np.ones(4)
     raw = M - np.outer(M @ one, M @ one) / (one @ M @ one) + np.eye(4)
-    H = contrasts(4)
+    H = contrast_basis(4)
     L = np.linalg.cholesky(H.T @ (raw - np.eye(4)) @ H)
     entries = L / np.diagonal(L)
     np.fill_diagonal(entries, 2 * np.log(np.diagonal(L)))

@@ -1,17 +1,8 @@
-"""Products of covariances of inputs and of classes, and differences between classes."""
+"""Products of covariances of inputs and of classes."""
 
 import numpy as np
-import pytest
-from numpy.testing import assert_allclose
 
-from gpclass.numerics.separable import Separable, classes_of, combined, contrasts, inputs_of
-
-
-@pytest.mark.parametrize("C", [2, 3, 7])
-def test_contrasts_are_an_orthonormal_basis_of_differences(C):
-    H = contrasts(C)
-    assert_allclose(H.T @ H, np.eye(C - 1), atol=1e-15)
-    assert_allclose(H @ H.T, np.eye(C) - 1 / C, atol=1e-15)  # all but the mean over classes
+from gpclass.numerics.separable import Separable, classes_of, combined, inputs_of
 
 
 def test_factors_of_a_pair_and_of_an_array():

@@ -21,10 +21,11 @@ rounding          rounding of B = I + √τ K √τ, and errors if its factorisa
 A posterior has: mean, var, alpha, log_det (log|I + KT|), log_partition, trace_ratio (tr VK⁻¹), cavity(), predict(Ks, kd).
 """
 
+from ..numerics.classes import other_classes
 from .active import ActivePosterior, ActiveSites, Stubs
 from .active_gradient import EvidenceGradient
 from .columns import Columns, MatrixColumns, MatrixGradient
-from .contrasts import ContrastPosterior, ContrastPrior, other_classes
+from .contrasts import ContrastPosterior, ContrastPrior
 from .coupled import CoupledPosterior, precisions
 from .coupled_system import CoupledSystem
 from .dense_coupled import DenseCoupledPosterior, precision_root

@@ -12,17 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.classes import other_classes
 from .coupled import CoupledPosterior, precisions
 from .coupled_system import CoupledSystem
 from .nearby import Response, strong_sites
 from .rounding import EPS, STALL_FACTOR
 from .sites import Sites, from_state, matrix_cavity, sites_and_moments
-
-
-def other_classes(y: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the classes other than y, (n, C - 1), in increasing order."""
-    rest = np.arange(n_classes - 1)
-    return rest + (rest >= y[:, None])
 
 
 class ContrastPrior:

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.linalg.blas import dgemm
 
 from ..numerics import Factor, NotPositiveDefinite, mirror_lower, refined
-from ..numerics.separable import Separable, classes_of, combined, contrasts, inputs_of
+from ..numerics.classes import contrast_basis
+from ..numerics.separable import Separable, classes_of, combined, inputs_of
 from .rounding import EPS, SMALLEST_VARIANCE, STALL_FACTOR, factor_of_B
 from .sites import Sites, matrix_cavity
 
@@ -130,7 +131,7 @@ class DenseSystem:
     def contrast_cov(self) -> np.ndarray:
         """(n, C, C) posterior covariances of the latent values minus their mean over classes: (I - B⁻¹)/W."""
         C = self.root.shape[1]
-        H = contrasts(C)
+        H = contrast_basis(C)
         inner = H.T @ self.root  # R = H E
         back = _inverses(inner)
         # 1/|E⁻¹|² is about the smallest eigenvalue of W
@@ -337,7 +338,7 @@ def _inverses(E):
 
 def precision_root(W: np.ndarray) -> np.ndarray:
     """Return R (n, C, C - 1) with R Rᵀ = W, for positive semidefinite W (n, C, C) with W 1 = 0."""
-    H = contrasts(W.shape[1])
+    H = contrast_basis(W.shape[1])
     value, vector = np.linalg.eigh(H.T @ W @ H)
     return H @ (vector * np.sqrt(np.maximum(value, 0.0))[:, None, :])
 

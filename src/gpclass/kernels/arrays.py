@@ -63,6 +63,14 @@ def _checked(X: ArrayLike, name: str) -> Array:
     return array
 
 
+def squared_norms(X: Any) -> Array:
+    """Return |x|² of each row of an array or a sparse matrix, (n,). It may be infinite."""
+    if isinstance(X, np.ndarray):
+        with np.errstate(over="ignore"):
+            return np.einsum("ij,ij->i", X, X)
+    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+
+
 def checked_shape(G: ArrayLike, shape: tuple[int, ...], name: str) -> Array:
     """Return G as a float64 array, or raise ValueError if it has another shape."""
     G = np.asarray(G, dtype=np.float64)

@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..numerics.separable import Separable, contrasts
+from ..numerics.classes import contrast_basis
+from ..numerics.separable import Separable
 from .arrays import Array, checked_shape, pullback_arguments
 from .base import Kernel, MatrixKernel, Part
 from .leaf import split_theta
@@ -181,7 +182,7 @@ class ClassCovariance:
             m = np.exp(self._values)
             return np.diag(m) - np.outer(m, m) / m.sum() + np.eye(C)  # (46)
         U, d = self._factors()
-        HU = contrasts(C) @ U
+        HU = contrast_basis(C) @ U
         return (HU * d) @ HU.T + (np.eye(C) if self.form == "sum-to-zero" else np.full((C, C), 1 / C))
 
     def _slopes(self, G: Array) -> Array:
@@ -195,7 +196,7 @@ class ClassCovariance:
             m = np.exp(self._values)
             total, pulled = m.sum(), G @ m
             return m * (np.diagonal(G) - 2 * pulled / total + m @ pulled / total**2)
-        H, (U, d) = contrasts(C), self._factors()
+        H, (U, d) = contrast_basis(C), self._factors()
         inner = H.T @ G @ H @ U
         slopes = 2 * inner * d
         np.fill_diagonal(slopes, np.sum(U * inner, axis=0) * d)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from .arrays import Array
-from .leaf import Leaf
+from .leaf import VarianceOnly
 
 
-class Constant(Leaf):
+class Constant(VarianceOnly):
     """k(x, z) = variance.
 
     Parameters
@@ -24,9 +21,6 @@ class Constant(Leaf):
 
     _takes = "any"
 
-    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
-        super().__init__(bounds, variance=variance)
-
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         return np.full((len(X), len(X if Z is None else Z)), self.variance)
 
@@ -38,6 +32,3 @@ class Constant(Leaf):
     ) -> tuple[Array, Array | None]:
         dinputs = np.zeros_like(X if Z is None else Z) if inputs else None
         return self._gradient({"variance": self.variance * G.sum()}), dinputs
-
-    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
-        return self._gradient({"variance": self.variance * g.sum()}), np.zeros_like(X)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array
-from .leaf import Leaf
+from .leaf import VarianceOnly
 
 DIAGONAL_BLOCK = 16  # size of the matrices whose diagonals are used, if the function takes many objects at once
 
 
-class FunctionKernel(Leaf):
+class FunctionKernel(VarianceOnly):
     """k(a, b) = variance * function(a, b), for objects of any type.
 
     The function must be symmetric and positive semidefinite. Estimators evaluate it once for each pair of training objects;
@@ -51,7 +51,7 @@ class FunctionKernel(Leaf):
     ) -> None:
         if not callable(function):
             raise TypeError(f"FunctionKernel takes a function of two objects; got {type(function).__name__}.")
-        super().__init__(bounds, variance=variance)
+        super().__init__(variance, bounds=bounds)
         self.__dict__.update(function=function, vectorized=bool(vectorized))
 
     function: Callable[[Any, Any], Any]
@@ -105,11 +105,7 @@ class FunctionKernel(Leaf):
     def _pullback(self, X: Any, Z: Any, G: Array, inputs: bool, value: Array | None) -> tuple[Array, Array | None]:
         if inputs:
             raise TypeError("FunctionKernel has no derivatives in the inputs, so inducing inputs cannot be learned.")
-        K = self._matrix(X, Z) if value is None else value
-        return self._gradient({"variance": np.vdot(G, K)}), None
-
-    def _pullback_diagonal(self, X: Any, g: Array) -> tuple[Array, Array]:
-        return self._gradient({"variance": g @ self._diagonal(X)}), np.zeros_like(X)
+        return self._variance_gradient(X, Z, G, value), None
 
     def __hash__(self) -> int:
         return hash((super().__hash__(), self.vectorized, self.function))

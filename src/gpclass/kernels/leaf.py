@@ -130,6 +130,28 @@ class Leaf(MatrixKernel):
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in (settings | self._parameters).items())})"
 
 
+class VarianceOnly(Leaf):
+    """A kernel whose only parameter is its variance, a factor on all values.
+
+    Parameters
+    ----------
+    variance : float, default=1.0
+        The variance σ_f².
+    bounds : mapping of str to pairs of float, optional
+        Bounds of the parameters, as values.
+    """
+
+    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
+        super().__init__(bounds, variance=variance)
+
+    def _variance_gradient(self, X: Any, Z: Any, G: Array, value: Array | None) -> Array:
+        """Return the gradient in theta; `value` is k(X) or k(X, Z) if it is known."""
+        return self._gradient({"variance": np.vdot(G, self._matrix(X, Z) if value is None else value)})
+
+    def _pullback_diagonal(self, X: Any, g: Array) -> tuple[Array, Array]:
+        return self._gradient({"variance": g @ self._diagonal(X)}), np.zeros_like(X)
+
+
 def split_theta(theta: ArrayLike, sizes: list[int], kernel: Kernel) -> list[Array]:
     """Split theta into pieces of the given sizes, or raise ValueError if it has another length."""
     theta = np.asarray(theta, dtype=np.float64)

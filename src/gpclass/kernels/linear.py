@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array
+from .arrays import Array, squared_norms
 from .pairwise import Pairwise
 from .parameters import Parameter
 from .similarity import Inner
@@ -61,7 +60,7 @@ class Linear(Pairwise):
 
     def unit_diagonal(self, X: Any) -> Array:
         """Return the diagonal of k(X) for variance 1 and one lengthscale."""
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() / self.lengthscale**2
+        return squared_norms(X) / self.lengthscale**2
 
     def _shape(self, s: Array) -> None:
         pass

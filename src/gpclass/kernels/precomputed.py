@@ -7,19 +7,16 @@ on fewer rows and active sets need. `covariance_rows` makes such rows; estimator
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Array
-from .leaf import Leaf
+from .leaf import VarianceOnly
 
 NUMBER, VARIANCE, FIRST_COVARIANCE = 0, 1, 2  # columns of an input row: number, prior variance, first covariance
 
 
-class Precomputed(Leaf):
+class Precomputed(VarianceOnly):
     """k(x, z) = variance * K[x, z], with a covariance matrix K of the user.
 
     `GPClassifier(kernel=Precomputed())` and `kernel="precomputed"` take K (n, n) in `fit` and the covariances (m, n) of test
@@ -35,9 +32,6 @@ class Precomputed(Leaf):
     """
 
     _takes = "covariances"
-
-    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
-        super().__init__(bounds, variance=variance)
 
     def seen(self, X: Array) -> Array:
         return np.zeros((len(X), 1))  # there are no lengthscales, and covariances have no distances
@@ -62,11 +56,7 @@ class Precomputed(Leaf):
     ) -> tuple[Array, Array | None]:
         if inputs:
             raise TypeError("a precomputed matrix has no derivatives in the inputs, so inducing inputs cannot be learned.")
-        K = self._matrix(X, Z) if value is None else value
-        return self._gradient({"variance": np.vdot(G, K)}), None
-
-    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
-        return self._gradient({"variance": g @ self._diagonal(X)}), np.zeros_like(X)
+        return self._variance_gradient(X, Z, G, value), None
 
 
 def covariance_rows(K: ArrayLike, variances: ArrayLike, numbers: NDArray[np.intp] | None = None) -> Array:

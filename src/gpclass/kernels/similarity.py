@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array
+from .arrays import Array, squared_norms
 from .tiles import is_narrow, multiply, summed_product
 
 LARGEST_NORM = 1e250  # of squared feature norms; s, and s divided by a small parameter, do not overflow
@@ -139,7 +139,7 @@ class Inner(Similarity):
 
     @staticmethod
     def with_self(F: Array) -> Array:
-        return _squared_norms(F)
+        return squared_norms(F)
 
     @staticmethod
     def with_self_gradient(F: Array, m: Array) -> Array:
@@ -159,7 +159,7 @@ class Distance(Similarity):
         points = np.empty((len(H), H.shape[1] + 2))
         points[:, :-2] = H
         points[:, -2] = 1
-        points[:, -1] = -0.5 * _squared_norms(H)
+        points[:, -1] = -0.5 * squared_norms(H)
         return points
 
     @staticmethod
@@ -182,7 +182,7 @@ class Distance(Similarity):
         step = max(1, 2**17 // max(1, F.shape[1]))  # 1 MB of differences at a time
         for start in range(0, len(rows), step):
             i, j = rows[start : start + step], columns[start : start + step]
-            s[i, j] = -0.5 * _squared_norms(F[i] - H[j])
+            s[i, j] = -0.5 * squared_norms(F[i] - H[j])
 
     def feature_gradient(self, features: Array, product: Array, sums: Array) -> Array:
         return product - sums[:, None] * features
@@ -251,18 +251,13 @@ class WeightSums:
         return self._similarity.feature_gradient(self._similarity.H, self.MtF, self.column_sums)
 
 
-def _squared_norms(F: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return np.einsum("ij,ij->i", F, F)
-
-
 def _column_sums(A: Array, B: Array) -> Array:
     return np.einsum("ij,ij->j", A, B)
 
 
 def _largest_norm(F: Array) -> float:
     """Return the largest squared norm of a row, or raise ValueError if s could overflow."""
-    largest = _squared_norms(F).max(initial=0)
+    largest = squared_norms(F).max(initial=0)
     if not largest < LARGEST_NORM:
         raise ValueError(
             f"inputs reach {np.sqrt(largest):.3g} lengthscales; the limit is {np.sqrt(LARGEST_NORM):.0g}. "

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .arrays import Array
-from .leaf import Leaf
+from .arrays import Array, squared_norms
+from .leaf import VarianceOnly
 
 
-class Tanimoto(Leaf):
+class Tanimoto(VarianceOnly):
     """k(x, z) = variance * x·z / (|x|² + |z|² - x·z).
 
     For bit vectors it is the number of bits that both have, divided by the number of bits that at least one has (Ralaivola
@@ -29,9 +28,6 @@ class Tanimoto(Leaf):
 
     standardizable = False
     takes_sparse = True
-
-    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
-        super().__init__(bounds, variance=variance)
 
     def unit_values(self, X: Any, Z: Any) -> Array:
         """Return k(X, Z) for variance 1. X and Z are arrays or sparse arrays."""
@@ -61,7 +57,7 @@ class Tanimoto(Leaf):
         inner = inner if isinstance(inner, np.ndarray) else inner.toarray()
         if Z is X:
             inner = 0.5 * (inner + inner.T)  # a matrix product may round both triangles differently
-        norms = _squared_norms(X)[:, None] + _squared_norms(Z)
+        norms = squared_norms(X)[:, None] + squared_norms(Z)
         if not np.isfinite(norms).all():
             raise ValueError("squared norms of the inputs overflow. Rescale the inputs.")
         empty = norms == 0
@@ -72,28 +68,17 @@ class Tanimoto(Leaf):
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
+        dtheta = self._variance_gradient(X, Z, G, value)
         if not inputs:
-            K = self._matrix(X, Z) if value is None else value
-            return self._gradient({"variance": np.vdot(G, K)}), None
+            return dtheta, None
         inner, apart, empty = self._parts(X, Z)
-        slopes = {"variance": np.vdot(G, self._matrix(X, Z) if value is None else value)}
         # s = x·z, c = |x|² + |z|² - s:  d(s/c)/dx = (1/c + s/c²) z - 2 (s/c²) x
         weights = np.where(empty, 0.0, self.variance * G / apart)
         ratio = weights * (inner / apart)
         weights += ratio
         if Z is not None:
-            return self._gradient(slopes), weights.T @ X - 2 * ratio.sum(axis=0)[:, None] * Z
+            return dtheta, weights.T @ X - 2 * ratio.sum(axis=0)[:, None] * Z
         for part in (weights, ratio):  # the diagonal is constant
             np.fill_diagonal(part, 0.0)
         sums = ratio.sum(axis=0) + ratio.sum(axis=1)
-        return self._gradient(slopes), (weights + weights.T) @ X - 2 * sums[:, None] * X
-
-    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
-        return self._gradient({"variance": self.variance * g.sum()}), np.zeros_like(X)
-
-
-def _squared_norms(X: Any) -> Array:
-    if isinstance(X, np.ndarray):
-        with np.errstate(over="ignore"):
-            return np.einsum("ij,ij->i", X, X)
-    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        return dtheta, (weights + weights.T) @ X - 2 * sums[:, None] * X

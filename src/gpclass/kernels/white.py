@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from .arrays import Array
-from .leaf import Leaf
+from .leaf import VarianceOnly
 
 
-class White(Leaf):
+class White(VarianceOnly):
     """k(X) = variance * I, and k(X, Z) = 0 even where rows of X and Z are equal, because each row has its own noise.
 
     Parameters
@@ -23,9 +20,6 @@ class White(Leaf):
     """
 
     _takes = "any"
-
-    def __init__(self, variance: float = 1.0, *, bounds: Mapping[str, Any] | None = None) -> None:
-        super().__init__(bounds, variance=variance)
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         K = np.zeros((len(X), len(X if Z is None else Z)))
@@ -41,6 +35,3 @@ class White(Leaf):
     ) -> tuple[Array, Array | None]:
         dinputs = np.zeros_like(X if Z is None else Z) if inputs else None
         return self._gradient({"variance": self.variance * np.trace(G) if Z is None else 0.0}), dinputs
-
-    def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
-        return self._gradient({"variance": self.variance * g.sum()}), np.zeros_like(X)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics import blocks
-from ..numerics.separable import contrasts
+from ..numerics.classes import contrast_basis
 
 NEWTON_STEPS = 200  # largest number of steps
 DEFAULT_TOL = 1e-9  # size of a Newton step in log p after which the next one would be below rounding error
@@ -170,7 +170,7 @@ class _Search:
     def __init__(self, mean, cov, tol):
         self.mean, self.cov, self.tol = mean, cov, tol
         # a common shift of all classes has no effect: L = H root(HᵀVH), so that V and LLᵀ agree on contrasts
-        H = contrasts(mean.shape[1])
+        H = contrast_basis(mean.shape[1])
         self.root = H @ _roots(H.T @ cov @ H)
 
     def run(self, log_p):

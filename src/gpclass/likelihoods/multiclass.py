@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
+from ..numerics.classes import other_classes
 from .base import Likelihood
 from .powers import power_moments
 from .tilted import Triple
@@ -219,8 +220,7 @@ def restore_order(y: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def class_order(y: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the classes of each datum (n, C): y first, then the others in order."""
-    rest = np.arange(n_classes - 1)
-    return np.column_stack([y, rest + (rest >= y[:, None])])
+    return np.column_stack([y, other_classes(y, n_classes)])
 
 
 def largest_probabilities(mean: np.ndarray, cov: np.ndarray, noise: float) -> np.ndarray:

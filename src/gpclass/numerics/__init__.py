@@ -16,7 +16,8 @@ columns     centre and spread of columns, typical distance of rows
 blocks      rows taken block by block, so that temporary arrays stay small
 threads     one BLAS thread for small matrices
 product     moments of independent Gaussians times softmax, by product quadrature
-separable   covariances that are a product of an input factor and a class factor; contrasts of classes
+separable   covariances that are a product of an input factor and a class factor
+classes     contrasts of classes
 mixing      Anderson mixing of the last steps of a fixed-point iteration
 conjugate_gradients  preconditioned conjugate gradients
 precision   float32 in place of float64 for factorisations; the BLAS and LAPACK routines of a dtype

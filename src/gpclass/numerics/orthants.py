@@ -10,11 +10,10 @@ quasi-random points.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from scipy.special import log_expit, ndtr, ndtri, ndtri_exp, owens_t
 
+from .classes import other_classes
 from .nearly_independent import nearly_independent
 from .normal import hazard
 from .points import TINY, averages, tolerance, uniform_points
@@ -36,18 +35,12 @@ NDTRI_TABLE = ndtri_exp(log_expit(_LOGITS)).astype(np.float32)
 def class_contrasts(mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return means (C - 1, P) and covariances (C - 1, C - 1, P) of f_c - f_j, j ≠ c, for P = C m pairs of class and row."""
     C = mean.shape[1]
-    own, rest = np.arange(C), _others(C)
+    own = np.arange(C)
+    rest = other_classes(own, C).T
     f, V = mean.T, cov.transpose(1, 2, 0)
     crossed = V[own, rest]
     joint = V[rest[:, None], rest] - (crossed[:, None] + crossed) + V[own, own]
     return (f - f[rest]).reshape(C - 1, -1), joint.reshape(C - 1, C - 1, -1)
-
-
-@lru_cache(maxsize=64)
-def _others(n_classes):
-    """Return the other classes of each class, in order, (C - 1, C)."""
-    rest = np.arange(n_classes - 1)[:, None]
-    return rest + (rest >= np.arange(n_classes))
 
 
 def pairs_to_rows(pairs: np.ndarray, n_classes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Product covariances of several classes, cov(f_c(x), f_d(z)) = inputs(x, z) · classes(c, d), and contrasts of classes.
+"""Product covariances of several classes, cov(f_c(x), f_d(z)) = inputs(x, z) · classes(c, d).
 
 Code that accepts both arrays and `Separable` reads them with `inputs_of` and `classes_of` and makes them with `combined`. It
 does not check the type.
@@ -41,9 +41,3 @@ def classes_of(value: Any) -> np.ndarray | None:
 def combined(inputs: Any, classes: np.ndarray | None) -> Any:
     """Return `Separable(inputs, classes)`, or `inputs` if `classes` is None. Inverse of `inputs_of` and `classes_of`."""
     return inputs if classes is None else Separable(inputs, classes)
-
-
-def contrasts(n_classes: int) -> np.ndarray:
-    """Return H (C, C-1), whose orthonormal columns sum to zero. Hᵀf does not depend on the mean of f (C,)."""
-    H = np.tri(n_classes, n_classes - 1, -1) - np.eye(n_classes, n_classes - 1) * np.arange(n_classes - 1, 0, -1)
-    return H / np.linalg.norm(H, axis=0)
