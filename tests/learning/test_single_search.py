@@ -42,7 +42,7 @@ def objective_for(X, y, lengthscale, variance=4.0):
 
 def searched(objective, monkeypatch, single, **settings):
     with monkeypatch.context() as patch:
-        patch.setattr(objectives, "SINGLE", 0 if single else 10**9)
+        patch.setattr(objectives, "SINGLE_SIZE", 0 if single else 10**9)
         return maximise(objective, [objective.theta], **settings)
 
 
@@ -129,8 +129,8 @@ def test_an_interrupted_search_in_single_precision_keeps_its_best_point(monkeypa
         return evaluate(self, *arguments)
 
     monkeypatch.setattr(Objective, "evaluate_in_single", interrupted)
-    monkeypatch.setattr(objectives, "SINGLE", 0)
-    monkeypatch.setattr(objectives, "MANY", 10**9)  # no search on fewer rows first
+    monkeypatch.setattr(objectives, "SINGLE_SIZE", 0)
+    monkeypatch.setattr(objectives, "SUBSET_FROM", 10**9)  # no search on fewer rows first
     with keeping_best():
         model = GPClassifier(RBF(5.0, 4.0)).fit(X, y)
     assert [step.precision for step in model.history_] == ["single", "single"]

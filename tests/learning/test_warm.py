@@ -98,14 +98,14 @@ def test_engines_that_begin_with_alpha_get_it():
 
 
 def test_few_rows_have_all_classes_and_their_shares(monkeypatch):
-    monkeypatch.setattr(rows_rule, "MANY", 200)
-    monkeypatch.setattr(rows_rule, "LEAST", 20)
+    monkeypatch.setattr(rows_rule, "SUBSET_FROM", 200)
+    monkeypatch.setattr(rows_rule, "LEAST_SUBSET_ROWS", 20)
     objective = problem(n=90, classes=3)
     fewer = objective.of_fewer_rows()
     assert len(fewer.y) == 30
     assert_allclose(np.bincount(fewer.y) / 30, np.bincount(objective.y) / 90, atol=2 / 30)
     assert fewer.of_fewer_rows() is None  # 90 numbers are not many
-    monkeypatch.setattr(rows_rule, "MANY", 300)
+    monkeypatch.setattr(rows_rule, "SUBSET_FROM", 300)
     assert objective.of_fewer_rows() is None
 
 
@@ -121,7 +121,7 @@ def test_negligible_sites_are_not_extrapolated():
 
 @pytest.mark.parametrize("engine", [EP(), Laplace()])
 def test_a_search_that_begins_among_fewer_rows_ends_at_the_same_maximum_sooner(engine, monkeypatch):
-    monkeypatch.setattr(rows_rule, "MANY", 200)
+    monkeypatch.setattr(rows_rule, "SUBSET_FROM", 200)
     objective = replace(problem(n=240), engine=engine, likelihood=Logit() if isinstance(engine, Laplace) else Probit())
     plain = maximise(objective, [objective.theta])
     begun = maximise(objective, [objective.theta], fewer=objective.of_fewer_rows())
@@ -130,7 +130,7 @@ def test_a_search_that_begins_among_fewer_rows_ends_at_the_same_maximum_sooner(e
 
 
 def test_curvature_of_fewer_rows_is_that_of_the_objective_there(monkeypatch):
-    monkeypatch.setattr(rows_rule, "MANY", 200)
+    monkeypatch.setattr(rows_rule, "SUBSET_FROM", 200)
     objective = problem(n=240)
     fewer = objective.of_fewer_rows()
     theta, metric, _ = improved(objective, fewer, objective.theta, 100)
@@ -141,7 +141,7 @@ def test_curvature_of_fewer_rows_is_that_of_the_objective_there(monkeypatch):
 
 
 def test_a_search_beside_its_bounds_stays_within_them(monkeypatch):
-    monkeypatch.setattr(rows_rule, "MANY", 200)
+    monkeypatch.setattr(rows_rule, "SUBSET_FROM", 200)
     objective = problem(n=240)
     free = maximise(objective, [objective.theta]).best.theta
     most = float(np.exp(free[1] - 0.3))
