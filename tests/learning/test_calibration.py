@@ -175,7 +175,10 @@ def test_partial_fit_calibrates_again():
     X, y = two_classes(120, labels=("no", "yes"))
     clf = GPClassifier(inference="ivm", random_state=0).fit(X[:40], y[:40])
     clf.partial_fit(X[40:], y[40:])
-    assert clf.calibration_.n_rows == len(clf.posterior_.y)
+    q, found = clf.posterior_, clf.calibration_
+    assert found.n_rows == len(q.y)
+    want = Calibration.fitted(LeftOut(q.loo_log_class_probabilities(), (q.y > 0).astype(int)))
+    assert_allclose([found.temperature, found.noise], [want.temperature, want.noise], rtol=1e-6)
 
 
 @pytest.mark.parametrize("settings", [{}, {"kernel": "auto"}, {"hyper": "integrate"}], ids=["one kernel", "stack", "design"])
