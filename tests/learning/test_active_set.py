@@ -1,6 +1,5 @@
 """Learning with an active set."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

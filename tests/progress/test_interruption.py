@@ -1,6 +1,5 @@
 """Ctrl-C keeps what was learned, if the caller asks for it."""
 
-
 import numpy as np
 import pytest
 

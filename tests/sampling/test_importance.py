@@ -1,6 +1,5 @@
 """log Z and predictions by importance sampling, against the grid."""
 
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_t

@@ -1,6 +1,5 @@
 """log Z as an orthant probability, against the grid and against annealing."""
 
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,5 @@
 """Columns of every kind become numbers; what cannot be used is refused by row, column and remedy."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

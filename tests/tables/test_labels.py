@@ -1,6 +1,5 @@
 """Labels of tables: their kind, what is refused, labels of another table."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

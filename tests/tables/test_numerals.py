@@ -1,6 +1,5 @@
 """Numbers with units and with commas, points and groups of digits."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,6 +1,5 @@
 """What figures of marginals show, read back from matplotlib's objects."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,6 +1,5 @@
 """What reliability diagrams show, read back from matplotlib's objects."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -1,6 +1,5 @@
 """Scalable EP and GFITC at fixed hyperparameters: against EP with explicit matrices, identities, bad input."""
 
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
