@@ -48,11 +48,11 @@ class Stubs:
         self.add(self.column(i), self.stub_of(i), slope, curvature, i)
 
     def column(self, i: int) -> np.ndarray:
-        """Covariances (m,) of the candidates with candidate i, as a new array."""
+        """Return the covariances (m,) of the candidates with candidate i, as a new array."""
         return np.ascontiguousarray(self.covariance.columns(np.array([i]))[:, 0])
 
     def stub_of(self, rows: Any) -> np.ndarray:
-        """M_i of candidate i (count,), or (k, count) of several."""
+        """Return M_i of candidate i (count,), or (k, count) of several."""
         parts = [piece[:used, rows].T for piece, used in self._filled()]
         return np.concatenate(parts, axis=-1) if parts else np.zeros((*np.shape(rows), 0))
 
@@ -84,7 +84,7 @@ class Stubs:
         return ((piece, min(self.piece, left)) for piece, left in zip(self._pieces, used, strict=True) if left > 0)
 
     def _stub(self, like: np.ndarray) -> np.ndarray:
-        """Memory for the next column of M."""
+        """Return memory for the next column of M."""
         if self.count == self.piece * len(self._pieces):
             self._pieces.append(np.empty((self.piece, len(like))))
         return self._pieces[-1][self.count % self.piece]
@@ -110,7 +110,7 @@ class ActiveSites:
         return len(self.rows)
 
     def of(self, latent: int) -> tuple[np.ndarray, Sites]:
-        """Rows and sites of one latent function."""
+        """Return the rows and sites of one latent function."""
         mine = self.latents == latent
         return self.rows[mine], Sites(self.sites.tau[mine], self.sites.nu[mine])
 
@@ -118,7 +118,7 @@ class ActiveSites:
         return ActiveSites(self.rows, self.latents, sites)
 
     def renumbered(self, rows: np.ndarray) -> ActiveSites:
-        """The same sites, with rows given as positions in `rows`."""
+        """Return the same sites, with rows given as positions in `rows`."""
         order = np.argsort(rows)
         return ActiveSites(order[np.searchsorted(rows, self.rows, sorter=order)], self.latents, self.sites)
 
@@ -148,7 +148,7 @@ class ActivePosterior:
         self.positions = [local.of(c)[0] for c in range(len(covariances))]
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides the covariances."""
+        """Return the arrays that `restored` needs besides the covariances."""
         at = self.at
         return {"rows": at.rows, "latents": at.latents, "tau": at.sites.tau, "nu": at.sites.nu}
 
@@ -162,7 +162,7 @@ class ActivePosterior:
         return cls([MatrixColumns(k, place) for k in np.broadcast_to(K, (n_latents, len(rows), len(rows)))], at)
 
     def renumbered(self) -> ActivePosterior:
-        """The same posterior with its `rows` numbered 0 … u-1."""
+        """Return the same posterior with its `rows` numbered 0 … u-1."""
         made = copy(self)
         made.at, made.rows, made.active = self.at.renumbered(self.rows), np.arange(len(self.rows)), self.positions
         return made
@@ -186,7 +186,7 @@ class ActivePosterior:
         return 0.5 * sum(p.log_det + p.trace_ratio + float(p.alpha @ p.mean) - len(p.alpha) for p in self.parts)
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (m, C) at new points; Ks (u, m) or (C, u, m), prior variances kd (m,) or (C, m)."""
+        """Return the means and variances (m, C) at new points; Ks (u, m) or (C, u, m), prior variances kd (m,) or (C, m)."""
         C, m = self.n_latents, Ks.shape[-1]
         Ks, kd = np.broadcast_to(Ks, (C, *Ks.shape[-2:])), np.broadcast_to(kd, (C, m))
         moments = [p.predict(Ks[c][at], kd[c]) for c, (p, at) in enumerate(zip(self.parts, self.positions, strict=True))]

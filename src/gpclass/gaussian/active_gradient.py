@@ -80,7 +80,7 @@ class EvidenceGradient:
 
 
 def _complement(part: FullPosterior) -> np.ndarray:
-    """U = I - R K_I = √τ B⁻¹ / √τ (d, d)."""
+    """Return U = I - R K_I = √τ B⁻¹ / √τ (d, d)."""
     system, tau = part._system, part.sites.tau
     if system.factor is None:
         return np.eye(len(tau))
@@ -95,11 +95,11 @@ def _complement(part: FullPosterior) -> np.ndarray:
 
 
 def _scaled_square(E: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """E diag(weights) Eᵀ."""
+    """Return E diag(weights) Eᵀ."""
     return dgemm(1.0, E * weights, E, trans_b=1)
 
 
 def _symmetric(u: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """½(u wᵀ + w uᵀ)."""
+    """Return ½(u wᵀ + w uᵀ)."""
     product = np.multiply.outer(u, w)
     return 0.5 * (product + product.T)

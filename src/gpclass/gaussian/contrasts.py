@@ -46,17 +46,17 @@ class ContrastPrior:
         return np.broadcast_to(self.copies * self.parts, self.others.shape).ravel()
 
     def table(self, x: np.ndarray) -> np.ndarray:
-        """Contrasts (n (C - 1),) as (n, C - 1)."""
+        """Return contrasts (n (C - 1),) as (n, C - 1)."""
         return x.reshape(self.others.shape)
 
     def pi(self, tau: np.ndarray) -> np.ndarray:
-        """π (n, C) of the latent values. [RJV] (12)"""
+        """Return π (n, C) of the latent values. [RJV] (12)"""
         pi = np.ones((len(self.y), self.n_classes))
         pi.ravel()[self._others] = self.table(tau)
         return pi
 
     def to_classes(self, x: np.ndarray) -> np.ndarray:
-        """B x (n, C): class y gets the sum of its datum's contrasts, each other class the negative of its contrast."""
+        """Return B x (n, C): class y gets the sum of its contrasts, each other class the negative of its contrast."""
         x = self.table(x)
         out = np.empty((len(self.y), self.n_classes))
         out.ravel()[self._others] = -x
@@ -64,11 +64,11 @@ class ContrastPrior:
         return out
 
     def to_contrasts(self, f: np.ndarray) -> np.ndarray:
-        """Bᵀ f (n, C - 1) for f (n, C)."""
+        """Return Bᵀ f (n, C - 1) for f (n, C)."""
         return f.take(self._own) - f.take(self._others)
 
     def times(self, alpha: np.ndarray) -> np.ndarray:
-        """Prior covariance of the contrasts times α."""
+        """Return the prior covariance of the contrasts times α."""
         by_class = self.to_classes(alpha)
         K = np.broadcast_to(self.K, (self.n_classes, *self.K.shape[-2:]))
         f = np.stack([K[c] @ by_class[:, c] for c in range(self.n_classes)], axis=1)
@@ -89,12 +89,12 @@ class _ContrastSystem:
             self.log_det = self.coupled.log_det_parts + float(np.sum((copies - 1) * np.log(self.total) - np.log(copies)))
 
     def latent_nu(self, nu: np.ndarray) -> np.ndarray:
-        """ν (n, C) of the latent values: B(ν - τ 1ᵀν/(1ᵀπ)). [RJV] (15)"""
+        """Return ν (n, C) of the latent values: B(ν - τ 1ᵀν/(1ᵀπ)). [RJV] (15)"""
         nu = self.prior.table(nu)
         return self.prior.to_classes(nu - self.tau * (nu.sum(1) / self.total)[:, None])
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) of the contrasts for ν."""
+        """Return (α, mean) of the contrasts for ν."""
         if self.coupled is None:
             return nu, self.prior.times(nu)
         d = self.prior.to_contrasts(self.coupled.solve(self.latent_nu(nu))[1])
@@ -119,7 +119,7 @@ class _ContrastSystem:
         return (plain - 2 * prior.to_contrasts(Sw) + noise[:, None]).ravel()
 
     def squared_covariances(self, rows: np.ndarray) -> np.ndarray:
-        """Squares (m, m) of the posterior covariances between the contrasts `rows` (m,), which are sorted by their class j.
+        """Return the squares (m, m) of the posterior covariances between contrasts `rows` (m,), sorted by their class j.
 
         A contrast is Σ_c β_c f_c - f_j + noise, β = π/(1ᵀπ). The covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d.
         Single precision suffices for predictions.
@@ -146,7 +146,7 @@ class _ContrastSystem:
         return np.square(cov, out=cov)
 
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The datum (m,) and the class j ≠ y (m,) of each of the contrasts `rows` (m,)."""
+        """Return the datum (m,) and the class j ≠ y (m,) of each of the contrasts `rows` (m,)."""
         datum, place = np.divmod(rows, self.prior.others.shape[1])
         return datum, self.prior.others[datum, place]
 
@@ -170,12 +170,12 @@ class ContrastPosterior:
     def without_sites(
         cls, K: np.ndarray, y: np.ndarray, n_classes: int, copies: np.ndarray | float = 1.0, parts: float = 1.0
     ) -> ContrastPosterior:
-        """The prior as a posterior without sites."""
+        """Return the prior as a posterior without sites."""
         prior = ContrastPrior(K, y, n_classes, copies, parts)
         return cls(prior, Sites.zeros(prior.var.size))
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K, the labels, the number of classes and the copies."""
+        """Return the arrays that `restored` needs besides K, the labels, the number of classes and the copies."""
         return sites_and_moments(self)
 
     @classmethod
@@ -187,19 +187,19 @@ class ContrastPosterior:
         return cls(ContrastPrior(K, y, n_classes, copies, parts), sites, moments=moments)
 
     def renewed(self, sites: Sites, moments=None) -> ContrastPosterior:
-        """The same prior with new sites."""
+        """Return the posterior with the same prior and new sites."""
         if self._system.coupled is not None:
             self._system.coupled.forget()
         return ContrastPosterior(self.prior, sites, moments=moments)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> ContrastPosterior:
-        """The same τ, with `mean` = (prior covariance) `alpha` added to the mean. Needs no new factorisation."""
+        """Return the posterior with the same τ and `mean` = (prior covariance) `alpha` added, without a new factorisation."""
         return ContrastPosterior(
             self.prior, self.sites.shifted(alpha, mean), self._system, (self.alpha + alpha, self.mean + mean)
         )
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) of the contrasts for ν under the current τ."""
+        """Return (α, mean) of the contrasts for ν under the current τ."""
         return self._system.solve(nu)
 
     @property
@@ -223,7 +223,7 @@ class ContrastPosterior:
         return self._system.var
 
     def response(self) -> Response | None:
-        """Response of the marginal variances to changes of τ; None without sites or with several copies.
+        """Return the response of the marginal variances to changes of τ; None without sites or with several copies.
 
         At most 2 √(C + 1) n contrasts are used, so that the response needs no more memory than the factorisation.
         """
@@ -234,7 +234,7 @@ class ContrastPosterior:
         return Response([(rows, self._system.squared_covariances(rows))])
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each contrast of one copy with its own site, or the site of one of its parts, removed."""
+        """Return the mean and variance of each contrast of one copy without its site, or without that of one part."""
         var = self._system.var
         var = var / (1 - self.each.tau * var)
         return self.mean - var * self.slope, var
@@ -261,7 +261,7 @@ class ContrastPosterior:
         return CoupledPosterior(self.K, pi, system.latent_nu(sites.nu), system.coupled)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with one copy of it left out."""
+        """Return the mean (n, C) and covariance (n, C, C) of each datum's latent values with one copy of it left out."""
         q = self.latent
         if np.ndim(self.prior.copies) == 0:
             return q.cavity()

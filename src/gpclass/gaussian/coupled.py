@@ -32,7 +32,7 @@ class CoupledPosterior:
         self.alpha, self.mean = moments or self.system.solve(nu)  # (n, C) each
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K."""
+        """Return the arrays that `restored` needs besides K."""
         return {"pi": self.pi, "nu": self.nu, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
@@ -54,7 +54,7 @@ class CoupledPosterior:
         return Sites(self.pi, self.nu)
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
+        """Return the mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
         return matrix_cavity(self.mean, self.cov, precisions(self.pi), self.nu)
 
     @property
@@ -78,11 +78,11 @@ class CoupledPosterior:
         return self.system.rounding
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of each datum's latent values with the datum left out."""
+        """Return the mean and covariance of each datum's latent values with the datum left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
+        """Return the mean (m, C) and covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
         m = Ks.shape[-1]
         if m == 0:
             mean = np.empty((0, self.nu.shape[1]))

@@ -89,7 +89,7 @@ class CoupledSystem:
         return float(np.max(np.where(most < 1e-9, most, most * kept)))
 
     def _dominant(self, P: np.ndarray) -> Dominant:
-        """The dominant directions of K. Also corrects the lower triangle of P along them."""
+        """Return the dominant directions of K, and correct the lower triangle of P along them."""
         u = [dominant_direction(k) for k in (self.K[:1] if self.shared else self.K)]
         U = np.broadcast_to(np.array(u).T, self.pi.shape)
         found = Dominant(U, self.root, lambda X: X + self.root * self.times_K(self.root * X), self._times_rounded_inverse)
@@ -111,7 +111,7 @@ class CoupledSystem:
         return self.log_det_parts - float(np.sum(np.log(self.total)))
 
     def times_K(self, X: np.ndarray) -> np.ndarray:
-        """K_c x_c for X (n, C)."""
+        """Return K_c x_c for X (n, C)."""
         if self.shared:  # the transpose has the memory order of LAPACK
             return dsymm(1.0, self.K[0].T, np.asfortranarray(X))
         return np.array([dsymv(1.0, self.K[c].T, X[:, c]) for c in range(X.shape[1])]).T
@@ -120,7 +120,7 @@ class CoupledSystem:
         return self.root * self._times_inverse(self.root * X)
 
     def _times_inverse(self, X):
-        """A_c⁻¹ x_c."""
+        """Return A_c⁻¹ x_c."""
         return self._times_rounded_inverse(X) if self.dominant is None else self.dominant.times_inverse(X)
 
     def _times_rounded_inverse(self, X):
@@ -131,7 +131,7 @@ class CoupledSystem:
         return self.pi * (X - (np.sum(self.pi * X, axis=1) / self.total)[:, None])
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
+        """Return α with α + ΠKα = ν, and the mean Kα, each (n, C). [RJV] (26)"""
 
         def check(alpha):
             mean = self.times_K(alpha)
@@ -140,7 +140,7 @@ class CoupledSystem:
         return refined(nu, self._alpha, check, dtype=self.dtype)
 
     def largest_move(self, nu: np.ndarray) -> float:
-        """Largest √(ν_iᵀ S_i ν_i), where S_i is the covariance that datum i would have without the other data.
+        """Return the largest √(ν_iᵀ S_i ν_i), where S_i is the covariance that datum i would have without the other data.
 
         S_i is an upper bound of the marginal covariance. So this bounds how far a change of ν moves its datum, in standard
         deviations.
@@ -150,7 +150,7 @@ class CoupledSystem:
         return float(np.sqrt(np.max(np.sum(alone * nu**2, axis=1) + coupled, initial=0.0)))
 
     def _alpha(self, nu):
-        """(I + ΠK)⁻¹ ν in a form whose error grows with the condition of A, not with its square.
+        """Return (I + ΠK)⁻¹ ν in a form whose error grows with the condition of A, not with its square.
 
         Π = D - D R (1ᵀπ)⁻¹ RᵀD. With g = (I + DK)⁻¹ν the result is g - B R P⁻¹ Rᵀ(g - ν), which does not contain K. In
         the form ν - M K ν the large directions of K would multiply the rounding error of P⁻¹, which is as large as K. As for
@@ -198,7 +198,7 @@ class CoupledSystem:
         return out
 
     def covariance_parts(self, c: int) -> tuple[np.ndarray, np.ndarray]:
-        """N_c and W_c (n, n): the covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d. In single precision."""
+        """Return N_c and W_c (n, n): the covariance of f_c with f_d is W_c W_dᵀ, plus N_c if c = d. In single precision."""
         root = self.root[:, c]
         own = np.divide(self.inverse[c], -root)
         own /= root[:, None]
@@ -206,7 +206,7 @@ class CoupledSystem:
         return own.astype(np.float32), self._white[c].astype(np.float32)
 
     def _own_var(self, c: int) -> np.ndarray:
-        """(n,) variances of class c without the coupling: diag(K - K B K)."""
+        """Return the variances (n,) of class c without the coupling: diag(K - K B K)."""
         pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
         var = (1 - np.diagonal(inverse)) / pi
         # diag(K - H K), in blocks of rows, where that form cancels
@@ -233,7 +233,7 @@ class CoupledSystem:
         return out
 
     def predict_cov(self, Ks: np.ndarray, kd: np.ndarray) -> np.ndarray:
-        """(m, C, C) covariances at new points, from Ks (n, m) and kd (m,), or Ks (C, n, m) and kd (C, m). [RJV] (27)"""
+        """Return covariances (m, C, C) at new points, for Ks (n, m) or (C, n, m) and kd (m,) or (C, m). [RJV] (27)"""
         C, m = self.pi.shape[1], Ks.shape[-1]
         if m == 0:
             return np.empty((m, C, C))
@@ -289,7 +289,7 @@ class CoupledSystem:
         return np.einsum("mn,mn->m", K + missing, Y)
 
     def gradient(self, alpha: np.ndarray, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """½(α αᵀ - M) + ½(u wᵀ + w uᵀ) over the pairs, block by class: summed (n, n) if K is shared, else (C, n, n)."""
+        """Return ½(α αᵀ - M) + Σ ½(u wᵀ + w uᵀ) over pairs, for each class: summed (n, n) if K is shared, else (C, n, n)."""
         n, C = self.pi.shape
         out = np.zeros((1 if self.shared else C, n, n))
         parts = [slice(0, C)] if self.shared else [slice(c, c + 1) for c in range(C)]
@@ -327,7 +327,7 @@ class CoupledSystem:
 
 
 def _products(rows: np.ndarray) -> np.ndarray:
-    """(n, C, C) inner products of rows (n, C, m), in float64.
+    """Return the inner products (n, C, C) of rows (n, C, m), in float64.
 
     Rows of float32 are centred first: their mean over classes can be so much larger than the differences between classes
     that its rounding error would hide the variances of these differences.

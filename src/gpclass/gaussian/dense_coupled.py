@@ -64,7 +64,7 @@ def products(K: Covariance, n_classes: int) -> list[tuple[np.ndarray, np.ndarray
 
 class _BlockFactor(Factor):
     def inverse_blocks(self, n: int) -> np.ndarray:
-        """(n, q, q) entries (a n + i, b n + i) of the inverse, for a matrix of q × q blocks of size n."""
+        """Return the entries (a n + i, b n + i) of the inverse, (n, q, q), for a matrix of q × q blocks of size n."""
         self._invert()
         L = self._lower
         size = len(L) // n
@@ -103,7 +103,7 @@ class DenseSystem:
         return STALL_FACTOR[np.float64] * EPS * (1 + len(self.root) * float(np.max(strength)))
 
     def _block(self, a, b):
-        """RᵀKR between the a-th and b-th column of all roots, (n, n)."""
+        """Return RᵀKR between the a-th and b-th column of all roots, (n, n)."""
         pairs = zip(self.products, self.loads, strict=True)
         return sum(k * dgemm(1.0, load[a].T, load[b].T, trans_a=1) for (k, _), load in pairs)
 
@@ -144,20 +144,20 @@ class DenseSystem:
         return 0.5 * (cov + np.swapaxes(cov, 1, 2))
 
     def times_K(self, X: np.ndarray) -> np.ndarray:
-        """K x for X (n, C)."""
+        """Return K x for X (n, C)."""
         return sum(dgemm(1.0, k.T, dgemm(1.0, X, F)).dot(F.T) for k, F in self.products)
 
     def times_W(self, X: np.ndarray) -> np.ndarray:
         return np.einsum("ica,ia->ic", self.root, np.einsum("ica,ic->ia", self.root, X))
 
     def apply_M(self, X: np.ndarray) -> np.ndarray:
-        """W (I + KW)⁻¹ x = R B⁻¹ Rᵀ x for X (n, C)."""
+        """Return W (I + KW)⁻¹ x = R B⁻¹ Rᵀ x for X (n, C)."""
         inner = np.einsum("ica,ic->ai", self.root, X)
         solved = self.factor.solve(inner.ravel()).reshape(inner.shape)
         return np.einsum("ica,ai->ic", self.root, solved)
 
     def solve(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """α with α + WKα = ν, and the mean Kα, each (n, C)."""
+        """Return α with α + WKα = ν, and the mean Kα, each (n, C)."""
 
         def check(alpha):
             mean = self.times_K(alpha)
@@ -166,12 +166,12 @@ class DenseSystem:
         return refined(nu, lambda x: x - self.apply_M(self.times_K(x)), check)
 
     def split(self, K: Any, rank: int) -> list[np.ndarray]:
-        """The K_r of cross covariances (`rank` 2) or of variances (`rank` 1)."""
+        """Return the K_r of cross covariances (`rank` 2) or of variances (`rank` 1)."""
         inputs = inputs_of(K)
         return [inputs] * len(self.products) if inputs.ndim == rank else list(inputs)
 
     def covariances(self, cross: list[np.ndarray], prior: np.ndarray) -> np.ndarray:
-        """(m, C, C) posterior covariances at points with cross covariances (n, m) for each K_r, and `prior` (m, C, C)."""
+        """Return the posterior covariances (m, C, C) at points with cross covariances (n, m) of each K_r; `prior` (m, C, C)."""
         halves = []  # L⁻¹RᵀK for each column of the F_r
         for k, load in zip(cross, self.loads, strict=True):
             columns = ((load[:, :, p, None] * k).reshape(-1, k.shape[1]) for p in range(load.shape[2]))
@@ -189,7 +189,7 @@ class DenseSystem:
         return cov
 
     def inverse(self) -> np.ndarray:
-        """B⁻¹, symmetric."""
+        """Return B⁻¹, symmetric."""
         return mirror_lower(self.factor.inverse_lower())
 
 
@@ -203,13 +203,13 @@ class DenseCoupledPosterior:
 
     @classmethod
     def from_sites(cls, K: Covariance, sites: Sites) -> DenseCoupledPosterior:
-        """From precisions τ (n, C, C) and ν (n, C)."""
+        """Return the posterior for precisions τ (n, C, C) and ν (n, C)."""
         system = DenseSystem(K, precision_root(sites.tau))
         alpha, mean = system.solve(sites.nu)
         return cls(K, system.root, alpha, system, mean)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K."""
+        """Return the arrays that `restored` needs besides K."""
         return {"root": self.root, "alpha": self.alpha, "mean": self.mean}
 
     @classmethod
@@ -218,7 +218,7 @@ class DenseCoupledPosterior:
         return cls(K, state["root"], state["alpha"], mean=state["mean"])
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> DenseCoupledPosterior:
-        """The same precisions, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
+        """Return the posterior with the same precisions and `mean` = K `alpha` added, without a new factorisation."""
         return DenseCoupledPosterior(self.K, self.root, self.alpha + alpha, self.system, self.mean + mean)
 
     @property
@@ -280,29 +280,29 @@ class DenseCoupledPosterior:
         return np.diagonal(self.cov, axis1=1, axis2=2)
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
+        """Return the mean (n, C) and covariance (n, C, C) of each datum's latent values with its own site removed."""
         return matrix_cavity(self.mean, self.cov, self.precision, self.sites.nu)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of each datum's latent values with the datum left out."""
+        """Return the mean and covariance of each datum's latent values with the datum left out."""
         return self.cavity()
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) at new points; Ks (n × m) and kd (m) have the structure of K."""
+        """Return the mean (m, C) and covariance (m, C, C) at new points; Ks (n × m) and kd (m) have the structure of K."""
         loadings = [F for _, F in self.system.products]
         cross, variances = self.system.split(Ks, 2), self.system.split(kd, 1)
         mean = sum(k.T @ (self.alpha @ F) @ F.T for k, F in zip(cross, loadings, strict=True))
         return mean, self.system.covariances(cross, _diagonal_blocks(zip(variances, loadings, strict=True)))
 
     def gradient(self) -> Any:
-        """½(α αᵀ - W(I + KW)⁻¹) contracted to the structure of K: (n, n), (C, n, n) or Separable."""
+        """Return ½(α αᵀ - W(I + KW)⁻¹) contracted to the structure of K: (n, n), (C, n, n) or Separable."""
         inverse = self.system.inverse()
         out = [self._in_inputs(r, inverse) for r in range(len(self.system.products))]
         of_classes = None if classes_of(self.K) is None else self._in_classes(inverse)
         return combined(out[0] if len(out) == 1 else np.stack(out), of_classes)
 
     def _in_inputs(self, r, inverse):
-        """Σ_cd (F Fᵀ)_cd G_(ic)(jd)."""
+        """Return Σ_cd (F Fᵀ)_cd G_(ic)(jd)."""
         n, size = len(self.alpha), self.root.shape[2]
         load = self.system.loads[r]
         pull = dgemm(1.0, self.alpha, self.system.products[r][1])
@@ -314,7 +314,7 @@ class DenseCoupledPosterior:
         return G
 
     def _in_classes(self, inverse):
-        """Σ_ij K_ij G_(ic)(jd)."""
+        """Return Σ_ij K_ij G_(ic)(jd)."""
         n, _, size = self.root.shape
         k = self.system.products[0][0]
         G = 0.5 * self.alpha.T @ dgemm(1.0, k.T, self.alpha)
@@ -326,7 +326,7 @@ class DenseCoupledPosterior:
 
 
 def _inverses(E):
-    """Batched inverse. Singular matrices give 1e100 · I."""
+    """Return the inverse of each matrix, or 1e100 · I if it is singular."""
     try:
         return np.linalg.inv(E)
     except np.linalg.LinAlgError:
@@ -344,5 +344,5 @@ def precision_root(W: np.ndarray) -> np.ndarray:
 
 
 def _diagonal_blocks(variances):
-    """(m, C, C) Σ_r k_r F_r F_rᵀ from pairs (k_r (m,), F_r)."""
+    """Return Σ_r k_r F_r F_rᵀ (m, C, C) for pairs (k_r (m,), F_r)."""
     return sum(k[:, None, None] * (F @ F.T) for k, F in variances)

@@ -56,7 +56,7 @@ class Dominant:
         self.missing = self.BU - root * first * size  # the error of the rounded B_c u_c
 
     def times_inverse(self, X: np.ndarray) -> np.ndarray:
-        """A_c⁻¹ x_c for X (n, C)."""
+        """Return A_c⁻¹ x_c for X (n, C)."""
         along = _dots(self.v, X)
         X = X - self.v * along
         Y = self._rounded(X)

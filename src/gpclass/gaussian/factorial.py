@@ -36,7 +36,7 @@ class FactorialPosterior:
         self._response = response  # (n,) change of mean_i per unit of α_i, with all other factors re-optimised
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K and its factor."""
+        """Return the arrays that `restored` needs besides K and its factor."""
         return {"alpha": self.alpha, "mean": self.mean, "var": self.var, "response": self._response}
 
     @classmethod
@@ -63,11 +63,11 @@ class FactorialPosterior:
         return float(np.sum(self.var / self._conditional_var))
 
     def conditional(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the prior of each f_i, given all others at their means. [NR] (15)"""
+        """Return the mean and variance of the prior of each f_i, given all others at their means. [NR] (15)"""
         return self.mean - self._conditional_var * self.alpha, self._conditional_var
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each f_i as predicted from the other data.
+        """Return the mean and variance of each f_i as predicted from the other data.
 
         The means of the other data are corrected, to first order, for the removal of datum i; their variances are not. In
         contrast, `conditional` leaves these means as they are and treats them as known.
@@ -79,16 +79,16 @@ class FactorialPosterior:
         return self.mean - self._response * self.alpha, var
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each latent value with its observation left out."""
+        """Return the mean and variance of each latent value with its observation left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent mean and variance (m,). [NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""
+        """Return the latent mean and variance (m,). [NR] (6) with V = Dg(var): k** - kᵀ(K⁻¹ - K⁻¹ V K⁻¹)k."""
         white = self._factor.whiten(Ks)
         weights = self._factor.whiten(white, transpose=True)  # K⁻¹ Ks
         var = kd - np.einsum("ij,ij->j", white, white) + np.einsum("ij,i,ij->j", weights, self.var, weights)
         return Ks.T @ self.alpha, np.maximum(var, SMALLEST_VARIANCE * kd)
 
     def prior_precision(self) -> np.ndarray:
-        """K⁻¹ (n, n)."""
+        """Return K⁻¹ (n, n)."""
         return mirror_lower(self._factor.inverse_lower())

@@ -54,11 +54,11 @@ class FullPosterior:
 
     @classmethod
     def without_sites(cls, K: np.ndarray) -> FullPosterior:
-        """The prior as a posterior without sites."""
+        """Return the prior as a posterior without sites."""
         return cls(K, Sites.zeros(len(K)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K: sites and moments."""
+        """Return the arrays that `restored` needs besides K: sites and moments."""
         return sites_and_moments(self)
 
     @classmethod
@@ -68,11 +68,11 @@ class FullPosterior:
         return cls(K, sites, moments=moments)
 
     def renewed(self, sites: Sites, moments=None) -> FullPosterior:
-        """The same prior with new sites; `moments` are (α, mean), if known."""
+        """Return the posterior with the same prior and new sites; `moments` are (α, mean), if known."""
         return FullPosterior(self.K, sites, moments=moments)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> FullPosterior:
-        """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
+        """Return the posterior with the same τ and `mean` = K `alpha` added to the mean, without a new factorisation."""
         return FullPosterior(
             self.K, self.sites.shifted(alpha, mean), self._system, (self.alpha + alpha, self.mean + mean)
         )
@@ -129,12 +129,12 @@ class FullPosterior:
         return 0.5 * float(self.sites.nu @ self.mean) - 0.5 * self.log_det
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each f_i with its own site removed. [NR] (12)"""
+        """Return the mean and variance of each f_i with its own site removed. [NR] (12)"""
         var = self._system.var / self._system.kept
         return self.mean - var * self.alpha, var
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) for ν under the current τ: V ν = K α."""
+        """Return (α, mean) for ν under the current τ: V ν = K α."""
 
         def check(alpha):
             mean = symmetric_product(self.K, alpha)
@@ -144,28 +144,28 @@ class FullPosterior:
         return refined(nu, self._system.alpha, check, dtype=self._system.dtype)
 
     def response(self) -> Response | None:
-        """Response of the marginal variances to changes of τ; None if precisions are negative."""
+        """Return the response of the marginal variances to changes of τ; None if precisions are negative."""
         rows = strong_sites(self.sites.tau, self.var, len(self.K))
         cov = self._system.covariances(rows)
         return None if cov is None else Response([(rows, cov**2)], cov)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each latent value with its observation left out."""
+        """Return the mean and variance of each latent value with its observation left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Latent mean and variance (m,) at points with cross covariances Ks (n, m), prior variances kd (m,). [NR] (6)"""
+        """Return latent mean and variance (m,), for cross covariances Ks (n, m) and prior variances kd (m,). [NR] (6)"""
         # contiguous arrays, so that sums are rounded in the same way for one row as for many
         rows, alpha = np.ascontiguousarray(Ks.T), np.ascontiguousarray(self.alpha)
         var = kd - self._system.explained(Ks)
         return np.einsum("mn,n->m", rows, alpha), np.maximum(var, SMALLEST_VARIANCE * kd)
 
     def covariance(self) -> np.ndarray:
-        """(n, n) posterior covariance V."""
+        """Return the posterior covariance V (n, n)."""
         return self._system.covariance()
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the given pairs: a new symmetric (n, n) array."""
+        """Return ½(α αᵀ - (K + T⁻¹)⁻¹) + Σ ½(u wᵀ + w uᵀ) over the given pairs: a new symmetric (n, n) array."""
         M = self._system.residual_precision()  # lower triangle, overwritten below unless it is float32
         G = M if M.dtype == np.float64 else np.empty(M.shape)
         products = [(self.alpha, self.alpha), *pairs, *((w, u) for u, w in pairs)]
@@ -178,7 +178,7 @@ class FullPosterior:
         return mirror_lower(G)
 
     def apply_residual_precision(self, x: np.ndarray) -> np.ndarray:
-        """(K + T⁻¹)⁻¹ x."""
+        """Return (K + T⁻¹)⁻¹ x."""
         return self._system.apply_residual_precision(x)
 
 
@@ -239,7 +239,7 @@ class _PositiveSystem:
         return np.minimum(part, whole)
 
     def explained(self, Ks):
-        """diag(Ksᵀ (K + T⁻¹)⁻¹ Ks)."""
+        """Return diag(Ksᵀ (K + T⁻¹)⁻¹ Ks)."""
         if self.factor is None:
             return np.zeros(Ks.shape[1])
         if Ks.shape[1] == 0:
@@ -257,7 +257,7 @@ class _PositiveSystem:
         return self.K - white.T @ white
 
     def covariances(self, rows):
-        """Posterior covariances between `rows`, in single precision: V = T^-½ (I - B⁻¹) T^-½."""
+        """Return the posterior covariances between `rows`, in single precision: V = T^-½ (I - B⁻¹) T^-½."""
         if self.factor is None:
             return self.K[np.ix_(rows, rows)].astype(np.float32)
         cov = mirror_lower(scale_lower(self.factor.inverse_lower(), 1 / np.where(self.tau > 0, self.root, np.inf)))
@@ -266,7 +266,7 @@ class _PositiveSystem:
         return (cov if len(rows) == len(cov) else cov[np.ix_(rows, rows)]).astype(np.float32)
 
     def residual_precision(self):
-        """Lower triangle of (K + T⁻¹)⁻¹ = √τ B⁻¹ √τ, in a new array."""
+        """Return the lower triangle of (K + T⁻¹)⁻¹ = √τ B⁻¹ √τ, in a new array."""
         if self.factor is None:
             return np.zeros_like(self.K)
         return scale_lower(self.factor.inverse_lower(), self.root)

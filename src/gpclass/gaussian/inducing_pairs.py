@@ -25,7 +25,7 @@ class InducingCovariance:
 
     @classmethod
     def of_all_classes(cls, uu: Covariance, fu: Covariance, diag: Covariance, n_classes: int) -> InducingCovariance:
-        """Inducing variables of all classes at each of the inducing inputs."""
+        """Return the inducing variables of all classes at each of the inducing inputs."""
         t = np.shape(inputs_of(uu))[-1]
         return cls(uu, fu, diag, np.repeat(np.arange(t), n_classes), np.tile(np.arange(n_classes), t))
 

@@ -63,42 +63,42 @@ class LowRankPrior:
 
     @staticmethod
     def no_sites(n_latents: int, M: int) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters without any sites: zeros."""
+        """Return the natural parameters without any sites: zeros."""
         return np.zeros((n_latents, M, M)), np.zeros((n_latents, M))
 
     def site_sums(self, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters of sites on g = (coordinates of u or v)ᵀ `rows`, (1 or C, m, M); τ and ν (m, C)."""
+        """Return the natural parameters of sites on g = (coordinates of u or v)ᵀ `rows`, (1 or C, m, M); τ and ν (m, C)."""
         return site_sums(rows, tau, nu)
 
     def moments(self, mu: np.ndarray, A_inv: np.ndarray) -> LowRankMoments:
-        """The distribution of v with this mean and covariance."""
+        """Return the distribution of v with this mean and covariance."""
         return LowRankMoments(self, mu, A_inv)
 
     def posterior(self, S: np.ndarray, pull: np.ndarray) -> LowRankPosterior:
-        """The posterior from the natural parameters of the sites, in coordinates of v."""
+        """Return the posterior from the natural parameters of the sites, in coordinates of v."""
         return LowRankPosterior(self, S, pull)
 
     def grouped(self, parts: np.ndarray) -> np.ndarray:
-        """(C, …) as (groups, latent functions per group, …)."""
+        """Return an array (C, …) as (groups, latent functions per group, …)."""
         return parts.reshape(self.n_groups, -1, *parts.shape[1:])
 
     def rows(self, K_fu: np.ndarray, k_diag: np.ndarray) -> Rows:
-        """Rows from K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
+        """Return the features of rows with K_fu (1 or C, m, M) and k_diag (1 or C, m)."""
         phi = stacked([times_triangle(part, L, transposed=True) for part, L in zip(K_fu, self.L_inv, strict=True)])
         known = np.einsum("cij,cij->ci", phi, phi)
         left = np.maximum(k_diag - known, SMALLEST_RESIDUAL * k_diag)
         return Rows(phi, np.ascontiguousarray(np.broadcast_to(left, (self.n_latents, left.shape[1])).T))
 
     def whitened(self, P: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters of v from those of u, (C, M, M) and (C, M)."""
+        """Return the natural parameters of v from those of u, (C, M, M) and (C, M)."""
         return self._congruent(P, h, self.L)
 
     def coloured(self, S: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters of u from those of v."""
+        """Return the natural parameters of u from those of v."""
         return self._congruent(S, pull, self.L_inv)
 
     def _congruent(self, P, h, triangles, transposed=False):
-        """Lᵀ P L and Lᵀ h, or with Lᵀ in place of L. P is symmetric, so the transpose of P L is Lᵀ P."""
+        """Return Lᵀ P L and Lᵀ h, or with Lᵀ in place of L. P is symmetric, so the transpose of P L is Lᵀ P."""
         out = np.empty(P.shape)
         for group, of, L in zip(self.grouped(out), self.grouped(P), triangles, strict=True):
             half = times_triangle(of.reshape(-1, self.M), L, transposed).reshape(of.shape)
@@ -108,11 +108,11 @@ class LowRankPrior:
         return out, np.concatenate([times_triangle(of, L, transposed) for of, L in pulls])
 
     def coloured_moments(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Moments of u from those of v, (C, M) and (C, M, M)."""
+        """Return the moments of u from those of v, (C, M) and (C, M, M)."""
         return self._congruent(cov, mean, self.L, transposed=True)[::-1]
 
     def weights(self, rows: Rows) -> np.ndarray:
-        """(1 or C, m, M) w_i = K_uu⁻¹ k_i."""
+        """Return w_i = K_uu⁻¹ k_i, (1 or C, m, M)."""
         return stacked([times_triangle(part, L_inv) for part, L_inv in zip(rows.phi, self.L_inv, strict=True)])
 
 
@@ -141,11 +141,11 @@ class LowRankMoments:
         return Marginals(rows, self.mu, psi, np.concatenate(means, axis=1), np.maximum(var, 0.0))
 
     def of_inducing(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means (C, M) and covariances (C, M, M) of u."""
+        """Return the means (C, M) and covariances (C, M, M) of u."""
         return self.prior.coloured_moments(self.mu, self.A_inv)
 
     def predict(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Means (m, C) of f, and variances (m, C), or covariances (m, C, C) if latent functions are coupled."""
+        """Return means (m, C) of f, and variances (m, C), or covariances (m, C, C) if latent functions are coupled."""
         at = self.marginals(rows)
         return at.mean, widened(at.spread, rows.residual)
 
@@ -161,12 +161,12 @@ class LowRankPosterior(LowRankMoments):
         self.log_det = np.array([log_det for _, log_det in parts])  # (C,) log|A|
 
     def common_mean(self) -> np.ndarray | None:
-        """(M,) average of the latent functions' means; None if their covariances differ or sites couple them."""
+        """Return the average (M,) of the latent functions' means; None if their covariances differ or sites couple them."""
         several = self.prior.n_groups == 1 and len(self.mu) > 1
         return self.mu.mean(0) if several else None
 
     def recentred(self, common: np.ndarray) -> LowRankPosterior:
-        """The posterior with all sites moved by -φᵀ`common`, for latent values that move by about the same.
+        """Return the posterior with all sites moved by -φᵀ`common`, for latent values that move by about the same.
 
         Only ν changes: the slope of a site at the new point equals its slope at the old one. Needs no factorisation.
         """
@@ -177,7 +177,7 @@ class LowRankPosterior(LowRankMoments):
         return new
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides the prior."""
+        """Return the arrays that `restored` needs besides the prior."""
         return {"S": self.S, "pull": self.pull}
 
     @staticmethod
@@ -191,12 +191,12 @@ class LowRankPosterior(LowRankMoments):
         return 0.5 * float(np.sum(self.pull * self.mu) - np.sum(self.log_det))
 
     def change_of_moments(self) -> np.ndarray:
-        """(1 or C, M, M) E[v vᵀ] - I of each latent function, summed over those that share a covariance."""
+        """Return E[v vᵀ] - I (1 or C, M, M) of each latent function, summed over those that share a covariance."""
         mu, A_inv = self.prior.grouped(self.mu), self.prior.grouped(self.A_inv)
         return np.stack([transposed_times(part, part) for part in mu]) + A_inv.sum(1) - mu.shape[1] * np.eye(self.prior.M)
 
     def divergence(self) -> float:
-        """KL(q(u) ‖ p(u)), summed over latent functions."""
+        """Return KL(q(u) ‖ p(u)), summed over latent functions."""
         trace = np.einsum("cii->", self.A_inv)
         return 0.5 * float(trace + np.sum(self.mu**2) - self.mu.size + np.sum(self.log_det))
 
@@ -217,18 +217,18 @@ class Marginals:
         return self.var
 
     def feature_slopes(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
-        """Σ_c slope_c μ_c + spread_c A_c⁻¹ φ for each row, (m, M), over the latent functions of each group."""
+        """Return Σ_c slope_c μ_c + spread_c A_c⁻¹ φ for each row, (m, M), summed over the latent functions of each group."""
         parts = zip(*(np.split(part, prior.n_groups, axis=1) for part in (slope, spread)), strict=True)
         means = prior.grouped(self.mu)
         return [times(p, means[g]) + np.matmul(r[:, None], self.psi[g])[:, 0] for g, (p, r) in enumerate(parts)]
 
     def without(self, tau: np.ndarray, nu: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances (m, C) with these sites removed; see `cavity`."""
+        """Return the means and variances (m, C) with these sites removed; see `cavity`."""
         left = cavity(self.mean, self.var, tau, nu, least)
         return left.mean, left.var
 
     def move(self, old: tuple[np.ndarray, np.ndarray], new: tuple[np.ndarray, np.ndarray]) -> float:
-        """Largest change from old to new sites (τ, ν), in units of their row's posterior; NaN if a change is NaN."""
+        """Return the largest change from old to new sites (τ, ν), in units of their row's posterior; NaN if any is NaN."""
         d_tau, d_nu = (after - before for before, after in zip(old, new, strict=True))
         shift = np.abs(d_nu - d_tau * self.mean) * np.sqrt(self.var)
         return float(np.maximum(np.max(np.abs(d_tau) * self.var, initial=0.0), np.max(shift, initial=0.0)))
@@ -257,7 +257,7 @@ def _lower_factor(K, jitter):
 
 
 def _inverse_plus_identity(S):
-    """(I + S)⁻¹, symmetric, and log|I + S|."""
+    """Return (I + S)⁻¹, symmetric, and log|I + S|."""
     A = S.copy()
     A.flat[:: len(A) + 1] += 1.0
     upper, info = dpotrf(A.T, lower=0, overwrite_a=1, clean=1)

@@ -33,7 +33,7 @@ class ContrastLowRankPrior(LowRankPrior):
         return np.zeros((1, n_latents * M, n_latents * M)), np.zeros((1, n_latents * M))
 
     def site_sums(self, rows: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Natural parameters (1, C M, C M) and (1, C M) of sites with π = `tau` (m, C) and ν (m, C)."""
+        """Return the natural parameters (1, C M, C M) and (1, C M) of sites with π = `tau` (m, C) and ν (m, C)."""
         C, M = self.n_latents, self.M
         P, h = self.no_sites(C, M)
         Pi = precisions_or_zero(tau)
@@ -52,7 +52,7 @@ class ContrastLowRankPrior(LowRankPrior):
         return ContrastLowRankPosterior(self, S, pull)
 
     def _congruent(self, P, h, triangles, transposed=False):
-        """L_cᵀ P_cd L_d and L_cᵀ h_c, or with L_cᵀ in place of L_c."""
+        """Return L_cᵀ P_cd L_d and L_cᵀ h_c, or with L_cᵀ in place of L_c."""
         C, M = self.n_latents, self.M
         half = self._by_columns(P[0].reshape(C * M, C, M), triangles, transposed)
         turned = np.ascontiguousarray(half.reshape(C * M, C * M).T)  # P is symmetric
@@ -61,7 +61,7 @@ class ContrastLowRankPrior(LowRankPrior):
         return 0.5 * (out + np.swapaxes(out, 1, 2)), pull
 
     def _by_columns(self, X: np.ndarray, triangles: np.ndarray, transposed: bool) -> np.ndarray:
-        """X_kc L_c for X (k, C, M)."""
+        """Return X_kc L_c for X (k, C, M)."""
         if len(triangles) == 1:
             return times_triangle(X.reshape(-1, self.M), triangles[0], transposed).reshape(X.shape)
         parts = (times_triangle(np.ascontiguousarray(X[:, c]), L, transposed) for c, L in enumerate(triangles))
@@ -85,7 +85,7 @@ class ContrastMoments(LowRankMoments):
         return ContrastMarginals(rows, mu, np.zeros(0), mean, var, cov, self.A_inv[0])
 
     def _block_row(self, c: int) -> np.ndarray:
-        """(M, (c + 1) M) covariances of v_c with v_0 … v_c."""
+        """Return the covariances (M, (c + 1) M) of v_c with v_0 … v_c."""
         M = self.prior.M
         return self.A_inv[0, c * M : (c + 1) * M, : (c + 1) * M]
 
@@ -112,7 +112,7 @@ class ContrastMarginals(Marginals):
         return self.cov
 
     def feature_slopes(self, prior: LowRankPrior, slope: np.ndarray, spread: np.ndarray) -> list[np.ndarray]:
-        """Σ_c slope_c μ_c + Σ_cd spread_cd cov(v_c, g_d) for each row, (m, M), over the latent functions c of each group."""
+        """Return Σ_c slope_c μ_c + Σ_cd spread_cd cov(v_c, g_d) for each row, (m, M), summed over each group."""
         C, M, m = prior.n_latents, prior.M, len(self.mean)
         out = [np.zeros((m, M)) for _ in range(prior.n_groups)]
         for c in range(C):
@@ -123,7 +123,7 @@ class ContrastMarginals(Marginals):
         return out
 
     def without(self, tau: np.ndarray, nu: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
-        """Means (m, C) and covariances (m, C, C) with sites (π, ν) removed; see `coupled_cavity`."""
+        """Return the means (m, C) and covariances (m, C, C) with sites (π, ν) removed; see `coupled_cavity`."""
         left = coupled_cavity(self.mean, self.cov, tau, nu, least)
         return left.mean, left.cov
 
@@ -136,12 +136,12 @@ class ContrastMarginals(Marginals):
 
 
 def _of(rows: np.ndarray, c: int) -> np.ndarray:
-    """(m, M) features of one class, from those of all (1 or C, m, M)."""
+    """Return the features (m, M) of one class, given those of all (1 or C, m, M)."""
     return rows[c if len(rows) > 1 else 0]
 
 
 def _of_first(rows: np.ndarray, k: int) -> np.ndarray:
-    """(m, k, M) features of the first k classes, from those of all (1 or C, m, M)."""
+    """Return the features (m, k, M) of the first k classes, given those of all (1 or C, m, M)."""
     _, m, M = rows.shape
     return np.broadcast_to(np.swapaxes(rows[:k], 0, 1), (m, k, M))
 
@@ -207,7 +207,7 @@ def coupled_cavity(mean: np.ndarray, cov: np.ndarray, pi: np.ndarray, nu: np.nda
 
 
 def _room(cov: np.ndarray, pi: np.ndarray, Pi: np.ndarray, least: float) -> np.ndarray:
-    """(m,) fraction of each site that can be removed."""
+    """Return the fraction (m,) of each site that can be removed."""
     room = np.ones(len(pi))
     check = np.einsum("icd,idc->i", Pi, cov) > 1 - least  # the trace bounds the largest eigenvalue
     if np.any(check):

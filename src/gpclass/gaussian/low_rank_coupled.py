@@ -47,11 +47,11 @@ class _Group:
             )
 
     def whiten(self, X: np.ndarray) -> np.ndarray:
-        """L⁻¹ X."""
+        """Return L⁻¹ X."""
         return dtrtrs(self.L, X, lower=1)[0] if X.size else X
 
     def unwhiten(self, X: np.ndarray) -> np.ndarray:
-        """L⁻ᵀ X."""
+        """Return L⁻ᵀ X."""
         return dtrtrs(self.L, X, lower=1, trans=1)[0] if X.size else X
 
 
@@ -73,7 +73,7 @@ class InducingPrior:
         self.residual = self.prior_cov - self._known()
 
     def __len__(self) -> int:
-        """Number of inducing variables."""
+        """Return the number of inducing variables."""
         return self.K.n_variables
 
     @property
@@ -93,7 +93,7 @@ class InducingPrior:
     # covariances --------------------------------------------------------------------------------------------------
 
     def _gram_of(self, variables):
-        """K_uu of some variables, including their noise."""
+        """Return K_uu of some variables, including their noise."""
         inputs, classes = self.K.inputs[variables], self.K.classes[variables]
         whole = inputs_of(self.K.uu)
         if whole.ndim == 3:
@@ -107,24 +107,24 @@ class InducingPrior:
         return gram
 
     def cross(self, fu: Covariance, c: int) -> np.ndarray:
-        """(m, |columns[c]|) covariances of class c's values at m points, `fu` (m, t), with the variables `columns[c]`."""
+        """Return covariances (m, |columns[c]|) of class c at m points, `fu` (m, t), with the variables `columns[c]`."""
         variables = self.columns[c]
         whole = inputs_of(fu)
         taken = (whole[c] if whole.ndim == 3 else whole)[:, self.K.inputs[variables]]
         return taken if self.independent and self.between[c, c] == 1 else taken * self.between[c, self.K.classes[variables]]
 
     def whitened(self, fu: Covariance) -> list[np.ndarray]:
-        """Φ at m points: an (m, |columns[c]|) array for each class."""
+        """Return Φ at m points: an (m, |columns[c]|) array for each class."""
         parts = (self.cross(fu, c) for c in range(self.n_classes))
         return [np.ascontiguousarray(group.whiten(part.T).T) for group, part in zip(self.group_of, parts, strict=True)]
 
     def variances(self, diag: Covariance) -> np.ndarray:
-        """(m, C, C) prior covariances at m points with variances `diag`."""
+        """Return the prior covariances (m, C, C) at m points with variances `diag`."""
         own = inputs_of(diag)
         return self.between * (own[:, None, None] if own.ndim == 1 else own.T[:, :, None])
 
     def _known(self):
-        """(n, C, C) Φ_i Φ_iᵀ."""
+        """Return Φ_i Φ_iᵀ (n, C, C)."""
         return _inner(self.features, self.group_of)
 
     # products -----------------------------------------------------------------------------------------------------
@@ -133,11 +133,11 @@ class InducingPrior:
         return blocks(self.n_data, len(self), CACHE, least=64)
 
     def times(self, a: np.ndarray) -> np.ndarray:
-        """(n, C) Φ a."""
+        """Return Φ a (n, C)."""
         return _products(self.features, self.columns, a)
 
     def transposed(self, X: np.ndarray) -> np.ndarray:
-        """(s,) Φᵀ x for X (n, C)."""
+        """Return Φᵀ x (s,) for X (n, C)."""
         out = np.zeros(len(self))
         for c, columns in enumerate(self.columns):
             if len(columns):
@@ -145,7 +145,7 @@ class InducingPrior:
         return out
 
     def gram(self, W: np.ndarray, root: np.ndarray) -> np.ndarray:
-        """(s, s) Φᵀ W Φ for W (n, C, C) = root rootᵀ."""
+        """Return Φᵀ W Φ (s, s) for W (n, C, C) = root rootᵀ."""
         out = np.zeros((len(self), len(self)))
         for rows in self.blocks():
             if self.independent:
@@ -171,7 +171,7 @@ class InducingPrior:
             out += dgemm(1.0, load.T, load.T, trans_b=1)
 
     def unwhiten(self, X: np.ndarray) -> np.ndarray:
-        """L⁻ᵀ X for X (s,) or (s, m)."""
+        """Return L⁻ᵀ X for X (s,) or (s, m)."""
         out = np.empty_like(X)
         for group in self.groups:
             out[group.variables] = group.unwhiten(X[group.variables])
@@ -179,7 +179,7 @@ class InducingPrior:
 
 
 def _products(features, columns, a):
-    """(m, C) Φ a."""
+    """Return Φ a (m, C)."""
     out = np.zeros((len(features[0]), len(features)))
     for c, (part, own) in enumerate(zip(features, columns, strict=True)):
         if part.size:
@@ -188,7 +188,7 @@ def _products(features, columns, a):
 
 
 def _inner(features, group_of=None):
-    """(m, C, C) inner products of the rows of each pair of classes; zero for classes of different groups."""
+    """Return the inner products (m, C, C) of rows of each pair of classes; zero for classes of different groups."""
     C = len(features)
     out = np.zeros((len(features[0]), C, C))
     for c in range(C):
@@ -216,7 +216,7 @@ class InducingPosterior:
         self.cov = prior.residual + self._spread(prior.features)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K_uu: marginals of the data, but not their covariances with z."""
+        """Return the arrays that `restored` needs besides K_uu: marginals of the data, but no covariances with z."""
         kept = {"a": self.a, "M": self.M, "mean": self.mean, "cov": self.cov, "residual": self.prior.residual}
         return {**kept, "inputs": self.prior.K.inputs, "classes": self.prior.K.classes}
 
@@ -231,18 +231,18 @@ class InducingPosterior:
         return q
 
     def shifted(self, step: np.ndarray) -> InducingPosterior:
-        """The same covariance with another mean."""
+        """Return the posterior with the same covariance and another mean."""
         return InducingPosterior(self.prior, self.a + step, self.M, like=self)
 
     def extended(self, prior: InducingPrior) -> InducingPosterior:
-        """The same posterior of the data with more inducing variables, which follow their conditional prior. [C] lemma 16"""
+        """Return the same posterior with more inducing variables, which follow their conditional prior. [C] lemma 16"""
         s, more = len(self.a), len(prior) - len(self.a)
         M = np.zeros((s + more, s + more))
         M[:s, :s] = self.M
         return InducingPosterior(prior, np.concatenate([self.a, np.zeros(more)]), M)
 
     def _spread(self, features):
-        """(m, C, C) Φ A Φᵀ at each point."""
+        """Return Φ A Φᵀ (m, C, C) at each point."""
         m = len(features[0])
         out = np.empty((m, len(features), len(features)))
         halves = [np.asfortranarray(self._half[:, columns]) for columns in self.prior.columns]
@@ -262,11 +262,11 @@ class InducingPosterior:
         return dgemv(1.0, self._half, dgemv(1.0, self._half, x), trans=1)
 
     def length(self, step: np.ndarray) -> np.ndarray:
-        """(I + M)^½ step for a step of a: entries are in posterior standard deviations."""
+        """Return (I + M)^½ step for a step of a: entries are in posterior standard deviations."""
         return dtrtrs(self._half, step, lower=1, trans=1)[0]
 
     def in_units(self, dM: np.ndarray) -> np.ndarray:
-        """R dM Rᵀ: a change of M relative to I + M."""
+        """Return R dM Rᵀ: a change of M relative to I + M."""
         return dgemm(1.0, dgemm(1.0, self._half, dM), self._half, trans_b=1)
 
     # interface of all posteriors ----------------------------------------------------------------------------------
@@ -301,14 +301,14 @@ class InducingPosterior:
         return 0.5 * (self.trace_ratio - len(self.a) + float(self.a @ self.a) + self.log_det)
 
     def predict(self, Ks: Covariance, kd: Covariance) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) at new points; Ks (t, m) and kd (m,) have the structure of K_uu."""
+        """Return mean (m, C) and covariance (m, C, C) at new points; Ks (t, m) and kd (m,) have the structure of K_uu."""
         features = self.prior.whitened(np.swapaxes(inputs_of(Ks), -1, -2))
         mean = _products(features, self.prior.columns, self.a)
         residual = self.prior.variances(kd) - _inner(features, self.prior.group_of)
         return mean, residual + self._spread(features)
 
     def cavity(self, slope: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (n, C) and covariance (n, C, C) at each datum with its site, of precision W and gradient `slope`, removed."""
+        """Return mean (n, C) and covariance (n, C, C) at each datum without its site of precision W and gradient `slope`."""
         known = self.cov - self.prior.residual  # covariance of Φ_i u
         nu = slope + np.einsum("icd,id->ic", W, self.mean)
         left = np.eye(self.prior.n_classes) - known @ W
@@ -320,7 +320,7 @@ class InducingPosterior:
     # derivatives --------------------------------------------------------------------------------------------------
 
     def gradient(self, slope: np.ndarray, W: np.ndarray, wanted: np.ndarray) -> InducingGradient:
-        """Derivative of Σ_i h_i - KL in the prior covariances.
+        """Return the derivative of Σ_i h_i - KL in the prior covariances.
 
         h_i has the derivative `slope` in the mean of datum i and -½ W in its covariance.
         `wanted` is ΦᵀWΦ. E[z] and its covariance are held fixed, which is exact at the optimum. [C] C.4, in the form before

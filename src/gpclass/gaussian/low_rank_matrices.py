@@ -87,7 +87,7 @@ class GradientSum:
         return stacked(fu), share * (excess.T if groups > 1 else excess.sum(1)[None])
 
     def uu(self, q: LowRankPosterior) -> np.ndarray:
-        """(1 or C, M, M) derivative in K_uu of the posterior's own term and of all added rows."""
+        """Return the derivative (1 or C, M, M) in K_uu of the posterior's own term and of all added rows."""
         inner = self.inner + 0.5 * q.change_of_moments()
         inner = 0.5 * (inner + np.swapaxes(inner, 1, 2))
         halves = [np.ascontiguousarray(times_triangle(part, L).T) for part, L in zip(inner, self.prior.L_inv, strict=True)]

@@ -49,7 +49,7 @@ class Response:
         return out
 
     def covariance_step(self, base: Any, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) for ν under the τ of `base`."""
+        """Return (α, mean) for ν under the τ of `base`."""
         if self.covariance is None:
             return base.covariance_step(nu)
         ((rows, _),) = self.blocks
@@ -82,7 +82,7 @@ class NearbyPosterior:
 
     @classmethod
     def at(cls, base: Any, response: Response) -> NearbyPosterior:
-        """The posterior `base` itself, from which predictions start."""
+        """Return the posterior `base` itself, from which predictions start."""
         return cls(base, response, base.sites, (base.alpha, base.mean))
 
     def _predicted(self):
@@ -93,20 +93,20 @@ class NearbyPosterior:
         return cavity_var * np.exp(np.clip(change, -LARGEST_LOG_CHANGE, LARGEST_LOG_CHANGE))
 
     def renewed(self, sites: Sites, moments: tuple[np.ndarray, np.ndarray]) -> NearbyPosterior:
-        """The posterior with other sites, whose (α, mean) are `moments`."""
+        """Return the posterior with other sites, whose (α, mean) are `moments`."""
         return NearbyPosterior(self.base, self.response, sites, moments)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> NearbyPosterior:
-        """The same τ, with `mean` = K `alpha` added to the mean."""
+        """Return the posterior with the same τ and `mean` = K `alpha` added to the mean."""
         sites, moments = self.sites.shifted(alpha, mean), (self.alpha + alpha, self.mean + mean)
         return NearbyPosterior(self.base, self.response, sites, moments, self.cavity_var)
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) for ν under the τ of `base`."""
+        """Return (α, mean) for ν under the τ of `base`."""
         return self.response.covariance_step(self.base, nu)
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and predicted variance of each observation without its own site."""
+        """Return the mean and predicted variance of each observation without its own site."""
         return self.mean - self.cavity_var * self.alpha, self.cavity_var
 
     @property
@@ -118,9 +118,9 @@ class NearbyPosterior:
         return self.alpha
 
     def table(self, x: np.ndarray) -> np.ndarray:
-        """Values of several classes as a table, in the order of `base`."""
+        """Return the values of several classes as a table, in the order of `base`."""
         return self.base.table(x)
 
     def flat(self, x: np.ndarray) -> np.ndarray:
-        """The inverse of `table`."""
+        """Return a table of values of several classes as a flat array. The inverse of `table`."""
         return self.base.flat(x)

@@ -27,13 +27,13 @@ class Places:
         return np.flatnonzero(np.diff(np.asarray(self.index), prepend=-1))
 
     def sum(self, x: np.ndarray) -> np.ndarray:
-        """(n, …) sums over the observations of each place, from (m, …)."""
+        """Return sums (n, …) over the observations of each place, given x (m, …)."""
         return x if self.index is None else np.add.reduceat(x, self._starts, axis=0)
 
     def spread(self, x: np.ndarray) -> np.ndarray:
-        """(m, …) values per observation, from the values (n, …) of the places."""
+        """Return values per observation (m, …), given those of the places (n, …)."""
         return x if self.index is None else x[self.index]
 
     def shares(self, weight: np.ndarray | float) -> np.ndarray | float:
-        """(m,) weight of each observation as a fraction of the weight of its place; 1 if each place has one observation."""
+        """Return the weight of each observation divided by that of its place, (m,); 1 if each place has one observation."""
         return 1.0 if self.index is None else weight / self.spread(self.sum(weight * np.ones(len(self.index))))

@@ -54,15 +54,15 @@ class Prior:
         return np.matmul(self.root, np.swapaxes(self.root, 1, 2))
 
     def colour(self, Z: np.ndarray) -> np.ndarray:
-        """Latent values (C, n, R) from whitened values (C, r, R)."""
+        """Return the latent values (C, n, R) from whitened values (C, r, R)."""
         return np.matmul(self.root, Z)
 
     def whiten(self, F: np.ndarray) -> np.ndarray:
-        """Whitened coordinates (C, r, R) of latent values (C, n, R)."""
+        """Return the whitened coordinates (C, r, R) of latent values (C, n, R)."""
         return np.matmul(self._inverse, F)
 
     def conditional(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Projection P (1 or C, r, m) and variance v (1 or C, m): given z, latent values at new points are N(Pᵀ z, v)."""
+        """Return P (1 or C, r, m) and v (1 or C, m): given z, latent values at new points are N(Pᵀ z, v)."""
         P = self.whiten(Ks if Ks.ndim == 3 else Ks[None])
         explained = np.einsum("crm,crm->cm", P, P)
         return P, np.maximum(kd - explained, 0.0)  # rounding can make variances at training points negative

@@ -33,11 +33,11 @@ class SharedPosterior:
 
     @classmethod
     def without_sites(cls, K: np.ndarray, places: Places, weight: np.ndarray) -> SharedPosterior:
-        """The prior as a posterior without sites."""
+        """Return the prior as a posterior without sites."""
         return cls(FullPosterior.without_sites(K), places, weight, Sites.zeros(len(weight)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K, the places and the weights."""
+        """Return the arrays that `restored` needs besides K, the places and the weights."""
         return sites_and_moments(self)
 
     @classmethod
@@ -46,24 +46,24 @@ class SharedPosterior:
         return cls.without_sites(K, places, weight).renewed(*from_state(state))
 
     def renewed(self, sites: Sites, moments=None) -> SharedPosterior:
-        """The same prior with new sites; `moments` are (α, mean) of the observations, if known."""
+        """Return the posterior with the same prior and new sites; `moments` are (α, mean) of the observations, if known."""
         known = None if moments is None else (self.places.sum(moments[0]), self._of_places(moments[1]))
         total = Sites(self.places.sum(sites.tau), self.places.sum(sites.nu))
         latent = self.latent.renewed(total, known)
         return SharedPosterior(latent, self.places, self.weight, sites, None if moments is None else moments[0])
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> SharedPosterior:
-        """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
+        """Return the posterior with the same τ and `mean` = K `alpha` added to the mean, without a new factorisation."""
         latent = self.latent.shifted(self.places.sum(alpha), self._of_places(mean))
         sites = self.sites.shifted(alpha, mean)
         return SharedPosterior(latent, self.places, self.weight, sites, self.alpha + alpha)
 
     def _of_places(self, x):
-        """(n,) from (m,) values that are equal for all observations of a place."""
+        """Return values of places (n,), given values (m,) that are equal for all observations of a place."""
         return x if self.places.index is None else self.places.sum(x * self.places.shares(1.0))
 
     def _split(self, nu, tau, alpha, mean):
-        """α of the observations, ν - τ mean, corrected for rounding so that their sums are `alpha` (n,)."""
+        """Return α of the observations, ν - τ mean, corrected for rounding so that their sums are `alpha` (n,)."""
         if self.places.index is None:
             return alpha
         own = nu - tau * mean
@@ -107,12 +107,12 @@ class SharedPosterior:
         return self.latent.log_partition
 
     def cavity(self, removed: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each latent value without one copy of the observation, or without `removed` copies."""
+        """Return mean and variance of each latent value without one copy of the observation, or without `removed` copies."""
         var = self.var / self._kept(removed / self.copies)
         return self.mean - var * (removed * self.slope), var
 
     def _kept(self, share):
-        """(m,) 1 - var × (precision of a share of the copies), without cancellation if it outweighs the prior."""
+        """Return 1 - var × (precision of a share of the copies), (m,), without cancellation if it outweighs the prior."""
         kept = self.places.spread(self.latent.kept)
         if self.places.index is None:
             return (1 - share) + share * kept
@@ -122,26 +122,26 @@ class SharedPosterior:
         return np.where(usable, (1 - part) + part * kept, 1 - each * self.var)
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) of the observations for ν under the current τ."""
+        """Return (α, mean) of the observations for ν under the current τ."""
         alpha, mean = self.latent.covariance_step(self.places.sum(nu))
         mean = self.places.spread(mean)
         return self._split(nu, self.sites.tau, alpha, mean), mean
 
     def response(self) -> None:
-        """None: responses to changes of τ are predicted only for observations of weight one with their own latent value."""
+        """Return None: responses are predicted only for observations of weight one with their own latent value."""
         return None
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent value of each observation with one copy of it left out."""
+        """Return the mean and variance of the latent value of each observation with one copy of it left out."""
         return self.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.latent.predict(Ks, kd)
 
     def gradient(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Derivative of the evidence in K, with pairs of arrays (n,); see `FullPosterior.gradient`."""
+        """Return the derivative of the evidence in K, with pairs of arrays (n,); see `FullPosterior.gradient`."""
         return self.latent.gradient(*pairs)
 
     def apply_residual_precision(self, x: np.ndarray) -> np.ndarray:
-        """(K + T⁻¹)⁻¹ x for x (n,)."""
+        """Return (K + T⁻¹)⁻¹ x for x (n,)."""
         return self.latent.apply_residual_precision(x)

@@ -40,11 +40,11 @@ class StackedPosterior:
     def without_sites(
         cls, K: np.ndarray, n_classes: int, coupling=None, prior=FullPosterior.without_sites
     ) -> StackedPosterior:
-        """The prior as a posterior without sites; `prior` makes the part of one class from its K."""
+        """Return the prior as a posterior without sites; `prior` makes the part of one class from its K."""
         return cls(K, [prior(k) for k in _by_class(K, n_classes)], coupling)
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays that `restored` needs besides K; flat."""
+        """Return the arrays that `restored` needs besides K; flat."""
         return sites_and_moments(self)
 
     @classmethod
@@ -62,18 +62,18 @@ class StackedPosterior:
         return np.concatenate([getattr(p, name) for p in self.parts])
 
     def table(self, x: np.ndarray) -> np.ndarray:
-        """Flat array (C n,) as (n, C)."""
+        """Return a flat array (C n,) as (n, C)."""
         return x.reshape(self.n_classes, -1).T
 
     @staticmethod
     def flat(x: np.ndarray) -> np.ndarray:
-        """(n, C) as a flat array (C n,), class by class. The inverse of `table`."""
+        """Return (n, C) as a flat array (C n,), class by class. The inverse of `table`."""
         return x.T.ravel()
 
     # interface of the loop ------------------------------------------------------------------------------------------
 
     def renewed(self, sites: Sites, moments=None) -> StackedPosterior:
-        """The same prior with new sites."""
+        """Return the posterior with the same prior and new sites."""
         C = self.n_classes
         pairs = zip(np.split(sites.tau, C), np.split(sites.nu, C), strict=True)
         known = [None] * C if moments is None else list(zip(*(np.split(x, C) for x in moments), strict=True))
@@ -81,7 +81,7 @@ class StackedPosterior:
         return StackedPosterior(self.K, parts, self.coupling)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> StackedPosterior:
-        """The same τ, with `mean` = K `alpha` added to the mean. Needs no new factorisation."""
+        """Return the posterior with the same τ and `mean` = K `alpha` added to the mean, without a new factorisation."""
         C = self.n_classes
         steps = zip(self.parts, np.split(alpha, C), np.split(mean, C), strict=True)
         moved = StackedPosterior(self.K, [p.shifted(a, m) for p, a, m in steps], self.coupling)
@@ -90,7 +90,7 @@ class StackedPosterior:
         return moved
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(α, mean) for ν under the current τ, or under the coupled precision if there is one."""
+        """Return (α, mean) for ν under the current τ, or under the coupled precision if there is one."""
         if self._coupled is not None:
             return self._coupled_step(self.table(nu))
         steps = [p.covariance_step(part) for p, part in zip(self.parts, np.split(nu, self.n_classes), strict=True)]
@@ -101,7 +101,7 @@ class StackedPosterior:
         return CoupledSystem(self.K, self._at_places(self.coupling(self))) if self.coupling else None
 
     def _at_places(self, pi):
-        """Sums of weight × π (m, C) over the observations of each latent value."""
+        """Return the sums of weight × π (m, C) over the observations of each latent value."""
         return self.places.sum(np.reshape(self.parts[0].weight, (-1, 1)) * pi)
 
     def _coupled_step(self, nu):
@@ -139,12 +139,12 @@ class StackedPosterior:
         return self._flat("var")
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of each latent value with its own site removed; flat."""
+        """Return the mean and variance of each latent value with its own site removed; flat."""
         mean, var = zip(*(p.cavity() for p in self.parts), strict=True)
         return np.concatenate(mean), np.concatenate(var)
 
     def response(self) -> Response | None:
-        """Response of the marginal variances to changes of τ, separately for each class; None if a class has none."""
+        """Return the response of the variances to changes of τ, separately for each class; None if a class has none."""
         parts = [part.response() for part in self.parts]
         size = len(self.mean) // self.n_classes
         blocks = [(c * size + rows, squares) for c, part in enumerate(parts) if part for rows, squares in part.blocks]
@@ -175,17 +175,17 @@ class StackedPosterior:
         return IndependentLatents(self)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and covariance (m, C, C) of the latent values of each observation with one copy of it left out."""
+        """Return mean (m, C) and covariance (m, C, C) of the latent values of each observation without one copy of it."""
         return self.latent.cavity()
 
     def predict(self, Ks: np.ndarray, kd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (m, C) and diagonal covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
+        """Return mean (m, C) and diagonal covariance (m, C, C) at new points; Ks (n, m) or (C, n, m), kd (m,) or (C, m)."""
         Ks, kd = _by_class(Ks, self.n_classes), np.broadcast_to(kd, (self.n_classes, Ks.shape[-1]))
         mean, var = zip(*(p.predict(k, d) for p, k, d in zip(self.parts, Ks, kd, strict=True)), strict=True)
         return np.stack(mean, axis=1), _diagonal(np.stack(var, axis=1))
 
     def gradient(self) -> np.ndarray:
-        """½(α αᵀ - (K + T⁻¹)⁻¹) of each class: summed (n, n) if K is shared, else (C, n, n)."""
+        """Return ½(α αᵀ - (K + T⁻¹)⁻¹) of each class: summed (n, n) if K is shared, else (C, n, n)."""
         if self.K.ndim == 3:
             return np.stack([p.gradient() for p in self.parts])
         total = self.parts[0].gradient()
@@ -223,5 +223,5 @@ def _by_class(matrix, n_classes):
 
 
 def _diagonal(var):
-    """(m, C, C) with var (m, C) on the diagonals."""
+    """Return covariances (m, C, C) with var (m, C) on the diagonals."""
     return var[:, :, None] * np.eye(var.shape[1])

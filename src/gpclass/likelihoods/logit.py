@@ -111,14 +111,14 @@ class Logit(Sigmoid):
 
 
 def _bound_width(touch):
-    """λ(t) = tanh(t/2)/(4t) of [NR] section 6.1, for t ≥ 0."""
+    """Return λ(t) = tanh(t/2)/(4t) of [NR] section 6.1, for t ≥ 0."""
     small = touch < 1e-2  # uses a series
     t, s = np.where(small, 1.0, touch), np.where(small, touch, 0.0)  # large values could overflow in the series
     return np.where(small, 0.125 - s**2 / 96 + s**4 / 960, np.tanh(0.5 * t) / (4 * t))
 
 
 def _bound_width_slope(touch):
-    """dλ/d(t²) = (t sech²(t/2) - 2 tanh(t/2))/(16 t³), for t ≥ 0."""
+    """Return dλ/d(t²) = (t sech²(t/2) - 2 tanh(t/2))/(16 t³), for t ≥ 0."""
     small = touch < 0.1  # uses a series: its next term is below 1e-14, and the closed form loses five digits
     t, t2 = np.where(small, 1.0, touch), touch**2
     sech = 1 / np.cosh(np.minimum(0.5 * t, 300.0))
