@@ -193,7 +193,7 @@ class ContrastPosterior:
         return ContrastPosterior(self.prior, sites, moments=moments)
 
     def shifted(self, alpha: np.ndarray, mean: np.ndarray) -> ContrastPosterior:
-        """Return the posterior with the same τ and `mean` = (prior covariance) `alpha` added, without a new factorisation."""
+        """Return the posterior with the same τ and `mean` = (prior covariance) `alpha` added. Needs no factorisation."""
         return ContrastPosterior(
             self.prior, self.sites.shifted(alpha, mean), self._system, (self.alpha + alpha, self.mean + mean)
         )

@@ -171,7 +171,7 @@ class DenseSystem:
         return [inputs] * len(self.products) if inputs.ndim == rank else list(inputs)
 
     def covariances(self, cross: list[np.ndarray], prior: np.ndarray) -> np.ndarray:
-        """Return the posterior covariances (m, C, C) at points with cross covariances (n, m) of each K_r; `prior` (m, C, C)."""
+        """Return posterior covariances (m, C, C) at points with cross covariances (n, m) of each K_r; `prior` (m, C, C)."""
         halves = []  # L⁻¹RᵀK for each column of the F_r
         for k, load in zip(cross, self.loads, strict=True):
             columns = ((load[:, :, p, None] * k).reshape(-1, k.shape[1]) for p in range(load.shape[2]))

@@ -104,7 +104,8 @@ def _hub_range(shift, rate):
     mode, width = _hub_mode(shift, rate)
     z = shift + rate * mode[:, None]
     edge = -shift / rate
-    # to the left a log-concave function falls faster than its parabola at the mode; a factor Φ(-9) is negligible
+    # to the left a log-concave function falls faster than its parabola at the mode, and a factor Φ is negligible if its
+    # argument is 9 less than at the mode
     fallen = np.max(edge + (np.minimum(z, 0.0) - 9) / rate, axis=1)
     low, high = np.maximum(mode - NODE_REACH * width, fallen), mode + NODE_REACH
     alive = edge + 9 / rate > low[:, None]
