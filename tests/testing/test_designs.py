@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gpclass.engines.contract import DESIGNS
-from gpclass.testing.designs import posed
+from gpclass.testing.designs import problem_of
 from gpclass.testing.problems import class_covariances
 
 K = class_covariances(3, n=5)
@@ -15,7 +15,7 @@ ORDER = np.array([3, 0, 4, 1, 2])
 
 @pytest.mark.parametrize("design", DESIGNS)
 def test_rows_in_another_order(design):
-    turned = posed(design, K, Y, 3).reordered(ORDER)
+    turned = problem_of(design, K, Y, 3).reordered(ORDER)
     whole = K[:, ORDER[:, None], ORDER]
     at = np.argsort(ORDER)[[0, 2, 4]]  # where the inducing rows went
     wanted = {
@@ -34,13 +34,13 @@ def test_rows_in_another_order(design):
 def test_classes_with_other_names(design):
     """Class c is called names[c]; its covariances and its inducing variables go with it."""
     names = np.array([2, 0, 1])
-    problem = posed(design, K, Y, 3)
+    problem = problem_of(design, K, Y, 3)
     other = problem.renamed(names)
     assert_array_equal(other.y, [2, 0, 1, 2, 0])
     for name, part in problem.parts.items():
         for c in range(3):
             assert_array_equal(other.parts[name][names[c]], part[c])
-    shared = posed(design, K[0], Y, 3)
+    shared = problem_of(design, K[0], Y, 3)
     for name, part in shared.renamed(names).parts.items():
         assert_array_equal(part, shared.parts[name])
     if design == "inducing pairs":
@@ -49,4 +49,4 @@ def test_classes_with_other_names(design):
 
 def test_a_design_that_there_is_not():
     with pytest.raises(ValueError, match="design must be that of an engine, but is 'some rows'"):
-        posed("some rows", K, Y, 3)
+        problem_of("some rows", K, Y, 3)

@@ -313,12 +313,17 @@ def start_sites(start: Any, n: int) -> Sites | None:
     """Return the sites of an earlier fit, or Sites themselves, for a warm start."""
     if start is None:
         return None
-    sites = start if isinstance(start, Sites) else getattr(start, "sites", None)
+    sites = sites_of_start(start)
     if sites is None:
         raise TypeError(f"start must be an earlier fit with sites, or Sites, but is {_origin(start)}")
     if len(sites.tau) != n:
         raise ValueError(f"start has {len(sites.tau)} sites, but there are {n} training points")
     return sites
+
+
+def sites_of_start(start: Any) -> Sites | None:
+    """Return the sites of an earlier fit, or Sites themselves; None if there are none."""
+    return start if isinstance(start, Sites) else getattr(start, "sites", None)
 
 
 def _origin(start: Any) -> str:

@@ -12,7 +12,7 @@ from ..assess.labels import doubtful as doubtful_rows
 from ..assess.labels import ranked
 from ..assess.metrics import error_rate, expected_calibration_error, nlpd
 from ..assess.novelty import correlations
-from ..assess.plots.reliability import binned, claims, wilson
+from ..assess.plots.reliability import binned, predicted_events, wilson
 from ..assess.surface import fit_from, sample_rows
 from ..choose import engine_named, n_latents_of
 from ..learning import Calibration
@@ -114,9 +114,9 @@ def _scores(codes: np.ndarray, p: np.ndarray) -> dict[str, Any]:
 
 
 def _reliability(codes: np.ndarray, p: np.ndarray) -> dict[str, list]:
-    count, claimed, share = binned(*claims(codes, p, range(p.shape[1])), BINS)
+    count, predicted, share = binned(*predicted_events(codes, p, range(p.shape[1])), BINS)
     low, high = wilson(share, count)
-    each = {"x": claimed, "share": share, "low": np.minimum(low, share), "high": np.maximum(high, share)}
+    each = {"x": predicted, "share": share, "low": np.minimum(low, share), "high": np.maximum(high, share)}
     return {name: np.round(values, 4).tolist() for name, values in each.items()} | {"count": count.tolist()}
 
 

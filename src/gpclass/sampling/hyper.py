@@ -49,25 +49,25 @@ def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
     chains = None if start is None else _resumed(sampler, objective, start)
     kept: list[list[tuple]] = []
     with sampler.progress(0 if chains else sampler.n_warmup, " with hyperparameters") as bar:
-        chains = chains or _begun(sampler, objective, bar)
+        chains = chains or _new_chains(sampler, objective, bar)
         try:
             for done in range(1, sampler.n_draws + 1):
                 kept.append([chain.draw(sampler.thin) for chain in chains])
                 bar.advance()
                 look = sampler.enough is not None and done % CHECK_EVERY == 0
-                if look and sampler.is_enough(_collected(sampler, objective, chains, kept, start)):
+                if look and sampler.is_enough(_draws_of(sampler, objective, chains, kept, start)):
                     break
         except KeyboardInterrupt:
             if not kept:
                 raise
             stops_here(f"{len(kept)} of {sampler.n_draws} draws")
             warnings.warn(f"interrupted: {len(kept)} of {sampler.n_draws} draws were made", stacklevel=3)
-    draws = _collected(sampler, objective, chains, kept, start)
+    draws = _draws_of(sampler, objective, chains, kept, start)
     draws.warn()
     return draws
 
 
-def _begun(sampler, objective, bar):
+def _new_chains(sampler, objective, bar):
     rng = generator(sampler.random_state)
     shape = _Shape(len(objective.theta), sampler.n_chains)
     chains = [_Chain(sampler, objective, rng, shape) for _ in range(sampler.n_chains)]
@@ -92,7 +92,7 @@ def _resumed(sampler, objective, start):
     return copy.deepcopy(start.walk)  # so that the earlier draws do not change
 
 
-def _collected(sampler, objective, chains, kept, earlier):
+def _draws_of(sampler, objective, chains, kept, earlier):
     theta, latent, value = (np.stack([[draw[k] for draw in row] for row in kept], axis=1) for k in range(3))
     if earlier is not None:
         old = earlier.theta, earlier.latent, earlier.log_likelihood
@@ -177,7 +177,7 @@ class _Chain:
         for _ in range(self.sampler.latent_steps):
             self.walk.warm_up(done, self.walk.step())
         self._move_theta()
-        self.shape.see(self.theta)
+        self.shape.record(self.theta)
         self.guide.learn(self.theta, self.walk.target, self.walk.F)
 
     def draw(self, thin):
@@ -260,7 +260,7 @@ class _Shape:
         self.tried += 1
         self.accepted += accepted
 
-    def see(self, theta):
+    def record(self, theta):
         """Record θ after a round of a chain's warm-up. Update the approximation every 25 rounds from the last half."""
         self.seen.append(theta)
         rounds = len(self.seen) / self.n_chains

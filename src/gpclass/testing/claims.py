@@ -32,7 +32,7 @@ class Claims:
     dense: Any
 
 
-def settled(engine: Any, tol: float = COMPARED_TOL, **more: float) -> Any:
+def with_tol(engine: Any, tol: float = COMPARED_TOL, **more: float) -> Any:
     """Return the engine with at most this tolerance, and with those of the other settings that it has."""
     settings = {"tol": min(tol, engine.tol or tol), **more}
     changes = {name: value for name, value in settings.items() if name in fields_of(engine)}
@@ -41,7 +41,7 @@ def settled(engine: Any, tol: float = COMPARED_TOL, **more: float) -> Any:
 
 def tight(engine: Any, **more: float) -> Any:
     """Return the engine with a tolerance for finite differences."""
-    return settled(engine, DIFFERENCES_TOL, **more)
+    return with_tol(engine, DIFFERENCES_TOL, **more)
 
 
 def is_symmetric(likelihood: Any) -> bool:

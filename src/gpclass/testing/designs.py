@@ -58,7 +58,7 @@ class Problem:
         """Return predictions at inputs with these prior variances and zero covariance with the training rows."""
         raise NotImplementedError
 
-    def spoilt(self) -> dict[str, Problem]:
+    def invalid(self) -> dict[str, Problem]:
         """Return invalid problems, by a description of the error. Every engine must reject them."""
         raise NotImplementedError
 
@@ -68,11 +68,11 @@ class Problem:
 
     # changes ----------------------------------------------------------------------------------------------------------
 
-    def having(self, y: Array | None = None, **parts: Any) -> Any:
+    def replaced(self, y: Array | None = None, **parts: Any) -> Any:
         return replace(self, parts={**self.parts, **parts}, y=self.y if y is None else y)
 
     def scaled(self, factor: float) -> Any:
-        return self.having(**{name: factor * part for name, part in self.parts.items()})
+        return self.replaced(**{name: factor * part for name, part in self.parts.items()})
 
     def another_order(self, rng: np.random.Generator) -> Rows:
         """Return a random order of the rows."""
@@ -94,7 +94,7 @@ class Problem:
 
     def of_each_class(self, n_latents: int) -> Any:
         """Return the problem with a copy of the covariances for each latent function."""
-        return self.having(**{name: np.stack([part] * n_latents) for name, part in self.parts.items()})
+        return self.replaced(**{name: np.stack([part] * n_latents) for name, part in self.parts.items()})
 
     def rank(self, name: str) -> int:
         """Return the number of axes of a covariance that is shared by all functions."""
@@ -104,7 +104,7 @@ class Problem:
         """Return the problem with one variance or covariance replaced."""
         bad = self.parts[name].copy()
         bad[(..., 1, 1) if self.rank(name) == 2 else (..., 1)] = value
-        return self.having(**{name: bad})
+        return self.replaced(**{name: bad})
 
 
 @dataclass(frozen=True)
@@ -132,18 +132,18 @@ class AllRows(Problem):
     def unknown(self, fit: Any, variances: Array) -> Any:
         return fit.predict(np.zeros((len(self.y), len(variances))), variances)
 
-    def spoilt(self) -> dict[str, Problem]:
+    def invalid(self) -> dict[str, Problem]:
         lopsided = self.K.copy()
         lopsided[..., 0, 1] += 1.0
         return {
             "K with NaN": self._entry("K", np.nan),
             "K with an infinite entry": self._entry("K", np.inf),
-            "K that is not square": self.having(K=self.K[..., :-1]),
-            "K with one dimension": self.having(K=self.K.ravel()[: len(self.y)]),
-            "K that is not symmetric": self.having(K=lopsided),
+            "K that is not square": self.replaced(K=self.K[..., :-1]),
+            "K with one dimension": self.replaced(K=self.K.ravel()[: len(self.y)]),
+            "K that is not symmetric": self.replaced(K=lopsided),
             "K with a negative variance": self._entry("K", -1.0),
-            "K for fewer data than y": self.having(K=self.K[..., 1:, 1:]),
-            "no data": self.having(K=np.zeros((0, 0)), y=self.y[:0]),
+            "K for fewer data than y": self.replaced(K=self.K[..., 1:, 1:]),
+            "no data": self.replaced(K=np.zeros((0, 0)), y=self.y[:0]),
         }
 
 
@@ -200,7 +200,7 @@ class InducingInputs(Problem):
         return {"K_uu": G.uu, "K_fu": G.fu, "k_diag": G.diag}
 
     def interior(self) -> Any:
-        return self.having(k_diag=self.parts["k_diag"] + ADDED_VARIANCE)
+        return self.replaced(k_diag=self.parts["k_diag"] + ADDED_VARIANCE)
 
     def known(self, fit: Any) -> tuple[Rows, Any]:
         """Return predictions at the inducing inputs. At other rows they differ from the marginals of the fit."""
@@ -213,18 +213,18 @@ class InducingInputs(Problem):
     def reordered(self, order: Rows) -> Any:
         return replace(super().reordered(order), inducing=np.argsort(order)[self.inducing])
 
-    def spoilt(self) -> dict[str, Problem]:
+    def invalid(self) -> dict[str, Problem]:
         K_uu, K_fu, k_diag = self.parts.values()
         return {
             **{f"{name} with NaN": self._entry(name, np.nan) for name in self.parts},
             **{f"{name} with an infinite entry": self._entry(name, np.inf) for name in self.parts},
-            "K_fu of fewer inducing inputs": self.having(K_fu=K_fu[..., :-1]),
-            "K_fu for fewer data than y": self.having(K_fu=K_fu[..., 1:, :]),
-            "k_diag for fewer data than y": self.having(k_diag=k_diag[..., 1:]),
-            "K_uu that is not square": self.having(K_uu=K_uu[..., 1:, :]),
-            "K_uu with one dimension": self.having(K_uu=K_uu.ravel()),
+            "K_fu of fewer inducing inputs": self.replaced(K_fu=K_fu[..., :-1]),
+            "K_fu for fewer data than y": self.replaced(K_fu=K_fu[..., 1:, :]),
+            "k_diag for fewer data than y": self.replaced(k_diag=k_diag[..., 1:]),
+            "K_uu that is not square": self.replaced(K_uu=K_uu[..., 1:, :]),
+            "K_uu with one dimension": self.replaced(K_uu=K_uu.ravel()),
             "k_diag with a negative variance": self._entry("k_diag", -1.0),
-            "more inducing inputs than data": self.having(K_fu=K_fu[..., :2, :], k_diag=k_diag[..., :2], y=self.y[:2]),
+            "more inducing inputs than data": self.replaced(K_fu=K_fu[..., :2, :], k_diag=k_diag[..., :2], y=self.y[:2]),
         }
 
 
@@ -239,7 +239,7 @@ class InducingPairs(Problem):
     answers: ClassVar = ("loo",)
 
     def interior(self) -> Any:
-        return self.having(diag=self.parts["diag"] + ADDED_VARIANCE)
+        return self.replaced(diag=self.parts["diag"] + ADDED_VARIANCE)
 
     def fit(self, engine: Any, likelihood: Any, start: Any = None) -> Any:
         uu, fu, diag = self.parts.values()
@@ -258,22 +258,22 @@ class InducingPairs(Problem):
     def renamed(self, names: Rows) -> Any:
         return replace(super().renamed(names), pairs=(self.pairs[0], names[self.pairs[1]]))
 
-    def spoilt(self) -> dict[str, Problem]:
+    def invalid(self) -> dict[str, Problem]:
         fu, diag = self.parts["fu"], self.parts["diag"]
         inputs, classes = self.pairs
         twice = np.append(inputs, inputs[0]), np.append(classes, classes[0])
         return {
             **{f"{name} with NaN": self._entry(name, np.nan) for name in self.parts},
-            "fu of fewer inducing inputs": self.having(fu=fu[..., :-1]),
-            "fu for fewer data than y": self.having(fu=fu[..., 1:, :]),
-            "diag for fewer data than y": self.having(diag=diag[..., 1:]),
+            "fu of fewer inducing inputs": self.replaced(fu=fu[..., :-1]),
+            "fu for fewer data than y": self.replaced(fu=fu[..., 1:, :]),
+            "diag for fewer data than y": self.replaced(diag=diag[..., 1:]),
             "an inducing variable twice": replace(self, pairs=twice),
             "a class that does not exist": replace(self, pairs=(inputs, classes + classes.max() + 1)),
             "an input that does not exist": replace(self, pairs=(inputs + inputs.max() + 1, classes)),
         }
 
 
-def posed(design: str, K: Array, y: Array, n_latents: int, inducing: Rows | None = None) -> Any:
+def problem_of(design: str, K: Array, y: Array, n_latents: int, inducing: Rows | None = None) -> Any:
     """Return the problem with covariance matrix K, (n, n) or (C, n, n), in the form of a design.
 
     `inducing` are the row numbers of the inducing inputs; by default every second row.

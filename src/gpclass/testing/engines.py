@@ -24,11 +24,11 @@ from .claims import (
     is_symmetric,
     only_differences_count,
     same_fit,
-    settled,
     tight,
     variances_of,
+    with_tol,
 )  # fmt: skip
-from .designs import Problem, posed
+from .designs import Problem, problem_of
 from .exact import check_bounds, check_limits, check_whole
 from .minibatches import check_minibatches
 from .pieces import Array, close, raises, require
@@ -103,7 +103,7 @@ def check_engine(
     check_fit(engine, likelihood, problem)
     check_evidence_gradient(tight(engine), likelihood, problem, claims)
     check_likelihood_gradient(tight(engine), likelihood, problem, claims)
-    engine = settled(engine)
+    engine = with_tol(engine)
     fit = problem.fit(engine, likelihood)
     check_permutation(engine, likelihood, problem, fit)
     if likelihood.n_latents == 1:
@@ -130,7 +130,7 @@ def ordinary(engine: Any, likelihood: Any) -> Any:
         K = class_covariances(likelihood.n_latents) if likelihood.n_latents > 1 else K
         scale = np.linspace(0.9, 1.1, len(y))
         K = K * np.outer(scale, scale)
-    return posed(engine.design, K, y, likelihood.n_latents)
+    return problem_of(engine.design, K, y, likelihood.n_latents)
 
 
 # checks ---------------------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def check_fit(engine: Any, likelihood: Any, problem: Problem) -> None:
         _finite(loo, (n,), "loo()")
         discrete = likelihood.targets != "real numbers"
         require(not discrete or bool((loo <= 0).all()), "loo() gives the log of a probability above one")
-    lists = problem.having(y=problem.y.tolist(), **{name: part.tolist() for name, part in problem.parts.items()})
+    lists = problem.replaced(y=problem.y.tolist(), **{name: part.tolist() for name, part in problem.parts.items()})
     same_fit(lists.fit(engine, likelihood), fit, 0.0, "a second run, from lists")
 
 
@@ -171,7 +171,7 @@ def check_evidence_gradient(engine: Any, likelihood: Any, problem: Any, claims: 
     _slopes_along(engine, likelihood, problem, "the scale", dict(problem.parts), claims)
     _slopes_along(engine, likelihood, problem, "a random direction", _random_direction(problem, rng), claims)
     if likelihood.n_latents > 1 and engine.design != "active rows":  # there, the ordinary problem has one K per class
-        own = posed(engine.design, class_covariances(likelihood.n_latents), problem.y, likelihood.n_latents).interior()
+        own = problem_of(engine.design, class_covariances(likelihood.n_latents), problem.y, likelihood.n_latents).interior()
         what = "a random direction, one for each class"
         _slopes_along(engine, likelihood, own, what, _random_direction(own, rng), claims)
 
@@ -199,7 +199,7 @@ def check_permutation(engine: Any, likelihood: Any, problem: Problem, fit: Any) 
     other = turned.fit(engine, likelihood)
     what = "data in another order"
     same_fit(other, fit, ANSWER_TOL, what, order)
-    wanted = problem.having(**problem.gradient(fit)).reordered(order).parts
+    wanted = problem.replaced(**problem.gradient(fit)).reordered(order).parts
     for name, G in turned.gradient(other).items():
         close(G, wanted[name], ANSWER_TOL * (1 + np.abs(G)), f"{what}: derivatives in {name}")
 
@@ -208,7 +208,7 @@ def check_flip(engine: Any, likelihood: Any, problem: Problem, fit: Any) -> None
     """Check that opposite targets change only the sign of the mean, if the likelihood has no bias."""
     if not is_symmetric(likelihood):
         return
-    mirror = problem.having(y=-problem.y).fit(engine, likelihood)
+    mirror = problem.replaced(y=-problem.y).fit(engine, likelihood)
     close(mirror.log_evidence, fit.log_evidence, ANSWER_TOL, "opposite targets: log_evidence")
     close(-mirror.mean, fit.mean, ANSWER_TOL * np.sqrt(fit.var), "opposite targets: mean")
     close(mirror.var, fit.var, ANSWER_TOL * fit.var, "opposite targets: var")
@@ -232,7 +232,7 @@ def check_class_order(engine: Any, likelihood: Any, problem: Problem, fit: Any, 
 def check_copies(engine: Any, likelihood: Any, problem: Any) -> None:
     """Check that shared covariances and one copy per class give the same results."""
     if engine.design == "active rows":  # there, the ordinary problem has one K per class, to avoid ties
-        problem = problem.having(K=problem.K[0])
+        problem = problem.replaced(K=problem.K[0])
     copied = problem.of_each_class(likelihood.n_latents)
     one, each = problem.fit(engine, likelihood), copied.fit(engine, likelihood)
     what = "the same covariances for each class"
@@ -310,7 +310,7 @@ def _slopes_along(
     def check(moving: dict[str, Array]) -> None:
         def evidence(t: float) -> float:
             moved = {name: problem.parts[name] + t * D for name, D in moving.items()}
-            return problem.having(**moved).evidence(engine, likelihood, fit)
+            return problem.replaced(**moved).evidence(engine, likelihood, fit)
 
         analytic = float(sum(np.sum(G[name] * D) for name, D in moving.items()))
         _slope(analytic, evidence, f"the derivative in {', '.join(moving)} along {what}", claims.gradient)

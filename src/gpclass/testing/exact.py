@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .claims import ANSWER_TOL, EXACT_TOL, Claims, same_fit, tight, variances_of
-from .designs import Problem, posed
+from .designs import Problem, problem_of
 from .pieces import Array, close, require
 from .problems import grid_truth, ordinary_problem, several_truth, small_problems
 
@@ -20,7 +20,7 @@ def check_bounds(engine: Any, likelihood: Any, claims: Claims) -> None:
     """Check lower bounds on two-point problems, whose evidence is integrated on a grid."""
     jensen = likelihood.n_latents == 1 and likelihood.offers("expected_log_prob")
     for i, (K, y) in enumerate(small_problems(likelihood)):
-        problem = posed(engine.design, K, y, likelihood.n_latents)
+        problem = problem_of(engine.design, K, y, likelihood.n_latents)
         ask_jensen = jensen and "jensen_bound" in problem.answers
         if not ask_jensen and not claims.bound:
             continue
@@ -48,7 +48,7 @@ def check_limits(engine: Any, likelihood: Any, problem: Problem, claims: Claims)
         truth = float(np.sum(likelihood.tilted_moments(problem.y, zero, wide)[0]))
         # an engine with a ridge integrates over a prior with a variance increased by it
         allowed = EXACT_TOL + 10 * n * engine.ridge
-        got = posed(engine.design, np.diag(prior), problem.y, C).fit(engine, likelihood).log_evidence
+        got = problem_of(engine.design, np.diag(prior), problem.y, C).fit(engine, likelihood).log_evidence
         close(got, truth, allowed, "log_evidence for a diagonal K")
 
 
@@ -59,7 +59,7 @@ def check_whole(engine: Any, likelihood: Any, claims: Claims) -> None:
         return
     K, y = ordinary_problem(likelihood)
     sharp = tight(engine, jitter=NO_JITTER)
-    fit = posed(engine.design, K, y, likelihood.n_latents, np.arange(len(y))).fit(sharp, likelihood)
+    fit = problem_of(engine.design, K, y, likelihood.n_latents, np.arange(len(y))).fit(sharp, likelihood)
     if claims.dense is not None:
         dense, what = tight(claims.dense).fit(K, y, likelihood), "all rows in the design"
         same_fit(fit, dense, 10 * ANSWER_TOL, what)

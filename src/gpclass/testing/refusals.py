@@ -17,18 +17,18 @@ from .pieces import raises, require, takes_signs
 def check_errors(engine: Any, likelihood: Any, problem: Problem) -> None:
     """Check that invalid input raises an error of the right type."""
     y = problem.y
-    spoilt: dict[str, Problem] = {
-        **problem.spoilt(),
-        "y with two dimensions": problem.having(y=y[:, None]),
-        "y with NaN": problem.having(y=np.where(np.arange(len(y)) == 1, np.nan, y)),
+    invalid: dict[str, Problem] = {
+        **problem.invalid(),
+        "y with two dimensions": problem.replaced(y=y[:, None]),
+        "y with NaN": problem.replaced(y=np.where(np.arange(len(y)) == 1, np.nan, y)),
     }
     if takes_signs(likelihood):
-        spoilt["labels 2 and 1"] = problem.having(y=(3 - y) / 2)
+        invalid["labels 2 and 1"] = problem.replaced(y=(3 - y) / 2)
         if likelihood.unlabelled_target != 0:
-            spoilt["labels 0 and 1"] = problem.having(y=(y + 1) / 2)
+            invalid["labels 0 and 1"] = problem.replaced(y=(y + 1) / 2)
     elif likelihood.targets == "class labels":
-        spoilt["labels from 1 on"] = problem.having(y=y + 1)
-    for what, bad in spoilt.items():
+        invalid["labels from 1 on"] = problem.replaced(y=y + 1)
+    for what, bad in invalid.items():
         raises(ValueError, lambda bad=bad: bad.fit(engine, likelihood), what)  # type: ignore[misc]
     name = type(likelihood).__name__
     raises(TypeError, lambda: problem.fit(engine, type(likelihood)), "a likelihood class", f"{name}()")

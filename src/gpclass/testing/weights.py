@@ -19,7 +19,7 @@ def check_weights(engine: Any, likelihood: Any, problem: Problem, claims: Claims
     n = len(problem.y)
     counts = 1 + np.arange(n) % 3  # whole numbers from 1 to 3
     if engine.weights == "none" or not _offered(engine, likelihood, counts):
-        weighted = problem.having(y=Observed(problem.y, counts))  # type: ignore[arg-type]
+        weighted = problem.replaced(y=Observed(problem.y, counts))  # type: ignore[arg-type]
         raises(TypeError, lambda: weighted.fit(engine, likelihood), "weights", "weights")
     elif claims.weights == "repeated":
         check_repeated(engine, likelihood, problem, counts)
@@ -35,7 +35,7 @@ def check_repeated(engine: Any, likelihood: Any, problem: Any, counts: Rows) -> 
     """Check that weights that are whole numbers give the result of repeated rows."""
     index = np.repeat(np.arange(len(counts)), counts)
     first = np.searchsorted(index, np.arange(len(counts)))
-    one = problem.having(y=Observed(problem.y, counts)).fit(engine, likelihood)
+    one = problem.replaced(y=Observed(problem.y, counts)).fit(engine, likelihood)
     copied = problem.reordered(index)
     other = copied.fit(engine, likelihood)
     what = "weights against repeated rows"
@@ -55,13 +55,13 @@ def check_powers(engine: Any, likelihood: Any, problem: Any) -> None:
     For engines that use p^w as the likelihood of a row of weight w, with a single site.
     """
     n = len(problem.y)
-    ones = problem.having(y=Observed(problem.y, np.ones(n))).fit(engine, likelihood)
+    ones = problem.replaced(y=Observed(problem.y, np.ones(n))).fit(engine, likelihood)
     same_fit(ones, problem.fit(engine, likelihood), ANSWER_TOL, "weights of one")
     if not _offered(engine, likelihood, np.array([TINY_WEIGHT])):
         return
     kept = np.arange(n - 2)
     weight = np.where(np.arange(n) < n - 2, 1.0, TINY_WEIGHT)
-    light = problem.having(y=Observed(problem.y, weight)).fit(engine, likelihood)
+    light = problem.replaced(y=Observed(problem.y, weight)).fit(engine, likelihood)
     fewer = problem.reordered(kept).fit(engine, likelihood)
     close(light.log_evidence, fewer.log_evidence, ANSWER_TOL, "rows of tiny weight against fewer rows: log_evidence")
     close(light.mean[kept], fewer.mean, ANSWER_TOL, "rows of tiny weight against fewer rows: mean")

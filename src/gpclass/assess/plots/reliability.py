@@ -52,22 +52,22 @@ def plot_reliability(
         raise ValueError("there is nothing to plot: p is an empty dict.")
     if n_bins < 1:
         raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
-    made = [claims(y, values, classes) for values in named.values()]
+    made = [predicted_events(y, values, classes) for values in named.values()]
     ax = axes(ax, 4.8, 5.0)
     strip = ax.inset_axes((0.0, 0.0, 1.0, STRIP_HEIGHT / (STRIP_HEIGHT + 1.02)))
     ax.plot([0, 1], [0, 1], color="0.6", lw=1, zorder=1)
     ax.axhline(0, color="0.85", lw=0.8, zorder=0)
-    for i, ((name, values), (claimed, came_true)) in enumerate(zip(named.items(), made, strict=True)):
+    for i, ((name, values), (predicted, occurred)) in enumerate(zip(named.items(), made, strict=True)):
         colour, marker = series(i)
         label = f"{plain(name) + ', ' if name else ''}ECE {expected_calibration_error(y, values, n_bins, classes):.3f}"
-        count, x, share = binned(claimed, came_true, n_bins)
+        count, x, share = binned(predicted, occurred, n_bins)
         if len(named) == 1:
             low, high = wilson(share, count)
             bars = np.maximum([share - low, high - share], 0)
             ax.errorbar(x, share, yerr=bars, fmt="none", ecolor=colour, elinewidth=1, capsize=3)
-            _counts(strip, claimed, n_bins, colour)
+            _counts(strip, predicted, n_bins, colour)
         else:
-            strip.hist(claimed, bins=np.linspace(0, 1, 41), histtype="step", color=colour, lw=1)
+            strip.hist(predicted, bins=np.linspace(0, 1, 41), histtype="step", color=colour, lw=1)
         ax.plot(x, share, marker=marker, ms=6, lw=1.2, color=colour, label=label, zorder=3, mec="w", mew=0.5)
     many = np.shape(next(iter(named.values())))[1:] > (2,)  # () for a vector of probabilities
     ax.set(
@@ -87,9 +87,9 @@ def plot_reliability(
     return ax
 
 
-def _counts(strip, claimed, n_bins, colour):
+def _counts(strip, predicted, n_bins, colour):
     """Draw a bar for the number of predictions in each bin, with the number on top."""
-    count = np.bincount(_bins(claimed, n_bins), minlength=n_bins)
+    count = np.bincount(_bins(predicted, n_bins), minlength=n_bins)
     centre = (np.arange(n_bins) + 0.5) / n_bins
     strip.bar(centre, count, width=0.8 / n_bins, color=colour, alpha=0.35)
     for x, number in zip(centre[count > 0], count[count > 0], strict=True):
@@ -97,7 +97,7 @@ def _counts(strip, claimed, n_bins, colour):
     strip.set_ylim(0, 1.6 * count.max())  # room for the numbers
 
 
-def claims(y: ArrayLike, p: Any, classes: Classes = None) -> tuple[np.ndarray, np.ndarray]:
+def predicted_events(y: ArrayLike, p: Any, classes: Classes = None) -> tuple[np.ndarray, np.ndarray]:
     """Return the predicted probability of an event for each row, and whether the event occurred."""
     codes, P, _ = checked_predictions(y, p, classes)
     if P.shape[1] == 2:
@@ -105,18 +105,18 @@ def claims(y: ArrayLike, p: Any, classes: Classes = None) -> tuple[np.ndarray, n
     return P.max(axis=1), P.argmax(axis=1) == codes
 
 
-def binned(claimed: np.ndarray, came_true: np.ndarray, n_bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def binned(predicted: np.ndarray, occurred: np.ndarray, n_bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return count, mean prediction and observed frequency for each non-empty bin (a, b]."""
-    which = _bins(claimed, n_bins)
+    which = _bins(predicted, n_bins)
     count = np.bincount(which, minlength=n_bins)
     full = count > 0
-    sums = [np.bincount(which, weights=w, minlength=n_bins)[full] for w in (claimed, came_true)]
+    sums = [np.bincount(which, weights=w, minlength=n_bins)[full] for w in (predicted, occurred)]
     return count[full], sums[0] / count[full], sums[1] / count[full]
 
 
-def _bins(claimed: np.ndarray, n_bins: int) -> np.ndarray:
+def _bins(predicted: np.ndarray, n_bins: int) -> np.ndarray:
     """Return the number of the bin (a, b] of each probability; all have the same width."""
-    return np.digitize(claimed, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
+    return np.digitize(predicted, np.linspace(0, 1, n_bins + 1)[1:-1], right=True)
 
 
 def wilson(share: Any, count: Any, z: float = 1.96) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ from ..observations import data_of, rows_of, weights_of
 from .criterion import walk
 from .scores import SCORES, log_masses, row_targets
 from .selection import Selection, repeat, select
-from .sweeps import after_sweeps
+from .sweeps import sites_after_sweeps
 from .update import updated
 
 STRATEGIES = ("constant", "hybrid", "exact")
@@ -93,8 +93,8 @@ class IVM(Engine):
         else:
             chosen = select(self, covariances, y, likelihood, np.random.default_rng(self.random_state))
             at = chosen.at
-        at, status = after_sweeps(self, covariances, at, y, likelihood)
-        return finished(self, covariances, at, given, likelihood, status, chosen)
+        at, status = sites_after_sweeps(self, covariances, at, y, likelihood)
+        return fit_of_sites(self, covariances, at, given, likelihood, status, chosen)
 
     def update(self, K, y, likelihood, earlier: ActiveFit) -> ActiveFit:
         """Add new rows by assumed-density updates of an earlier posterior. Its rows outside the active set are not needed.
@@ -110,7 +110,7 @@ class IVM(Engine):
                 f"K and y must begin with the {len(earlier.rows)} rows of the earlier fit, with a likelihood of its type"
             )
         at = updated(self, covariances, y, likelihood, earlier.at.renumbered(earlier.rows), len(earlier.rows))
-        return finished(self, covariances, at, given, likelihood, Status(True, 1, 0.0), None)
+        return fit_of_sites(self, covariances, at, given, likelihood, Status(True, 1, 0.0), None)
 
     def evidence_is_comparable(self, likelihood) -> bool:
         """Return False: rows outside the active set have no sites."""
@@ -263,7 +263,7 @@ def check_variances(covariance: Columns) -> None:
         raise ValueError("the covariance has variances that are negative or not finite")
 
 
-def finished(engine, covariances, at, given, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
+def fit_of_sites(engine, covariances, at, given, likelihood, status: Status, selection: Selection | None) -> ActiveFit:
     """Return the fit for given sites: marginals and cavities of all rows, and the evidence."""
     y = row_targets(given)
     q = ActivePosterior(covariances, at)

@@ -24,7 +24,7 @@ SWEEPS_ADVICE = (
 )
 
 
-def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
+def sites_after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
     """Return the sites after the sweeps that the engine asks for; raises an error if there are no sites."""
     if not len(at):
         raise ValueError(
@@ -33,16 +33,16 @@ def after_sweeps(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[A
         )
     if not engine.sweeps:
         return at, Status(True, 1, 0.0)
-    at, status = settled(engine, covariances, at, y, likelihood)
+    at, status = _swept(engine, covariances, at, y, likelihood)
     if status.change > WARNING_MOVE and not status.converged:
         warn_if_unfinished(engine, replace(status, advice=SWEEPS_ADVICE), stacklevel=4)
     return at, status
 
 
-def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
+def _swept(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[ActiveSites, Status]:
     """Return the sites after EP sweeps over the active rows, which need only covariances among these rows."""
     if len(covariances) > 1:
-        return _several_settled(engine, covariances, at, y, likelihood)
+        return _swept_classes(engine, covariances, at, y, likelihood)
     rows, sites = at.of(0)
     prior = FullPosterior.without_sites(gram(covariances[0], rows))
     loop = EP(tol=engine.tol, max_iter=engine.sweeps)
@@ -55,7 +55,7 @@ def settled(engine, covariances, at: ActiveSites, y, likelihood) -> tuple[Active
     return at.with_sites(q.sites), status
 
 
-def _several_settled(engine, covariances, at, y, likelihood):
+def _swept_classes(engine, covariances, at, y, likelihood):
     """Update all sites together, with damping if moves grow. Negative precisions are replaced by zero. (7)"""
     prior_var = np.stack([k.diag for k in covariances], axis=1)
     part, change = 1.0, np.inf

@@ -73,7 +73,7 @@ class _ExtendedModes:
             state = [x[rows] for x in self.state]
             missing, W_new = self._missing(rows, state)
             step = self._newton(rows, missing, W_new)
-            size = _pair(missing, step)
+            size = _gain(missing, step)
             on = size > (0.1 * tol) ** 2
             if not np.any(on):
                 return
@@ -82,7 +82,7 @@ class _ExtendedModes:
             if past is not None:
                 past = past[0][on], [x[on] for x in past[1]], [x[on] for x in past[2]]
                 step = _conjugate(missing, step, size, *past)
-            self._advance(rows, state, step, _pair(missing, step))
+            self._advance(rows, state, step, _gain(missing, step))
             past = size, missing, step
 
     def _value(self, rows, alpha, f, alpha_new, f_new):
@@ -110,7 +110,7 @@ class _ExtendedModes:
     def _advance(self, rows, state, step, along):
         """Take a step for each row: its length by the secant method, halved until the objective increases."""
         value = self._value(rows, *state)
-        left = _pair(self._missing(rows, _moved(state, step, np.ones(len(rows))))[0], step)
+        left = _gain(self._missing(rows, _moved(state, step, np.ones(len(rows))))[0], step)
         share = np.clip(along / np.maximum(along - left, 0.25 * along), 0.05, 4.0)
         for _ in range(MAX_HALVINGS):
             paid = self._value(rows, *_moved(state, step, share)) - value
@@ -132,9 +132,9 @@ class _ExtendedModes:
 
 def _conjugate(missing, step, size, last_size, last_missing, last_step):
     """Return the conjugate step (Polak and Ribière) if it leads uphill."""
-    turn = np.maximum(size - _pair(last_missing, step), 0.0) / last_size
+    turn = np.maximum(size - _gain(last_missing, step), 0.0) / last_size
     turned = _moved(step, last_step, turn)
-    uphill = _pair(missing, turned) > 0.1 * size
+    uphill = _gain(missing, turned) > 0.1 * size
     return [np.where(_columns(uphill, x), t, x) for x, t in zip(step, turned, strict=True)]
 
 
@@ -251,6 +251,6 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("rnc,rnc->r", a, b)
 
 
-def _pair(missing: list[np.ndarray], step: list[np.ndarray]) -> np.ndarray:
+def _gain(missing: list[np.ndarray], step: list[np.ndarray]) -> np.ndarray:
     """Return the first-order gain of a step: gradient times (df, df*)."""
     return _inner(missing[0], step[1]) + np.sum(missing[1] * step[3], axis=1)

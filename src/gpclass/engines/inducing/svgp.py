@@ -81,7 +81,7 @@ class SVGP(LowRankEngine, Training):
         """Take a natural-gradient step. The first rows are averaged, so that all have the same weight."""
         size, n_total = broadcast.size, broadcast.n_total
         if not broadcast.likelihood.log_concave:
-            return curved(broadcast, sums, rate_of(sums.rows, size, self.rate))
+            return proper_step(broadcast, sums, rate_of(sums.rows, size, self.rate))
         whole = max(self.rate, size / (2 * n_total))  # averages about two passes, unless that takes too long
         first = sums.rows / (broadcast.state.seen + sums.rows)
         return averaged(broadcast, sums, max(rate_of(sums.rows, size, whole), first))
@@ -92,7 +92,7 @@ def rate_of(m: int, size: int, whole: float) -> float:
     return whole if m == size else 1 - (1 - whole) ** (m / size)
 
 
-def curved(broadcast: Broadcast, sums: Sums, rate: float) -> State:
+def proper_step(broadcast: Broadcast, sums: Sums, rate: float) -> State:
     """Take a natural-gradient step that stays proper with sites of negative precision. [LSK]
 
     With A the posterior precision, D the difference between it and the new sum of sites, and A - ρD the plain step, A

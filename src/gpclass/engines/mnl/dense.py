@@ -27,7 +27,7 @@ from ...likelihoods.mnl_bound import BoundOptimum, isotropic_bound, maximise_bou
 from ...numerics import Factor
 from ...numerics.separable import classes_of, combined, inputs_of
 from .. import Engine
-from ..fit import Fit, prepare_data
+from ..fit import Fit, prepare_data, sites_of_start
 from ..iterate import warn_if_unfinished
 from .dense_climb import BoundClimb
 
@@ -180,7 +180,7 @@ def _start(K, votes, start):
         if start.alpha.shape != shape:
             raise ValueError(f"start was fitted to (points, classes) = {start.alpha.shape}, not {shape}")
         return DenseCoupledPosterior(K, start.posterior.root, start.alpha), start.bound.log_b
-    sites = start if isinstance(start, Sites) else getattr(start, "sites", None)
+    sites = sites_of_start(start)
     if sites is None or np.shape(sites.tau) != (*shape, n_classes):
         raise TypeError(f"start must be an earlier fit of VariationalMNL to {n} points of {n_classes} classes, or its sites")
     return DenseCoupledPosterior.from_sites(K, sites), None

@@ -20,7 +20,7 @@ import numpy as np
 from ...engines.active.candidates import Inclusion, Offers, choose, drift_of, sites_of
 from ...engines.active.criterion import ActiveEvidence, with_sites, without_sites
 from ...engines.active.selection import grow
-from ...engines.active.sweeps import after_sweeps
+from ...engines.active.sweeps import sites_after_sweeps
 from ...engines.fit import check_settings, check_weights, squeezed
 from ...engines.observations import Observed
 from ...gaussian import ActivePosterior
@@ -164,7 +164,7 @@ class DividedRows:
         scores = grow(engine, pool, self.n_rows, likelihood.n_latents)
         active, y = pool.active()
         columns = model.columns(active.inputs)
-        at, status = after_sweeps(engine, columns, active.at, y, likelihood)
+        at, status = sites_after_sweeps(engine, columns, active.at, y, likelihood)
         active = replace(active, at=at)
         settled = engine.sweeps > 0
         found = resumed(lambda lost: self.crew.sum(closed_sum, pool.step(lost), active, settled))
