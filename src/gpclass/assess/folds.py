@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class EngineScores:
     """Results of one engine. Missing values are None."""
 
     engine: str
@@ -45,7 +45,7 @@ class OneFit(NamedTuple):
 
     warned: list[str]
     failure: str = ""
-    row: Row | None = None  # of a fit to all rows, without k-fold scores
+    row: EngineScores | None = None  # of a fit to all rows, without k-fold scores
     classes: Any = None  # the classes of the model
     p: Any = None  # (m, C) of a fold: probabilities of its test rows
 
@@ -117,7 +117,7 @@ def compare(
         fits[wanted[k][0]].append(found)
         tell(f"{k + 1} of {len(wanted)} fits done")
     rows = [_row(engine, y, parts, fits[engine]) for engine in names]
-    table = pd.DataFrame([asdict(row) for row in rows], columns=list(Row.__dataclass_fields__)).set_index("engine")
+    table = pd.DataFrame([asdict(row) for row in rows], columns=list(EngineScores.__dataclass_fields__)).set_index("engine")
     numbers = {name: float for name in table.columns if name != "note"}
     return table.astype(numbers).sort_values("kfold_nlpd", kind="stable", na_position="last")
 
@@ -165,7 +165,7 @@ def _fitted(model, X, y) -> OneFit:
     seconds = time.perf_counter() - began
     last = last_step(model)
     evidence = log_evidence(last) if last.inference_.evidence_is_comparable(last.likelihood_) else None
-    return OneFit([], row=Row("", evidence, loo_scores(last)["loo_nlpd"], seconds=seconds), classes=last.classes_)
+    return OneFit([], row=EngineScores("", evidence, loo_scores(last)["loo_nlpd"], seconds=seconds), classes=last.classes_)
 
 
 def _fold(model, X, y, train, test) -> OneFit:
@@ -173,11 +173,11 @@ def _fold(model, X, y, train, test) -> OneFit:
     return OneFit([], p=model.predict_proba(_safe_indexing(X, test)), classes=model.classes_)
 
 
-def _row(engine: str, y: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]], fits: Sequence[OneFit]) -> Row:
+def _row(engine: str, y: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarray]], fits: Sequence[OneFit]) -> EngineScores:
     """Return the results of one engine from its fits, to all rows and to those of each fold."""
     failures = [fit.failure for fit in fits if fit.failure]
     if failures:
-        return Row(engine, note=failures[0])
+        return EngineScores(engine, note=failures[0])
     whole, *folds = fits
     assert whole.row is not None, "a fit to all rows has results"
     classes = whole.classes
@@ -187,4 +187,4 @@ def _row(engine: str, y: np.ndarray, parts: Sequence[tuple[np.ndarray, np.ndarra
     scores = nlpd(y, p, classes), error_rate(y, p, classes), expected_calibration_error(y, p, classes=classes)
     warned = [text for fit in fits for text in fit.warned]
     note = f"{len(warned)} warnings, such as: {warned[0]}" if warned else ""
-    return Row(engine, whole.row.log_evidence, whole.row.loo_nlpd, *scores, whole.row.seconds, note)
+    return EngineScores(engine, whole.row.log_evidence, whole.row.loo_nlpd, *scores, whole.row.seconds, note)

@@ -33,8 +33,8 @@ GRADED_SHARE = 0.95  # of the rows; the largest error among these is graded
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Scores of one model on labelled rows."""
+class SampleScores:
+    """SampleScores of one model on labelled rows."""
 
     error: float
     nlpd: float
@@ -64,8 +64,8 @@ class SampleAudit(Figures):
         Standard error of the reference, if it is a sampler.
     r_hat : float or None
         Largest R-hat of the reference, if it is a sampler.
-    scores : dict of str to Scores
-        Scores of the compared rows, if they have labels: of the "model", of its engine on the "sample", and of the
+    scores : dict of str to SampleScores
+        SampleScores of the compared rows, if they have labels: of the "model", of its engine on the "sample", and of the
         "reference" on the sample.
     seen : bool
         Whether the model was trained on compared rows. Then its scores are too good, and so are those of its engine on the
@@ -86,7 +86,7 @@ class SampleAudit(Figures):
     probability_error_mean: float
     probability_noise: float
     r_hat: float | None
-    scores: dict[str, Scores]
+    scores: dict[str, SampleScores]
     seen: bool
     n_trained: int | None
 
@@ -268,7 +268,7 @@ def sampled_probabilities(draws: Draws, Ks: np.ndarray, kd: np.ndarray) -> tuple
     return np.concatenate(means), float(np.max(noises))
 
 
-def _scores(p: np.ndarray, labels: np.ndarray) -> Scores:
+def _scores(p: np.ndarray, labels: np.ndarray) -> SampleScores:
     with np.errstate(divide="ignore"):
         nlpd = -float(np.mean(np.log(p[np.arange(len(labels)), labels])))
-    return Scores(float(np.mean(p.argmax(axis=1) != labels)), nlpd)
+    return SampleScores(float(np.mean(p.argmax(axis=1) != labels)), nlpd)

@@ -16,7 +16,7 @@ import numpy as np
 
 from .common import axes, plain, series
 
-QUANTITIES = {
+AXIS_LABELS = {
     "mean": "posterior mean",
     "std": "posterior standard deviation",
     "probability": "class probability",
@@ -44,8 +44,8 @@ def plot_marginals(draws: Any, fits: Mapping[str, Any], quantity: str = "mean", 
     matplotlib Axes
         The axes of the plot.
     """
-    if quantity not in QUANTITIES:
-        raise ValueError(f"quantity must be one of {', '.join(map(repr, QUANTITIES))}; got {quantity!r}")
+    if quantity not in AXIS_LABELS:
+        raise ValueError(f"quantity must be one of {', '.join(map(repr, AXIS_LABELS))}; got {quantity!r}")
     if not fits:
         raise ValueError("there is nothing to plot: fits is empty")
     truth = _of_draws(draws, quantity)
@@ -62,8 +62,8 @@ def plot_marginals(draws: Any, fits: Mapping[str, Any], quantity: str = "mean", 
     room = 0.04 * (ends[1] - ends[0])
     window = (ends[0] - room, ends[1] + room)
     ax.set(xlim=window, ylim=window, aspect="equal")
-    ax.set_xlabel(f"{QUANTITIES[quantity]}, sampled")
-    ax.set_ylabel(f"{QUANTITIES[quantity]}, approximated")
+    ax.set_xlabel(f"{AXIS_LABELS[quantity]}, sampled")
+    ax.set_ylabel(f"{AXIS_LABELS[quantity]}, approximated")
     ax.legend(frameon=False, loc="upper left", markerscale=1.6)
     return ax
 

@@ -54,7 +54,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class ListedRow:
     """An uncertain or doubtful row."""
 
     name: str  # its index in the table; for arrays its number from 0
@@ -86,11 +86,11 @@ class Facts:
     engines: list[Comparison]
     engines_words: str  # why no other engines are compared, if so
     confusion: np.ndarray  # (C, C): rows are true classes
-    uncertain: list[Row]
-    check_train: list[Row]
+    uncertain: list[ListedRow]
+    check_train: list[ListedRow]
     check_train_words: str
     checked: bool  # whether the labels of the training rows could be checked
-    check_test: list[Row]
+    check_test: list[ListedRow]
     relevance: Relevance
     evidence: EvidenceMap | None
     evidence_words: str
@@ -276,24 +276,24 @@ def _label_check(model, train, loo):
     return suspicious_labels(model, *train), "Each row is judged by a model that was fitted without it (five folds)."
 
 
-def _as_rows(check: pd.DataFrame) -> list[Row]:
+def _as_rows(check: pd.DataFrame) -> list[ListedRow]:
     check = check.head(MAX_LABELS)
     names = check["name"] if "name" in check else check.index.astype(str)
     figures = zip(check["label"], check["probability"], check["suggested"], check["suggested_probability"], strict=True)
     return [
-        Row(name, str(label), float(p), str(other), float(q))
+        ListedRow(name, str(label), float(p), str(other), float(q))
         for name, (label, p, other, q) in zip(names, figures, strict=True)
     ]
 
 
-def _uncertain(model, X, judged, codes, classes, names) -> list[Row]:
+def _uncertain(model, X, judged, codes, classes, names) -> list[ListedRow]:
     """Return the rows of largest entropy. Training rows have no spread, since it is not known without the row itself."""
     p = judged.p
     order = np.argsort(-entr(p).sum(axis=1), kind="stable")[:MAX_UNCERTAIN]
     spread = np.where(judged.seen[order, None], np.nan, _spread(model, _safe_indexing(X, order)))
     top = p.argmax(axis=1)
     return [
-        Row(names[i], classes[codes[i]], float(p[i, codes[i]]), classes[top[i]], float(p[i, top[i]]), float(s[top[i]]))
+        ListedRow(names[i], classes[codes[i]], float(p[i, codes[i]]), classes[top[i]], float(p[i, top[i]]), float(s[top[i]]))
         for i, s in zip(order, spread, strict=True)
     ]
 

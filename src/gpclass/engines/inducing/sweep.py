@@ -262,10 +262,10 @@ def advice(extent: Extent) -> str:
 
 def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> InducingFit:
     """Fit with converged sites of rows in this process."""
-    matrices, data, shared = prepare(engine, K_uu, K_fu, k_diag, y, likelihood)
+    matrices, data, shared = prepare_matrices(engine, K_uu, K_fu, k_diag, y, likelihood)
     prior = engine.prior(matrices.K_uu, likelihood)
     rows = prior.rows(matrices.K_fu, matrices.k_diag + engine.noise(likelihood))
-    sites = start_sites(engine, likelihood, len(data.y), start)
+    sites = start_row_sites(engine, likelihood, len(data.y), start)
     part = SweptRows(engine, prior, likelihood, rows, data, sites)
     q, status, log_evidence = settle(
         engine, prior, likelihood, data.copies, lambda method, *arguments: method(part, *arguments)
@@ -275,7 +275,7 @@ def sweep_to_convergence(engine, K_uu, K_fu, k_diag, y, likelihood, start) -> In
     return InducingFit(engine, q, data.given, likelihood, replace(status, advice=""), log_evidence, len(data.y), kept)
 
 
-def start_sites(engine: Any, likelihood: Any, n: int, start: Any) -> RowSites:
+def start_row_sites(engine: Any, likelihood: Any, n: int, start: Any) -> RowSites:
     """Return the sites of an earlier fit, or the engine's initial sites if there is none."""
     sites = engine.row_sites(n, likelihood)
     if start is None:
@@ -290,15 +290,15 @@ def same_form(sites: RowSites, others: RowSites) -> bool:
     return {name: part.shape for name, part in sites.items()} == {name: part.shape for name, part in others.items()}
 
 
-def prepare(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
+def prepare_matrices(engine, K_uu, K_fu, k_diag, y, likelihood) -> tuple[LowRankMatrices, Data, bool]:
     """Return checked matrices and targets, and whether the latent functions share the matrices."""
-    check(engine, likelihood, np.shape(K_uu)[-1], len(y), y)
+    check_inducing(engine, likelihood, np.shape(K_uu)[-1], len(y), y)
     data = data_of(engine, y, likelihood)
     shared = all(np.ndim(part) == rank for part, rank in ((K_uu, 2), (K_fu, 2), (k_diag, 1)))
     return LowRankMatrices(K_uu, K_fu, k_diag).checked(len(data.y), likelihood.n_latents), data, shared
 
 
-def check(engine: Any, likelihood: Any, M: int, n: int, y: Any) -> None:
+def check_inducing(engine: Any, likelihood: Any, M: int, n: int, y: Any) -> None:
     """Check the settings of an engine, and whether it supports a likelihood, targets and the number of inducing points."""
     check_settings(engine)
     engine.check_likelihood(likelihood)

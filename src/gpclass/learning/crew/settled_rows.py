@@ -23,7 +23,7 @@ import numpy as np
 from ...engines.inducing.engine import without_warnings
 from ...engines.inducing.mixer import MIXED_SWEEPS
 from ...engines.inducing.step import RowSites
-from ...engines.inducing.sweep import InducingFit, Settled, check, same_form, settle
+from ...engines.inducing.sweep import InducingFit, Settled, check_inducing, same_form, settle
 from ...engines.iterate import warn_if_unfinished
 from ...engines.observations import Observed
 from ...gaussian.low_rank_matrices import GradientSum
@@ -105,7 +105,7 @@ class SettledRows:
         y: Any = likelihood.class_targets[:1]
         if survey.weighted:
             y = Observed(y, np.array([survey.least]))
-        check(engine, likelihood, K.K_uu.shape[-1], survey.rows, y)
+        check_inducing(engine, likelihood, K.K_uu.shape[-1], survey.rows, y)
         if start is not None:
             _check_start(self, engine, likelihood, start)
         found = self._repeated(lambda: self._fit(engine, K, likelihood, start))
