@@ -107,7 +107,7 @@ class Engine:
         return not self.draws
 
     def size(self, n_rows: int, n_latents: int) -> float:
-        """Return the number of rows that cost as much with one latent function; "auto" uses an engine up to a limit of it.
+        """Return the number of rows that cost as much with one latent function. "auto" has an upper limit for it.
 
         An evaluation costs one factorisation of n × n matrices with one latent function, and C + 1 with C.
         """

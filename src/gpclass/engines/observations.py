@@ -26,8 +26,8 @@ class Observed:
     weight : ndarray of shape (m,), optional
         Weights, positive. The default is one each.
     place : ndarray of shape (m,), optional
-        Number of each observation's latent value: ascending whole numbers from 0 that leave none out. By default each
-        observation has its own.
+        Index of the latent value of each observation: ascending integers from 0 without gaps. By default each observation
+        has its own latent value.
     """
 
     y: np.ndarray

@@ -215,8 +215,7 @@ class Sampler(Engine, ABC):
         except KeyboardInterrupt:
             if not done:
                 raise
-            stops_here(f"{done} of {self.n_draws} draws")
-            warnings.warn(f"interrupted: {done} of {self.n_draws} draws were made", stacklevel=3)
+            report_interruption(done, self.n_draws)
         return latent[:done], log_likelihood[:done]
 
     def is_enough(self, draws: Draws) -> bool:
@@ -231,6 +230,12 @@ class Sampler(Engine, ABC):
         name = f"{type(self).__name__}{what}, {n_warmup} steps of warm-up and {draws}"
         with shown(self.verbose), counted(name, n_warmup + self.n_draws, exact=exact) as counter:
             yield counter
+
+
+def report_interruption(done: int, wanted: int) -> None:
+    """Tell listeners and warn that Ctrl-C ended the drawing early."""
+    stops_here(f"{done} of {wanted} draws")
+    warnings.warn(f"interrupted: {done} of {wanted} draws were made", stacklevel=4)
 
 
 def first_states(target: Target, start: Any, n_chains: int, rng: np.random.Generator) -> np.ndarray:

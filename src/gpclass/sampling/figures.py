@@ -1,4 +1,4 @@
-"""What audits print: a table of figures with a verdict, and grades of errors of class probabilities."""
+"""Tables of figures with a verdict, which audits return, and grades of errors of class probabilities."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ classes the sites are the same for all θ.
 from __future__ import annotations
 
 import copy
-import warnings
 from functools import cached_property
 from typing import Any
 
@@ -27,8 +26,7 @@ from ..engines.observations import same_targets
 from ..gaussian import Prior
 from ..learning import log_prior
 from ..learning.objective import FAILURES
-from ..progress import stops_here
-from .chains import CHECK_EVERY, first_states
+from .chains import CHECK_EVERY, first_states, report_interruption
 from .draws import Draws
 from .ensemble import Ensemble
 from .guides import new_guides
@@ -60,8 +58,7 @@ def draw_with_hyper(sampler: Any, objective: Any, start: Any = None) -> Draws:
         except KeyboardInterrupt:
             if not kept:
                 raise
-            stops_here(f"{len(kept)} of {sampler.n_draws} draws")
-            warnings.warn(f"interrupted: {len(kept)} of {sampler.n_draws} draws were made", stacklevel=3)
+            report_interruption(len(kept), sampler.n_draws)
     draws = _draws_of(sampler, objective, chains, kept, start)
     draws.warn()
     return draws

@@ -50,8 +50,7 @@ class ScalableEP(KeptSites, Training):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.factors not in FACTORS:
-            raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
+        check_factors(self.factors)
         check_power(self.power)
 
     @property
@@ -98,6 +97,12 @@ class ScalableEP(KeptSites, Training):
         own, other = (sites_on_f(sites[f"{k}_tau"], sites[f"{k}_nu"], v) for k, v in (("own", mine), ("other", rest)))
         start = dict(zip(PAIRWISE_SITES, (*own, *other), strict=True))
         return settled_pairs(likelihood, without.mean, without.var + rest, y, start)
+
+
+def check_factors(factors: str) -> None:
+    """Raise an error if a choice of factors is unknown."""
+    if factors not in FACTORS:
+        raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {factors!r}")
 
 
 # one factor for each datum ------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 from ...gaussian.low_rank import LowRankPosterior, Marginals
 from .engine import LowRankEngine, Message, RowRule
 from .kept_sites import step_part
-from .scalable_ep import FACTORS, ScalableEP
+from .scalable_ep import ScalableEP, check_factors
 from .step import Broadcast, RowSites, State, Sums
 from .training import Training
 
@@ -37,8 +37,7 @@ class StochasticEP(LowRankEngine, Training):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.factors not in FACTORS:
-            raise ValueError(f"factors must be one of {', '.join(map(repr, FACTORS))}, but is {self.factors!r}")
+        check_factors(self.factors)
 
     @property
     def _untied(self) -> ScalableEP:
