@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 HTML = Path(__file__).parents[2] / "docs" / "_build" / "html"
-WIDTH = 1300
+WIDTHS = {"a small laptop": 1300, "a phone": 390}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 pytestmark = [
@@ -34,7 +34,7 @@ def page():
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--allow-file-access-from-files"])
-        yield browser.new_context(viewport={"width": WIDTH, "height": 800}, offline=True).new_page()
+        yield browser.new_context(offline=True).new_page()
         browser.close()
 
 
@@ -43,14 +43,16 @@ def pages() -> list[Path]:
     return [file for file in found if file.name not in ("genindex.html", "py-modindex.html", "search.html")]
 
 
-def test_nothing_is_cut_on_any_page(page):
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+def test_nothing_is_cut_on_any_page(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
     cut = {}
     for file in pages():
         page.goto(file.as_uri())
         if found := page.evaluate(CUT):
             cut[str(file.relative_to(HTML))] = found[:5]
-        width = page.evaluate("document.documentElement.scrollWidth")
-        assert width <= WIDTH, f"{file.name} is {width} pixels wide"
+        needed = page.evaluate("document.documentElement.scrollWidth")
+        assert needed <= width, f"{file.name} is {needed} pixels wide"
     assert cut == {}
 
 
