@@ -107,20 +107,17 @@ def read_training(data: Path, columns: Columns, engine: str = "auto", client: An
 
 
 def cautions(training: Training) -> list[str]:
-    """Return what makes the scores of a model doubtful: copies of rows, and classes with one row."""
-    found = []
-    if isinstance(training.rows, pd.DataFrame):
-        X, n = training.rows, training.n_rows
-        copies = int(X.assign(**{"": training.y}).duplicated().sum())
-        # rows of a few levels or whole numbers may agree by chance, rows with measurements hardly
-        measured = any(types.is_float_dtype(X[name].dtype) and X[name].nunique() > n / 4 for name in X.columns)
-        if measured and copies > COPIES * n:
-            told = f"{copies} of {n} rows are copies of other rows, so that leave-one-out scores are too good"
-            found.append(f"{told}; remove copies that were made by mistake")
-    if single := [repr(str(label)) for label, count in training.counts.items() if count == 1]:
-        classes = f"class {single[0]} has" if len(single) == 1 else f"{len(single)} classes, such as {single[0]}, have"
-        found.append(f"{classes} one row only: how well it is predicted cannot be checked")
-    return found
+    """Return what makes the scores of a model doubtful: copies of rows."""
+    if not isinstance(training.rows, pd.DataFrame):
+        return []
+    X, n = training.rows, training.n_rows
+    copies = int(X.assign(**{"": training.y}).duplicated().sum())
+    # rows of a few levels or whole numbers may agree by chance, rows with measurements hardly
+    measured = any(types.is_float_dtype(X[name].dtype) and X[name].nunique() > n / 4 for name in X.columns)
+    if not measured or copies <= COPIES * n:
+        return []
+    told = f"{copies} of {n} rows are copies of other rows, so that leave-one-out scores are too good"
+    return [f"{told}; remove copies that were made by mistake"]
 
 
 def training_table(data: Path, columns: Columns) -> tuple[pd.DataFrame, np.ndarray]:
