@@ -360,6 +360,10 @@ def test_a_misspelt_file_name(tmp_path):
     written(tmp_path, lines("x,y", lambda i: f"{X[i]},{LABELS[i]}")).rename(tmp_path / "flowers.csv")
     with pytest.raises(TableError, match=r"no file .*flower\.csv \(did you mean 'flowers\.csv'\?\)"):
         read_table(tmp_path / "flower.csv")
+    with pytest.raises(TableError, match=r"no file .*trees\.csv$"):  # the same extension is no similarity
+        read_table(tmp_path / "trees.csv")
+    with pytest.raises(TableError, match=r"no file .*flowers\.csv$"):
+        read_table(tmp_path / "no folder" / "flowers.csv")
 
 
 # scores that are doubtful -------------------------------------------------------------------------------------------------

@@ -65,8 +65,9 @@ def test_empty_cells_are_refused_by_row_and_column():
     ):
         TableEncoder().fit(holes)
     encoder = TableEncoder().fit(FRAME.drop(columns="class"))
-    with pytest.raises(TableError, match="row 3, column 'dose' is empty or NA"):
+    with pytest.raises(TableError, match=r"row 3, column 'dose' is empty or NA.*or fit the model again with medians") as told:
         encoder.transform(holes)
+    assert not told.value.problems[0].options  # --impute belongs to the fit
 
 
 def test_empty_cells_get_what_training_data_had():
@@ -116,6 +117,10 @@ def test_tables_of_other_columns_are_refused():
     encoder = TableEncoder(target="class").fit(FRAME)
     with pytest.raises(TableError, match="lacks columns 'age', 'smoker' of the training data; it has 'dose', 'colour'"):
         encoder.transform(FRAME[["dose", "colour"]])
+    with pytest.raises(TableError, match=r"lacks column 'age' .*\. Is 'age' called 'Age' here\?"):
+        encoder.transform(FRAME.rename(columns={"age": "Age"}))
+    with pytest.raises(TableError, match=r"row 0 has '31 years'; remove the unit, or fit the model again .*--units age"):
+        encoder.transform(FRAME.assign(age=[f"{age} years" for age in FRAME.age]))
     with pytest.raises(TableError, match="'age' had numbers in the training data, but row 1 has 'old'"):
         encoder.transform(FRAME.assign(age=["1", "old", "2", "3", "4", "5"]))
     with pytest.raises(TableError, match="'smoker' had true and false in the training data, but row 0 has 'often'"):

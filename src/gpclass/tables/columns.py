@@ -12,7 +12,7 @@ from pandas.api import types
 
 from .conversions import converted
 from .dates import date_features, date_names, example_date, problem_of_dates
-from .numerals import COMMA, Measure, is_written
+from .numerals import COMMA, Measure, is_written, measure
 from .problems import Option, Problem, TableError
 from .words import FEW_MARKS, cut, is_number, listed
 
@@ -119,6 +119,10 @@ def _no_number(values: pd.Series, name: str) -> Problem:
     if all(is_written(cell, COMMA) for cell in odd):
         advice = "; if these are decimal commas, use --decimal ,"
         return Problem("numbers", text, (name,), advice, (Option("--decimal", ","),))
+    units = {found.unit if (found := measure(cell)) is not None else "" for cell in odd}
+    if len(units) == 1 and "" not in units:
+        advice = f"; remove the unit, or fit the model again to numbers with a unit (--units {name})"
+        return Problem("units", text, (name,), advice)
     options = tuple(Option("--missing-values", cell) for cell in odd) if len(odd) <= FEW_MARKS else ()
     return Problem("mixed", text, (name,), "", options)
 

@@ -22,6 +22,8 @@ from .scans import Scan, scanned
 from .summaries import learned_columns
 from .words import and_more, listed, meant
 
+MISSING_ADVICE = "--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator')"
+
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode data frames as arrays: numbers, 0 and 1 for booleans, one column of 0 and 1 per level of text columns.
@@ -214,9 +216,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         wanted = [c.name for c in self.columns_]
         missing = [name for name in wanted if name not in frame.columns]
         if missing:
+            others = [name for name in frame.columns if name not in wanted]
+            near = "".join(f". Is {name!r} called {other!r} here?" for name in missing if (other := closest(name, others)))
             raise TableError(
                 f"the table lacks {'columns' if len(missing) > 1 else 'column'} {listed(missing)} of the training data; "
-                f"it has {listed(frame.columns)}"
+                f"it has {listed(frame.columns)}{near}"
             )
         return frame[wanted]
 
@@ -226,7 +230,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.impute is None and empty.any():
             row, column = (int(i[0]) for i in np.nonzero(empty))
             names = [str(name) for name in frame.columns]
-            raise TableError.of(_empty_cell(str(frame.index[row]), names[column], empty.sum(axis=0), names))
+            problem = _empty_cell(str(frame.index[row]), names[column], empty.sum(axis=0), names)
+            if hasattr(self, "columns_"):  # fitted: no option of a prediction helps
+                again = f"fit the model again with medians ({MISSING_ADVICE})"
+                problem = replace(problem, advice=f"; fill the cells, remove the rows, or {again}", options=())
+            raise TableError.of(problem)
 
     def _encoded(self, values: pd.Series, column: Column) -> np.ndarray:
         empty = values.isna().to_numpy()
@@ -276,10 +284,7 @@ def _empty_cell(row: str, column: str, counts: np.ndarray, names: Sequence[str])
     """Return the problem of an empty cell, given the number of empty cells of each column."""
     some = tuple(name for name, count in zip(names, counts, strict=True) if count)
     text = f"row {row}, column {column!r} is empty or NA{and_more(counts)}"
-    advice = (
-        "; fill the cells, remove the rows, or use "
-        "medians instead (--impute median; TableEncoder(impute='median'); GPClassifier(missing='indicator'))"
-    )
+    advice = f"; fill the cells, remove the rows, or use medians instead ({MISSING_ADVICE})"
     text += f" in columns {listed(some)}" if len(some) > 1 else ""
     code = "GPClassifier(missing='indicator') or TableEncoder(impute='median')"
     return Problem("empty", text, some, advice, (Option("--impute", "median"),), code)

@@ -26,7 +26,7 @@ from .problems import Findings, Option, Problem, TableError
 from .scans import check_columns
 from .settings import USUAL, Reading
 from .tidying import other_conventions, second_targets, with_numbers, without_unnamed
-from .words import cut, is_number, meant, one_line
+from .words import cut, is_number, one_line
 from .writing import kind_of_table, needs_pyarrow
 
 # read all digits exactly; the default of later versions of pandas
@@ -69,8 +69,7 @@ def read_table(
     """
     path = Path(path)
     if not path.exists():
-        near = meant(path.name, os.listdir(path.parent)) if path.parent.is_dir() else ""
-        raise TableError(f"there is no file {path}{near}")
+        raise TableError(f"there is no file {path}{_similar_file(path)}")
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a file")
     kind = kind_of_table(path)
@@ -84,6 +83,13 @@ def read_table(
     if not len(frame):
         raise TableError(f"{path} has a header but no rows")
     return frame.drop(columns=[name for name in drop if name in frame.columns])
+
+
+def _similar_file(path: Path) -> str:
+    """Return a question with the file of the same folder whose name, without the extension, is most similar."""
+    names = {Path(name).stem: name for name in sorted(os.listdir(path.parent))} if path.parent.is_dir() else {}
+    near = closest(path.stem, names)
+    return "" if near is None else f" (did you mean {names[near]!r}?)"
 
 
 def read_tables(
