@@ -299,6 +299,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(visit):
         assert box["width"] > 200
         assert box["x"] + box["width"] <= 390
     keep(phone, "explore-phone")
+    phone.set_viewport_size({"width": 300, "height": 800})  # a label of a button is not broken into two lines
+    heights = [phone.locator(name).bounding_box()["height"] for name in ("#theme", "#copy")]
+    assert max(heights) < 1.3 * min(heights)
     phone.close()
 
 
