@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from gpclass import GPClassifier
 from gpclass.gaussian.coupled_system import CoupledSystem
 from gpclass.kernels import RBF, Constant, Matern32, PerClass, Periodic
-from gpclass.kernels.per_class import Covariances, covariances_with
+from gpclass.kernels.cross import CrossCovariances, covariances_with
 from gpclass.numerics import Factor, product_of_rows, whole_strips
 
 COLUMNS = 5
@@ -103,7 +103,7 @@ def test_whole_strips_append_the_last_row(m):
 def test_covariances_with_given_inputs(kernel):
     rng = np.random.default_rng(0)
     Z, X = 100 + rng.normal(size=(20, 3)), 100 + rng.normal(size=(7, 3))
-    assert_allclose(Covariances(kernel, Z)(X), covariances_with(kernel, Z, X), rtol=1e-11)
+    assert_allclose(CrossCovariances(kernel, Z)(X), covariances_with(kernel, Z, X), rtol=1e-11)
 
 
 def test_quick_validation_leaves_doubtful_inputs_to_the_full_one():

@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 
 from gpclass import GPClassifier
 from gpclass.kernels import RBF, Linear, Matern52, PerClass
-from gpclass.kernels.per_class import covariances_with
 from gpclass.likelihoods import Softmax
 
 rng = np.random.default_rng(0)
@@ -37,16 +36,6 @@ def test_derivatives():
     assert dZ[2, 1] == pytest.approx(np.sum(G * (K(X, Z + E) - K(X, Z - E))) / (2 * h), abs=1e-7)
     with pytest.raises(ValueError, match="one part for each of 3 classes"):
         K.pullback(X, np.eye(6))
-
-
-def test_covariances_with_inputs_of_each_class():
-    own = rng.normal(size=(3, 4, 2))
-    assert_allclose(covariances_with(K, own, X), [k(z, X) for k, z in zip(K.kernels, own, strict=True)], rtol=1e-14)
-    assert_allclose(covariances_with(RBF(), own, X), [RBF()(z, X) for z in own], rtol=1e-14)
-    assert_allclose(covariances_with(K, Z, X), K(Z, X), rtol=1e-14)
-    assert_allclose(covariances_with(RBF(), Z, X), RBF()(Z, X), rtol=1e-14)
-    with pytest.raises(ValueError, match="zip"):
-        covariances_with(PerClass(RBF(), RBF()), own, X)
 
 
 def test_parameters():

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..engines.observations import weights_of
-from ..kernels.per_class import Covariances
+from ..kernels.cross import CrossCovariances
 from ..numerics.threads import threads_for
 from .calibration import UNCALIBRATED, Calibration, LeftOut
 
@@ -59,8 +59,8 @@ class Member:
         return tuple(map(np.concatenate, zip(*parts, strict=True))) if type(parts[0]) is tuple else np.concatenate(parts)
 
     @cached_property
-    def _covariances(self) -> Covariances:
-        return Covariances(self.kernel, self.inputs)
+    def _covariances(self) -> CrossCovariances:
+        return CrossCovariances(self.kernel, self.inputs)
 
     def log_class_probabilities(self, X: np.ndarray) -> np.ndarray:
         """Return calibrated log class probabilities (m, C)."""

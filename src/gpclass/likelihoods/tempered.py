@@ -42,34 +42,42 @@ class Tempered(WithSlopes):
 
     def tilted_moments(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Triple:
         """Return log ∫ N(f | mean, var) p(y | f)^power df and its first two derivatives in `mean`."""
-        return tuple(self._either(y, mean, var, "tilted_moments", "tilted_power"))
+        return tuple(
+            self._by_power(
+                y,
+                lambda rows: self.likelihood.tilted_moments(y["y"][rows], mean[rows], var[rows]),
+                lambda rows: self.likelihood.tilted_power(y["y"][rows], y["power"][rows], mean[rows], var[rows]),
+            )
+        )
 
     def tilted_theta(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Return the derivatives (p, n) in θ of the value of `tilted_moments`."""
-        return self._either(y, mean, var, "tilted_theta", "tilted_power_theta")
+        found = self._by_power(
+            y,
+            lambda rows: self.likelihood.tilted_theta(y["y"][rows], mean[rows], var[rows]),
+            lambda rows: self.likelihood.tilted_power_theta(y["y"][rows], y["power"][rows], mean[rows], var[rows]),
+        )
+        return np.reshape(found, (len(found), len(y)))
 
     def expected_log_prob(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Triple:
         """Return E[power log p(y | f)] under N(mean, var) and its first two derivatives in `mean`."""
         parts = self.likelihood.expected_log_prob(y["y"], mean, var)
         return tuple(y["power"] * part for part in parts)
 
-    def _either(self, y, mean, var, whole_name, part_name):
-        """Return the results of one method for targets of power one, and of another method for the rest."""
-        whole = y["power"] == 1
-        parts = []
-        if np.any(whole):
-            parts.append((whole, getattr(self.likelihood, whole_name)(y["y"][whole], mean[whole], var[whole])))
-        if not np.all(whole):
-            some = y[~whole]
-            method = getattr(self.likelihood, part_name)
-            parts.append((~whole, method(some["y"], some["power"], mean[~whole], var[~whole])))
-        if len(parts) == 1:
-            return parts[0][1]
+    @staticmethod
+    def _by_power(y, whole, power):
+        """Return the results of `whole` for rows of power one, and of `power` for the others: arrays (n, …)."""
+        one = y["power"] == 1
+        if np.all(one):
+            return whole(one)
+        if not np.any(one):
+            return power(~one)
+        parts = [(one, whole(one)), (~one, power(~one))]
         found = [np.empty((len(y), *np.shape(part)[1:])) for part in parts[0][1]]
         for rows, values in parts:
             for out, part in zip(found, values, strict=True):
                 out[rows] = part
-        return found if whole_name == "tilted_moments" else np.array(found).reshape(-1, len(y))
+        return found
 
 
 @dataclass(frozen=True)

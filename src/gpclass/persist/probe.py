@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..engines.iterate import MAX_ROUNDING
 from ..estimator import GPClassifier
-from ..kernels.per_class import covariances_with
+from ..kernels.cross import covariances_with
 from ..learning.calibration import UNCALIBRATED, Calibration
 from ..numerics.separable import classes_of, inputs_of
 from ..regressor import GPRegressor
