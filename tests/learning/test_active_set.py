@@ -175,10 +175,6 @@ def test_failures_step_back():
 # virtual vectors, streams ---------------------------------------------------------------------------------------------
 
 
-
-
-
-
 def test_streams_keep_the_inputs_that_they_rest_on():
     kernel, likelihood, engine = RBF(1.0, 3.0), Probit(), IVM(active=20)
     problem = Objective(X[:40], Y[:40], kernel, likelihood, engine, resolve_priors(None, kernel.names))

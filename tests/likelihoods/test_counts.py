@@ -8,15 +8,6 @@ from gpclass.inference import EP, KL, Laplace
 from gpclass.kernels import RBF
 from gpclass.likelihoods import Ordinal, Poisson
 
-# one latent value ------------------------------------------------------------------------------------------------------
-
-
-
-
-
-
-
-
 
 def test_engines_take_them():
     X = np.linspace(-3, 3, 40)[:, None]
@@ -42,6 +33,3 @@ def test_bad_targets_and_parameters():
             Ordinal(thresholds)
     with pytest.raises(ValueError, match="finite"):
         Poisson(np.nan)
-
-
-# several --------------------------------------------------------------------------------------------------------------

@@ -181,8 +181,6 @@ class TakesAnyLabel(Heaviside):
         return y
 
 
-
-
 SLIPS = {
     WrongCurvature(): "log_prob's curvature against central differences",
     WrongMass(): "tilted_moments' log mass against quadrature",

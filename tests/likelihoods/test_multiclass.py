@@ -4,22 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from gpclass.likelihoods import MultinomialProbit, Softmax
+from gpclass.likelihoods import MultinomialProbit, OneAgainstRest, RobustMax, Softmax
 
 BOTH = [Softmax, MultinomialProbit]
 rng = np.random.default_rng(0)
 F = rng.normal(size=(6, 4)) * np.array([0.1, 1, 3, 8, 20, 1])[:, None]
 Y = np.array([0, 1, 2, 3, 0, 1])
-
-
-
-
-
-
-
-
-
-
 
 
 @pytest.mark.parametrize("cls", BOTH)
@@ -51,10 +41,6 @@ def test_columns_at_once(cls):
     assert p[np.arange(6), :, Y] == pytest.approx(np.exp(value), abs=1e-7)
 
 
-
-
-
-
 @pytest.mark.parametrize("cls", BOTH)
 def test_far_tails(cls):
     f = np.array([[0.0, 300.0, -1e4], [1e8, 0.0, 0.0], [-1e8, 0.0, 1e8]])
@@ -65,10 +51,6 @@ def test_far_tails(cls):
     assert value[1] == pytest.approx(0, abs=1e-7)
     tail = -300.0 if cls is Softmax else -(300.0**2) / 4
     assert value[0] == pytest.approx(tail, rel=1e-3)
-
-
-
-
 
 
 def test_labels_are_checked():
@@ -103,3 +85,34 @@ def test_averages_over_latent_values_by_product_quadrature(cls):
     if cls is Softmax:
         log_p = log_softmax(f + likelihood.offset, axis=-1)[np.arange(4), :, y]
         np.testing.assert_allclose(likelihood.mean_log_prob(y, mean, cov), log_p @ weight, rtol=0, atol=1e-3)
+
+
+AT_VALUES = ["log_prob", "log_prob_slope"]
+UNDER_GAUSSIANS = ["expected_log_prob", "tilted_moments", "tilted_slopes", "log_predictive"]
+PREDICTIONS = ["predictive", "log_class_probabilities", "predictive_std"]
+# an average over few points, whose axes depend on the means without biases
+ROUGH = {"predictive_std": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("cls", "more"),
+    [(Softmax, {}), (MultinomialProbit, {}), (MultinomialProbit, {"epsilon": 0.1}), (RobustMax, {}), (OneAgainstRest, {})],
+    ids=str,
+)
+def test_biases_shift_the_latent_functions(cls, more):
+    """Every answer with biases is the answer without them at shifted latent values or means."""
+    bias = np.array([0.3, -0.8, 0.0, 1.1])
+    biased, plain = cls(4, bias=tuple(bias), **more), cls(4, **more)
+    f, var = F[:4] / 4, np.exp(np.random.default_rng(1).normal(size=(4, 4)))
+    questions = [(name, (Y[:4], f), (Y[:4], f + bias)) for name in AT_VALUES if biased.offers("log_prob")]
+    questions += [(name, (Y[:4], f, var), (Y[:4], f + bias, var)) for name in UNDER_GAUSSIANS]
+    questions += [(name, (f, var), (f + bias, var)) for name in PREDICTIONS]
+    asked = [question for question in questions if biased.offers(question[0])]
+    assert len(asked) >= 7
+    for name, given, shifted in asked:
+        found, wanted = (getattr(one, name)(*args) for one, args in ((biased, given), (plain, shifted)))
+        if isinstance(found, np.ndarray):
+            found, wanted = (found,), (wanted,)
+        for a, b in zip(found, wanted, strict=True):
+            assert a == pytest.approx(b, rel=1e-9, abs=ROUGH.get(name, 1e-12)), name
+    assert biased.class_probabilities(f) == pytest.approx(plain.class_probabilities(f + bias), rel=1e-9)

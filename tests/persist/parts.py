@@ -22,8 +22,6 @@ def labels(n_classes):
     return np.digitize(F, np.quantile(F, np.arange(1, n_classes) / n_classes))
 
 
-
-
 def fitted(n_classes=2, **settings):
     settings = {"max_iter": 2, "random_state": 0} | settings
     with warnings.catch_warnings():
@@ -31,21 +29,15 @@ def fitted(n_classes=2, **settings):
         return GPClassifier(**settings).fit(X, labels(n_classes))
 
 
-
-
 def round_trip(model, tmp_path):
     gpclass.save(model, tmp_path / "model.gpclass")
     return gpclass.load(tmp_path / "model.gpclass")
-
-
 
 
 def same(a, b):
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     return np.array_equal(a, b, equal_nan=np.asarray(a).dtype.kind == "f")
-
-
 
 
 def close(a, b):
@@ -56,13 +48,9 @@ def close(a, b):
     return np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
-
-
 def members_of(data):
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
-
-
 
 
 def packed(members, path, checksums=True):
@@ -77,16 +65,12 @@ def packed(members, path, checksums=True):
     return path
 
 
-
-
 def altered(data, path, change):
     """The same file with a changed document."""
     members = members_of(data)
     document = json.loads(members["model.json"])
     change(document)
     return packed({**members, "model.json": json.dumps(document).encode()}, path)
-
-
 
 
 def entries(node, name):

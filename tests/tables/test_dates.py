@@ -64,7 +64,9 @@ def test_dates_without_times_have_no_day():
 
 def test_times_of_the_day_and_differences():
     frame = pd.DataFrame({"t": ["06:00", "12:30", "23:00"], "d": pd.to_timedelta([1, 2.5, 4], unit="D")})
-    encoded = TableEncoder(dates=["t", "d"]).fit_transform(frame)
+    encoder = TableEncoder(dates=["t", "d"]).fit(frame)
+    encoded = encoder.transform(frame)
+    assert list(encoder.get_feature_names_out()) == ["t (hours)", "t (sine of day)", "t (cosine of day)", "d (days)"]
     assert_allclose(encoded[:, 0], [6, 12.5, 23])
     assert_allclose(encoded[:, 1], np.sin(2 * np.pi * encoded[:, 0] / 24))
     assert_allclose(encoded[:, -1], [1, 2.5, 4])

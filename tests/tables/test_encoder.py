@@ -1,5 +1,7 @@
 """Columns of every kind become numbers; what cannot be used is refused by row, column and remedy."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from gpclass.tables import (
     TableEncoder,
     TableError,
     UnseenLevelWarning,
+    with_ids,
 )
 
 FRAME = pd.DataFrame(
@@ -39,6 +42,7 @@ def test_columns_become_numbers():
     shuffled = FRAME[["smoker", "colour", "class", "dose", "age"]].assign(more=1)
     assert np.array_equal(encoder.transform(shuffled), by_hand.astype(float))
     assert np.array_equal(clone(encoder).fit_transform(FRAME), by_hand.astype(float))
+    assert [part.tolist() for part in encoder.parts()] == [[0], [1], [2, 3, 4], [5]]
 
 
 def test_categories_of_pandas_are_text():
@@ -84,6 +88,19 @@ def test_empty_cells_get_what_training_data_had():
     assert encoder.transform(nothing).tolist() == [[40.5, 1.25, 0, 0, 1, 1]]
 
 
+def test_empty_cells_may_have_columns_of_their_own():
+    train = FRAME[["dose", "age"]].astype(float)
+    train.loc[0, "dose"] = np.nan
+    encoder = TableEncoder(impute="indicator").fit(train)
+    assert np.array_equal(encoder.transform(train)[:, 1], [1, 0, 0, 0, 0, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # dose was empty in the training data too
+        encoder.transform(train.assign(dose=np.nan))
+        TableEncoder(impute="median").fit(train).transform(train.assign(age=np.nan))  # there is no column for it to miss
+    with pytest.warns(UnseenLevelWarning, match="'age' is empty in 6 of 6 rows, but in none of the training .* 40.5 is used"):
+        assert np.all(encoder.transform(train.assign(age=np.nan))[:, 2] == 40.5)
+
+
 @pytest.mark.parametrize(
     ("column", "told"),
     [
@@ -111,6 +128,31 @@ def test_names_are_no_categories():
     frame = pd.DataFrame({"name": [f"somebody {i}" for i in range(80)], "x": range(80)})
     with pytest.raises(TableError, match=r"80 different texts in 80 rows.*--drop name"):
         TableEncoder().fit(frame)
+
+
+@pytest.mark.parametrize("known", [None, "row"])
+def test_at_most_one_column_is_advised_as_names_of_rows(known):
+    texts = [f"number {i}" for i in range(80)]
+    frame = pd.DataFrame({"name": texts, "other": texts, "row": texts, "x": range(80)})
+    with pytest.raises(TableError) as error:
+        TableEncoder(id=known).fit(frame)
+    advised = [(option.name, option.value) for problem in error.value.problems for option in problem.options]
+    first = ("--drop" if known else "--id", "name")
+    assert advised == [first, ("--drop", "other"), *([] if known else [("--drop", "row")])]
+
+
+def test_an_id_column_names_the_rows_in_errors():
+    frame = FRAME.drop(columns="class").assign(who=list("uvwxyz"))
+    encoder = TableEncoder(id="who").fit(frame)
+    assert "who" not in encoder.feature_names_in_
+    holes = frame.astype({"age": float})
+    holes.loc[3, "age"] = np.nan
+    with pytest.raises(TableError, match=r"row 3 \(x\), column 'age' is empty"):
+        encoder.transform(holes)
+    with pytest.raises(TableError, match="row 3, column 'age' is empty"):
+        encoder.transform(holes.drop(columns="who"))
+    with pytest.raises(TableError, match=r"no id column 'hwo' \(did you mean 'who'\?\)"):
+        with_ids(frame, "hwo")
 
 
 def test_tables_of_other_columns_are_refused():

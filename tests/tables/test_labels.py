@@ -68,14 +68,6 @@ def test_labels_of_another_table_are_matched_as_text():
 # kernels from text ------------------------------------------------------------------------------------------------------
 
 
-
-
-
-
-
-
-
-
 def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,y\n1,01\n2,1\n3,2\n", encoding="utf-8")

@@ -74,8 +74,6 @@ def test_against_the_algorithm_written_out(problem, likelihood, kind):
     assert fit.converged
 
 
-
-
 @pytest.mark.parametrize("likelihood", [Probit(), Logit(bias=0.4), Heaviside(0.0)], ids=repr)
 def test_all_rows_active_and_swept_is_ep(problem, likelihood):
     K, y, _ = problem
@@ -127,10 +125,6 @@ def test_evidence_is_ep_s_formula_over_all_rows(problem):
     rest = likelihood.log_predictive(y[others], fit.mean[others], fit.var[others])
     assert fit.log_evidence == pytest.approx(np.sum(log_z - log_z_site) + np.sum(rest) + phi, abs=1e-7)  # K inverted
     assert fit.jensen_bound() < fit.log_evidence
-
-
-
-
 
 
 def test_most_informative_rows_beat_random_and_least_informative_ones():

@@ -14,12 +14,6 @@ PAIRS = [(NestedEP(), MultinomialProbit), (Laplace(), Softmax)]
 ids = lambda x: type(x).__name__ if not isinstance(x, type) else x.__name__  # noqa: E731
 
 
-
-
-
-
-
-
 @pytest.mark.parametrize("variance", [0.5, 4.0, 400.0])
 def test_two_classes_agree_with_binary_engines(variance):
     X, K, y = problem(C=2, variance=variance)

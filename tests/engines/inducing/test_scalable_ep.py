@@ -64,10 +64,6 @@ def test_noise_free_likelihood_knows_no_scale():
     assert_allclose(*(fit.log_evidence for fit in fits), atol=1e-6)
 
 
-
-
-
-
 def test_robust_sites_may_be_negative():
     X, y = problem(60, seed=4)
     y = y.copy()
@@ -77,16 +73,6 @@ def test_robust_sites_may_be_negative():
     assert fit.tau.min() < 0
     assert np.all(np.isfinite(fit.mean))
     assert np.all(fit.var > 0)
-
-
-
-
-
-
-
-
-
-
 
 
 def test_duplicate_inducing_points_and_constant_inputs():
@@ -131,35 +117,7 @@ def test_heaviside_works_as_two_noise_free_classes():
 # marginals at the training points -----------------------------------------------------------------------------------------
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 # minibatches with hyperparameters held ------------------------------------------------------------------------------------
-
-
-
-
-
-
-
-
 
 
 # minibatches of different size --------------------------------------------------------------------------------------------
