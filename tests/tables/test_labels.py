@@ -63,9 +63,15 @@ def test_labels_of_another_table_are_matched_as_text():
     assert labels_as_trained(np.array([2, 1]), classes, "y").tolist() == ["2", "1"]
     with pytest.raises(TableError, match="labels '3', but the model knows '1', '2', 'a'"):
         labels_as_trained(np.array([3, 1]), classes, "y")
+    assert labels_as_trained(np.array([" A", "2 "]), classes, "y").tolist() == ["a", "2"]
+    with pytest.raises(TableError, match="labels 'B '"):  # the class B or b?
+        labels_as_trained(np.array(["B "]), np.array(["B", "b"]), "y")
 
 
-# kernels from text ------------------------------------------------------------------------------------------------------
+def test_rows_without_a_label_are_left_out_on_request():
+    frame = pd.DataFrame({"x": range(4), "y": ["a", None, "b", None]})
+    X, y = split_target(frame, "y", skip_unlabelled=True)
+    assert (X["x"].tolist(), y.tolist()) == ([0, 2], ["a", "b"])
 
 
 def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from gpclass.tables import TableEncoder
-from gpclass.tables.numerals import COMMA, PLAIN, Convention, best_convention, measure
+from gpclass.tables.numerals import COMMA, PLAIN, Convention, best_convention, canonical, measure, usual_unit
 
 N = 30
 RNG = np.random.default_rng(0)
@@ -55,6 +55,19 @@ def test_texts_that_are_no_numbers(text):
 )
 def test_conventions(texts, convention, doubtful):
     assert best_convention(dict.fromkeys(texts, 1)) == (convention, 1.0, doubtful)
+
+
+def test_the_usual_unit_is_counted_by_cells():
+    assert usual_unit({"1 kg": 2, "3 kg": 1, "5 g": 2, "none": 5}) == ("kg", 0.3)
+    assert usual_unit({"1": 3, "none": 1}) == ("", 0.0)
+
+
+def test_canonical_numbers():
+    """Cells that are no numbers, or no text, stay; if most are no numbers, there is no canonical form."""
+    assert canonical(["1,5", "2,25 cm", 7, None, "?"], COMMA) == ["1.5", "2.25 cm", 7, None, "?"]
+    assert canonical(["1,5", "2,25 cm", "3,5 cm"], COMMA, with_units_only=True) == ["1,5", "2.25 cm", "3.5 cm"]
+    assert canonical(["1,5", "a", "b"], COMMA) is None
+    assert canonical([1, 2.0], COMMA) is None
 
 
 def test_a_few_levels_with_a_unit_are_categories():

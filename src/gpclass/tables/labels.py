@@ -119,10 +119,11 @@ def labels_as_trained(y: np.ndarray, classes: np.ndarray, target: str) -> np.nda
     """Return labels of another table as classes of a model; they are compared as text, without case and outer spaces."""
     known = {str(label): label for label in classes.tolist()}
     folded = {_folded(name): label for name, label in known.items()}
-    every = known | (folded if len(folded) == len(known) else {})
+    by_folding = len(folded) == len(known)  # otherwise "B " may be the class B or b
+    every = known | (folded if by_folding else {})
 
     def name_of(label: object) -> str:
-        return str(label) if str(label) in known else _folded(str(label))
+        return _folded(str(label)) if by_folding and str(label) not in known else str(label)
 
     strangers = sorted({str(label) for label in y.tolist() if name_of(label) not in every})
     if strangers:
