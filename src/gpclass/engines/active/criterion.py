@@ -68,8 +68,27 @@ def log_evidence(
 ) -> ActiveEvidence:
     """Return -φ over `rows` (default all; rows with sites are always included), with fixed sites, and its derivatives.
 
-    Derivatives in the covariances go to `sinks`, one for each latent function. Without `sinks` there are no derivatives.
-    `y` are targets (n,) or `Observed`. (12), (14)
+    (12), (14) of [SLH].
+
+    Parameters
+    ----------
+    covariances : sequence of Columns
+        Prior covariances of the rows, one for each latent function.
+    at : ActiveSites
+        The active rows and their sites.
+    y : ndarray of shape (n,) or Observed
+        Targets of all rows.
+    likelihood : Likelihood
+        A likelihood with `tilted_moments`.
+    rows : ndarray of int, optional
+        Numbers of the rows in the sum. By default all rows.
+    sinks : sequence of Sink, optional
+        Receive the derivatives in the covariances, one for each latent function. By default there are no derivatives.
+
+    Returns
+    -------
+    ActiveEvidence
+        The value, and the derivatives in the likelihood's parameters and in the sites.
     """
     y = row_targets(y)
     q = ActivePosterior(covariances, at)

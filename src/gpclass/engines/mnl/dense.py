@@ -117,7 +117,20 @@ class VariationalFit(Fit):
 
 
 def prior_evidence_bound(K: Any, n_classes: int) -> float:
-    """Return a lower bound of log p(y) for any y, with the prior as q. [C] theorem 10, for any K"""
+    """Return a lower bound of log p(y) for any y, with the prior as q. [C] theorem 10, for any K
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n) or (C, n, n), or Separable
+        Prior covariances: shared by all classes, one for each class, or correlated between classes.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    float
+        The bound, in nats.
+    """
     prior = _prior_covariances(K, n_classes)
     return float(maximise_bound(np.zeros(prior.shape[:2]), prior).value.sum())
 
@@ -125,8 +138,19 @@ def prior_evidence_bound(K: Any, n_classes: int) -> float:
 def isotropic_evidence_bound(K: Any, n_classes: int, variance: float | None = None) -> float:
     """Return a lower bound of log p(y) for any y, with q = N(0, variance × identity). [C] theorem 9
 
-    `variance` is by default the best one. K is inverted here. The bound is very loose if K is nearly singular; a singular
-    K raises an error.
+    K is inverted here. The bound is very loose if K is nearly singular; a singular K raises an error.
+
+    Parameters
+    ----------
+    K, n_classes
+        As for `prior_evidence_bound`.
+    variance : float, optional
+        Variance of each latent value under q. By default the one with the largest bound.
+
+    Returns
+    -------
+    float
+        The bound, in nats.
     """
     log_det, trace, size = 0.0, 0.0, 0
     for k, F in products(K, n_classes):

@@ -34,7 +34,24 @@ SEARCH_TOL = 1e-8  # relative step at which these searches end
 def scores(
     fit: Any, covariance: RowCovariance, rows: np.ndarray, classes: np.ndarray, data: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return d2 (m,) of the candidates (rows, classes); or d3 on the rows `data`, if given. [C] (42), (43)"""
+    """Return the scores of candidates for inducing variables: lower bounds of the increase of log Z̃_h. [C] (42), (43)
+
+    Parameters
+    ----------
+    fit : SparseFit
+        A fit with the current inducing variables.
+    covariance : RowCovariance
+        Prior covariances of all rows.
+    rows, classes : ndarray of int of shape (m,)
+        Row and class of each candidate.
+    data : ndarray of int, optional
+        Rows from which the sum over all data is estimated (score d3). By default all rows are used (score d2).
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        The scores, in nats.
+    """
     rows, classes = np.asarray(rows, int), np.asarray(classes, int)
     data = np.arange(len(fit.y)) if data is None else np.asarray(data, int)
     view, out = _View(fit), np.empty(len(rows))
