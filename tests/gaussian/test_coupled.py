@@ -117,3 +117,20 @@ def test_predictions_under_priors_of_large_scale_and_low_rank(scale):
     H = np.eye(3) - 1 / 3
     near, exact = (np.einsum("icc->ic", H @ S @ H) for S in (cov, dense))
     assert_allclose(near, exact, rtol=1e-7 + 10 * system.rounding)
+
+
+def test_largest_move_is_in_standard_deviations_of_each_datum_alone():
+    (K, _, _), _, _, rng = problem(3, False)
+    pi, nu = np.exp(rng.normal(size=(7, 3))), rng.normal(size=(7, 3))
+    squares = []
+    for i in range(7):
+        precision = np.diag(1 / K[:, i, i]) + np.diag(pi[i]) - np.outer(pi[i], pi[i]) / pi[i].sum()
+        squares.append(nu[i] @ np.linalg.solve(precision, nu[i]))
+    assert_allclose(CoupledSystem(K, pi).largest_move(nu), np.sqrt(max(squares)), rtol=1e-12)
+
+
+def test_rounding_shows_where_a_wide_prior_has_low_rank():
+    """Of full rank, data decide all latent values; along the null space of a wide prior, eps × its variance is left."""
+    pi, wide = np.full((7, 3), 1 / 3), 1e9
+    full, one = CoupledSystem(wide * np.eye(7), pi).rounding, CoupledSystem(np.full((7, 7), wide), pi).rounding
+    assert full < 1e-13 < np.finfo(float).eps * wide < one
