@@ -35,6 +35,7 @@ def hidden(seed):
 SETTINGS = {"ep": (EP(tol=1e-4), RBF(0.2, 25.0), 4.0), "ivm": (IVM(active=140), RBF(0.4, 25.0), 6.0)}
 
 
+@pytest.mark.slow_cases("ivm")
 @pytest.mark.parametrize(("inference", "kernel", "width"), SETTINGS.values(), ids=SETTINGS)
 def test_rows_without_a_label_help_on_two_moons(inference, kernel, width):
     """With four labels and 136 rows without; measured on average: 0.95 (EP) and 0.93 (IVM) against 0.85 without them.

@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.datasets import make_moons
 from typer.testing import CliRunner
 
@@ -13,6 +14,7 @@ from gpclass.cli import app
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = ("audit", "explore")  # slow, and without end: their own tests run them
+SLOW = "compare"
 
 
 def blocks(language: str) -> list[str]:
@@ -24,11 +26,13 @@ def commands() -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("gpclass ")]
 
 
-def test_commands(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("quick_reports")
+@pytest.mark.parametrize("left_out", [(*ELSEWHERE, SLOW), pytest.param(ELSEWHERE, marks=pytest.mark.slow)], ids=["quick", "all"])
+def test_commands(left_out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(commands()) >= 5
     for command in commands():
-        if command[0] not in ELSEWHERE:
+        if command[0] not in left_out:
             result = CliRunner().invoke(app, command)
             assert result.exit_code == 0, f"gpclass {' '.join(command)}: {result.output}"
 
