@@ -14,7 +14,7 @@ from gpclass.cli import app
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = ("audit", "explore")  # slow, and without end: their own tests run them
-SLOW = "compare"
+WITHOUT = {"quick": (*ELSEWHERE, "compare"), "all": ELSEWHERE}
 
 
 def blocks(language: str) -> list[str]:
@@ -27,7 +27,8 @@ def commands() -> list[list[str]]:
 
 
 @pytest.mark.usefixtures("quick_reports")
-@pytest.mark.parametrize("left_out", [(*ELSEWHERE, SLOW), pytest.param(ELSEWHERE, marks=pytest.mark.slow)], ids=["quick", "all"])
+@pytest.mark.quick_cases("quick")
+@pytest.mark.parametrize("left_out", WITHOUT.values(), ids=WITHOUT)
 def test_commands(left_out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(commands()) >= 5
