@@ -119,7 +119,7 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         Seed of the restarts (and, above 1000 rows, of the subset used for the median distance).
     verbose : int, default=0
         1 shows what is being computed, and for how long: on stderr, or as bars in notebooks that have ipywidgets. 0 shows
-        nothing, as in scikit-learn; but a listener hears it all the same (`gpclass.progress`).
+        nothing, as in scikit-learn. A listener gets the progress in any case (`gpclass.progress`).
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ DEFAULT_KERNEL, MOST_COLUMNS, DEFAULT_OF_MANY = "matern32-ard", 100, "matern32"
 LONGEST_EXPRESSION, DEEPEST = 20_000, 30  # largest number of characters, and of nested parentheses
 VARIANCE = 4.0  # latent values of about ±2, a good starting point for learning
 NUMBER = r"\d+\.?\d*(?:[eE][+-]?\d+)?"
-# a name with its settings is one token: what is in its parentheses is no expression
+# a name with its settings is one token: the text in its parentheses is not an expression
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*(?:\s*\(\s*[A-Za-z]+\s*=[^()]*\))?|[+*()])")
 SETTING = re.compile(rf"\s*([A-Za-z]+)\s*=\s*({NUMBER}|\[\s*{NUMBER}(?:\s*,\s*{NUMBER})*\s*,?\s*\])\s*(?:,|$)")
 SIGNIFICANT_DIGITS = 6  # significant digits of settings in `written`
@@ -76,7 +76,7 @@ def parse_kernel(text: str, n_columns: int, distance: float | None = None, varia
     Parameters
     ----------
     text : str
-        Sums and products of kernel names, such as "rbf-ard + linear", perhaps with settings: "rbf(lengthscale=1.5)".
+        Sums and products of kernel names, such as "rbf-ard + linear", with or without settings: "rbf(lengthscale=1.5)".
     n_columns : int
         Number of input columns.
     distance : float, optional

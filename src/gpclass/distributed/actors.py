@@ -71,7 +71,7 @@ def _keep_freed_memory() -> None:
     """Let malloc keep some freed memory, if it is that of glibc.
 
     Dask makes workers return all freed memory to the system at once. The arrays of each step, of a few megabytes each, would
-    then be mapped and cleared anew in every step, which takes a third of its time.
+    then be mapped and cleared again in every step, which takes a third of its time.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL("libc.so.6").mallopt
@@ -112,7 +112,7 @@ def watched(called: Any, lost: Callable[[], Any]) -> Any:
 
 
 def _is_gone(worker: str) -> bool:
-    """Return, on a worker, whether the scheduler does not know another worker."""
+    """Return whether the scheduler does not know a worker. Called on another worker."""
     from distributed import get_client
 
     return worker not in get_client().nthreads()

@@ -153,7 +153,7 @@ def _zipped(X: Any, y: Any, weight: Any) -> list[Any]:
 
     given = [X, y] if weight is None else [X, y, weight]
     if not any(is_dask_array(some) for some in given):
-        # one expression, so that what they share is read once
+        # one expression, so that common parts are read once
         joint = X.map_partitions(_raw, *given[1:], meta=X._meta, enforce_metadata=False, align_dataframes=False)
         return list(joint.to_delayed())
     columns = [np.ravel(some.to_delayed()).tolist() for some in given]

@@ -27,7 +27,7 @@ def conclude(model: Any, learned: Learned, engine: Any, mixture: Mixture | None 
 def calibrate(model: Any, left_out: Callable[[], LeftOut | None]) -> None:
     """Fit the calibration to rows that were predicted without themselves, if `left_out` returns any.
 
-    Ctrl-C ends it without a calibration, if the caller wants what was learned.
+    After Ctrl-C there is no calibration, if the caller keeps the best result (`progress.keeping_best`).
     """
     model.calibration_ = Calibration()
     if model.calibrate is None:

@@ -27,7 +27,7 @@ MINIBATCHES = "'scalable-ep', 'coupled-scalable-ep', 'stochastic-ep', 'svgp'"  #
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that a fit reads piece by piece, wherever they are.
+    """Rows that a fit reads piece by piece, in this process or in others.
 
     Attributes
     ----------

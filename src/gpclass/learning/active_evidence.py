@@ -152,7 +152,7 @@ def carried(at: ActiveSites, old: Any, new: Any) -> tuple[ActiveSites, list[tupl
     """Return sites adapted from one likelihood to another with other parameters, and their derivatives in each parameter.
 
     With Gaussian noise the site is the likelihood itself, at any variance. All other sites are unchanged. (For a bias, one
-    could fix the sites in terms of the sum of latent value and bias. Then the bias hardly moves, and searches end lower.)
+    could fix the sites in terms of the sum of latent value and bias. Then the bias moves little, and searches end lower.)
     """
     if not new.conjugate:
         return at, []

@@ -159,7 +159,7 @@ def maximise_active(
 
 
 def _ended(reached: list[float], needed: float | None, idle: int, major: int) -> str:
-    """Return why a search need not go on; empty if it should."""
+    """Return why a search should stop; empty if it should continue."""
     if interrupted():
         return INTERRUPTED
     if needed is not None and _stays_below(needed, reached, major):

@@ -13,14 +13,9 @@ from ..engines.inducing.training import Training
 class Adam:
     """Adam (Kingma & Ba 2014), for maximisation."""
 
-    m: np.ndarray
-    v: np.ndarray
-    t: float = 0.0
-
-    @staticmethod
-    def of_size(p: int) -> Adam:
-        """Return the initial state for p parameters."""
-        return Adam(np.zeros(p), np.zeros(p))
+    m: np.ndarray  # (p,) average of the gradients
+    v: np.ndarray  # (p,) average of their squares
+    t: float = 0.0  # number of steps so far
 
     def step(self, gradient: np.ndarray, rate: float, training: Training, part: float = 1.0) -> tuple[Adam, np.ndarray]:
         """Return the new averages and the move. A smaller minibatch takes the fraction `part` of a step."""

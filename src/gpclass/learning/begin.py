@@ -68,6 +68,11 @@ def begin_training(
     if Z.shape[1] > source.n_rows:
         raise ValueError(f"{Z.shape[1]} inducing points are more than the {source.n_rows} rows: use fewer")
     theta = np.concatenate([kernel.theta, likelihood.theta])
+    n_parameters = len(theta) + Z.size * settings.learn_inputs
+    if source.crew is not None:
+        store = source.store(engine, likelihood, labels)
+    else:
+        store = SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
     trainer = Trainer(
         engine=engine,
         origin=(kernel, likelihood),
@@ -78,8 +83,8 @@ def begin_training(
         unit=summary.units.spread,
         priors=priors,
         state=State.empty(likelihood.n_latents, Z.shape[1], engine.structure(likelihood)),
-        store=_store(source, engine, likelihood, labels),
-        adam=Adam.of_size(len(theta) + Z.size * settings.learn_inputs),
+        store=store,
+        adam=Adam(np.zeros(n_parameters), np.zeros(n_parameters)),
         seed=random_state,
         n_rows=source.n_rows,
         weight=weight,
@@ -88,13 +93,6 @@ def begin_training(
         identity=whose,
     )
     return trainer, source
-
-
-def _store(source, engine, likelihood, labels) -> Any:
-    """Return the store for the sites of a new run."""
-    if source.crew is not None:
-        return source.store(engine, likelihood, labels)
-    return SiteStore(engine.row_sites(source.n_rows, likelihood) if engine.keeps_rows else {})
 
 
 def _held_rows(training: Any, n: int) -> int:

@@ -33,8 +33,8 @@ class Step(NamedTuple):
     message : str
         Why the evaluation failed; empty if it did not.
     precision : {"double", "single"}
-        Precision of the factorisations. A failure in single precision is not one of the objective: the run goes on in double
-        precision.
+        Precision of the factorisations. A failure in single precision is not one of the objective: the run continues in
+        double precision.
     """
 
     run: int

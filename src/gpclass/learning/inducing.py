@@ -96,7 +96,7 @@ class InducingKernel:
         return theta + of_gram, dZ + moved
 
     def pullback_rows(self, X: np.ndarray, K_fu: np.ndarray, fu: np.ndarray, diag: np.ndarray):
-        """Return the derivatives in the parameters of the kernel and in Z, by way of the covariances of some rows.
+        """Return the derivatives in the parameters of the kernel and in Z, through the covariances of some rows.
 
         They add up over rows. K_fu (G, m, M) are the covariances; `fu` (G, m, M) and `diag` (G, m) are the derivatives in
         K_fu and k_diag.
@@ -107,7 +107,7 @@ class InducingKernel:
         return theta + of_cross, dZ
 
     def pullback_gram(self, K_uu: np.ndarray, uu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the derivatives in the parameters of the kernel and in Z, by way of K_uu (G, M, M)."""
+        """Return the derivatives in the parameters of the kernel and in Z, through K_uu (G, M, M)."""
         return self._joined([k.pullback(Z, uu[g], inputs=True, value=K_uu[g]) for g, (k, Z) in enumerate(self._groups())])
 
     def _joined(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@
     finished(step, sums)          the next state and the gradient, from the sums over all rows of the minibatch
 
 `step` is the same for all rows, and neither it nor the sums grow with the number of rows, so the rows of a minibatch may
-lie in several processes. These functions know the kernel and the inducing inputs; `engines.inducing.step` does the same for
+lie in several processes. These functions use the kernel and the inducing inputs; `engines.inducing.step` does the same for
 given covariances.
 """
 

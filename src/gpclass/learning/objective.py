@@ -142,7 +142,7 @@ class Objective:
     X : ndarray of shape (n, D)
         Training inputs.
     y : ndarray of shape (n,) or Observed
-        Targets of the likelihood; with weights, and perhaps several for each row of X, as `Observed`.
+        Targets of the likelihood. With weights, or with several targets for a row of X, they are `Observed`.
     kernel : Kernel
         The kernel; its parameters are the start of learning.
     likelihood : Likelihood

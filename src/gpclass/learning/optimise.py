@@ -43,7 +43,7 @@ def maximise(
     max_iter : int, default=100
         Maximum number of iterations per run.
     verbose : int, default=0
-        1 shows the progress on stderr, if nobody listens to it already; see `gpclass.progress`.
+        1 shows the progress on stderr, unless there is a listener already; see `gpclass.progress`.
     fewer : Objective, optional
         The objective on a subset of the rows. A search on it improves each start first.
     rivals : sequence of Rival, optional

@@ -1,8 +1,8 @@
 """One run of L-BFGS-B over hyperparameters, which ends with a Newton step.
 
-Where the engine offers it and there are enough rows, a run has two parts: the way to the maximum in single precision, which
-halves the cost of factorisations, and the last part in double precision, from the end of the first and with its curvature.
-Only evaluations in double precision are results. The first part ends early where single precision is too coarse.
+If the engine supports it and there are enough rows, a run has two parts. The first is in single precision, which halves the
+cost of factorisations; it ends early if single precision is too coarse. The second, in double precision, continues from its
+end with its curvature. Only evaluations in double precision are results.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ distance between neighbours to several times the typical distance, and the objec
 on few rows. If the scan finds one maximum, the search starts there. If it finds several, short searches on the same rows and
 a comparison on more rows decide between them.
 
-Few rows cannot show structure that is shorter than the distance between them. If the evidence of few rows is hardly better
-than that of guessing, the scan is repeated on more rows. If that does not help, the given start remains a candidate.
+Few rows cannot show structure that is shorter than the distance between them. If the evidence of few rows is not clearly
+better than that of guessing, the scan is repeated on more rows. If that does not help, the given start remains a candidate.
 
 The scan uses an engine for all rows, whatever the design of the objective is, so it is the same for all designs.
 """

@@ -77,7 +77,7 @@ class SiteStore:
         return self
 
     def close(self) -> None:
-        """Release what is in other processes: nothing here."""
+        """Do nothing: there is nothing to release in this process."""
 
 
 def targets_of(batch: Batch, likelihood: Any, labels: np.ndarray) -> Any:

@@ -156,8 +156,8 @@ class TrainingState:
     def _at(self, theta: np.ndarray) -> tuple[Kernel, Any]:
         """Return kernel and likelihood with these hyperparameters.
 
-        They are made from the initial objects, so that they depend on θ only, to the last bit: exp(log x) may differ from x,
-        and a resumed run knows only θ.
+        They are made from the initial objects, so that they depend on θ only, to the last bit. A resumed run has only θ, and
+        exp(log x) may differ from x.
         """
         kernel, likelihood = self.origin
         p = len(kernel.theta)
@@ -214,7 +214,7 @@ class TrainingState:
         return value, self._climbed(done.state, gradient, inputs, rate, len(batch.rows) / self._size)
 
     def _step(self, rows: int) -> TrainingStep:
-        """Return what a step on `rows` rows needs besides these rows."""
+        """Return the step for a minibatch of `rows` rows, without these rows."""
         kernel, likelihood = self._at(self.theta)
         inducing = InducingKernel(kernel, self.Z)
         sizes = self.n_rows, rows, self._size, self.weight

@@ -15,7 +15,7 @@ import numpy as np
 from ..gaussian import Sites
 
 KEPT_FITS = 3  # number of earlier evaluations that are used
-MOST_STEP_WEIGHT = 1.5  # maximum total weight of earlier changes: much longer steps are extrapolated only part of the way
+MOST_STEP_WEIGHT = 1.5  # maximum total weight of earlier changes; for longer steps the extrapolation is shortened
 MOST_LOG_CHANGE = 2.0  # maximum change of any log τ
 COMPARABLE = 10.0  # difference of log τ above which a site is not extrapolated: the mean of a negligible site is arbitrary
 COLLINEAR = 0.1  # relative size of singular values below which two steps are treated as one direction

@@ -230,7 +230,7 @@ def test_a_selection_goes_on_after_rows_were_lost(case):
     kernel, likelihood, engine, labels, weight = CASES[case]
     problem = objective(kernel, likelihood, engine, labels, weight)
     expected = learn(problem, [], 0)
-    with pytest.warns(LostRowsWarning, match="process has ended. The computation goes on"):
+    with pytest.warns(LostRowsWarning, match="process has ended. The computation continues"):
         found = on_crew(problem, labels, "uneven", crew=losing(offered, (7, 8, 15)))
     assert_same(found, expected)
 

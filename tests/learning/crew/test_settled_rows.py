@@ -315,7 +315,7 @@ def test_rows_without_their_own_sites(case):
 def test_a_fit_begins_again_when_rows_are_lost(call):
     one, many = objectives(MultinomialProbit(3), GFITC(tol=1e-9), EVEN, WEIGHT, kind=Losing)
     many.design.rows.crew.losses = (call,)
-    with pytest.warns(LostRowsWarning, match="a process has ended. The computation goes on"):
+    with pytest.warns(LostRowsWarning, match="a process has ended. The computation continues"):
         b = many.evaluate(many.theta, tol=0.0)
     assert_same(one.evaluate(one.theta, tol=0.0), b)
     assert many.evaluate(many.theta, b.fit, tol=0.0).fit.n_iter <= 2  # the new sites are a start

@@ -19,14 +19,14 @@ Result = TypeVar("Result")
 
 
 class RowsLost(RuntimeError):
-    """A process with some of the rows has ended. The rows have been loaded again, without what was kept with them.
+    """A process with some of the rows has ended. The rows have been loaded again, without the data kept with them.
 
     The results of the call that raised it are unknown: some shards may have executed it.
     """
 
 
 class LostRowsWarning(UserWarning):
-    """A process with some of the rows has ended; the computation goes on."""
+    """A process with some of the rows has ended; the computation continues."""
 
 
 class CrewLost(RuntimeError):
@@ -80,7 +80,7 @@ def resumed(call: Callable[[bool], Result]) -> Result:
         try:
             return call(losses > 0)
         except RowsLost as lost:
-            warnings.warn(f"{lost}. The computation goes on.", LostRowsWarning, stacklevel=3)
+            warnings.warn(f"{lost}. The computation continues.", LostRowsWarning, stacklevel=3)
     raise CrewLost(f"rows were lost {MOST_LOSSES} times in a row; are the workers killed for lack of memory?")
 
 

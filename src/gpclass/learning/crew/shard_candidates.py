@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class SelectionStep:
-    """The state of a selection, from which a shard finds what it has to do."""
+    """The state of a selection, from which a shard finds its next operations."""
 
     run: str  # name of the selection
     plan: Plan | None  # None if all shards have it

@@ -51,7 +51,7 @@ class Covariances:
 
 @dataclass(frozen=True)
 class Problem:
-    """A fit at fixed hyperparameters, as all shards know it."""
+    """A fit at fixed hyperparameters, as it is sent to all shards."""
 
     engine: Any
     likelihood: Any
@@ -206,7 +206,7 @@ class Slopes:
 
 
 def slopes_on(shard: Shard, number: Any, problem: Problem, mu: np.ndarray, A_inv: np.ndarray) -> Slopes:
-    """Return the derivatives of a fit's evidence by way of the covariances of a shard's rows."""
+    """Return the derivatives of a fit's evidence through the covariances of a shard's rows."""
     here, kernel = sites_on(shard), problem.kernel
     sites, now = here.of(number), here.now if here.number == number else None
     rows: Any = ShardRows(shard, problem, keep=False) if now is None else now.rows

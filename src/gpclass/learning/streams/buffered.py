@@ -64,7 +64,7 @@ class Pool:
     """The rows in the buffer of a stream, from which minibatches are drawn at random."""
 
     def __init__(self) -> None:
-        self.parts: list[np.ndarray] = []  # X, y, rows and perhaps weights, with unused space after the first `held`
+        self.parts: list[np.ndarray] = []  # X, y, rows and weights (or none), with unused space after the first `held` rows
         self.held = 0
 
     def add(self, batch: Batch) -> None:

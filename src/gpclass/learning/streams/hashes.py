@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...numerics.fingerprint import fingerprint, row_fingerprints
@@ -51,7 +49,8 @@ class RowHashes:
         self.read += len(places)
         self.data = (self.data + int(np.sum(_mixed(row_fingerprints(batch.X) + places)))) % MODULUS
         different, which = np.unique(batch.y, return_inverse=True)
-        hashes = np.array([int(fingerprint(_label(label))[:16], 16) for label in different.tolist()], np.uint64)
+        names = [float(label) if isinstance(label, (bool, int, float)) else str(label) for label in different.tolist()]
+        hashes = np.array([int(fingerprint(name)[:16], 16) for name in names], np.uint64)
         self.labels = (self.labels + int(np.sum(_mixed(hashes[which.ravel()] + places)))) % MODULUS
         if batch.weight is not None:
             bits = np.asarray(batch.weight, float).view(np.uint64)
@@ -64,7 +63,3 @@ def _mixed(x: np.ndarray) -> np.ndarray:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def _label(label: Any) -> Any:
-    return float(label) if isinstance(label, (bool, int, float)) else str(label)

@@ -160,7 +160,7 @@ def as_source(X: Any, y: Any = None) -> Source:
 def is_stream(X: Any) -> bool:
     """Return whether X contains rows and labels: a source, a function that returns pairs (X, y), or a list of pairs.
 
-    Iterators and tuples of other lengths count too: `as_source` raises an error for them that says what is needed.
+    It is also True for iterators and tuples of other lengths, for which `as_source` raises an error with advice.
     """
     tuples = isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(x, tuple) and len(x) > 1 for x in X)
     return (

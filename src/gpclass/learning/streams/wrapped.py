@@ -1,4 +1,4 @@
-"""Sources with the rows of another one, and perhaps more: fingerprints of the rows, or weights by class."""
+"""Sources with the rows of another source, some of which add fingerprints of the rows or weights by class."""
 
 from __future__ import annotations
 
