@@ -46,7 +46,7 @@ def replacing(path: str | os.PathLike[str], mode: str = "wb", **options: Any) ->
         The file to write. Devices and pipes are written to directly.
     mode : {"wb", "w"}, default="wb"
         Whether bytes or text are written.
-    **options
+    **options : dict
         Passed to `open`: encoding, newline, errors.
 
     Yields

@@ -24,6 +24,7 @@ class Outline:
 
     @staticmethod
     def of(partition: Partition) -> Outline:
+        """Return the outline of a partition."""
         X, weight = partition.X, partition.weight
         own = np.random.default_rng(0).uniform(0.5, 1.5, len(X))
         sums, scale = np.zeros((2, X.shape[1] + 1))

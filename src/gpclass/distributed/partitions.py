@@ -114,6 +114,7 @@ def described(parts: Parts, compute: Compute) -> Parts:
 
 
 def check_same_columns(names: Any, name: str, others: Any, other: str) -> None:
+    """Raise a TableError unless two parts, called `name` and `other`, have the same columns."""
     from ..tables import check_columns
 
     check_columns(names, name, others, other)

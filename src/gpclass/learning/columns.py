@@ -16,12 +16,15 @@ class KernelGradient:
         self.total = np.zeros(len(kernel.theta))
 
     def gram(self, active: np.ndarray, G: np.ndarray) -> None:
+        """Add the gradient through the covariances among the active rows; G (d, d) are the derivatives in them."""
         self.total += self._kernel.pullback(self._X[active], G)
 
     def cross(self, active: np.ndarray, rows: np.ndarray, G: np.ndarray, value: np.ndarray) -> None:
+        """Add the gradient through the covariances `value` (d, m) of active rows with other rows."""
         self.total += self._kernel.pullback(self._X[rows], self._X[active], G.T, value=value.T)
 
     def diag(self, rows: np.ndarray, g: np.ndarray) -> None:
+        """Add the gradient through the variances of some rows."""
         self.total += self._kernel.pullback_diag(self._X[rows], g)
 
 

@@ -78,6 +78,7 @@ class InducingKernel:
         return [(kernels[g % len(kernels)], self.Z[g % len(self.Z)]) for g in range(count)]
 
     def matrices(self, X: np.ndarray) -> LowRankMatrices:
+        """Return all covariances that an engine needs for the rows of X."""
         return LowRankMatrices(self.gram(), *self.cross(X))
 
     def cross(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -87,6 +88,7 @@ class InducingKernel:
         return np.stack([kernel(X, Z) for kernel, Z in groups]), diag
 
     def gram(self) -> np.ndarray:
+        """Return K_uu (G, M, M)."""
         return np.stack([kernel(Z) for kernel, Z in self._groups()])
 
     def pullback(self, X: np.ndarray, K: LowRankMatrices, G: LowRankGradient) -> tuple[np.ndarray, np.ndarray]:

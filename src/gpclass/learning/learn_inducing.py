@@ -35,10 +35,10 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
     """Learn with inducing points, from the rows of the objective or of a stream. The arguments are those of `learn`."""
     source, labels = (Arrays(objective.X, objective.y), objective.likelihood.class_targets) if stream is None else stream
     engine, crew = objective.engine, source.crew
-    if stream is not None and crew is None:
-        if not engine.minibatches:
-            raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
-    elif not engine.minibatches or _settles(objective, source.n_rows, bool(starts)):
+    whole = stream is None or crew is not None  # whether all rows can be used at once
+    if not (whole or engine.minibatches):
+        raise TypeError(f"{type(engine).__name__} takes all rows at once; pass arrays, or use ScalableEP")
+    if whole and (not engine.minibatches or _settles(objective, source.n_rows, bool(starts))):
         if crew is not None:
             from .crew.learn_settled import learn_settled  # only for rows in several processes
 

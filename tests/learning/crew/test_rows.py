@@ -140,7 +140,7 @@ def losses(run):
 @pytest.mark.parametrize("at", [[1], [4], [9, 16]], ids=str)
 def test_training_goes_on_when_rows_are_lost(engine, at):
     crew = divided(X, Y, [80, 80, 80], [0, 1, 2])
-    with pytest.warns(LostRowsWarning, match=r"worker 7 has ended. The computation goes on"):
+    with pytest.warns(LostRowsWarning, match=r"worker 7 has ended. The computation continues"):
         run = train(CrewRows(Unreliable(crew, at)), engine)
     whole = train(Arrays(X, Y), engine)
     if not engine.keeps_rows:

@@ -228,6 +228,7 @@ class DividedRows:
         return mean[place], var[place]
 
     def forget(self) -> None:
+        """Remove the candidates from the shards."""
         resumed(lambda lost: self.crew.each(forget_candidates))
 
 

@@ -133,6 +133,7 @@ class ShardSites:
         self.kept: dict[Any, RowSites] = {}
 
     def begin(self, shard: Shard, number: Any, begin: Begin) -> None:
+        """Begin the fit with this number."""
         self.rest()
         start = None if begin.start is None else self.of(begin.start)
         self.kept = {number: sites for number, sites in self.kept.items() if number in begin.live}
@@ -147,11 +148,13 @@ class ShardSites:
         self.now, self.number = None, None
 
     def running(self, number: Any) -> SweptRows:
+        """Return the rows of the fit with this number, which must be the last one."""
         if self.now is None or self.number != number:
             raise RowsLost("a shard has no sites of this fit")
         return self.now
 
     def of(self, number: Any) -> RowSites:
+        """Return the sites of a fit."""
         if self.now is not None and self.number == number:
             return self.now.sites
         if number not in self.kept:
