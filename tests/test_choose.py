@@ -14,7 +14,7 @@ from sklearn.datasets import load_iris
 import gpclass
 from gpclass import GPClassifier, GPRegressor, likelihoods
 from gpclass.choose import (
-    LARGE,
+    LARGEST_SIZE,
     as_engine,
     default_likelihood,
     engine_for,
@@ -128,11 +128,11 @@ def test_auto_picks_what_fits():
 
 
 def test_auto_goes_by_the_cost_that_engines_declare():
-    """Dense systems of at most LARGE rows: n, n (C + 1)^(1/3) by C + 1 factorisations, or n (C - 1) in one piece."""
+    """Dense systems of at most LARGEST_SIZE rows: n, n (C + 1)^(1/3) by C + 1 factorisations, or n (C - 1) in one piece."""
     for likelihood, most, usual, large in (
-        (Probit(), LARGE, "EP", "ScalableEP"),
-        (MultinomialProbit(7), LARGE // 2, "NestedEP", "ScalableEP"),
-        (Softmax(5), LARGE // 4, "VariationalMNL", "SVGP"),
+        (Probit(), LARGEST_SIZE, "EP", "ScalableEP"),
+        (MultinomialProbit(7), LARGEST_SIZE // 2, "NestedEP", "ScalableEP"),
+        (Softmax(5), LARGEST_SIZE // 4, "VariationalMNL", "SVGP"),
     ):
         assert [type(engine_for(likelihood, n)).__name__ for n in (1, most, most + 1)] == [usual, usual, large]
 
