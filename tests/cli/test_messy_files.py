@@ -332,6 +332,7 @@ def test_rows_that_are_too_long_are_no_row_names(tmp_path):
         (b"PAR1\x15\x04", r"\.parquet"),
         (b"\x1f\x8b\x08\x00", r"\.gz"),
         (b"\n<!DOCTYPE html>\n<html>", "web page"),
+        (b'[{"x": 1, "y": "a"}, {"x": 2, "y": "b"}]', "JSON"),
     ],
 )
 def test_other_formats_under_the_name_of_a_table_are_named(content, what, tmp_path):
@@ -366,18 +367,46 @@ def test_a_misspelt_file_name(tmp_path):
         read_table(tmp_path / "no folder" / "flowers.csv")
 
 
-# scores that are doubtful -------------------------------------------------------------------------------------------------
+# tables that can be used, but probably not as they are --------------------------------------------------------------------
+
+
+def warned(path):
+    return run(["fit", path, "-t", "y", *QUICK, "-o", path.parent / "m", "--force"]).stderr
 
 
 def test_copies_of_rows_are_told(tmp_path):
-    once = lines("x,z,y", lambda i: f"{X[i]},{Z[i]},{LABELS[i]}")
+    once = lines("x,z,w,y", lambda i: f"{X[i]},{Z[i]},{i % 3},{LABELS[i]}")
     rows = "".join(once.splitlines(keepends=True)[1:])
-    told = run(["fit", written(tmp_path, once), "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr
-    assert "are copies" not in told
-    told = run(["fit", written(tmp_path, once + rows), "-t", "y", *QUICK, "-o", tmp_path / "m", "--force"]).stderr
-    assert f"{N} of {2 * N} rows are copies of other rows" in told
+    assert "are copies" not in warned(written(tmp_path, once))
+    assert f"{N} of {2 * N} rows are copies of other rows" in warned(written(tmp_path, once + rows))
 
 
-def test_rows_of_a_few_levels_that_agree_are_no_copies(tmp_path):
-    path = written(tmp_path, lines("x,z,y", lambda i: f"{i % 3},{0.5 * (i % 2)},{LABELS[i]}"))
-    assert "are copies" not in run(["fit", path, "-t", "y", *QUICK, "-o", tmp_path / "m"]).stderr
+@pytest.mark.parametrize(
+    "cells",
+    [lambda i: f"{i % 3},{0.5 * (i % 2)},{i % 2},{LABELS[i]}", lambda i: f"{X[i]:.1f},{i % 2}.5,{i % 3},{LABELS[i]}"],
+    ids=["levels", "rounded"],
+)
+def test_rows_that_are_equal_by_chance_are_no_copies(cells, tmp_path):
+    assert "are copies" not in warned(written(tmp_path, lines("x,z,w,y", cells)))
+
+
+def test_numbers_and_labels_that_mean_missing_values_are_told(tmp_path):
+    def cells(i):
+        return f"{-999 if i % 9 == 0 else X[i]},{99 if i % 9 == 1 else i % 5},{'?' if i % 8 == 0 else LABELS[i]}"
+
+    told = warned(written(tmp_path, lines("x,z,y", cells)))
+    assert "column 'x' has -999 in 5 rows; if that means a missing value, use --missing-values -999 --impute median" in told
+    assert "column 'z' has 99 in 5 rows" in told
+    assert "class '?' has 5 rows; if that means a missing label, use --missing-values '?' --skip-unlabelled" in told
+    words = ("--missing-values", "?,-999,99", "--impute", "median", "--skip-unlabelled")
+    found = json.loads(
+        run(["fit", tmp_path / "t.csv", "-t", "y", *QUICK, "-o", tmp_path / "m", "--force", *words, "--json"]).stdout
+    )
+    assert found["classes"].keys() == {"ill", "well"}
+
+
+def test_numbers_within_a_range_and_labels_of_signs_are_no_marks(tmp_path):
+    """99 is a percentage here, and + and - are classes."""
+    cells = lambda i: f"{99 if i % 9 == 0 else 60 + i},{'+' if X[i] > 0 else '-'}"  # noqa: E731
+    told = warned(written(tmp_path, lines("x,y", cells)))
+    assert "missing" not in told

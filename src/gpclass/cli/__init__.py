@@ -10,6 +10,7 @@ console  printing, errors and exit codes, progress bars
 outputs  checks of output files
 remedies all problems of a file at once, and the command that solves them
 columns  what options say of the columns of a training table
+cautions warnings about tables that can be used, but probably not as they are
 training from data files to a fitted pipeline, in this process or on a cluster
 clusters the client of a cluster
 models   model files, and tables of predictions

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api import types
 from sklearn.pipeline import Pipeline
 
 from ..assess.models import classifier as on_encoded_rows
@@ -30,7 +29,6 @@ from ..tables import (
 )
 from .columns import Columns, names_not_there, row_numbers, target_by_number
 
-COPIES = 0.05  # share of copied rows above which a fit warns
 MOST_CELLS = 10_000_000  # cells of several files up to which they are read as one table
 CELL = 8  # approximate number of bytes of a cell in a text file
 PATTERN = "*?["  # characters of patterns of file names
@@ -104,20 +102,6 @@ def read_training(data: Path, columns: Columns, engine: str = "auto", client: An
     else:
         training = _as_table(data, columns)
     return _with_two_classes(training, columns.target)
-
-
-def cautions(training: Training) -> list[str]:
-    """Return what makes the scores of a model doubtful: copies of rows."""
-    if not isinstance(training.rows, pd.DataFrame):
-        return []
-    X, n = training.rows, training.n_rows
-    copies = int(X.assign(**{"": training.y}).duplicated().sum())
-    # rows of a few levels or whole numbers may agree by chance, rows with measurements hardly
-    measured = any(types.is_float_dtype(X[name].dtype) and X[name].nunique() > n / 4 for name in X.columns)
-    if not measured or copies <= COPIES * n:
-        return []
-    told = f"{copies} of {n} rows are copies of other rows, so that leave-one-out scores are too good"
-    return [f"{told}; remove copies that were made by mistake"]
 
 
 def training_table(data: Path, columns: Columns) -> tuple[pd.DataFrame, np.ndarray]:

@@ -21,6 +21,7 @@ FORMATS = {  # by their first bytes
     b"SQLite format 3": "an SQLite database; export the table as CSV",
 }
 WEB_PAGE = re.compile(rb"\s*<(!doctype html|html)", re.IGNORECASE)
+JSON = re.compile(rb'\s*(\[\s*)?\{\s*"')
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 
 
@@ -29,6 +30,8 @@ def refuse_other_formats(content: bytes, path: Path) -> None:
     found = next((name for start, name in FORMATS.items() if content.startswith(start)), None)
     if found is None and WEB_PAGE.match(content):
         found = "a web page, not a table; download the file itself"
+    if found is None and JSON.match(content):
+        found = "a JSON document; save the table as CSV"
     if found is not None:
         raise TableError(f"{path} is {found}")
 

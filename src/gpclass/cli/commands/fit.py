@@ -78,6 +78,7 @@ def fit(
     begin(f"reading {data}")  # before the imports, which take a second or more
     from ...persist import save
     from .. import models, remedies, training
+    from ..cautions import cautions
     from ..outputs import check_output
 
     out = Output(as_json, quiet)
@@ -89,7 +90,7 @@ def fit(
     with client_of(cluster, workers) as client, short_warnings(out):
         data = data if cluster is None else data.absolute()  # its workers run in other folders
         rows = remedies.diagnosed(lambda some: training.read_training(data, some, engine, client), columns, given)
-        for caution in training.cautions(rows):
+        for caution in cautions(rows):
             out.remark(f"warning: {caution}")
         default = None
         if rows.y is not None:
@@ -151,8 +152,9 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
     from ...assess.summaries import calibration_in_words
 
     classes = ", ".join(f"{label} {count}" for label, count in outcome["classes"].items())
+    inputs = _of(outcome["inputs"], "input")
     rows = [
-        ("data", f"{outcome['rows']} rows, {len(outcome['columns'])} columns, {outcome['inputs']} inputs{_where(outcome)}"),
+        ("data", f"{outcome['rows']} rows, {_of(len(outcome['columns']), 'column')}, {inputs}{_where(outcome)}"),
         ("classes", classes),
         ("engine", f"{outcome['engine']} with {outcome['likelihood']}"),
         ("kernel", kernel),
@@ -173,6 +175,10 @@ def _fit_facts(outcome: dict[str, Any], kernel: str, output: Path) -> list[tuple
     elif outcome["quality"] is not None:
         rows.append((outcome["quality"]["how"], _quality_in_words(outcome["quality"])))
     return [*rows, ("time", f"{outcome['seconds']:.1f} s"), ("model", str(output))]
+
+
+def _of(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _where(outcome: dict[str, Any]) -> str:
