@@ -84,6 +84,15 @@ def test_results_go_to_stdout_in_a_notebook_too(folder, tmp_path, monkeypatch):
     assert "75 rows, 4 columns, 4 inputs" in shown
 
 
+def test_help_texts_have_the_width_of_the_terminal(monkeypatch):
+    """Line breaks of docstrings, which are longer than these lines, would leave lines of a few words."""
+    monkeypatch.setenv("COLUMNS", "90")
+    for command in ("fit", "predict", "audit", "report", "compare", "explore"):
+        text = run(command, "--help").stdout.split("Arguments")[0]
+        paragraphs = [part.strip().splitlines() for part in re.split(r"\n\s*\n", text)]
+        assert min(len(line.strip()) for lines in paragraphs for line in lines[:-1]) > 60
+
+
 def test_ordered_categories(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 import os
@@ -144,6 +145,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             text = f"unexpected error: {type(error).__name__}: {_message(error)} (set GPCLASS_DEBUG=1 for the traceback)"
             raise _exit(text, UNEXPECTED) from error
 
+    # help texts would keep the line breaks of the docstring, whatever the width of the terminal
+    run.__doc__ = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(function) or "").split("\n\n"))
     return run
 
 
