@@ -147,3 +147,15 @@ def test_derivatives_with_sites_held(silent):
     h = 1e-6  # error h² times third derivatives, and eps/h times a value of order ten
     numeric = (value(K + h * direction) - value(K - h * direction)) / (2 * h)
     assert np.sum(total * direction) == pytest.approx(numeric, rel=1e-7)
+
+
+def test_rows_without_sites_have_the_marginals_of_predictions():
+    rng = np.random.default_rng(2)
+    K = RBF(1.0, 3.0)(rng.normal(size=(12, 2)))
+    active, rest = np.arange(5), np.arange(5, 12)
+    for tau in (rng.uniform(0.1, 2.0, 5), np.zeros(5)):
+        q = FullPosterior(K[:5, :5], Sites(tau, tau * rng.normal(size=5)))
+        seen = block(q, MatrixColumns(K), active, rest, np.diagonal(K)[rest])
+        mean, var = q.predict(K[:5, 5:], np.diagonal(K)[rest])
+        assert_allclose(seen.mean, mean, rtol=1e-12, atol=1e-14)
+        assert_allclose(seen.var, var, rtol=1e-12)
