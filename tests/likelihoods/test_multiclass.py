@@ -97,7 +97,7 @@ ROUGH = {"predictive_std": 0.01}
 @pytest.mark.parametrize(
     ("cls", "more"),
     [(Softmax, {}), (MultinomialProbit, {}), (MultinomialProbit, {"epsilon": 0.1}), (RobustMax, {}), (OneAgainstRest, {})],
-    ids=str,
+    ids=["softmax", "probit", "noisy probit", "robust max", "one against rest"],
 )
 def test_biases_shift_the_latent_functions(cls, more):
     """Every answer with biases is the answer without them at shifted latent values or means."""
