@@ -1,5 +1,7 @@
 """Integrated hyperparameters: the design, against normal densities and a fine grid; files."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +11,7 @@ from gpclass import GPClassifier, load, save
 from gpclass.inference import EP
 from gpclass.kernels import RBF
 from gpclass.learning import Learned, Member, Normal, Objective
-from gpclass.learning.integrate import central_composite, curvature, integrated
+from gpclass.learning.integrate import _stretches, central_composite, curvature, integrated
 from gpclass.learning.members import Mixture
 from gpclass.likelihoods import Probit
 from tests.problems import three_bands, two_classes
@@ -59,8 +61,6 @@ class Quadratic:
         self.fitted = []
 
     def fit(self, theta, start=None, tol=None):
-        from types import SimpleNamespace
-
         value = multivariate_normal.logpdf(theta, self.mean, self.cov)
         gradient = np.linalg.solve(self.cov, self.mean - theta)
         return SimpleNamespace(theta=np.array(theta), value=value, gradient=gradient, fit=None, kernel=np.array(theta))
@@ -81,6 +81,18 @@ def test_a_normal_posterior_of_hyperparameters_keeps_its_moments():
     mean = weights @ thetas
     assert_allclose(mean, objective.mean, atol=1e-6)
     assert_allclose((weights[:, None] * (thetas - mean)).T @ (thetas - mean), cov, rtol=1e-4, atol=1e-6)
+
+
+def test_the_design_is_stretched_to_the_width_of_each_side():
+    """A density of two halves of normal ones: each side of an axis gets its own standard deviation."""
+    below, above = np.array([0.6, 1.0]), np.array([1.3, 0.8])
+
+    def fit(theta, start=None, tol=None):
+        value = -0.5 * np.sum((theta / np.where(theta < 0, below, above)) ** 2)
+        return SimpleNamespace(theta=theta, value=value, fit=None)
+
+    objective = SimpleNamespace(fit=fit, bounds=np.tile([-50.0, 50.0], (2, 1)))
+    assert_allclose(_stretches(objective, fit(np.zeros(2)), np.eye(2)), [below, above], rtol=1e-12)
 
 
 def test_integrated_predictions_are_near_a_fine_grid():

@@ -28,3 +28,14 @@ def test_softmax_integral_against_gauss_hermite():
         want = weights @ Softmax(3).class_probabilities(mean + nodes @ root.T)
         got = Softmax(3).predictive(mean[None], (root @ root.T)[None])[0]
         assert_allclose(got, want, atol=1e-3)
+
+
+def test_expected_log_prob_has_the_derivatives_of_its_sum():
+    """Slopes in the means; the curvature is twice the slope in the variances. Optimisers need both of the sum itself."""
+    likelihood, mean, var, h = Softmax(4, bias=(0.0, 0.5, -0.3, 0.2)), F[:4] / 4, np.exp(rng.normal(size=(4, 4))), 1e-5
+    _, slope, curvature = likelihood.expected_log_prob(Y[:4], mean, var)
+    for c, e in enumerate(h * np.eye(4)):
+        in_mean = [likelihood.expected_log_prob(Y[:4], mean + sign * e, var)[0] for sign in (1, -1)]
+        in_var = [likelihood.expected_log_prob(Y[:4], mean, var + sign * e)[0] for sign in (1, -1)]
+        assert_allclose(slope[:, c], (in_mean[0] - in_mean[1]) / (2 * h), atol=1e-8)  # h², and eps/h
+        assert_allclose(curvature[:, c], (in_var[0] - in_var[1]) / h, atol=1e-8)
