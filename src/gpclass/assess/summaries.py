@@ -10,8 +10,8 @@ from .metrics import error_rate, nlpd, ranked_probability_score
 from .models import classifier, input_names, is_stacked, leave_one_out, training_labels
 from .plots.relevance import relevances
 
-MAX_LISTED = 8  # classes and lengthscales
-MAX_CHARACTERS = 160  # of a likelihood
+MAX_LISTED = 8  # classes and lengthscales that are listed
+MAX_CHARACTERS = 160  # of the text of a likelihood
 
 
 def summary(model: Any) -> dict[str, Any]:

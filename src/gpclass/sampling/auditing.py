@@ -30,7 +30,7 @@ from .target import Target, generator
 
 MAX_ORTHANT = 300  # dimensions up to which the evidence of a probit model is computed as an orthant probability
 PROPOSALS = 4000  # draws from the approximation, for the Pareto shape of the weights
-EFFECTIVE_DRAWS = 1000  # effective draws of HMC; errors: means 0.03 standard deviations, class probabilities about 0.005
+EFFECTIVE_DRAWS = 1000  # at which HMC stops; errors: means 0.03 standard deviations, class probabilities about 0.005
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from .chains import Sampler, Walk
 from .target import Target
 
 PRIOR_DRAWS = 128  # prior draws computed by one matrix product
-MAX_SHRINKS = 200  # of the bracket; 2⁻²⁰⁰ of a turn is no move
+MAX_SHRINKS = 200  # reductions of the bracket; 2⁻²⁰⁰ of a turn is no move
 BRACKET_FACTOR = 5.0  # first bracket divided by the average angle; a slice of length 4 has an average distance of 1
 AVERAGED_TURNS = 100  # number of angles in the average
 

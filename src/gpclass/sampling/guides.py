@@ -23,8 +23,8 @@ from ..learning.objective import FAILURES
 from .reference import Reference
 from .target import Target
 
-EP_TOL = 1e-2  # coordinates need not be exact
-ROUNDS_PER_REGRESSION = 10  # rounds of the warm-up
+EP_TOL = 1e-2  # tolerance of EP; the approximation need not be exact
+ROUNDS_PER_REGRESSION = 10  # rounds of the warm-up between two regressions
 FITS_PER_TERM = 4  # EP fits that a term of the regression needs
 RIDGE = 1.0  # added to the sum of squares of each standardised term
 MIN_TAU = 1e-8  # smallest site precision whose logarithm is taken

@@ -34,7 +34,7 @@ from .reference import Reference
 from .target import Target, generator
 
 BRACKET_WIDTH = 3.0  # of the first bracket of a slice, in standard deviations of θ
-MAX_SHRINKS = 100  # of the bracket
+MAX_SHRINKS = 100  # reductions of the bracket
 START_SD = 0.5  # standard deviation of the chains' first θ, in log parameters
 WARMUP_SD = 1.0  # standard deviation of θ assumed at the start of the warm-up
 ADDED_SD = 0.05  # its square is added to the estimated variances

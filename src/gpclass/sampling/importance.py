@@ -30,7 +30,7 @@ from .reference import sites_at_places
 from .target import Target, generator
 
 BLOCK_SAMPLES = 2048  # samples per block
-BOUND_ERRORS = 3.09  # standard errors of the 99.9 % bound. [C] section 9.1
+BOUND_ERRORS = 3.09  # distance of the 99.9 % bound from the estimate, in standard errors. [C] section 9.1
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from .target import generator
 ENGINE_ROWS, SAMPLER_ROWS = 500, 200  # rows of the sample, if the reference is an engine or a sampler
 MAX_COMPARED = 2000  # rows at which class probabilities are compared
 MIN_COMPARED = 50  # rows outside of the sample, or unseen rows, that are enough for a comparison
-EFFECTIVE_DRAWS = 400  # effective draws of a sampler
+EFFECTIVE_DRAWS = 400  # at which the sampler stops
 NLPD_TOL = 0.01  # nats of NLPD that do not count as worse
 GRADED_SHARE = 0.95  # of the rows; the largest error among these is graded
 

@@ -28,8 +28,8 @@ def check_bound(likelihood: Any, y: Array, mean: Array, var: Array) -> None:
         everywhere = gap(f[None, :])
         lowest = everywhere.min()
         require(bool(lowest > -GAP_TOL), f"bound at touch {touch} exceeds log_prob by {-lowest:.3g}")
-        foot = f[everywhere.argmin(axis=1)]
-        nearest = gap(foot[:, None] + fine).min(axis=1)
+        lowest_at = f[everywhere.argmin(axis=1)]
+        nearest = gap(lowest_at[:, None] + fine).min(axis=1)
         require(bool(nearest.max() < GAP_TOL), f"bound at touch {touch} is nowhere tight: smallest gap {nearest.max():.3g}")
     if likelihood.offers("bound_point"):
         point = checked_array(likelihood.bound_point(y, mean, var), y, "bound_point")

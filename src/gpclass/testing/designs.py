@@ -20,7 +20,7 @@ from .problems import frozen
 
 Rows = NDArray[np.intp]
 
-ADDED_VARIANCE = 0.5  # given the inducing variables; without it, it is zero at inducing inputs and cannot be decreased
+ADDED_VARIANCE = 0.5  # added to conditional variances given the inducing variables, which are zero at inducing inputs
 
 
 @dataclass(frozen=True)

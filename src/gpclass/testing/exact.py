@@ -24,13 +24,13 @@ def check_bounds(engine: Any, likelihood: Any, claims: Claims) -> None:
         ask_jensen = jensen and "jensen_bound" in problem.answers
         if not ask_jensen and not claims.bound:
             continue
-        fit, (truth, doubt) = problem.fit(engine, likelihood), _small_truth(likelihood, i)
+        fit, (truth, allowed) = problem.fit(engine, likelihood), _small_truth(likelihood, i)
         if ask_jensen:
             over = fit.jensen_bound() - truth
-            require(over <= doubt, f"jensen_bound() is above the true log evidence by {over:.3g} at y = {y}")
+            require(over <= allowed, f"jensen_bound() is above the true log evidence by {over:.3g} at y = {y}")
         if claims.bound:
             over = fit.log_evidence - truth
-            require(over <= doubt, f"log_evidence, a bound, is above the true one by {over:.3g} at y = {y}")
+            require(over <= allowed, f"log_evidence, a bound, is above the true one by {over:.3g} at y = {y}")
 
 
 def check_limits(engine: Any, likelihood: Any, problem: Problem, claims: Claims) -> None:

@@ -128,9 +128,9 @@ def check_fixing(kernel: Any, X: Array) -> None:
 
 def check_object(kernel: Any, X: Array) -> None:
     require(type(kernel).__repr__ is not object.__repr__, "no readable repr")
-    twin = pickle.loads(pickle.dumps(kernel))
-    require(twin == kernel and hash(twin) == hash(kernel), "a kernel differs after pickling")
-    close(twin(X), kernel(X), 0, "k(X) after pickling")
+    copy = pickle.loads(pickle.dumps(kernel))
+    require(copy == kernel and hash(copy) == hash(kernel), "a kernel differs after pickling")
+    close(copy(X), kernel(X), 0, "k(X) after pickling")
     try:
         kernel.variance = 1.0
     except AttributeError:

@@ -170,9 +170,9 @@ def _other_theta(likelihood: Any) -> np.ndarray:
 
 def check_object(likelihood: Any) -> None:
     require(type(likelihood).__repr__ is not object.__repr__, "no readable repr")
-    twin = pickle.loads(pickle.dumps(likelihood))
-    require(twin == likelihood and hash(twin) == hash(likelihood), "a likelihood differs after pickling")
-    require(repr(twin) == repr(likelihood), "the repr changes with pickling")
+    copy = pickle.loads(pickle.dumps(likelihood))
+    require(copy == likelihood and hash(copy) == hash(likelihood), "a likelihood differs after pickling")
+    require(repr(copy) == repr(likelihood), "the repr changes with pickling")
     if len(likelihood.theta):
         require(likelihood.with_theta(_other_theta(likelihood)) != likelihood, "likelihoods with different theta are equal")
     field = next(iter(vars(likelihood)), "anything")

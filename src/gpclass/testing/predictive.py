@@ -11,7 +11,7 @@ from .answers import VALUE_TOL, checked_array
 from .integrals import SPREAD, expectation, panels, tilted_truth
 from .pieces import Array, accepts, close, log_prob, require, takes_counts, takes_signs
 
-MAX_LATENT, MAX_COUNT = 3.0, 120  # for |f| ≤ MAX_LATENT counts are below MAX_COUNT: with f as their log, 20 are expected
+MAX_LATENT, MAX_COUNT = 3.0, 120  # for |f| ≤ MAX_LATENT counts are below MAX_COUNT; with f as their log, e³ = 20 is expected
 
 
 def check_predictive(likelihood: Any, y: Array, mean: Array, var: Array) -> None:

@@ -33,11 +33,11 @@ def check_errors(engine: Any, likelihood: Any, problem: Problem) -> None:
     name = type(likelihood).__name__
     raises(TypeError, lambda: problem.fit(engine, type(likelihood)), "a likelihood class", f"{name}()")
     for need in engine.needed(likelihood):
-        mute = _without(likelihood, need)
-        if not engine.serves(mute):
-            lacking = next(question for question in engine.needed(mute) if not mute.offers(question))
+        reduced = _without(likelihood, need)
+        if not engine.serves(reduced):
+            lacking = next(question for question in engine.needed(reduced) if not reduced.offers(question))
             what = f"a likelihood without {lacking}"
-            raises(TypeError, lambda mute=mute: problem.fit(engine, mute), what, lacking)  # type: ignore[misc]
+            raises(TypeError, lambda reduced=reduced: problem.fit(engine, reduced), what, lacking)  # type: ignore[misc]
 
 
 def check_ending(engine: Any, likelihood: Any, problem: Problem) -> None:
@@ -59,6 +59,6 @@ def check_ending(engine: Any, likelihood: Any, problem: Problem) -> None:
 
 def _without(likelihood: Any, question: str) -> Any:
     """Return the likelihood without one of its methods."""
-    mute: Any = object.__new__(type("Mute", (type(likelihood),), {question: None}))
-    mute.__dict__.update(vars(likelihood))
-    return mute
+    reduced: Any = object.__new__(type("Reduced", (type(likelihood),), {question: None}))
+    reduced.__dict__.update(vars(likelihood))
+    return reduced

@@ -59,8 +59,8 @@ def plot_marginals(draws: Any, fits: Mapping[str, Any], quantity: str = "mean", 
     for i, (name, values) in enumerate(found.items()):
         colour, marker = series(i)
         ax.plot(truth.ravel(), values.ravel(), marker, ms=4, mew=0, alpha=0.7, color=colour, label=plain(name))
-    room = 0.04 * (ends[1] - ends[0])
-    window = (ends[0] - room, ends[1] + room)
+    margin = 0.04 * (ends[1] - ends[0])
+    window = (ends[0] - margin, ends[1] + margin)
     ax.set(xlim=window, ylim=window, aspect="equal")
     ax.set_xlabel(f"{AXIS_LABELS[quantity]}, sampled")
     ax.set_ylabel(f"{AXIS_LABELS[quantity]}, approximated")

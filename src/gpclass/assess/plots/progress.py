@@ -59,8 +59,8 @@ def plot_learning_curve(model: Any, *, against: str = "evaluations", ax: Any = N
         ax.step(x, best, where="post", color="0.55", lw=1, ls="--", zorder=0, label="best so far")
         failed = ~np.isfinite(value)
         if failed.any():
-            foot = ax.get_xaxis_transform()
-            ax.plot(x[failed], np.full(failed.sum(), 0.03), "x", color="0.4", transform=foot, label="failed")
+            axis_fraction = ax.get_xaxis_transform()
+            ax.plot(x[failed], np.full(failed.sum(), 0.03), "x", color="0.4", transform=axis_fraction, label="failed")
     ax.set_ylim(*_window(value))
     ax.set_xlabel("seconds" if against == "seconds" else unit)
     labels = {"evaluation": "log evidence + log prior (nats)", "pass": "log evidence, estimated (nats)"}
@@ -76,8 +76,8 @@ def _window(value: np.ndarray) -> tuple[float, float]:
     if not len(finite):
         raise ValueError("no evaluation of this history succeeded")
     low, high = float(np.min([finite[0], finite[-1], np.median(finite)])), float(finite.max())
-    room = max(high - low, 1e-3 * max(1.0, abs(high)))
-    return low - 0.15 * room, high + 0.1 * room
+    span = max(high - low, 1e-3 * max(1.0, abs(high)))
+    return low - 0.15 * span, high + 0.1 * span
 
 
 def plot_score_against_time(

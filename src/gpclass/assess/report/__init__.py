@@ -27,7 +27,7 @@ from .words import number, percent
 __all__ = ["Facts", "gather", "is_report", "render", "write_report"]
 
 GENERATOR = b'<meta name="generator" content="gpclass '  # marks a report
-HEAD_BYTES = 4096  # in which GENERATOR is
+HEAD_BYTES = 4096  # GENERATOR is within the first bytes of a report
 
 
 def write_report(

@@ -23,7 +23,7 @@ from ..surface import CommonScales, Surface, evidence_surface, sample_rows
 
 SURFACE_RANGE = 2.5  # of the evidence surface on either side of the learned values, in logarithms
 SURFACE_POINTS = 9  # along each axis of the evidence surface
-MAX_ROWS, MAX_ROWS_TIMES_CLASSES = 400, 900  # for quick fits: the first for two classes, the second divided by C for C
+MAX_ROWS, MAX_ROWS_TIMES_CLASSES = 400, 900  # of quick fits: 400 rows for two classes, 900 / C rows for C classes
 CLEAR_DIFFERENCE = 3.0  # nats of log evidence that count as a difference
 KERNELS = ("matern32-ard", "rbf-ard", "rbf", "rbf + linear", "linear")  # compared with that of the model
 

@@ -67,8 +67,8 @@ def rough_moments(likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) 
     factor, others = likelihood.contrast_factor(), var[:, 1:]
     sites, cavity = inner_sites(mean[:, :1] - mean[:, 1:], others, 1 + var[:, 0], factor, sweeps=2)
     pull = factor.tilted_moments(1.0, *cavity)[1]
-    heard = np.sum(sites.tau / (1 + others * sites.tau), axis=1, keepdims=True)  # precision of messages to f_y + noise
-    tau = np.hstack([heard / (1 + heard), sites.tau / (1 + sites.tau * (cavity[1] - others))])
+    received = np.sum(sites.tau / (1 + others * sites.tau), axis=1, keepdims=True)  # precision of messages to f_y + noise
+    tau = np.hstack([received / (1 + received), sites.tau / (1 + sites.tau * (cavity[1] - others))])
     slope = np.hstack([pull.sum(1, keepdims=True), -pull])
     return restore_order(y, slope), restore_order(y, -tau / (1 + tau * var))
 
