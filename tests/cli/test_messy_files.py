@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import gpclass
 from gpclass.cli import app
-from gpclass.tables import Reading, TableError, read_table, split_target
+from gpclass.tables import Reading, TableError, beginnings, read_table, split_target
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -296,6 +296,14 @@ def test_lines_before_the_header_are_left_out_on_request(before, end, tmp_path):
     assert command[command.index("--skip-lines") + 1] == count
     assert (found["columns"], found["rows"]) == (["x", "z", "w"], N)
     assert read_table(path, reading=Reading(skip_lines=int(count))).index.tolist() == list(range(1, N + 1))
+
+
+def test_lines_before_the_header_are_looked_for_in_the_beginning_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(beginnings, "HEAD", 200)  # a few rows; the last of them is cut within a cell
+    path = written(tmp_path, "title\n" + lines("x,z,y", lambda i: f"{X[i]},{Z[i]},{LABELS[i]}"))
+    with pytest.raises(TableError, match="the first line of .* is not part of the table: 'title'"):
+        read_table(path)
+    assert len(read_table(path, reading=Reading(skip_lines=1))) == N
 
 
 def test_lines_before_the_header_and_other_problems_are_told_together(tmp_path):

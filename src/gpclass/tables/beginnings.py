@@ -22,6 +22,7 @@ FORMATS = {  # by their first bytes
 }
 WEB_PAGE = re.compile(rb"\s*<(!doctype html|html)", re.IGNORECASE)
 JSON = re.compile(rb'\s*(\[\s*)?\{\s*"')
+HEAD = 1 << 20  # characters in which the first rows are looked for
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 
 
@@ -44,6 +45,14 @@ def without_lines(content: str, count: int) -> str:
     return content[start:]
 
 
+def _head(content: str) -> str:
+    """Return the first lines of a text: readers of rows copy what they are given."""
+    if len(content) <= HEAD:
+        return content
+    end = max(content.rfind("\n", 0, HEAD), content.rfind("\r", 0, HEAD)) + 1
+    return content[: end or None]
+
+
 def lines_before_header(content: str, given: str | None, path: Path) -> Problem | None:
     """Return the problem of titles or comments before the header, or None.
 
@@ -58,7 +67,7 @@ def lines_before_header(content: str, given: str | None, path: Path) -> Problem 
     path : Path
         The file, for the message.
     """
-    separators = ALL_SEPARATORS if given is None else given
+    separators, content = ALL_SEPARATORS if given is None else given, _head(content)
     if any(regular_columns(content, s) > 1 for s in separators):
         return None
     beginnings = list(islice((m.group() for m in LINE.finditer(content)), SOME))
@@ -95,7 +104,7 @@ def with_first_name(content: str, separator: str, path: Path) -> str:
     1 or different texts.
     """
     content = content.lstrip("\r\n")
-    header, *rows = (cells for _, cells in islice(records(content, separator), SOME + 1))
+    header, *rows = (cells for _, cells in islice(records(_head(content), separator), SOME + 1))
     names = [cells[0].strip() for cells in rows]
     longer = all(len(cells) == len(header) + 1 for cells in rows) and any(cells[-1].strip() for cells in rows)
     counted = names == [str(k + 1) for k in range(len(names))]
