@@ -301,7 +301,7 @@ def test_lines_before_the_header_are_left_out_on_request(before, end, tmp_path):
 def test_lines_before_the_header_are_looked_for_in_the_beginning_of_a_file(tmp_path, monkeypatch):
     monkeypatch.setattr(beginnings, "HEAD", 200)  # a few rows; the last of them is cut within a cell
     path = written(tmp_path, "title\n" + lines("x,z,y", lambda i: f"{X[i]},{Z[i]},{LABELS[i]}"))
-    with pytest.raises(TableError, match="the first line of .* is not part of the table: 'title'"):
+    with pytest.raises(TableError, match=r"the first line of .* is not part of the table: 'title'"):
         read_table(path)
     assert len(read_table(path, reading=Reading(skip_lines=1))) == N
 
