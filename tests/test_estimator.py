@@ -546,9 +546,11 @@ def test_whole_numbers_and_booleans_of_pandas_stay_what_they_are(dtype):
 
 def test_classes_with_one_row_are_named_in_a_warning():
     X, y = np.arange(12.0)[:, None], np.repeat(["a", "b", "c"], [6, 5, 1])
-    with pytest.warns(UserWarning, match=r"1 of 3 classes have only one row \('c'\)") as caught:
+    with pytest.warns(UserWarning, match="class 'c' has only one row") as caught:
         GPClassifier("rbf", optimizer=None).fit(X, y)
     assert [w.filename for w in caught] == [__file__]  # once, at the user's line
+    with pytest.warns(UserWarning, match=r"2 of 3 classes \('b', 'c'\) have only one row"):
+        GPClassifier("rbf", optimizer=None).fit(X[[0, 1, 2, 6, 11]], y[[0, 1, 2, 6, 11]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GPClassifier("rbf", optimizer=None).fit(X[:11], y[:11])

@@ -77,10 +77,10 @@ def _warn_of_single_rows(classes: np.ndarray, votes: np.ndarray) -> None:
     single = classes[rows == 1].tolist()
     if single:
         named = ", ".join(map(repr, single[:5])) + (", …" if len(single) > 5 else "")
+        which = f"class {named} has" if len(single) == 1 else f"{len(single)} of {len(classes)} classes ({named}) have"
         warnings.warn(
-            f"{len(single)} of {len(classes)} classes have only one row ({named}). One row does not show how the rows of a "
-            "class vary, and when it is left out for calibration, nothing is known of its class. Add rows of these "
-            "classes, or leave them out.",
+            f"{which} only one row. One row does not show how much the rows of a class vary, and without it, as in "
+            "leave-one-out, nothing is known of the class. Add rows, or leave such classes out.",
             UserWarning,
             stacklevel=outside(),
         )
