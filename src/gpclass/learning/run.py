@@ -99,7 +99,7 @@ class Run:
         """Run from `start` and record the evaluations in the search. Raise NoStart if that cannot be evaluated."""
         start, single, met = np.clip(start, *self.bounds.T), self.single, False
         if single:
-            with suppress(TooCoarse):
+            with suppress(TooCoarse):  # then the run continues in double precision
                 met = self._climb(start, max_iter)
             if met and (not self.confirm or interrupted()):
                 return
@@ -109,6 +109,7 @@ class Run:
                 start, self.metric = self.iterate.theta, self.inverse_curvature
             met = self._climb(start, max(1, max_iter - self.iteration))
             single = False
+        # end with a Newton step in double precision, and continue if it does not confirm the end
         while met and (self.nearly or single) and self.confirm and not interrupted():
             if self._last_step(single) or self.iteration >= max_iter:
                 return
