@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from gpclass.distributed.collections import is_collection, parts_of
 from gpclass.distributed.partitions import described, fitted_encoder_of, load
 from gpclass.inputs.frames import as_frame, fitted_encoder
-from gpclass.tables import Part, TableEncoder, TableError, medians, scanned
+from gpclass.tables import TableError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -350,37 +350,6 @@ def test_names_are_no_categories_in_any_partitioning():
     for parts in ([np.arange(60)], np.split(np.arange(60), [20, 40])):
         with pytest.raises(TableError, match="60 different texts in 60 rows"):
             loaded(parts_of(delayed_pairs(frame, np.arange(60) % 2, parts)), "median")
-
-
-@pytest.mark.parametrize("few", [1, 8, 1 << 14])
-@pytest.mark.parametrize("kind", ["normal", "repeated", "signs", "spread", "two"])
-@pytest.mark.parametrize("n", [1, 2, 999, 1000])
-def test_medians_by_counting_are_exact(kind, n, few, monkeypatch):
-    monkeypatch.setattr(medians, "FEW", few)
-    rng = np.random.default_rng(n)
-    x = {
-        "normal": rng.normal(size=n),
-        "repeated": rng.choice([-1.0, -0.0, 0.0, 1.0], n),
-        "signs": rng.choice([-1, 1], n) * rng.random(n) * 1e-300,
-        "spread": rng.choice([-1, 1], n) * 10.0 ** rng.uniform(-300, 149, n),
-        "two": np.repeat([1.0, 1.0 + 2**-52], [n // 2, n - n // 2]),
-    }[kind]
-    frame = pd.DataFrame({"x": x})
-    parts = [Part(frame.iloc[part], f"part {k}") for k, part in enumerate(cuts(n, 5))]
-    sizes = []
-
-    def total(function, *arguments):
-        found = [function(part, *arguments) for part in parts]
-        sizes.append(max(len(pickle.dumps(one)) for one in found))
-        result = found[0]
-        for one in found[1:]:
-            result = result + one
-        return result
-
-    column = TableEncoder(impute="median").fit_parts(total).columns_[0]
-    assert column.median == np.median(x)
-    assert len(sizes) <= 3 + 7  # 64 bits, 12 in each pass, and rounding of the intervals
-    assert total(scanned).n_rows == n
 
 
 def test_labels_of_text_files_are_numbers_only_if_written_so(tmp_path):

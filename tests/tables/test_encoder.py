@@ -130,6 +130,17 @@ def test_names_are_no_categories():
         TableEncoder().fit(frame)
 
 
+@pytest.mark.parametrize(("levels", "rows", "names"), [(51, 100, True), (51, 102, False), (21, 21, True), (20, 20, False)])
+def test_how_many_texts_are_names(levels, rows, names):
+    """More than 50 that are more than half of the rows, or more than 20 that are all different."""
+    frame = pd.DataFrame({"name": [f"somebody {i % levels}" for i in range(rows)], "x": range(rows)})
+    if names:
+        with pytest.raises(TableError, match=f"{levels} different texts in {rows} rows"):
+            TableEncoder().fit(frame)
+    else:
+        assert len(TableEncoder().fit(frame).columns_[0].levels) == levels
+
+
 @pytest.mark.parametrize("known", [None, "row"])
 def test_at_most_one_column_is_advised_as_names_of_rows(known):
     texts = [f"number {i}" for i in range(80)]

@@ -1,16 +1,20 @@
 """Written tables: no cell is a formula, columns of others stay."""
 
 import csv
+from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from gpclass.tables import (
+    TableError,
     csv_text,
     guarded,
     read_table,
     unguarded,
     write_table,
 )
+from gpclass.tables.writing import kind_of_table
 
 
 def written(tmp_path, text, name="data.csv"):
@@ -59,3 +63,17 @@ def test_columns_that_others_wrote_are_left_alone(tmp_path):
     texts = ["=a", "'=a", "b"]
     assert unguarded(texts) == texts
     assert read_table(written(tmp_path, "y,x\n=a,1\n'=a,2\n"))["y"].tolist() == ["=a", "'=a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.csv", ".csv"), ("a.b.TSV", ".tsv"), ("a.csv.gz", ".csv"), ("a.tsv.GZ", ".tsv"), ("a.parquet", ".parquet")],
+)
+def test_extensions(name, kind):
+    assert kind_of_table(Path(name)) == kind
+
+
+@pytest.mark.parametrize("name", ["a", "a.gz", "a.parquet.gz", "a.doc", "csv"])
+def test_other_extensions_are_refused(name):
+    with pytest.raises(TableError, match="supported table files are"):
+        kind_of_table(Path(name))
