@@ -180,6 +180,6 @@ def matrix(cells: Sequence[Cell], reference: str) -> str:
         if others:
             rival = min(others, key=others.__getitem__)
             gap, error = mean_and_error(-differences(losses[rival][name], losses[reference][name]))
-            behind = f"{gap:+.3f} ± {error:.3f}"
+            behind = f"{gap:+.3f} ± {error:.3f}" if np.isfinite(error) else f"{gap:+.3f}"  # one split has no error
         lines.append([shown, *line, behind])
     return table(["training rows × columns, classes", *methods, "behind the best other"], lines) + BEST
