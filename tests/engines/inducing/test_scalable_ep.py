@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from gpclass.engines.inducing.step import take_step
-from gpclass.kernels import RBF
+from gpclass.kernels import RBF, Matern32
 from gpclass.likelihoods import Heaviside, MultinomialProbit, RobustMax
 from gpclass.sparse import GFITC, ScalableEP
 
@@ -46,6 +46,20 @@ def test_pairwise_evidence_is_below_the_joint_one():
     assert pairwise.fit(*args).log_evidence < joint.fit(*args).log_evidence - 0.1
     assert not pairwise.evidence_is_comparable(MultinomialProbit(C))
     assert joint.evidence_is_comparable(MultinomialProbit(C))
+
+
+def test_only_joint_factors_prefer_small_variances_if_labels_are_noise():
+    """Labels without a relation to the inputs: a prior of little variance, so guessing, explains them best."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 2)), rng.integers(0, 8, 80)
+
+    def evidence(factors, variance):
+        return ScalableEP(factors).fit(*matrices(Matern32(0.3, variance), X, X[:8]), y, MultinomialProbit(8)).log_evidence
+
+    guessing = len(y) * np.log(1 / 8)
+    assert_allclose(evidence("joint", 1e-4), guessing, atol=0.1)  # latent values of ±0.01 change log p by about 0.01² a row
+    assert evidence("joint", 30.0) < guessing - 1
+    assert evidence("pairwise", 30.0) > evidence("pairwise", 1e-4) + 10  # the fault of pairwise factors
 
 
 def test_two_classes_pairwise_is_exact():
