@@ -38,13 +38,18 @@ class RegressorAnswers:
         mean, var : ndarray of shape (m,)
             Mean and variance of the latent function.
         """
+        mean, var = self._scaled_latent(X)
+        return self.target_mean_ + self.target_scale_ * mean, self.target_scale_**2 * var
+
+    def _scaled_latent(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean and variance of the latent function, in units of the scaled targets."""
         check_is_fitted(self)
         X = more_inputs(self, X)
         batches = (X[i : i + PREDICTED_ROWS] for i in range(0, len(X), PREDICTED_ROWS))
         kernel, inputs = self.kernel_, self.inputs_
         parts = [self.posterior_.predict(kernel(inputs, rows), kernel.diag(rows)) for rows in batches]
         mean, var = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return self.target_mean_ + self.target_scale_ * mean, self.target_scale_**2 * var
+        return mean, var
 
     @on_collections
     def predict(self, X, return_std: bool = False) -> Any:
@@ -85,7 +90,8 @@ class RegressorAnswers:
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1, but is {coverage}")
-        low, high = (self._scaled(X, "predictive_quantile", 0.5 + side * coverage / 2) for side in (-1, 1))
+        latent = self._scaled_latent(X)
+        low, high = (self.likelihood_.predictive_quantile(0.5 + side * coverage / 2, *latent) for side in (-1, 1))
         return self.target_mean_ + self.target_scale_ * low, self.target_mean_ + self.target_scale_ * high
 
     def log_density(self, X, y) -> np.ndarray:
@@ -105,10 +111,4 @@ class RegressorAnswers:
         """
         check_is_fitted(self)
         targets = (np.asarray(y, float) - self.target_mean_) / self.target_scale_
-        return self._scaled(X, "log_predictive", targets) - np.log(self.target_scale_)
-
-    def _scaled(self, X, question: str, argument) -> np.ndarray:
-        """Return what a method of the likelihood says about new targets, in units of the scaled targets."""
-        mean, var = self.latent(X)
-        mean, var = (mean - self.target_mean_) / self.target_scale_, var / self.target_scale_**2
-        return getattr(self.likelihood_, question)(argument, mean, var)
+        return self.likelihood_.log_predictive(targets, *self._scaled_latent(X)) - np.log(self.target_scale_)
