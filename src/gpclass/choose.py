@@ -21,8 +21,20 @@ from .spelling import did_you_mean
 LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" uses an engine
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
 CROWDED_SIZE = 600  # largest `Engine.size` of such problems for engines that cost more than a factorisation per class
-# Engines that "auto" tries first, in this order
-AUTO = (EP(), NestedEP(), IndependentEP(), VariationalMNL(), Laplace(), QuadratureEP(coupled=False), ScalableEP(), SVGP())
+# Engines that "auto" tries first, in this order. With many rows joint factors give better probabilities than pairwise ones,
+# whose evidence prefers too large variances if classes overlap, and larger minibatches are better at the same time
+# (`benchmarks/many_rows.py`)
+AUTO = (
+    EP(),
+    NestedEP(),
+    IndependentEP(),
+    VariationalMNL(),
+    Laplace(),
+    QuadratureEP(coupled=False),
+    ScalableEP(factors="joint", batch_size=500),
+    ScalableEP(factors="pairwise", batch_size=500),
+    SVGP(),
+)
 
 # (limit, names): engines that need only seconds per fit if rows times latent functions are at most `limit`
 QUICK_ONE = (
@@ -108,7 +120,7 @@ def default_engines(n_rows: int, n_classes: int, likelihood: Any = "auto") -> tu
     return tuple(name for name in names if takes_targets(engine_named(name), likelihood, n_classes))
 
 
-def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) -> Engine:
+def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None, fractions: bool = False) -> Engine:
     """Return the engine that "auto" chooses.
 
     Of the engines in `AUTO` that support the likelihood and are fast enough for this number of rows, it is the one with the
@@ -124,6 +136,9 @@ def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) ->
         Number of rows that differ in their inputs or in their labels.
     n_places : int, optional
         Number of rows that differ in their inputs. By default all do.
+    fractions : bool, default=False
+        Whether some rows have weights below one. Engines that are slow with them (`slow_fractions`) are chosen only if no
+        other supports the likelihood.
 
     Returns
     -------
@@ -138,6 +153,8 @@ def engine_for(likelihood: Any, n_rows: int = 0, n_places: int | None = None) ->
     able = able or [engine for engine in (cls() for cls in registered("engine").values()) if engine.serves(likelihood)]
     if is_crowded(n_rows, n_places):
         able = [engine for engine in able if engine.weights == "places" and _quick(engine, n_places, likelihood)] or able
+    if fractions:
+        able = [engine for engine in able if not engine.slow_fractions(likelihood)] or able
     if able:
         return min(able, key=lambda engine: _rank(engine, likelihood))
     raise UnsuitableLikelihood(

@@ -102,6 +102,10 @@ class Engine:
         """Return the further methods of this likelihood that the engine calls for observations of these weights."""
         return ("tilted_power",) if self.tempers and np.any(weight < 1) else ()
 
+    def slow_fractions(self, likelihood: Any) -> bool:
+        """Return whether observations of weight below one take far longer than others. "auto" then uses another engine."""
+        return False
+
     def evidence_is_comparable(self, likelihood: Any) -> bool:
         """Return whether log_evidence approximates or bounds log p(y) of all rows, and so is comparable between engines."""
         return not self.draws

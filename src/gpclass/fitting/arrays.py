@@ -105,7 +105,8 @@ def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | No
     """Return the engine, and the rows as the observations that it takes."""
     if is_auto(model.inference):
         data = merged(X, votes, weight)
-        engine = auto_engine(model, len(data.codes), len(data.X))
+        fractions = data.weight is not None and bool(np.any(data.weight < 1))
+        engine = auto_engine(model, len(data.codes), len(data.X), fractions)
         data = data if engine.weights == "places" else data.separate()
     else:
         engine = given_engine(model)

@@ -62,7 +62,7 @@ def set_classes(model: Any, labels: np.ndarray, order: Any) -> None:
 # engine and likelihood ------------------------------------------------------------------------------------------------
 
 
-def auto_engine(model: Any, n_rows: int, n_places: int | None = None) -> Engine:
+def auto_engine(model: Any, n_rows: int, n_places: int | None = None, fractions: bool = False) -> Engine:
     """Return the engine that "auto" chooses for `n_rows` rows with `n_places` different inputs; see `engine_for`."""
     if is_auto(model.likelihood):
         # with mixed labels softmax is as good, and its engines need no more time than with one label for each row
@@ -70,7 +70,7 @@ def auto_engine(model: Any, n_rows: int, n_places: int | None = None) -> Engine:
         likelihood = as_likelihood("probit" if len(model.classes_) == 2 else several, len(model.classes_))
     else:
         likelihood = as_likelihood(model.likelihood, len(model.classes_))
-    return engine_for(likelihood, n_rows, n_places)
+    return engine_for(likelihood, n_rows, n_places, fractions)
 
 
 def given_engine(model: Any) -> Engine:

@@ -127,7 +127,11 @@ def _fit_rows(model: Any, rows: Rows, order: Any = None) -> Learned:
     model.row_map_, model.n_features_in_ = None, rows.source.n_columns
     for name in ("encoder_", "feature_names_in_", "covariances_", "n_samples_seen_"):  # of an earlier fit
         model.__dict__.pop(name, None)
-    engine = auto_engine(model, LARGEST_SIZE + rows.source.n_rows) if is_auto(model.inference) else given_engine(model)
+    if is_auto(model.inference):
+        # weights that have not been read yet may be below one
+        engine = auto_engine(model, LARGEST_SIZE + rows.source.n_rows, fractions=sample.weight is not None)
+    else:
+        engine = given_engine(model)
     _check(model, engine, rows)
     kernel, distance = start_kernel(model.kernel, summary.X, rng)
     objective = objective_of(model, sample, engine, kernel, rng)

@@ -10,17 +10,20 @@ import numpy as np
 SEARCHES = ("auto", "settled", "minibatches")
 RESUMES = ("auto", "never", "must")
 LOCAL_SETTING = {"local": True}  # a setting of this machine, not stored in model files
-DEFAULT_INDUCING = 100  # number of inducing points, or a third of the rows if these are fewer
-MIN_INDUCING = 20  # smallest default, even if it is more than a third of the rows
-DEFAULT_PASSES = 20  # over the data, unless the number of steps is then outside STEP_RANGE
-STEP_RANGE = 1500, 12000
+# Default number of inducing points: one for so many rows, but within the range, and no more than a third of the rows. That
+# third is at least MIN_INDUCING
+ROWS_PER_INDUCING, INDUCING_RANGE, MIN_INDUCING = 20, (100, 200), 20
+# Default number of passes over the data, unless minibatches contain fewer or more rows in total than ROWS_RANGE. The number
+# of steps is at least that of FEWEST_STEPS and no more than that of MOST_STEPS, which both depend on the size of minibatches
+DEFAULT_PASSES, ROWS_RANGE = 20, (300_000, 2_400_000)
+FEWEST_STEPS, MOST_STEPS = (500, 1500), (4000, 12000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inducing:
     """Settings of the inducing points."""
 
-    n_inducing: int | None = None  # None: 100, or a third of the rows if these are fewer
+    n_inducing: int | None = None  # None: a twentieth of the rows, between 100 and 200; up to 300 rows a third of them
     per_class: bool = False  # whether each class has its own inducing inputs
     inputs: str = "k-means++"  # initial inducing inputs: "k-means++" or "random" rows
     learn_inputs: bool = True
@@ -34,7 +37,8 @@ class Inducing:
     def count(self, n_rows: int) -> int:
         """Return the number of inducing points for this number of rows."""
         if self.n_inducing is None:
-            return min(DEFAULT_INDUCING, max(n_rows // 3, min(MIN_INDUCING, n_rows)))
+            most = max(n_rows // 3, min(MIN_INDUCING, n_rows))
+            return min(int(np.clip(n_rows // ROWS_PER_INDUCING, *INDUCING_RANGE)), most)
         if self.n_inducing > n_rows:
             raise ValueError(f"n_inducing={self.n_inducing} is more than the {n_rows} rows: use fewer inducing points")
         return self.n_inducing
@@ -93,5 +97,7 @@ class Training(Inducing):
         """Return the number of passes over this number of rows."""
         if self.epochs is not None:
             return self.epochs
-        steps = 1 if self.batch_size is None else -(-n_rows // self.batch_size)
-        return -(-int(np.clip(DEFAULT_PASSES * steps, *STEP_RANGE)) // steps)
+        size = min(self.batch_size or n_rows, n_rows)
+        of_pass = -(-n_rows // size)
+        fewest, most = np.clip(ROWS_RANGE[0] // size, *FEWEST_STEPS), np.clip(ROWS_RANGE[1] // size, *MOST_STEPS)
+        return -(-int(np.clip(DEFAULT_PASSES * of_pass, fewest, most)) // of_pass)
