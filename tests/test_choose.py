@@ -137,6 +137,30 @@ def test_auto_goes_by_the_cost_that_engines_declare():
         assert [type(engine_for(likelihood, n)).__name__ for n in (1, most, most + 1)] == [usual, usual, large]
 
 
+@pytest.mark.parametrize("likelihood", [MultinomialProbit(4), RobustMax(4), MultinomialProbit(4, epsilon=0.1), Probit()])
+def test_auto_avoids_engines_that_are_slow_with_weights_below_one(likelihood):
+    """Only if another engine supports the likelihood: a slow fit is better than one of a dense system of any size."""
+    plain, weighted = (engine_for(likelihood, 10**6, fractions=fractions) for fractions in (False, True))
+    assert not plain.pairwise(likelihood), "the evidence of pairwise factors prefers too large variances"
+    assert weighted.design == "inducing inputs"
+    assert weighted.pairwise(likelihood) == likelihood.offers("contrast_factor")
+    assert weighted.slow_fractions(likelihood) == (likelihood == MultinomialProbit(4, epsilon=0.1))
+
+
+def test_the_weights_of_rows_reach_the_choice_of_auto():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = np.arange(40) % 3
+    auto = {}
+    for name, weight in (("none", None), ("copies", np.full(40, 2.0)), ("below one", np.where(y == 0, 0.5, 1.0))):
+        seen = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gpclass.fitting.problem.engine_for", lambda *given: seen.append(given) or engine_for(*given))  # noqa: B023
+            GPClassifier(optimizer=None).fit(X, y, sample_weight=weight)
+        auto[name] = seen[0][-1]
+    assert auto == {"none": False, "copies": False, "below one": True}
+
+
 def test_probabilities_of_auto_with_softmax_agree_with_a_sampler():
     X, y = load_iris(return_X_y=True)
     X, y, new = X[1::5], y[1::5], X[::5]

@@ -104,7 +104,7 @@ class Engine:
 
     def slow_fractions(self, likelihood: Any) -> bool:
         """Return whether observations of weight below one take far longer than others. "auto" then uses another engine."""
-        return False
+        return likelihood.sampled_powers and "tilted_power" in self.needed_by_weights(likelihood, np.array([0.5]))
 
     def evidence_is_comparable(self, likelihood: Any) -> bool:
         """Return whether log_evidence approximates or bounds log p(y) of all rows, and so is comparable between engines."""

@@ -44,6 +44,8 @@ class Likelihood(WithSlopes, ABC):
         not be scaled up to represent all rows.
     shift_invariant : bool
         Whether p(y | f) does not change if the same number is added to all latent functions.
+    sampled_powers : bool
+        Whether `tilted_power` integrates by sampling, and so takes far longer than `tilted_moments`.
     conjugate : bool
         Whether p(y | f) is Gaussian in f, of the attribute `variance`, so that posteriors are exact.
     unlabelled : int, float, str or None
@@ -64,6 +66,7 @@ class Likelihood(WithSlopes, ABC):
     targets: ClassVar[str] = "class labels"
     log_concave: bool = False
     shift_invariant: bool = False
+    sampled_powers: bool = False
     conjugate: bool = False
     unlabelled: Any = None
     unlabelled_target: ClassVar[float | None] = None

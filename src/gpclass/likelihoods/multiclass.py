@@ -43,6 +43,7 @@ class Multiclass(Likelihood):
     learn_bias: bool = False
 
     shift_invariant = True
+    sampled_powers = True
 
     def __post_init__(self):
         if not isinstance(self.n_classes, (int, np.integer)) or self.n_classes < 2:

@@ -51,6 +51,7 @@ class RobustMax(WithEpsilon, Multiclass):
                 f"(there, labels carry no information), but is {self.epsilon}"
             )
 
+    sampled_powers = False
     noise: ClassVar[float] = 0.0  # variance of the noise on each latent value
 
     @property

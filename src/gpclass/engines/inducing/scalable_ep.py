@@ -68,9 +68,6 @@ class ScalableEP(KeptSites, Training):
     def needed_by_weights(self, likelihood, weight) -> tuple[str, ...]:
         return () if self.pairwise(likelihood) else super().needed_by_weights(likelihood, weight)
 
-    def slow_fractions(self, likelihood) -> bool:
-        return likelihood.n_latents > 1 and not self.pairwise(likelihood)  # powers of joint factors: see `powers.py`
-
     def evidence_is_comparable(self, likelihood) -> bool:
         return not self.pairwise(likelihood)
 
