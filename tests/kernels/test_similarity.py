@@ -60,7 +60,8 @@ def test_near_rows_far_from_the_origin():
 def test_gradients(cls, shift):
     """Central differences of Σ M_ij s_ij; s is quadratic, so their only error is rounding."""
     A, B, M = F + shift, H + shift, rng.normal(size=(7, 5))
-    weights = WeightSums(cls(A, B), both_sides=True)
+    similarity = cls(A, B)
+    weights = WeightSums(similarity, both_sides=True)
     for I, J in ((slice(0, 4), slice(0, 5)), (slice(4, 7), slice(0, 2)), (slice(4, 7), slice(2, 5))):
         weights.add(I, J, M[I, J])
     h = 1e-3
@@ -70,8 +71,8 @@ def test_gradients(cls, shift):
         return np.sum(M * slow(cls, A, B))
 
     for gradient, at, function in (
-        (weights.left_gradient(), A, lambda a: value(a, B)),
-        (weights.right_gradient(), B, lambda b: value(A, b)),
+        (similarity.feature_gradient(A, weights.MH, weights.row_sums), A, lambda a: value(a, B)),
+        (similarity.feature_gradient(B, weights.MtF, weights.column_sums), B, lambda b: value(A, b)),
     ):
         for index in np.ndindex(*at.shape):
             e = np.zeros_like(at)
@@ -79,7 +80,7 @@ def test_gradients(cls, shift):
             assert_allclose(gradient[index], (function(at + e) - function(at - e)) / (2 * h), **tol)
     # s is homogeneous of degree two in each column, and lengthscales divide it: the derivative is -2 times its part of s
     parts = [-2 * np.sum(M * slow(cls, A[:, [d]], B[:, [d]])) for d in range(3)]
-    assert_allclose(weights.scale_gradient(), parts, rtol=1e-11, atol=1e-15 * max(1.0, shift**2) * np.abs(M).sum())
+    assert_allclose(similarity.scale_gradient(weights), parts, rtol=1e-11, atol=1e-15 * max(1.0, shift**2) * np.abs(M).sum())
 
 
 @pytest.mark.parametrize("cls", PAIR)

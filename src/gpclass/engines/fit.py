@@ -14,7 +14,7 @@ from ..numerics.separable import classes_of, inputs_of
 from . import Engine
 from .contract import correlated_classes, require
 from .iterate import Status
-from .observations import Data, Observed, data_of
+from .observations import Data, Observed, data_of, places_of
 
 Some = TypeVar("Some", bound="Fit")
 
@@ -142,7 +142,7 @@ class Fit:
     @property
     def n_inputs(self) -> int:
         """Number of points whose covariances with new points predictions need."""
-        return self.targets.n
+        return places_of(self.y).n
 
     def predict(self, Ks: Any, kd: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the moments of the latent values at m new points.

@@ -122,11 +122,11 @@ class Pairwise(WithLengthscale):
         # dL/dF is needed for parameters of the features, and for dL/dX if X is on both sides
         weights = WeightSums(similarity, self._has_feature_parameters or (inputs and Z is None))
         slopes = self._contract(similarity, weights, G, Z is None, value, inputs or self._features_matter())
-        slopes |= self._scale_parameters(weights.scale_gradient())
+        slopes |= self._scale_parameters(similarity.scale_gradient(weights))
         F, H = similarity.F, similarity.H
-        sides = [(X if Z is None else Z, H, weights.right_gradient())]
+        sides = [(X if Z is None else Z, H, similarity.feature_gradient(H, weights.MtF, weights.column_sums))]
         if weights.MH is not None:
-            sides.append((X, F, weights.left_gradient()))
+            sides.append((X, F, similarity.feature_gradient(F, weights.MH, weights.row_sums)))
         for side in sides if self._has_feature_parameters else ():
             for name, part in self._feature_parameters(*side).items():
                 slopes[name] = slopes.get(name, 0.0) + part

@@ -237,19 +237,6 @@ class WeightSums:
                 difference *= difference
                 self.spread[d] += summed_product(M, difference)
 
-    def scale_gradient(self) -> Array:
-        """Return the derivatives (q,) in the logs of lengthscales of the features."""
-        return self._similarity.scale_gradient(self)
-
-    def left_gradient(self) -> Array:
-        """Return dL/dF. Needs `both_sides`."""
-        assert self.MH is not None
-        return self._similarity.feature_gradient(self._similarity.F, self.MH, self.row_sums)
-
-    def right_gradient(self) -> Array:
-        """Return dL/dH."""
-        return self._similarity.feature_gradient(self._similarity.H, self.MtF, self.column_sums)
-
 
 def _column_sums(A: Array, B: Array) -> Array:
     return np.einsum("ij,ij->j", A, B)

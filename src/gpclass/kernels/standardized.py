@@ -90,11 +90,8 @@ class Standardized(MatrixKernel):
         distance = np.abs((X - self.centre) / self.spread)
         return self.tail / np.maximum(distance, self.tail) / self.spread
 
-    def _both(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
-        return self._scaled(X), None if Z is None else self._scaled(Z)
-
     def _matrix(self, X: Array, Z: Array | None) -> Array:
-        return self.kernel._matrix(*self._both(X, Z))
+        return self.kernel._matrix(self._scaled(X), None if Z is None else self._scaled(Z))
 
     def _diagonal(self, X: Array) -> Array:
         return self.kernel._diagonal(self._scaled(X))
@@ -102,7 +99,8 @@ class Standardized(MatrixKernel):
     def _pullback(
         self, X: Array, Z: Array | None, G: Array, inputs: bool, value: Array | None
     ) -> tuple[Array, Array | None]:
-        dtheta, dinputs = self.kernel._pullback(*self._both(X, Z), G, inputs, value)
+        others = None if Z is None else self._scaled(Z)
+        dtheta, dinputs = self.kernel._pullback(self._scaled(X), others, G, inputs, value)
         return dtheta, None if dinputs is None else dinputs * self._slope(X if Z is None else Z)
 
     def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:

@@ -50,10 +50,7 @@ def begin_training(
     warn_if_uneven(source, summary)
     labels = summary.labels if labels is None else np.asarray(labels)
     codes(summary.labels, labels)  # raises on unknown labels
-    shape = source.n_rows, source.n_columns
-    parts = {"kernel": kernel, "likelihood": likelihood, "engine": engine, "priors": priors}
-    parts |= {} if training is None else {"training": training}
-    whose = checkpoints.identity(summary.hashes, shape, labels, Z, random_state, **parts)
+    data = checkpoints.identity_of_data(summary.hashes, (source.n_rows, source.n_columns), labels, Z)
     held, weight = None, summary.weight
     if count := _held_rows(settings, source.n_rows):
         chosen = sampled_rows(source.n_rows, (random_state, HELD_OUT_SEED), count)
@@ -90,7 +87,7 @@ def begin_training(
         weight=weight,
         held=None if held is None else (held.X, codes(held.y, labels)),
         held_weight=None if held is None else held.weight,
-        identity=whose,
+        data=data,
     )
     return trainer, source
 

@@ -43,10 +43,10 @@ class CheckpointError(ValueError):
 # identity of a run ------------------------------------------------------------------------------------------------------
 
 
-def identity(
-    hashes: RowHashes | None, shape: tuple[int, int], classes: np.ndarray, Z: np.ndarray | None, seed: int, **parts: Any
+def identity_of_data(
+    hashes: RowHashes | None, shape: tuple[int, int], classes: np.ndarray, Z: np.ndarray | None
 ) -> dict[str, Any]:
-    """Return the identity of a run as plain JSON.
+    """Return the identity of the data of a run as plain JSON.
 
     Parameters
     ----------
@@ -58,10 +58,6 @@ def identity(
         The class labels.
     Z : ndarray or None
         Inducing inputs that the user chose; None if the run chooses them.
-    seed : int
-        Seed of the run.
-    **parts : object
-        Kernel, likelihood, engine, training and priors.
 
     Returns
     -------
@@ -73,10 +69,13 @@ def identity(
         "labels": {"classes": len(classes), "hash": f"{hashes.labels:016x} {fingerprint(np.asarray(classes))}"},
         **({} if hashes.weights is None else {"weights": {"hash": f"{hashes.weights:016x}"}}),
         "order of the rows": "random" if hashes.order is None else {"hash": f"{hashes.order:016x}"},
-        **{name: json.loads(json.dumps(described(part))) for name, part in parts.items()},
-        "seed": int(seed),
         "inducing inputs": None if Z is None else {"hash": fingerprint(Z)},
     }
+
+
+def identity_of_settings(seed: int, parts: dict[str, Any]) -> dict[str, Any]:
+    """Return the identity of the settings of a run, such as its kernel and engine, as plain JSON."""
+    return {name: json.loads(json.dumps(described(part))) for name, part in parts.items()} | {"seed": int(seed)}
 
 
 def described(value: Any, above: tuple[int, ...] = ()) -> Any:

@@ -99,6 +99,8 @@ def evaluations_of(search: Search) -> str:
 
 def best_of(searches: Sequence[Any]) -> Any:
     """Return the search with the best result, with the histories of all; without a result if none has one."""
+    if len(searches) == 1:
+        return searches[0]
     best = max(searches, key=lambda search: -np.inf if search.best is None else search.best.value)
     history = [step for search in searches for step in search.history]
     return replace(best, history=history, n_iter=sum(search.n_iter for search in searches))

@@ -86,7 +86,7 @@ def _promising(objective, start, max_iter, seed):
     That search uses converged sites and fixed inducing inputs, and compares the sum with each of its terms. Training each
     term separately would take much longer, and the noise of the evidence would hide the differences between the terms.
     """
-    if not objective.parts():
+    if len(objective.kernel.leaves) == 1 or not objective.parts():
         return start
     some = objective.of_rows(max(SETTLED_VALUES // objective.likelihood.n_latents, LEAST_SAMPLE))
     n = len(some.X)

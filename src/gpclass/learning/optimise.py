@@ -70,7 +70,8 @@ def maximise(
         runs = until_interrupted(n_jobs if len(starts) > 1 else 1, _search_from, arguments, "searches")
         search = best_of([run for run, _ in runs])
         errors = [error for _, error in runs if error is not None]
-        _challenged(objective, search, max_iter, rivals, len(starts))
+        if rivals and search.best is not None:
+            _challenged(objective, search, max_iter, rivals, len(starts))
     if search.best is None:
         _raise_first(errors)
     return search
@@ -115,7 +116,7 @@ def improved(
 
 def _challenged(objective: Objective, search: Search, max_iter: int, rivals: Sequence[Any], number: int) -> None:
     """Make further runs from points where rivals predict a value above the best so far."""
-    for term, rival in enumerate(rivals if search.best is not None else ()):
+    for term, rival in enumerate(rivals):
         if interrupted():
             return
         assert search.best is not None, "runs never remove it"

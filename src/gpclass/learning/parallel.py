@@ -40,6 +40,8 @@ def until_interrupted(n_jobs: int | None, function: Callable, arguments: Sequenc
     The phases of other processes are not shown, so with several processes the progress is the number of results. `what` is
     the plural of what the function computes, such as "searches".
     """
+    if len(arguments) == 1:
+        return [function(*arguments[0])]
     found: list[Any] = []
     processes = 1 if n_jobs == 1 else min(len(arguments), effective_n_jobs(n_jobs))
     with phase(f"{len(arguments)} {what} in {processes} processes") if processes > 1 else nullcontext():

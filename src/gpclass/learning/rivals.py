@@ -120,6 +120,8 @@ def _scanned(alone: Objective, theta: np.ndarray) -> list[np.ndarray]:
 
 def rivals_of(objective: Objective, terms: Terms | None = None) -> list[Rival]:
     """Return one rival for each term of the objective's kernel; empty if the kernel is not a sum."""
+    if len(objective.kernel.leaves) == 1:
+        return []
     terms = GradientTerms() if terms is None else terms
     rivals = [Rival(part, objective.theta[part.own], terms) for part in objective.parts()]
     for rival in rivals:

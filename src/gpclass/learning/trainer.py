@@ -165,10 +165,18 @@ class Trainer(TrainingState):
         value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
         weights = [] if weight is None else [np.asarray(weight, float)]
-        later = fingerprint(self.identity.get(LATER_ROWS), np.asarray(X), np.asarray(y), *weights)
-        self.identity = {**self.identity, LATER_ROWS: later}
+        later = fingerprint(self.data.get(LATER_ROWS), np.asarray(X), np.asarray(y), *weights)
+        self.data = {**self.data, LATER_ROWS: later}
 
     # checkpoints ----------------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Fingerprints of the data, and the settings of the run; see `checkpoint`."""
+        kernel, likelihood = self.origin
+        parts = {"kernel": kernel, "likelihood": likelihood, "engine": self.engine, "priors": self.priors}
+        parts |= {} if self.training == self.engine else {"training": self.training}
+        return self.data | checkpoints.identity_of_settings(self.seed, parts)
 
     def save(self, path: Any) -> None:
         """Write the run to one file. An existing file is replaced only when the new one is complete."""

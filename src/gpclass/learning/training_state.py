@@ -111,8 +111,8 @@ class TrainingState:
         Inputs and class numbers of the held-out rows.
     held_weight : ndarray or None
         Weights of the held-out rows; None means one each.
-    identity : dict
-        Fingerprints of the data and settings of the run, see `checkpoint`.
+    data : dict
+        Fingerprints of the data, a part of the identity of the run (see `checkpoint`).
     before : object or None
         What is needed to undo the current step.
     """
@@ -140,7 +140,7 @@ class TrainingState:
     best: dict[str, Any] | None = None
     held: tuple[np.ndarray, np.ndarray] | None = None
     held_weight: np.ndarray | None = None
-    identity: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
     before: Any = None
 
     @property
