@@ -15,11 +15,11 @@ from sklearn.preprocessing import StandardScaler
 import gpclass
 from gpclass import GPClassifier, GPRegressor
 from gpclass.assess import evidence_surface, nlpd
-from gpclass.expressions import DEFAULT_KERNEL, parse_kernel
+from gpclass.expressions import DEFAULT_KERNEL, MOST_COLUMNS, default_kernel, parse_kernel
 from gpclass.kernels import RBF, Linear, Matern52, Periodic, Standardized, White
 from gpclass.numerics.columns import column_units, compressed, typical_distance
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
-from gpclass.units import COMPRESSED_FROM, UnitsWarning, start_kernel
+from gpclass.units import COMPRESSED_FROM, UnitsWarning, default_start, start_kernel
 
 SAME = 1e-6  # both searches take the same steps up to rounding, which their last iterations magnify
 FACTOR, SHIFT = np.array([3e-4, 7e5, 0.9]), np.array([2.0, -30.0, 1e3])
@@ -174,6 +174,11 @@ def test_text_is_the_parsed_kernel_in_units_of_the_spreads():
     assert model.kernel_ == Standardized(parse_kernel("matern52-ard + linear", 3, distance), centre, spread, COMPRESSED_FROM)
     assert model.kernel == "matern52-ard + linear"
     assert GPClassifier(optimizer=None).fit(X, y).kernel_ == GPClassifier(DEFAULT_KERNEL, optimizer=None).fit(X, y).kernel_
+
+
+@pytest.mark.parametrize("n_columns", [1, MOST_COLUMNS, MOST_COLUMNS + 1])
+def test_default_kernel_is_the_one_that_its_text_describes(n_columns):
+    assert default_start(n_columns, 1.7, 4.0) == parse_kernel(default_kernel(n_columns), n_columns, 1.7, 4.0)
 
 
 def test_mistakes_in_a_text():

@@ -6,14 +6,15 @@ A kernel object is used literally. A warning says so if its lengthscales and the
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from .callers import outside
-from .expressions import VARIANCE, default_kernel, parse_kernel
-from .kernels import Kernel, Standardized, as_kernel
+from .expressions import MOST_COLUMNS, VARIANCE, parse_kernel
+from .kernels import Kernel, Matern32, Standardized, as_kernel
 from .numerics.columns import Units, column_spread, column_units, compressed, typical_distance
 
 COMPRESSED_FROM = 3.0  # values further from the centre than this many spreads are compressed (benchmarks/results/tails.md)
@@ -54,13 +55,18 @@ def start_kernel(given: Any, X: np.ndarray, rng: np.random.Generator, variance: 
     if given is None or isinstance(given, str):
         units = column_units(X)
         distance = typical_distance(X, rng, lambda rows: compressed((rows - units.centre) / units.spread, COMPRESSED_FROM))
-        text = default_kernel(X.shape[1]) if given is None else given
-        return _standardized(parse_kernel(text, X.shape[1], distance, variance), units), distance
+        make = default_start if given is None else partial(parse_kernel, given)
+        return _standardized(make(X.shape[1], distance, variance), units), distance
     kernel = as_kernel(given).for_columns(X.shape[1])
     kernel(np.asarray(X[:1], float))  # raises if the kernel is for another number of columns
     if not kernel.own_units:
         warn_of_units(kernel, column_spread(X))
     return kernel, typical_distance(X, rng, kernel.seen)
+
+
+def default_start(n_columns: int, distance: float, variance: float) -> Kernel:
+    """Return the kernel that `default_kernel` describes, without parsing."""
+    return Matern32([distance] * n_columns if n_columns <= MOST_COLUMNS else distance, variance)
 
 
 def _standardized(kernel: Kernel, units: Units) -> Kernel:

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from gpclass.gaussian import ContrastPosterior, FullPosterior, NearbyPosterior, SharedPosterior, Sites, StackedPosterior
 from gpclass.gaussian.nearby import strong_sites
-from gpclass.gaussian.places import Places
+from gpclass.gaussian.sites import Places
 from gpclass.kernels import Matern32
 
 N, C = 40, 4

@@ -36,11 +36,10 @@ from .low_rank import LowRankPosterior, LowRankPrior
 from .low_rank_coupled import InducingPosterior, InducingPrior
 from .low_rank_matrices import GradientSum, LowRankGradient, LowRankMatrices
 from .nearby import NearbyPosterior, Response
-from .places import Places
 from .prior import Prior
 from .rounding import SMALLER, too_large
 from .shared import SharedPosterior
-from .sites import Sites, log_partition_1d, matched_sites, matrix_cavity, newton_sites
+from .sites import Places, Sites, log_partition_1d, matched_sites, matrix_cavity, newton_sites
 from .stacked import StackedPosterior
 
 __all__ = [

@@ -31,9 +31,8 @@ from ..numerics import (
     whole_strips,
 )
 from .nearby import Response, strong_sites
-from .places import Places
 from .rounding import SMALLEST_VARIANCE, STALL_FACTOR, factor_of_B, rounding_of_B
-from .sites import Sites, from_state, sites_and_moments
+from .sites import Places, Sites, from_state, sites_and_moments
 
 CANCELS = 1e-6  # 1 - b_i below which (1 - b_i)/τ_i would lose more than nine digits
 CANCELS_SINGLE = 1e-2  # the same for more than five digits, with factors of float32

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from .full import FullPosterior
-from .places import Places
-from .sites import Sites, from_state, sites_and_moments
+from .sites import Places, Sites, from_state, sites_and_moments
 
 
 class SharedPosterior:

@@ -1,4 +1,4 @@
-"""Scalar Gaussian sites exp(-½ τ f² + ν f), one per datum.
+"""Scalar Gaussian sites exp(-½ τ f² + ν f), one per observation, and the latent values ("places") that they belong to.
 
 [RW] Rasmussen & Williams 2006.   [VC] Villacampa-Calvo 2017.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,3 +90,37 @@ def cavity(mean: np.ndarray, var: np.ndarray, tau: np.ndarray, nu: np.ndarray, l
     cavity_var, cavity_mean = var / kept, (mean - nu * var) / kept
     local = log_partition_1d(cavity_mean, cavity_var, Sites(tau, nu))
     return Cavity(cavity_mean, cavity_var, kept, (tau * mean - nu) / kept, local)
+
+
+# several observations of a latent value ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Places:
+    """The latent value ("place") of each observation, with sums over observations and values per observation."""
+
+    n: int  # number of places
+    index: np.ndarray | None = None  # (m,) place of each observation, ascending, every place at least once; None if m = n
+
+    def __post_init__(self):
+        if self.index is None:
+            return
+        steps = np.diff(self.index, prepend=-1, append=self.n)
+        if self.index.ndim != 1 or np.any((steps != 0) & (steps != 1)) or (len(self.index) and self.index[0] != 0):
+            raise ValueError(f"places must be whole numbers in ascending order that include each of 0 to {self.n - 1}")
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.flatnonzero(np.diff(np.asarray(self.index), prepend=-1))
+
+    def sum(self, x: np.ndarray) -> np.ndarray:
+        """Return sums (n, …) over the observations of each place, given x (m, …)."""
+        return x if self.index is None else np.add.reduceat(x, self._starts, axis=0)
+
+    def spread(self, x: np.ndarray) -> np.ndarray:
+        """Return values per observation (m, …), given those of the places (n, …)."""
+        return x if self.index is None else x[self.index]
+
+    def shares(self, weight: np.ndarray | float) -> np.ndarray | float:
+        """Return the weight of each observation divided by that of its place, (m,); 1 if each place has one observation."""
+        return 1.0 if self.index is None else weight / self.spread(self.sum(weight * np.ones(len(self.index))))

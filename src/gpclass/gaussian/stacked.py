@@ -15,8 +15,7 @@ import numpy as np
 from .coupled_system import CoupledSystem
 from .full import FullPosterior
 from .nearby import Response
-from .places import Places
-from .sites import Sites, from_state, sites_and_moments
+from .sites import Places, Sites, from_state, sites_and_moments
 
 
 class StackedPosterior:

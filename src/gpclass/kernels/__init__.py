@@ -38,14 +38,13 @@ from .composite import Product, Sum
 from .constant import Constant
 from .function import FunctionKernel
 from .linear import Linear
-from .matern import Matern32, Matern52
 from .neural_network import NeuralNetwork
 from .per_class import PerClass
 from .periodic import Periodic
 from .polynomial import Polynomial
 from .precomputed import Precomputed, covariance_rows
+from .radial import RBF, Matern32, Matern52
 from .rational_quadratic import RationalQuadratic
-from .rbf import RBF
 from .sklearn_kernels import as_kernel, from_sklearn
 from .standardized import Standardized
 from .tanimoto import Tanimoto

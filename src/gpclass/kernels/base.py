@@ -38,6 +38,8 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     _evaluator(X)                covariances of other inputs with the rows of X on demand; the default calls `_matrix`
     _takes                       what rows it takes: "numbers" (the default), "any" if values do not depend on them,
                                  "covariances" (`Precomputed`), "objects" (`FunctionKernel`)
+    lengthscale_of_distance      whether lengthscales divide distances, so that k(x, x) does not depend on them; searches
+                                 then scan them; default: False
     standardizable               whether columns may be centred and scaled; default: True
     compressible                 whether outlying values may be moved towards the others without changing what the kernel
                                  means; default: True
@@ -189,6 +191,7 @@ class Kernel(ABC):
     compressible: ClassVar[bool] = True  # of a leaf: whether outlying values may be moved towards the others
     takes_sparse: ClassVar[bool] = False  # of a leaf: whether `unit_values` and `unit_diagonal` take sparse matrices
     lengthscale_has_units: ClassVar[bool] = True  # whether lengthscales have the units of the inputs
+    lengthscale_of_distance: ClassVar[bool] = False  # of a leaf: whether k(x, x) does not depend on its lengthscales
     lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .arrays import Array
-from .lengthscales import WithLengthscale
+from .leaf import WithLengthscale
 
 
 class Categorical(WithLengthscale):
@@ -33,6 +33,7 @@ class Categorical(WithLengthscale):
     """
 
     lengthscale_has_units = False
+    lengthscale_of_distance = True
     standardizable = False
 
     def __init__(

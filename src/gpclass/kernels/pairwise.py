@@ -13,7 +13,7 @@ import numpy as np
 
 from .arrays import Array
 from .base import Evaluator
-from .lengthscales import WithLengthscale
+from .leaf import WithLengthscale
 from .similarity import Similarity, WeightSums
 from .tiles import TileBuffer, is_narrow, lower_tiles, summed_product, tiles
 

@@ -33,6 +33,7 @@ class RationalQuadratic(Pairwise):
     """
 
     _similarity = Distance
+    lengthscale_of_distance = True
     alpha = Positive()
 
     def __init__(

@@ -16,11 +16,10 @@ from .composite import Product, Sum
 from .constant import Constant
 from .leaf import Leaf
 from .linear import Linear
-from .matern import Matern32, Matern52
 from .periodic import Periodic
 from .polynomial import Polynomial
+from .radial import RBF, Matern32, Matern52
 from .rational_quadratic import RationalQuadratic
-from .rbf import RBF
 from .white import White
 
 TRANSLATED = (

@@ -71,7 +71,7 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
         The most promising start. Others follow if the comparison on more rows leaves doubt.
     """
     start = np.clip(start, *objective.bounds.T)
-    moves = varying_lengthscales(objective.at(start)[0], objective.X)
+    moves = varying_lengthscales(objective.kernel)
     if not moves.any():
         return [start]
     size = max(LEAST_SCANNED_ROWS, SCANNED_VALUES // objective.likelihood.n_latents)
@@ -89,19 +89,18 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     return [line.thetas[tops[0]]] if len(tops) == 1 else _compared(few, wide, [line.thetas[i] for i in tops])
 
 
-def varying_lengthscales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """Return which entries of θ are lengthscales of a distance: those that do not change the prior variances, bool (p,).
+def varying_lengthscales(kernel: Kernel) -> np.ndarray:
+    """Return which entries of θ are lengthscales of a distance, bool (p,).
 
-    The lengthscales of a linear or polynomial kernel do: they are a scale of the values.
+    The lengthscales of a linear or polynomial kernel are not: they are a scale of the values.
     """
-    some = np.asarray(X[:SCANNED_VALUES], float)
-    marks = [_own_lengthscales(k, some) for k in kernel.separated[0].class_kernels]
-    return np.concatenate([*marks, np.zeros(len(kernel.theta) - sum(map(len, marks)), bool)])
+    marks = [mark for each in kernel.separated[0].class_kernels for leaf in each.leaves for mark in _lengthscales(leaf)]
+    return np.array(marks + [False] * (len(kernel.theta) - len(marks)), bool)
 
 
-def _own_lengthscales(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    named = np.array([name.split(".")[-1].startswith("lengthscale") for name in kernel.names], bool)
-    return named & (kernel.pullback_diag(X, np.ones(len(X))) == 0) if named.any() else named
+def _lengthscales(leaf: Kernel) -> list[bool]:
+    """Return which free parameters of a leaf are lengthscales of a distance."""
+    return [leaf.lengthscale_of_distance and name.startswith("lengthscale") for name in leaf.names]
 
 
 def on_few_rows(objective: Objective, count: int) -> Objective:
@@ -148,7 +147,7 @@ def _span(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     spans = [
         lengthscale_span(X / leaf.lengthscale)
         for leaf in kernel.leaves
-        if leaf.lengthscale is not None and _own_lengthscales(leaf, X).any()
+        if any(_lengthscales(leaf))
     ]
     return (np.log(min(low for low, _ in spans)), np.log(max(high for _, high in spans))) if spans else (0.0, 0.0)
 

@@ -9,7 +9,7 @@ from ..engines.observations import Data
 from ..gaussian.low_rank import LowRankPosterior, LowRankPrior
 from ..gaussian.low_rank_contrasts import ContrastLowRankPosterior, ContrastLowRankPrior
 from ..gaussian.low_rank_coupled import InducingPosterior
-from ..gaussian.places import Places
+from ..gaussian.sites import Places
 from ..learning.adam import Adam
 from ..learning.site_store import SiteStore
 from ..learning.trainer import Trainer

@@ -6,7 +6,7 @@ source is a `Stream`: its rows are read in pieces, which a buffer mixes and cuts
 that fits into the buffer gives the same minibatches as arrays.
 
 batch       some rows with labels and weights; checks of inputs
-labels      how often labels are found, how evenly, and their class numbers
+labels      how often labels are found, how evenly, their class numbers, and the order of the classes
 hashes      hashes of rows, by which a run recognises its data
 order       random orders of rows and of chunks; samples of rows
 summary     one pass over all rows: their labels, a sample, a warning if labels are sorted
@@ -14,14 +14,12 @@ source      what a source declares; arrays and memory maps; a source without som
 buffered    streams and their buffer
 wrapped     a source with fingerprints of its rows, or with weights by class
 pairs       batches (X, y) as a stream; the source for a user's input
-categories  the order of the classes
 """
 
 from .batch import Batch, finite
 from .buffered import Pool, Stream, check_sizes
-from .categories import check_ordered, declared_order, in_order
 from .hashes import RowHashes
-from .labels import codes, of_one_type, unevenness
+from .labels import check_ordered, codes, declared_order, in_order, of_one_type, unevenness
 from .order import Order, sampled_rows, spread_order
 from .pairs import CHUNK, Batches, as_source, is_stream
 from .source import BUFFER, Arrays, Source, Without
