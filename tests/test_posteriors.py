@@ -118,6 +118,15 @@ def test_weighted_and_soft_rows_are_the_same():
         assert_array_equal(unpickled(model).predict_proba(NEW), model.predict_proba(NEW))
 
 
+def test_pickles_of_weighted_fits_grow_with_the_rows_only():
+    """The covariance matrix alone would be 8 n² bytes."""
+    n = 300
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    model = GPClassifier(RBF(), optimizer=None).fit(X, (X[:, 0] > 0).astype(int), sample_weight=np.tile([1.0, 2.5], n // 2))
+    assert len(pickle.dumps(model)) < n**2
+    assert_same(model, unpickled(model), X[:20])
+
+
 def test_frames_matrices_and_pipelines_are_the_same():
     frame = pd.DataFrame({"a": MOONS[:, 0], "kind": np.where(MOONS[:, 1] > 0, "up", "down")})
     model = GPClassifier(optimizer=None).fit(frame, HALVES)

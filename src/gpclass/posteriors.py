@@ -134,9 +134,7 @@ class SlimPickles:
 def _follows_from_state(model: Any) -> bool:
     """Return whether the posterior of a fitted model is rebuilt from its state exactly, and is much larger than it."""
     engine = model.inference_
-    if not engine.restorable or engine.draws or engine.design == "inducing inputs":
-        return False
-    return engine.restore is not None or model.posterior_.targets.plain  # sums over weighted rows round differently
+    return engine.restorable and not engine.draws and engine.design != "inducing inputs"
 
 
 def _compute_variances(model: Any) -> None:

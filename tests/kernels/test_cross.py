@@ -18,5 +18,5 @@ def test_covariances_with_inputs_of_each_class():
     assert_allclose(covariances_with(RBF(), own, X), [RBF()(z, X) for z in own], rtol=1e-14)
     assert_allclose(covariances_with(K, Z, X), K(Z, X), rtol=1e-14)
     assert_allclose(covariances_with(RBF(), Z, X), RBF()(Z, X), rtol=1e-14)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="for 2 classes, but Z has inputs for 3"):
         covariances_with(PerClass(RBF(), RBF()), own, X)

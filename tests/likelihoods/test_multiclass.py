@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from gpclass.likelihoods import MultinomialProbit, OneAgainstRest, RobustMax, Softmax
+from gpclass.likelihoods import Logit, MultinomialProbit, OneAgainstRest, RobustMax, Softmax
 
 BOTH = [Softmax, MultinomialProbit]
 rng = np.random.default_rng(0)
@@ -116,3 +116,15 @@ def test_biases_shift_the_latent_functions(cls, more):
         for a, b in zip(found, wanted, strict=True):
             assert a == pytest.approx(b, rel=1e-9, abs=ROUGH.get(name, 1e-12)), name
     assert biased.class_probabilities(f) == pytest.approx(plain.class_probabilities(f + bias), rel=1e-9)
+
+
+def test_expected_entropy_of_two_classes_is_that_of_their_difference():
+    """512 quasi-random points are accurate to 0.02."""
+    mean, var = rng.normal(size=(5, 2)), np.exp(rng.normal(size=(5, 2)))
+    cov = var[:, :, None] * np.eye(2) + 0.5  # what the classes share does not matter
+    want = Logit().expected_entropy(mean[:, 1] - mean[:, 0], var.sum(1))
+    assert Softmax(2).expected_entropy(mean, var) == pytest.approx(want, abs=0.02)
+    assert Softmax(2).expected_entropy(mean, cov) == pytest.approx(want, abs=0.02)
+    assert RobustMax(3, epsilon=0.2).expected_entropy(F[:, :3], np.ones((6, 3))) == pytest.approx(
+        np.full(6, -0.8 * np.log(0.8) - 0.2 * np.log(0.1))  # of the same three probabilities everywhere
+    )

@@ -83,3 +83,12 @@ def test_parameters():
         with pytest.raises(ValueError, match="free parameters"):
             cls(3, learn_bias=True).with_theta([1.0])
     assert not hasattr(RobustMax(3), "log_prob")  # there are no derivatives in f
+
+
+def test_no_slope_is_offered():
+    """p(y | f) is constant between jumps: values, but no derivatives in f."""
+    likelihood = RobustMax(3)
+    assert likelihood.offers("log_prob_value")
+    assert not likelihood.offers("log_prob_slope")
+    assert not likelihood.offers("log_prob")
+    assert Softmax(3).offers("log_prob_slope")

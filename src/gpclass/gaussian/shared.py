@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .full import FullPosterior
-from .sites import Places, Sites, from_state, sites_and_moments
+from .sites import Places, Sites
 
 
 class SharedPosterior:
@@ -36,13 +36,20 @@ class SharedPosterior:
         return cls(FullPosterior.without_sites(K), places, weight, Sites.zeros(len(weight)))
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return the arrays that `restored` needs besides K, the places and the weights."""
-        return sites_and_moments(self)
+        """Return the arrays that `restored` needs besides K, the places and the weights.
+
+        Sums over observations would round those of the latent values differently, so both are stored.
+        """
+        q = self.latent
+        own = {"tau": self.sites.tau, "nu": self.sites.nu, "alpha": self.alpha}
+        return own | {"latent_nu": q.sites.nu, "latent_alpha": q.alpha, "latent_mean": q.mean}
 
     @classmethod
     def restored(cls, K: np.ndarray, places: Places, weight: np.ndarray, state: Mapping[str, Any]) -> SharedPosterior:
         """Rebuild the posterior from its `state`."""
-        return cls.without_sites(K, places, weight).renewed(*from_state(state))
+        sites = Sites(places.sum(state["tau"]), state["latent_nu"])
+        latent = FullPosterior(K, sites, moments=(state["latent_alpha"], state["latent_mean"]))
+        return cls(latent, places, weight, Sites(state["tau"], state["nu"]), state["alpha"])
 
     def renewed(self, sites: Sites, moments=None) -> SharedPosterior:
         """Return the posterior with the same prior and new sites; `moments` are (α, mean) of the observations, if known."""

@@ -18,6 +18,8 @@ def covariances_with(kernel: Kernel, Z: Array, X: Array) -> Any:
     if np.ndim(Z) == 2:
         return kernel(Z, X)
     kernels = kernel.class_kernels if len(kernel.class_kernels) > 1 else [kernel] * len(Z)
+    if len(kernels) != len(Z):
+        raise ValueError(f"the kernel is for {len(kernels)} classes, but Z has inputs for {len(Z)}")
     return np.stack([k(own, X) for k, own in zip(kernels, Z, strict=True)])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..numerics import gaussian_nodes
 from .tilted import WithSlopes
 
+CALLED_BY_DEFAULT = {"log_prob_value": "log_prob_slope", "log_prob_slope": "log_prob"}  # by the methods of `Likelihood`
 CLASS_TARGETS = ("class labels", "ordered categories")  # the targets that classifiers take
 
 
@@ -78,7 +79,10 @@ class Likelihood(WithSlopes, ABC):
         return 1
 
     def offers(self, question: str) -> bool:
-        """Return whether the likelihood has this method or attribute."""
+        """Return whether the likelihood has this method or attribute, and the one that its default here calls."""
+        called = CALLED_BY_DEFAULT.get(question)
+        if called is not None and getattr(type(self), question) is getattr(Likelihood, question):
+            return self.offers(called)
         return getattr(self, question, None) is not None
 
     @property

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import entr
 
 from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
 from ..numerics.classes import other_classes
@@ -153,6 +154,11 @@ class Multiclass(Likelihood):
     def predictive_std(self, mean, cov) -> np.ndarray:
         """Return the standard deviations (m, C) of the class probabilities under f ~ N(mean, cov)."""
         return np.concatenate([self._probabilities_at(f).std(2) for f in latent_values(mean, cov, STD_NODES)])
+
+    def expected_entropy(self, mean, cov) -> np.ndarray:
+        """Return E[H(y | f)] (m,) in nats under f ~ N(mean, cov); cov (m, C, C), or variances (m, C)."""
+        points = latent_values(mean, cov, STD_NODES)
+        return np.concatenate([entr(self._probabilities_at(f)).sum(1).mean(1) for f in points])
 
     def offers(self, question: str) -> bool:
         if question in ("tilted_power", "tilted_power_theta") and type(self).tilted_power is Multiclass.tilted_power:
