@@ -17,7 +17,7 @@ VARIANCE = {0: 1e3, 1: 1e4}
 @pytest.fixture(autouse=True)
 def even_with_few_rows(monkeypatch):
     """Small problems do not look ahead, since it would not save time. Here its sweeps are counted, and n is small."""
-    monkeypatch.setattr("gpclass.engines.ahead.MIN_SITES", 0)
+    monkeypatch.setattr("gpclass.engines.iterate.MIN_SITES", 0)
 
 
 def walk(seed, n=150):

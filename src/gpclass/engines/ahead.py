@@ -38,7 +38,7 @@ class LookAhead:
 
         `wanted` is the τ of the rule at q.
         """
-        if change > LINEAR_REGIME or np.any(wanted < 0) or len(wanted) < MIN_SITES:
+        if change > LINEAR_REGIME or np.any(wanted < 0):
             self.response = None
             return None
         if self.response is None or change > ACCURATE_RESPONSE:

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..gaussian import SMALLER, Sites, too_large
 from ..numerics import NotPositiveDefinite
 from ..numerics.separable import inputs_of
-from .ahead import NEVER, LookAhead
+from .ahead import MIN_SITES, NEVER, LookAhead
 from .climb import MIXED_SWEEPS
 from .path import SitePath
 from .settle import Posterior, Rule, SiteTarget, settle_mean
@@ -77,7 +77,8 @@ def iterate(
         start = rule(prior).sites  # the prior's marginals need no factorisation
     q = prior.renewed(start)
     path = SitePath(engine.damping, memory, np.inf if value is None else 1.0)
-    change, look = np.inf, LookAhead(engine.tol)
+    change = np.inf
+    look = LookAhead(engine.tol) if engine.damping == 1 and len(start.tau) >= MIN_SITES else None
     for sweep in range(1, engine.max_iter + 1):
         q, target, gap = settle_mean(q, rule, scale, engine.tol, MEAN_TOL if memory else 0.0)
         if value is not None and not path.accepts(value(q), len(q.mean) * q.rounding):
@@ -88,7 +89,7 @@ def iterate(
         require_finite(engine, change, q.prior_var)
         if stands_still(q, change, engine.tol):
             return q, ending(q, sweep, change, engine.tol)
-        predicted = look.from_here(q, rule, wanted, change) if sweep > ahead and engine.damping == 1 else None
+        predicted = look.from_here(q, rule, wanted, change) if look is not None and sweep > ahead else None
         q = path.advance(q, wanted, change, scale(q)) if predicted is None else path.jump(q, predicted, change)
     q = path.last or q  # the last posterior with a converged mean
     return q, ending(q, sweep, change, engine.tol)

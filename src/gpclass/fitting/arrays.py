@@ -23,9 +23,8 @@ from ..learning.validate import TRAINING
 from ..numerics.threads import threads_for
 from ..progress import interrupted, phase
 from ..units import start_kernel
-from .outcome import calibrate, conclude
 from .problem import auto_engine, check_averaging, check_settings, generator, given_engine, objective_of, set_classes
-from .search import search
+from .search import calibrate, conclude, search
 
 AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
 

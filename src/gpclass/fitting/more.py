@@ -14,7 +14,7 @@ from ..learning.rows import row_weights
 from ..learning.streams import codes
 from ..learning.validate import TRAINING
 from ..numerics.fingerprint import single_precision_fingerprints
-from .outcome import calibrate, conclude
+from .search import calibrate, conclude
 
 
 def fit_more(model: Any, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> None:

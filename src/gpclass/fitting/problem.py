@@ -54,7 +54,7 @@ def set_classes(model: Any, labels: np.ndarray, order: Any) -> None:
     """Set `classes_` to the labels, sorted or in the given order."""
     if targets_of(model.likelihood) == "ordered categories":
         check_ordered(labels, order)
-    model.classes_ = in_order(labels, order)
+    model.classes_ = labels if order is None else in_order(labels, order)
     if len(model.classes_) < 2:
         raise ValueError(f"y has only one class ({model.classes_.tolist()[0]!r}); a classifier needs at least two")
 

@@ -18,9 +18,8 @@ from ..learning.rows import class_factors
 from ..learning.streams import ClassWeighted, Fingerprinted, Source, Summary, codes
 from ..progress import phase
 from ..units import start_kernel
-from .outcome import calibrate, conclude
 from .problem import auto_engine, check_averaging, check_settings, generator, given_engine, objective_of, set_classes
-from .search import search
+from .search import calibrate, conclude, search
 
 MINIBATCHES = "'scalable-ep', 'coupled-scalable-ep', 'stochastic-ep', 'svgp'"  # engines for both kinds of rows
 

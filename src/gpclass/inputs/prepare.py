@@ -61,7 +61,8 @@ def fitted_inputs(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarr
         X, y = validated(model, X, y, **settings | {"dtype": np.float64, "accept_sparse": "csr"})
         model.covariances_, rows = SparseRows.training(leaf, X)
         return rows, y
-    encoder = fitted_encoder(X, model.missing)
+    plain = model.missing == "error" and isinstance(X, np.ndarray)
+    encoder = None if plain else fitted_encoder(X, model.missing)
     if encoder is None:
         return validated(model, X, y, **settings)
     rows, y = validated(model, encoder.transform(as_frame(X)), y, **settings)
@@ -79,7 +80,8 @@ def more_inputs(model: Any, X: Any) -> np.ndarray:
         raise TypeError("X is sparse, but the model was fitted to an array: use X.toarray()")
     if model.encoder_ is not None:
         return check_array(_encoded(model, X), dtype=np.float64)
-    refuse_names_twice(X)
+    if not isinstance(X, np.ndarray):
+        refuse_names_twice(X)
     return validated(model, X, dtype=np.float64, reset=False)
 
 
@@ -92,7 +94,8 @@ def more_data(model: Any, X: Any, y: Any, **settings: Any) -> tuple[np.ndarray, 
         )
     if model.encoder_ is not None:
         return check_X_y(_encoded(model, X), y, **settings)
-    refuse_names_twice(X)
+    if not isinstance(X, np.ndarray):
+        refuse_names_twice(X)
     return validated(model, X, y, reset=False, **settings)
 
 

@@ -105,7 +105,6 @@ class Pairwise(WithLengthscale):
         if self._similarity.shift_invariant:  # s is zero for all points
             self._check_columns(X)
             return self._self_values(X)
-        X, _ = self._centred(X, None)
         return self._self_values(self._safe_features(X))
 
     def _self_values(self, F: Array) -> Array:
@@ -165,7 +164,6 @@ class Pairwise(WithLengthscale):
         return slopes
 
     def _pullback_diagonal(self, X: Array, g: Array) -> tuple[Array, Array]:
-        X, _ = self._centred(X, None)
         F = self._safe_features(X)
         h, slope, inner = self._expand(self._similarity.with_self(F))
         weights = self.variance * g
@@ -181,18 +179,15 @@ class Pairwise(WithLengthscale):
     # -- features ------------------------------------------------------------------------------------------------------
 
     def _compared(self, X: Array, Z: Array | None) -> tuple[Array, Array | None, Similarity]:
-        """Return X and Z, centred if only differences matter, and the similarities of their features."""
-        X, Z = self._centred(X, Z)
-        F = self._safe_features(X)
-        return X, Z, self._similarity(F, F if Z is None else self._safe_features(Z))
+        """Return X and Z, centred if only differences matter, and the similarities of their features.
 
-    def _centred(self, X: Array, Z: Array | None) -> tuple[Array, Array | None]:
-        """Subtract the mean of X from X and Z if only differences matter: small numbers lose fewer digits.
-
-        The mean does not include the rows of Z, so the covariances of a test point do not depend on other test points.
+        Small numbers lose fewer digits. The mean does not include the rows of Z, so the covariances of a test point do not
+        depend on other test points.
         """
         centre = self._centre(X)
-        return _shifted(X, centre), None if Z is None else _shifted(Z, centre)
+        X, Z = _shifted(X, centre), None if Z is None else _shifted(Z, centre)
+        F = self._safe_features(X)
+        return X, Z, self._similarity(F, F if Z is None else self._safe_features(Z))
 
     def _centre(self, X: Array) -> Array | None:
         """Return the mean of X if only differences matter, else None."""

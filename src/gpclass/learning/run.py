@@ -202,7 +202,9 @@ class Run:
         except (TooCoarse, *FAILURES) as error:
             history.append(Step(*where, np.nan, np.nan, 0, str(error), precision))
             raise
-        evaluation, fit = self._measured(evaluation), evaluation.fit
+        fit = evaluation.fit
+        if self.single and self.iterate is not None:
+            evaluation = self._measured(evaluation)
         history.append(Step(*where, evaluation.value, fit.log_evidence, fit.n_iter, "", precision))
         if fit.converged:
             self.warm.remember(theta, fit)
@@ -214,12 +216,10 @@ class Run:
         return self.point
 
     def _measured(self, evaluation: Evaluation) -> Evaluation:
-        """Return the evaluation, in single precision with a value from the slopes if it is close to the last iterate.
+        """Return an evaluation in single precision, with a value from the slopes if it is close to the last iterate.
 
         Log determinants lose digits to the rounding of large entries of K, slopes much less.
         """
-        if not evaluation.single or self.iterate is None:
-            return evaluation
         step = evaluation.theta - self.iterate.theta
         rise = float(0.5 * (evaluation.gradient + self.iterate.gradient) @ step)
         if abs(rise) > VALUE_NOISE * evaluation.fit.posterior.rounding:

@@ -108,7 +108,7 @@ def invert_upper(U: np.ndarray) -> np.ndarray:
         return lapack("trtri", U)(U, lower=0, overwrite_c=1)[0]
     trmm = blas("trmm", U)
     h = n // 2
-    first, last = (invert_upper(np.asfortranarray(part)) for part in (U[:h, :h], U[h:, h:]))
+    first, last = invert_upper(np.asfortranarray(U[:h, :h])), invert_upper(np.asfortranarray(U[h:, h:]))
     corner = trmm(-1.0, first, np.asfortranarray(U[:h, h:]), overwrite_b=1)
     U[:h, :h], U[h:, h:] = first, last
     U[:h, h:] = trmm(1.0, last, corner, side=1, overwrite_b=1)

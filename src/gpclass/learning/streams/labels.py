@@ -103,14 +103,14 @@ def declared_order(y: Any) -> list[Any] | None:
     return dtype.categories.tolist() if getattr(dtype, "ordered", False) else None
 
 
-def in_order(labels: np.ndarray, categories: Sequence[Any] | None) -> np.ndarray:
-    """Return the labels in the order of `categories`, sorted if that is None. Categories without a label are left out.
+def in_order(labels: np.ndarray, categories: Sequence[Any]) -> np.ndarray:
+    """Return the labels in the order of `categories`. Categories without a label are left out.
 
     Parameters
     ----------
     labels : ndarray of shape (C,)
         The distinct labels, sorted.
-    categories : sequence, optional
+    categories : sequence
         All labels in their order, possibly with others.
 
     Returns
@@ -122,8 +122,6 @@ def in_order(labels: np.ndarray, categories: Sequence[Any] | None) -> np.ndarray
     ValueError
         If a label is missing in `categories`, or one of these occurs twice.
     """
-    if categories is None:
-        return labels
     if isinstance(categories, (str, bytes)) or np.ndim(categories) != 1:
         raise ValueError(f"categories must be a list of labels in their order, but is {categories!r}")
     known = np.asarray(categories, dtype=object).tolist()
