@@ -18,7 +18,7 @@ from gpclass.likelihoods import Logit, MultinomialProbit, Probit
 
 
 def fit_with(tau, nu):
-    return SimpleNamespace(posterior=SimpleNamespace(sites=Sites(tau, nu)))
+    return SimpleNamespace(scalar_sites=Sites(tau, nu))
 
 
 def problem(n=90, classes=2, seed=0):
@@ -58,7 +58,7 @@ def test_nothing_is_extrapolated_from_one_fit_or_from_sites_without_logarithm():
     assert warm.at(np.ones(1)) is first
     warm.remember(np.ones(1), second)
     assert warm.at(np.zeros(1)) is second
-    other = SimpleNamespace(posterior=SimpleNamespace())
+    other = SimpleNamespace(scalar_sites=None)
     warm.remember(np.ones(1), other)
     assert warm.at(np.zeros(1)) is other
 

@@ -95,6 +95,12 @@ class Fit:
         return self.posterior.sites
 
     @property
+    def scalar_sites(self) -> Sites | None:
+        """Sites with one precision for each latent value or contrast, from which a fit at other θ can start; else None."""
+        sites = self.posterior.sites
+        return sites if sites is not None and sites.tau.ndim == 1 else None
+
+    @property
     def W(self) -> np.ndarray:
         """(n,) precisions of the effective likelihood. [NR] (7)"""
         return self.sites.tau

@@ -153,6 +153,8 @@ class LowRankMoments:
 class LowRankPosterior(LowRankMoments):
     """q(v) = N(μ, A⁻¹), A = I + S, with natural parameters S (C, M, M) and `pull` (C, M) of the sites."""
 
+    sites = None  # those of the rows are sums here
+
     def __init__(self, prior: LowRankPrior, S: np.ndarray, pull: np.ndarray):
         parts = [_inverse_plus_identity(part) for part in S]
         A_inv = np.stack([inverse for inverse, _ in parts])

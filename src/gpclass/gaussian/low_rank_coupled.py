@@ -201,6 +201,8 @@ def _inner(features, group_of=None):
 class InducingPosterior:
     """q(u) = N(a, (I + M)⁻¹) and the implied marginals of the data."""
 
+    sites = None  # those of the rows are sums here
+
     def __init__(self, prior: InducingPrior, a: np.ndarray, M: np.ndarray, like: InducingPosterior | None = None):
         self.prior, self.a, self.M = prior, a, M
         self.mean: np.ndarray = prior.times(a)  # (n, C)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .arrays import Array
-from .leaf import WithLengthscale
+from .leaf import LengthscaleAndVariance
 
 
-class Categorical(WithLengthscale):
+class Categorical(LengthscaleAndVariance):
     """k(x, z) = variance * exp(-Σ_d [x_d ≠ z_d] / lengthscale_d).
 
     With one lengthscale the sum is the Hamming distance of the rows. Each factor is 1 for equal entries and a number between
@@ -35,16 +33,6 @@ class Categorical(WithLengthscale):
     lengthscale_has_units = False
     lengthscale_of_distance = True
     standardizable = False
-
-    def __init__(
-        self,
-        lengthscale: ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        ard: bool = False,
-        bounds: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         self._check_columns(X)

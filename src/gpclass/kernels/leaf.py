@@ -165,6 +165,20 @@ class WithLengthscale(Leaf):
             )
 
 
+class LengthscaleAndVariance(WithLengthscale):
+    """A kernel whose parameters are its lengthscale and its variance."""
+
+    def __init__(
+        self,
+        lengthscale: ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        ard: bool = False,
+        bounds: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
+
+
 class VarianceOnly(Leaf):
     """A kernel whose only parameter is its variance, a factor on all values.
 

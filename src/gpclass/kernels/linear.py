@@ -8,12 +8,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .arrays import Array, squared_norms
+from .leaf import LengthscaleAndVariance
 from .pairwise import Pairwise
 from .parameters import Parameter
 from .similarity import Inner
 
 
-class Linear(Pairwise):
+class Linear(LengthscaleAndVariance, Pairwise):
     """k(x, z) = variance * Σ_d x_d z_d / lengthscale_d².
 
     A common factor of the lengthscales has the same effect as the variance, so one of them is fixed by default: the
@@ -43,7 +44,7 @@ class Linear(Pairwise):
         ard: bool = False,
         bounds: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
+        super().__init__(lengthscale, variance, ard=ard, bounds=bounds)
         if isinstance(lengthscale, Parameter) or isinstance(variance, Parameter):
             return  # a Parameter says what is fixed
         redundant = "variance" if self.ard or self._parameters["lengthscale"].is_vector else "lengthscale"

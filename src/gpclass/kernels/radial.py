@@ -5,32 +5,19 @@ Samples of Matérn kernels with smoothness 3/2 and 5/2 are once and twice differ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .arrays import Array
+from .leaf import LengthscaleAndVariance
 from .pairwise import Pairwise
 from .similarity import Distance
 
 
-class Radial(Pairwise):
+class Radial(LengthscaleAndVariance, Pairwise):
     """A kernel variance * h(r), r² = Σ_d (x_d - z_d)² / lengthscale_d², without other parameters."""
 
     _similarity = Distance
     lengthscale_of_distance = True
-
-    def __init__(
-        self,
-        lengthscale: ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        ard: bool = False,
-        bounds: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(bounds, ard, lengthscale=lengthscale, variance=variance)
 
 
 class RBF(Radial):

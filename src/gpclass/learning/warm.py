@@ -43,8 +43,8 @@ class WarmStart:
     def remember(self, theta: np.ndarray, fit: Any) -> None:
         """Record a converged fit at θ."""
         self.fit = fit
-        sites = getattr(getattr(fit, "posterior", None), "sites", None)
-        if isinstance(sites, Sites) and sites.tau.ndim == 1 and np.all(sites.tau > 0):
+        sites = fit.scalar_sites
+        if sites is not None and np.all(sites.tau > 0):
             self.seen = [*self.seen, (np.array(theta), np.log(sites.tau), sites.nu / sites.tau)][-KEPT_FITS:]
         else:  # no sites, or sites without a logarithm
             self.seen = []
