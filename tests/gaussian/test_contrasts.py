@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import block_diag
 
 from gpclass.gaussian import ContrastPosterior, ContrastPrior, FullPosterior, Sites
+from gpclass.gaussian.contrast_systems import CoupledContrasts, DenseContrasts
 from gpclass.kernels import RBF
 
 CASES = [(2, True), (3, True), (4, False), (6, True)]
@@ -74,3 +75,19 @@ def test_state():
     assert_array_equal(again.mean, q.mean)
     assert_allclose(again.var, q.var, rtol=1e-14)
     assert_allclose(again.gradient(), q.gradient(), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("C", "shared"), CASES)
+@pytest.mark.parametrize("copies", [1.0, np.array([1.0, 2.0, 1.0, 0.5, 7.0, 1.0, 3.0])], ids=["one", "several"])
+def test_both_forms_of_the_linear_algebra_agree(C, shared, copies):
+    """The dense and the coupled form share no code: they factorise matrices of different sizes."""
+    K, y, rng = problem(C, shared)
+    sites = Sites(rng.uniform(0.01, 1, 7 * (C - 1)), rng.normal(size=7 * (C - 1)))
+    prior = ContrastPrior(K, y, C, copies)
+    dense, coupled = DenseContrasts(prior, sites.tau), CoupledContrasts(prior, sites.tau)
+    tight = {"rtol": 1e-9, "atol": 1e-10}
+    assert_allclose(dense.log_det, coupled.log_det, **tight)
+    assert_allclose(dense.var, coupled.var, **tight)
+    moments = dense.solve(sites.nu)
+    assert_allclose(moments, coupled.solve(sites.nu), **tight)
+    assert_allclose(dense.gradient(sites.nu, *moments), coupled.gradient(sites.nu, *moments), **tight)

@@ -25,7 +25,8 @@ from ..numerics.classes import other_classes
 from .active import ActivePosterior, ActiveSites, Stubs
 from .active_gradient import EvidenceGradient
 from .columns import Columns, MatrixColumns, MatrixGradient
-from .contrasts import ContrastPosterior, ContrastPrior
+from .contrast_prior import ContrastPrior
+from .contrasts import ContrastPosterior
 from .coupled import CoupledPosterior, precisions
 from .coupled_system import CoupledSystem
 from .dense_coupled import DenseCoupledPosterior, precision_root

@@ -167,6 +167,7 @@ class CoupledSystem:
     @cached_property
     def _white(self) -> list[np.ndarray]:
         """Transposes of L⁻¹ H_cᵀ, (n, n) each. They need as much memory as `inverse`; `forget` frees it."""
+        self.P.invert()
         halves, factor = [self._H(c) for c in range(self.pi.shape[1])], self.P.rounded(self.dtype)
         for half in halves:
             factor.whiten_rows(half)

@@ -65,7 +65,7 @@ def products(K: Covariance, n_classes: int) -> list[tuple[np.ndarray, np.ndarray
 class _BlockFactor(Factor):
     def inverse_blocks(self, n: int) -> np.ndarray:
         """Return the entries (a n + i, b n + i) of the inverse, (n, q, q), for a matrix of q × q blocks of size n."""
-        self._invert()
+        self.invert()
         L = self._lower
         size = len(L) // n
         out = np.empty((n, size, size))

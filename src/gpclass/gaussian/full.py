@@ -94,6 +94,11 @@ class FullPosterior:
         return self.alpha
 
     @property
+    def dtype(self) -> Any:
+        """The dtype of the factorisation."""
+        return self._system.dtype
+
+    @property
     def kept(self) -> np.ndarray:
         """(n,) 1 - τ var, the fraction of the marginal precision that does not come from the datum's own site."""
         return self._system.kept
@@ -220,6 +225,8 @@ class _PositiveSystem:
 
     @cached_property
     def var(self):
+        if self.factor is None:
+            return self.K.diagonal()
         prior, kept = self.K.diagonal(), self.kept
         weak = (1 - kept < (CANCELS_SINGLE if self.dtype == np.float32 else CANCELS)) & (self.tau * prior < 1)
         if not weak.any():

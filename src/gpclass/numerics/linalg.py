@@ -163,7 +163,8 @@ class Factor:
             new._lower[i:j, i:j] = np.tril(self._lower[i:j, i:j])
         return new
 
-    def _invert(self) -> None:
+    def invert(self) -> None:
+        """Replace L by L⁻¹. Products with L⁻¹ take a third of the time of triangular solves, so it pays for many columns."""
         if not self._inverted:
             self._lower, self._inverted = invert_upper(self._lower.T).T, True
 
@@ -196,7 +197,7 @@ class Factor:
 
     def diag_inverse(self) -> np.ndarray:
         """Return the diagonal of A⁻¹: the squared column norms of L⁻¹."""
-        self._invert()
+        self.invert()
         out = np.zeros(len(self._lower))
         for i, j in row_blocks(len(out)):
             left, corner = self._lower[i:j, :i], np.where(ABOVE_DIAGONAL[: j - i, : j - i], 0.0, self._lower[i:j, i:j])
@@ -207,16 +208,16 @@ class Factor:
 
     def inverse_lower(self) -> np.ndarray:
         """Return the lower triangle of A⁻¹ in a new array. The factor stays usable."""
-        self._invert()
+        self.invert()
         return lapack("lauum", self._lower)(self._lower.T.copy(order="F"), lower=0, overwrite_c=1)[0].T
 
     def into_inverse(self) -> np.ndarray:
         """Return the lower triangle of A⁻¹ in the factor's array, without a copy. The factor becomes unusable."""
-        self._invert()
+        self.invert()
         spent, self._lower = self._lower, np.empty((0, 0))
         return lapack("lauum", spent)(spent.T, lower=0, overwrite_c=1)[0].T
 
     def inverse_root(self) -> np.ndarray:
         """Return L⁻¹, with zeros above the diagonal, in a new array."""
-        self._invert()
+        self.invert()
         return np.tril(self._lower)
