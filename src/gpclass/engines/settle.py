@@ -71,9 +71,8 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) ->
 
 
 def _along(missing, step):
-    """Return the slope along a step; infinite or NaN if K is so large that it overflows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return missing @ step
+    """Return the slope along a step; infinite or NaN if K is so large that it overflows, without a warning."""
+    return missing.dot(step)
 
 
 def _missing(q, target):

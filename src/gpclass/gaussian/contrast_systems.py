@@ -32,7 +32,7 @@ def contrast_system(prior: ContrastPrior, tau: np.ndarray) -> CoupledContrasts |
 
 
 class ContrastSystem:
-    """What both forms share. Both have `log_det`, `var`, `rounding`, `solve`, `response` and `gradient`."""
+    """What both forms share. Both have `log_det`, `rounding`, `solve`, `response` and `gradient`."""
 
     log_det: float  # log|I + (prior covariance of the contrasts) T|
 
@@ -50,6 +50,19 @@ class ContrastSystem:
     def coupled(self) -> CoupledSystem:
         """The linear algebra of the latent values, with u integrated out."""
         return CoupledSystem(self.prior.K, self.pi)
+
+    @cached_property
+    def var(self) -> np.ndarray:
+        """(n (C - 1),) marginal variances of the contrasts of one copy."""
+        return self._variances() if self.any_sites else self.prior.var
+
+    def _variances(self) -> np.ndarray:
+        raise NotImplementedError
+
+    @cached_property
+    def cavity_var(self) -> np.ndarray:
+        """Variances of the contrasts of one copy without its site, or without that of one part."""
+        return self.var / (1 - self.tau.ravel() / self.prior.parts * self.var)
 
     def latent_nu(self, nu: np.ndarray) -> np.ndarray:
         """Return ν (n, C) of the latent values: B(ν - τ 1ᵀν/(1ᵀπ)). [RJV] (15)"""
@@ -82,12 +95,8 @@ class CoupledContrasts(ContrastSystem):
         g = d + (pull / self.total)[:, None]
         return nu - (self.prior.copies * self.tau * g).ravel(), g.ravel()
 
-    @cached_property
-    def var(self) -> np.ndarray:
-        """(n (C - 1),) marginal variances of the contrasts of one copy."""
+    def _variances(self):
         prior = self.prior
-        if not self.any_sites:
-            return prior.var
         # g_j = d_j - τᵀd/(1ᵀπ) + noise with d_j = f_y - f_j: the covariances of d with each other, contracted with τ/(1ᵀπ)
         S = self.coupled.cov
         w = prior.to_classes(self.tau) / self.total[:, None]  # τᵀd/(1ᵀπ) as a combination of latent values
@@ -166,9 +175,7 @@ class DenseContrasts(ContrastSystem):
         """Return (α, mean) of the contrasts for ν."""
         return self.averages.covariance_step(nu)
 
-    @cached_property
-    def var(self) -> np.ndarray:
-        """(n (C - 1),) marginal variances of the contrasts of one copy."""
+    def _variances(self):
         if np.ndim(self.prior.copies) == 0 and self.prior.copies == 1:
             return self.averages.var
         apart = (1 - 1 / self.prior.copies) / self.total[:, None]

@@ -97,8 +97,7 @@ class ContrastPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of each contrast of one copy without its site, or without that of one part."""
-        var = self._system.var
-        var = var / (1 - self.each.tau * var)
+        var = self._system.cavity_var
         return self.mean - var * self.slope, var
 
     @property

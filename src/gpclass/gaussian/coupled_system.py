@@ -54,7 +54,7 @@ class CoupledSystem:
         n, C = pi.shape
         self.shared = K.ndim == 2
         self.K = np.broadcast_to(K, (C, n, n)) if self.shared else K
-        self.prior_var = np.stack([np.diagonal(k) for k in self.K], axis=1)  # (n, C)
+        self.prior_var = np.diagonal(self.K, axis1=1, axis2=2).T  # (n, C)
         self.pi = np.maximum(pi, WEAKEST_SITE / np.maximum(self.prior_var, 1.0))
         self.root = np.sqrt(self.pi)
         self.total = self.pi.sum(1)  # (n,) 1ᵀπ
@@ -62,10 +62,8 @@ class CoupledSystem:
         factors = [self._factor_of_A(c) for c in range(C)]
         self.log_det_parts = sum(factor.log_det for factor in factors)
         self.inverse = [mirror_lower(factor.into_inverse()) for factor in factors]
-        # P is float64: what the classes have in common is determined by the prior alone, so P is tiny along smooth functions
-        P = np.zeros((n, n))
-        for c in range(C):
-            self._add_B(c, P)
+        P = np.empty((n, n))
+        self._scaled: np.ndarray | None = self._scaled_inverses(P)
         self.dominant = self._dominant(P) if self.dtype == np.float32 else None
         self.P = Factor(P, "the coupling between the classes")
         self.log_det_parts += self.P.log_det  # log |A| + log |P|
@@ -97,12 +95,26 @@ class CoupledSystem:
             correct_symmetric(P, own, missing)
         return found
 
+    def _scaled_inverses(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return A_c⁻¹ √D_c (n, C, n), and fill P with Σ B_c = Σ √D_c A_c⁻¹ √D_c.
+
+        P is float64: what the classes have in common is determined by the prior alone, so P is tiny along smooth functions.
+        """
+        n, C = self.pi.shape
+        out, root = np.empty((n, C, n), self.dtype), self.root.T.astype(self.dtype)
+        for some in blocks(n, C * n, CACHE):
+            for c, inverse in enumerate(self.inverse):
+                np.multiply(inverse[some], root[c], out=out[some, c])
+            if P is not None:
+                np.matmul(self.root[some, None, :], out[some], out=P[some, None, :])
+        return out
+
     def _add_B(self, c: int, out: np.ndarray, times: float = 1.0) -> None:
         """Add `times` B_c to the lower triangle of `out`."""
         root, inverse = self.root[:, c].astype(self.dtype), self.inverse[c]
         for i, j in row_blocks(len(out)):
-            block = inverse[i:j, :j] * root[:j]
-            block *= self.dtype(times) * root[i:j, None]
+            block = np.multiply.outer(self.dtype(times) * root[i:j], root[:j])
+            block *= inverse[i:j, :j]
             out[i:j, :j] += block
 
     @property
@@ -156,31 +168,34 @@ class CoupledSystem:
         the form ν - M K ν the large directions of K would multiply the rounding error of P⁻¹, which is as large as K. As for
         one latent function, g is √D A⁻¹ ν/√D where πK is large, and ν - √D A⁻¹ √D K ν where it is small.
         """
-        strong = self.pi * self.prior_var > 1
-        weak = np.where(strong, 0.0, nu)
-        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
-        if np.any(weak):
-            scaled -= self.root * self.times_K(weak)
-        g = weak + self.root * self._times_inverse(scaled)
+        strong, per_root = self._strong
+        scaled = nu * per_root
+        if strong is None:
+            g = self.root * self._times_inverse(scaled)
+        else:
+            weak = np.where(strong, 0.0, nu)
+            g = weak + self.root * self._times_inverse(scaled - self.root * self.times_K(weak))
         return g - self.times_B(self.P.solve(g.sum(1) - nu.sum(1))[:, None])
 
     @cached_property
-    def _white(self) -> list[np.ndarray]:
-        """Transposes of L⁻¹ H_cᵀ, (n, n) each. They need as much memory as `inverse`; `forget` frees it."""
-        self.P.invert()
-        halves, factor = [self._H(c) for c in range(self.pi.shape[1])], self.P.rounded(self.dtype)
-        for half in halves:
-            factor.whiten_rows(half)
-        return halves
+    def _strong(self) -> tuple[np.ndarray | None, np.ndarray]:
+        """Where πK is large (n, C), None if everywhere; and 1/√π there, 0 elsewhere."""
+        strong = self.pi * self.prior_var > 1
+        return None if strong.all() else strong, np.where(strong, 1 / self.root, 0.0)
 
-    def _H(self, c: int) -> np.ndarray:
-        root, inverse = self.root[:, c].astype(self.dtype), self.inverse[c]
-        out = np.empty_like(inverse)
-        for i, j in row_blocks(len(out)):
-            np.multiply(inverse[i:j], -root, out=out[i:j])
-            out[i:j] *= 1 / root[i:j, None]
-        out.ravel()[:: len(out) + 1] = 1 - np.diagonal(inverse)
+    @cached_property
+    def _white(self) -> np.ndarray:
+        """(n, C, n): -√D_c H_c L⁻ᵀ = (A_c⁻¹ - I) √D_c L⁻ᵀ of each class. `forget` frees its memory."""
+        out, self._scaled = self._scaled_inverses() if self._scaled is None else self._scaled, None
+        np.einsum("ici->ic", out)[...] = self.root * (self._diagonals - 1)
+        self.P.invert()
+        self.P.rounded(self.dtype).whiten_rows(out.reshape(-1, len(out)))
         return out
+
+    @property
+    def _diagonals(self) -> np.ndarray:
+        """(n, C) diagonals of A_c⁻¹."""
+        return np.array([inverse.diagonal() for inverse in self.inverse]).T
 
     def forget(self) -> None:
         """Free the arrays that can be recomputed."""
@@ -192,10 +207,8 @@ class CoupledSystem:
         n, C = self.pi.shape
         out = np.empty((n, C, C))
         for some in blocks(n, C * n, CACHE):
-            by_datum = np.stack([half[some] for half in self._white], axis=1)
-            out[some] = _products(by_datum)
-        for c in range(C):
-            out[:, c, c] += self._own_var(c)
+            out[some] = _products(self._white[some], self.root[some])
+        np.einsum("icc->ic", out)[...] += self._own_var
         return out
 
     def covariance_parts(self, c: int) -> tuple[np.ndarray, np.ndarray]:
@@ -203,21 +216,22 @@ class CoupledSystem:
         root = self.root[:, c]
         own = np.divide(self.inverse[c], -root)
         own /= root[:, None]
-        own.ravel()[:: len(own) + 1] = self._own_var(c)
-        return own.astype(np.float32), self._white[c].astype(np.float32)
+        own.ravel()[:: len(own) + 1] = self._own_var[:, c]
+        return own.astype(np.float32), np.divide(self._white[:, c], -root[:, None]).astype(np.float32)
 
-    def _own_var(self, c: int) -> np.ndarray:
-        """Return the variances (n,) of class c without the coupling: diag(K - K B K)."""
-        pi, prior, root, inverse = self.pi[:, c], self.prior_var[:, c], self.root[:, c], self.inverse[c]
-        var = (1 - np.diagonal(inverse)) / pi
+    @cached_property
+    def _own_var(self) -> np.ndarray:
+        """Variances (n, C) of each class without the coupling: diag(K - K B K)."""
+        var = (1 - self._diagonals) / self.pi
         # diag(K - H K), in blocks of rows, where that form cancels
-        weak = pi * prior <= (STRONG_SITE_SINGLE if self.dtype == np.float32 else STRONG_SITE)
-        for i, j in row_blocks(len(pi)):
-            some = i + np.flatnonzero(weak[i:j])
-            if len(some):
+        weak = self.pi * self.prior_var <= (STRONG_SITE_SINGLE if self.dtype == np.float32 else STRONG_SITE)
+        for c in np.flatnonzero(weak.any(0)):
+            root, inverse = self.root[:, c], self.inverse[c]
+            for i, j in row_blocks(len(var)):
+                some = i + np.flatnonzero(weak[i:j, c])
                 K = self.K[c][some]
                 explained = np.einsum("ij,ij,j->i", inverse[some], K, -root) / root[some] + np.diagonal(K[:, some])
-                var[some] = prior[some] - explained
+                var[some, c] = self.prior_var[some, c] - explained
         return var
 
     @cached_property
@@ -294,12 +308,14 @@ class CoupledSystem:
         n, C = self.pi.shape
         out = np.zeros((1 if self.shared else C, n, n))
         parts = [slice(0, C)] if self.shared else [slice(c, c + 1) for c in range(C)]
-        white, inverse_root = self._white, np.ascontiguousarray(self.P.inverse_root().T, self.dtype)
-        self.forget()  # its memory is overwritten below
+        white, roots = self._white, self.root.astype(self.dtype)
+        inverse_root = np.ascontiguousarray(self.P.inverse_root().T, self.dtype)
         for G, part in zip(out, parts, strict=True):
             for c in range(C)[part]:
-                half = np.subtract(inverse_root, white[c], out=white[c])
-                half *= self.pi[:, c, None].astype(self.dtype)
+                root = roots[:, c, None]
+                half = inverse_root * root
+                half += white[:, c]
+                half *= root
                 self._add_minus_M(c, half, G)
             if self.dominant is not None:
                 self._correct_gradient(part, G)
@@ -327,14 +343,17 @@ class CoupledSystem:
                 G[i:j, :j] += own[i:j, :j]
 
 
-def _products(rows: np.ndarray) -> np.ndarray:
-    """Return the inner products (n, C, C) of rows (n, C, m), in float64.
+def _products(rows: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Return the inner products (n, C, C) of rows (n, C, m), each divided by an entry of `root` (n, C), in float64.
 
     Rows of float32 are centred first: their mean over classes can be so much larger than the differences between classes
     that its rounding error would hide the variances of these differences.
     """
     if rows.dtype == np.float64:
-        return np.matmul(rows, np.swapaxes(rows, 1, 2))
+        out = np.matmul(rows, np.swapaxes(rows, 1, 2))
+        out /= root[:, :, None] * root[:, None, :]
+        return out
+    rows = rows / root[:, :, None].astype(rows.dtype)
     common = rows.mean(axis=1, keepdims=True)
     rows = rows - common
     across = np.matmul(rows, np.swapaxes(common, 1, 2)).astype(float)  # (n, C, 1)

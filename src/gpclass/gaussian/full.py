@@ -134,7 +134,7 @@ class FullPosterior:
 
     def cavity(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean and variance of each f_i with its own site removed. [NR] (12)"""
-        var = self._system.var / self._system.kept
+        var = self._system.cavity_var
         return self.mean - var * self.alpha, var
 
     def covariance_step(self, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -207,14 +207,17 @@ class _PositiveSystem:
         # each datum uses the form that is accurate for it, in one solve
         if self.factor is None or not nu.any():
             return nu.copy()
-        strong = self._strong
+        strong, per_root = self._strong
+        if strong is None:
+            return self.root * self.factor.solve(nu * per_root)
         weak = np.where(strong, 0.0, nu)
-        scaled = np.where(strong, nu, 0.0) / np.where(strong, self.root, 1.0)
-        return weak + self.root * self.factor.solve(scaled - self.root * symmetric_product(self.K, weak))
+        return weak + self.root * self.factor.solve(nu * per_root - self.root * symmetric_product(self.K, weak))
 
     @cached_property
     def _strong(self):
-        return self.tau * self.K.diagonal() > 1
+        """Which data use the second form of `alpha`, None if all do; and 1/√τ of these data, 0 of the others."""
+        strong = self.tau * self.K.diagonal() > 1
+        return None if strong.all() else strong, np.divide(1.0, self.root, out=np.zeros_like(self.root), where=strong)
 
     @cached_property
     def kept(self):
@@ -235,6 +238,10 @@ class _PositiveSystem:
         var[~weak] = (1 - kept[~weak]) / self.tau[~weak]
         var[weak] = prior[weak] - self._clipped(self.explained(self.K[:, weak]), prior[weak])
         return var
+
+    @cached_property
+    def cavity_var(self):
+        return self.var / self.kept
 
     def _clipped(self, part, whole):
         """Clip `part` to `whole`. Raise if it exceeds `whole` by more than rounding: then K is not a covariance matrix."""
@@ -302,6 +309,7 @@ class _IndefiniteSystem:
         self.log_det = factor.log_det
         self.var = np.einsum("ij,ij->j", self.half, self.half)
         self.kept = 1 - tau * self.var
+        self.cavity_var = self.var / self.kept
         self.rounding = rounding_of_B(K, tau)
 
     def alpha(self, nu):

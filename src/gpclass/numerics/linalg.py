@@ -47,8 +47,8 @@ def scaled_plus_identity(K: np.ndarray, scale: np.ndarray, dtype: Any = np.float
     n = len(K)
     out, scale = np.empty((n, n), dtype), scale.astype(dtype, copy=False)
     for i, j in row_blocks(n):
-        np.multiply(K[i:j, :j].astype(dtype, copy=False), scale[:j], out=out[i:j, :j])
-        out[i:j, :j] *= scale[i:j, None]
+        block = np.multiply.outer(scale[i:j], scale[:j], out=out[i:j, :j])
+        block *= K[i:j, :j].astype(dtype, copy=False)
     out.ravel()[:: n + 1] += 1.0
     return out
 
@@ -139,7 +139,7 @@ class Factor:
     """
 
     def __init__(self, A: np.ndarray, what: str = "the matrix"):
-        upper, info = lapack("potrf", A)(A.T, lower=0, overwrite_a=1, clean=0)
+        upper, info = lapack("potrf", A)(A.T, lower=0, overwrite_a=1)  # with zeros in the other triangle
         if info != 0:
             raise NotPositiveDefinite(
                 f"{what} is not positive definite (leading minor {info} of {len(A)} fails). "
@@ -156,11 +156,7 @@ class Factor:
         if self._lower.dtype == dtype:
             return self
         new = copy(self)
-        # by blocks, because entries above the diagonal are undefined
-        new._lower = np.empty(self._lower.shape, dtype)
-        for i, j in row_blocks(len(self._lower)):
-            new._lower[i:j, :i] = self._lower[i:j, :i]
-            new._lower[i:j, i:j] = np.tril(self._lower[i:j, i:j])
+        new._lower = self._lower.astype(dtype)
         return new
 
     def invert(self) -> None:
@@ -200,10 +196,8 @@ class Factor:
         self.invert()
         out = np.zeros(len(self._lower))
         for i, j in row_blocks(len(out)):
-            left, corner = self._lower[i:j, :i], np.where(ABOVE_DIAGONAL[: j - i, : j - i], 0.0, self._lower[i:j, i:j])
-            if i:
-                out[:i] += np.einsum("ij,ij->j", left, left)
-            out[i:j] += np.einsum("ij,ij->j", corner, corner)
+            rows = self._lower[i:j, :j]
+            out[:j] += np.einsum("ij,ij->j", rows, rows)
         return out
 
     def inverse_lower(self) -> np.ndarray:
@@ -220,4 +214,4 @@ class Factor:
     def inverse_root(self) -> np.ndarray:
         """Return L⁻¹, with zeros above the diagonal, in a new array."""
         self.invert()
-        return np.tril(self._lower)
+        return self._lower.copy()
