@@ -38,7 +38,7 @@ from gpclass.assess import nlpd
 from gpclass.kernels import RBF
 from gpclass.learning import (
     Arrays,
-    Batches,  # noqa: F401 - for the runs that measure memory
+    Batches,
     InducingInputs,
     Objective,
     Training,
@@ -291,22 +291,62 @@ def curve_points(data, name, training, marks, ard=False, clock=time.process_time
     X, y, Xs, ys, C = data
     engine, likelihood = ENGINES[name]
     lengthscale = typical_distance(X[:: max(1, len(X) // 1000)].astype(float), np.random.default_rng(0))
-    kernel, marks = RBF(np.full(X.shape[1], lengthscale) if ard else lengthscale, 4.0), list(marks)
+    kernel = RBF(np.full(X.shape[1], lengthscale) if ard else lengthscale, 4.0)
+    yield from points_of(Arrays(X, y), (Xs, ys, C), kernel, (engine, likelihood(C)), training, marks, clock)
+
+
+def points_of(source, test, kernel, model, training, marks, clock=time.process_time):
+    """The same for any source of rows; reading them counts, scoring does not."""
+    (Xs, ys, C), (engine, likelihood), marks = test, model, list(marks)
     began = clock()
-    run, source = begin_training(Arrays(X, y), kernel, likelihood(C), engine, training)
-    spent, steps, last = clock() - began, 0, marks[-1]
-    size = training.batch_size or len(X)
+    run, source = begin_training(source, kernel, likelihood, engine, training)
+    spent, steps, last = 0.0, 0, marks[-1]
+    size = training.batch_size or source.n_rows
     with threads(size, run.Z, C):
         for epoch, batch in ((e, batch) for e in count() for batch in source.batches(size, (0, e))):
-            at = clock()
             run.step(batch, rate=training.learning_rate * (0.5 + 0.5 * np.cos(np.pi * min(1.0, spent / last))))
-            spent, steps = spent + clock() - at, steps + 1
+            steps, now = steps + 1, clock()
+            spent, began = spent + now - began, now
             if spent >= marks[0]:
                 yield {"seconds": spent, "passes": epoch + 1, "steps": steps, **judged(run.current(), Xs, ys)}
                 while marks and spent >= marks[0]:
                     marks.pop(0)
                 if not marks:
                     return
+                began = clock()
+
+
+STREAM = 8, 3, 10_000  # inputs, classes and rows of a chunk of the stream
+
+
+def stream_chunk(seed) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, classes and the true log probabilities of all classes: softmax of smooth functions of eight inputs."""
+    D, C, n = STREAM
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    f = np.stack([2 * np.sin(1.5 * X[:, 0]) + X[:, 1] * X[:, 2], 1.5 * np.cos(X[:, 3]) * X[:, 4] + X[:, 0],
+                  X[:, 5] - 1.5 * np.tanh(X[:, 1] * X[:, 6])], axis=1)  # fmt: skip
+    log_p = f - np.logaddexp.reduce(f, axis=1, keepdims=True)
+    return X, np.argmax(f + rng.gumbel(size=(n, C)), axis=1), log_p
+
+
+def stream_points(name, rows, seconds, training):
+    """Error and loss over time on rows that a generator makes, chunk by chunk, never all in memory; and what is possible.
+
+    `bayes` is the loss of the true probabilities, `linear` that of logistic regression on 200,000 of the rows.
+    """
+    D, C, n = STREAM
+    engine, likelihood = ENGINES[name]
+    source = Batches(lambda: (stream_chunk([0, i])[:2] for i in range(rows // n)), rows, D)
+    X, y, log_p = stream_chunk([1, 0])
+    marks = [m for m in (10, 20, 40) if m < seconds] + [seconds]
+    kernel, model = RBF(np.full(D, np.sqrt(2.0 * D)), 4.0), (engine, likelihood(C))
+    points = list(points_of(source, (X, y, C), kernel, model, training, marks))
+    some = [stream_chunk([0, i])[:2] for i in range(20)]
+    line = LogisticRegression().fit(*map(np.concatenate, zip(*some, strict=True)))
+    own = np.arange(len(y)), y
+    bayes, linear = -float(log_p[own].mean()), -float(line.predict_log_proba(X)[own].mean())
+    return {"points": points, "bayes": bayes, "linear": linear, "rows": rows}
 
 
 def judged(model, X, y):

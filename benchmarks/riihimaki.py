@@ -469,6 +469,16 @@ def run_method(fold: Fold, name: str, args) -> dict[str, Outcome]:
     return out
 
 
+def run_sampler(fold: Fold, draws: int, seed: int = 0) -> tuple[Outcome, float]:
+    """MCMC with sampled hyperparameters, the paper's reference, and the largest R-hat; chains begin near EP's mode."""
+    with threadpool_limits(1):
+        kind, starts = "multinomial-probit", start_kernels(fold, len(STARTS))
+        mode, _ = scored([GPClassifier(start, kind, NestedEP(), **AS_PAPER) for start in starts], fold)
+        sampler = HMC(n_chains=4, n_draws=draws, n_warmup=draws, sample_hyper=True, random_state=seed)
+        classifier, outcome = scored([GPClassifier(mode.kernel_, kind, sampler, **AS_PAPER)], fold)
+    return outcome, float(classifier.posterior_.worst_r_hat)
+
+
 def start_kernels(fold: Fold, number: int) -> list[RBF]:
     D = fold.X.shape[1]
     unit = np.sqrt(2 * D)  # the typical distance of standardised rows

@@ -45,6 +45,7 @@ TITLES = {
     "villacampa-figure-6.2": "figure 6.2: satellite over time",
     "villacampa-mnist": "figures 6.3 and 6.4: MNIST",
     "villacampa-flights": "figures 6.3 and 6.4: flights",
+    "villacampa-airline": "figure 6.3: two million made rows",
 }
 
 

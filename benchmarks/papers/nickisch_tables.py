@@ -57,6 +57,11 @@ def trials(keep: Keeper, names: Iterable[str], rows: int | None, points: int) ->
     return keep.take_all(work, table="nickisch-12.3")
 
 
+def by_case(pieces: dict[str, Piece]) -> dict[str, Piece]:
+    """The same by data set, likelihood and covariance function, without the size."""
+    return {key.split(",")[0]: piece for key, piece in pieces.items()}
+
+
 def share_below(best: np.ndarray, summary) -> np.ndarray:
     """Per cent of the trials in which each method is below the mean or median of all."""
     return 100 * nickisch.below(best, summary) / len(best)
@@ -70,14 +75,24 @@ def share_gap(ours: float, n: int, theirs: float) -> float:
 
 def counts(keep: Keeper, full: bool) -> None:
     """Section 12.3: in how many of 96 trials a method's information is below the mean and the median of all."""
-    found_trials = trials(keep, found(nickisch.DATA), None if full else 60, 16 if full else 4)
+    names = found(nickisch.DATA)
+    if full:  # all trials on a coarse grid first; those on the paper's grid replace them
+        coarse, fine = (by_case(trials(keep, names, None, points)) for points in (4, 16))
+        found_trials = {**coarse, **fine}
+    else:
+        coarse, fine = {}, {}
+        found_trials = by_case(trials(keep, names, 60, 4))
     n = len(found_trials)
     if not n:
         return
     best = np.array([piece.array("best") for piece in found_trials.values()])
     lost = sorted(set(nickisch.DATA) - {piece["data"] for piece in found_trials.values()})
     parts = [f"{n} of 96 trials"] * (n < 96) + [f"without {', '.join(lost)}"] * bool(lost)
-    size = ", ".join(parts if full else [*parts, "60 rows, 4 × 4 grid"])
+    if full:
+        parts += [f"4 × 4 grid in {n - len(fine)} of {n} trials"] * (len(fine) < n)
+    else:
+        parts.append("60 rows, 4 × 4 grid")
+    size = ", ".join(parts)
     for summary, paper in nickisch.PAPER.items():
         ours = share_below(best, np.mean if summary == "mean" else np.median)
         for method, own, theirs in zip(nickisch.METHODS, ours, 100 * np.array(paper) / 96, strict=True):
@@ -100,22 +115,22 @@ def reasons(keep: Keeper, full: bool) -> None:
     """Whether rows, grid or code put EP below the median more often than in the paper: the same trials in three sizes."""
     names = [name for name in found(nickisch.DATA) if name != "usps"]
     few, coarse, whole = trials(keep, names, 60, 4), trials(keep, names, None, 4), trials(keep, names, None, 16)
-    by_case = [{key.split(",")[0]: piece.array("best") for key, piece in some.items()} for some in (few, coarse, whole)]
+    bests = [{case: piece.array("best") for case, piece in by_case(some).items()} for some in (few, coarse, whole)]
     sizes = ("60 rows, 4 × 4 grid", "all rows, 4 × 4 grid", "all rows, 16 × 16 grid")
     for compared in ((0, 1), (1, 2)):
-        common = [case for case in by_case[compared[0]] if all(case in by_case[k] for k in compared)]
+        common = [case for case in bests[compared[0]] if all(case in bests[k] for k in compared)]
         if not common:
             continue
         sets = {case.split("/")[0] for case in common}
         of = f" of {sets.pop()}" if len(sets) == 1 else ""
         for k in compared:
-            shares = share_below(np.array([by_case[k][case] for case in common]), np.median)
+            shares = share_below(np.array([bests[k][case] for case in common]), np.median)
             for method, ours, count in zip(nickisch.METHODS, shares, nickisch.PAPER["median"], strict=True):
                 row, theirs = f"{sizes[k]}, {len(common)} trials{of}", 100 * count / 96
                 error = share_gap(ours, len(common), theirs)
                 keep(row, f"{method} below the median, %", ours, theirs, error, "near", size="some trials, none of usps")
-    whole_crabs = [by_case[1][case] for case in by_case[1] if case.startswith("crabs")]
-    others = [by_case[1][case] for case in by_case[1] if not case.startswith("crabs")]
+    whole_crabs = [bests[1][case] for case in bests[1] if case.startswith("crabs")]
+    others = [bests[1][case] for case in bests[1] if not case.startswith("crabs")]
     if others and whole_crabs:
         below = [int(nickisch.below(np.array(some), np.median)[1]) for some in (others, whole_crabs)]
         text = f"outside Crabs EP is never below the median (all rows, 4 × 4 grid: {below[0]} of {len(others)} trials"

@@ -239,6 +239,35 @@ def test_table_4_of_chai_by_one_split(monkeypatch, tmp_path):
     assert_allclose(row.standard_error, 1.42 * np.sqrt(1 + 1 / 50))
 
 
+def test_splits_of_chai_come_in_rounds():
+    from papers import chai_tables
+
+    order = chai_tables.spread_out(50)
+    assert sorted(order) == list(range(50))
+    means = [np.mean(order[:k]) for k in range(9, 50)]
+    assert_allclose(means, 24.5, atol=2)  # the first nine, too, are of all quantiles; nine at random: within 9
+    assert np.ptp(order[:4]) > 25
+    keys = list(chai_tables.split_keys(("iris", "glass"), 4, print, "", 3))
+    assert keys == ["iris/0", "glass/0", "iris/1", "iris/2", "iris/3", "glass/1", "glass/2", "glass/3"]
+
+
+def test_trials_on_the_paper_s_grid_replace_coarse_ones(monkeypatch, tmp_path):
+    # two trials of all rows on the coarse grid, one of them on the paper's too, where KL and not EP is the best
+    from papers import nickisch_tables
+
+    monkeypatch.setattr(nickisch_tables, "found", lambda names: ("crabs",))
+    pieces_ = store(tmp_path, minutes=0)
+    coarse, fine = [0.1, 0.9, 0.8, 0.7, 0.6, 0.0, 0.5], [0.1, 0.8, 0.9, 0.85, 0.82, 0.0, 0.81]
+    for key, best in (("rbf, all rows, 4 × 4", coarse), ("nn, all rows, 4 × 4", coarse), ("rbf, all rows, 16 × 16", fine)):
+        pieces_.store(f"nickisch-12.3/crabs/logit/{key} grid", {"best": best, "data": "crabs"}, 1.0)
+    made = {(r.row, r.measure): r for r in tables.run("nickisch-12.3", True, pieces_)}
+    ep = made["EP", "below the median, %"]
+    assert ep.ours == 50  # the best on the coarse grid, below the median of 0.81 on the paper's
+    assert made["LA", "below the median, %"].ours == 100
+    assert made["TAPnaive", "below the median, %"].ours == 50  # the median itself on the paper's grid
+    assert ep.size.endswith("4 × 4 grid in 1 of 2 trials")
+
+
 # pages -----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """Figures of Riihimäki, Jylänki & Vehtari 2013, by way of the script that reproduces them, at small size."""
 
+import argparse
 import importlib.util
 import os
 import sys
@@ -207,6 +208,17 @@ def test_the_best_of_several_starts_is_kept(paper):
     assert paper.reached(good) > paper.reached(poor) + 1
     assert outcome.log_p.mean() > np.log(1 / 3)
     assert outcome.message.startswith("The search for hyperparameters reached its limit")
+
+
+def test_sampled_hyperparameters_predict_as_learned_ones_do(paper):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 1))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    fold = paper.Fold("made", X[:20], y[:20], X[20:], y[20:], 3)
+    outcome, r_hat = paper.run_sampler(fold, 15)
+    learned = paper.run_method(fold, "EP", argparse.Namespace(starts=1, mcmc=0, seed=0))["EP"]
+    assert abs(outcome.log_p.mean() - learned.log_p.mean()) < 0.15  # guessing is worse by 0.6
+    assert r_hat > 1  # of so few draws
 
 
 def test_sets_that_are_missing_are_named(paper, monkeypatch, tmp_path, capsys):
