@@ -96,10 +96,12 @@ def cases(full: bool):
     small = [name for name in inducing.SETS if name != "satellite"]
     fast = [method for method in (*inducing.METHODS, EXTRA) if method not in SLOW]
     for split in range(20):
-        yield from ((name, percent, method, split) for percent in (10, 5, 20) for name in small for method in fast)
+        yield from ((name, 10, method, split) for name in small for method in fast)
+        yield from ((name, 10, "GFITC", split) for name in small)
         yield from (("satellite", 10, method, split) for method in fast)
-        yield from ((name, percent, method, split) for percent in (10, 5, 20) for name in small for method in SLOW)
+        yield from ((name, percent, method, split) for percent in (20, 5) for name in small for method in (*fast, "GFITC"))
         yield from (("satellite", percent, method, split) for percent in (5, 20) for method in fast)
+        yield from ((name, percent, "EP outer", split) for percent in (10, 5, 20) for name in small)
 
 
 def one(name: str, percent: int, method: str, split: int, iterations: int) -> dict:

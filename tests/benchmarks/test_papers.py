@@ -248,7 +248,7 @@ def test_splits_of_chai_come_in_rounds():
     assert_allclose(means, 24.5, atol=2)  # the first nine, too, are of all quantiles; nine at random: within 9
     assert np.ptp(order[:4]) > 25
     keys = list(chai_tables.split_keys(("iris", "glass"), 4, print, "", 3))
-    assert keys == ["iris/0", "glass/0", "iris/1", "iris/2", "iris/3", "glass/1", "glass/2", "glass/3"]
+    assert keys == ["iris/0", "glass/0", "iris/1", "iris/2", "glass/1", "iris/3", "glass/2", "glass/3"]
 
 
 def test_trials_on_the_paper_s_grid_replace_coarse_ones(monkeypatch, tmp_path):
