@@ -86,6 +86,17 @@ def figure_6_3(table: str, pieces: Mapping[str, Piece]):
     return fig
 
 
+def made_rows(pieces: Mapping[str, Piece]):
+    """The same for rows that a generator makes, with the loss of the true probabilities and of a linear classifier."""
+    fig = figure_6_3("villacampa-airline", pieces)
+    piece = some(pieces, "villacampa-airline/EP/*")[-1]
+    loss = fig.axes[0]
+    for name, style in (("bayes", "-"), ("linear", ":")):
+        loss.axhline(piece[name], color="0.6", ls=style, lw=1, label={"bayes": "true probabilities"}.get(name, name))
+    loss.legend()
+    return fig
+
+
 def figure_6_4(pieces: Mapping[str, Piece]):
     sets = (("villacampa-mnist", "MNIST"), ("villacampa-flights", "flights"))
     fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.2))
@@ -125,5 +136,6 @@ FIGURES = {
     "villacampa-figure-6.2": figure_6_2,
     "villacampa-figure-6.3": partial(figure_6_3, "villacampa-mnist"),
     "villacampa-figure-6.3-flights": partial(figure_6_3, "villacampa-flights"),
+    "villacampa-figure-6.3-airline": made_rows,
     "villacampa-figure-6.4": figure_6_4,
 }
