@@ -12,6 +12,7 @@ import ivm
 from .chai_figures import some
 from .figures import WIDTH
 from .pieces import Piece, matching
+from .seeger_tables import of_largest_evidence
 
 ROWS = (("criterion", "criterion"), ("error", "test error, %"), ("log_likelihood", "test log likelihood"))
 
@@ -61,8 +62,11 @@ def table_1(pieces: Mapping[str, Piece]):
 
 
 def _sized(pieces, digit):
-    for piece in matching(pieces.values(), f"seeger-1/digit {digit}/d=*"):
-        yield {**piece.values, "d": int(piece.key.split("/")[2].removeprefix("d="))}
+    found = {
+        piece.key.removeprefix("seeger-1/"): piece for piece in matching(pieces.values(), f"seeger-1/digit {digit}/d=*")
+    }
+    for (_, d), values in of_largest_evidence(found).items():
+        yield {**values, "d": d}
 
 
 FIGURES = {"seeger-figure-1": figure_1, "seeger-table-1": table_1}
