@@ -111,7 +111,7 @@ def _curve(strategy: str, d: int, major: int) -> dict:
 def seeger_2(keep: Keeper, full: bool) -> None:
     """Table 2: MNIST, c against the rest, at the paper's hyperparameters."""
     found(("mnist",))
-    sizes = {5: (3200,), 8: (1000, 3600), 9: (1000, 3900)} if full else {5: (30,)}
+    sizes = {c: (d,) for c, (d, *_) in ivm.PAPER_MNIST.items()} if full else {5: (30,)}
     work = {f"digit {c}/d={d}": partial(ivm.mnist_case, c, d, learned=False) for c, some in sizes.items() for d in some}
     stored = keep.take_all(dict(sorted(work.items(), key=lambda item: int(item[0].split("d=")[1]))))
     digits = sorted({int(key[6]) for key in stored})
