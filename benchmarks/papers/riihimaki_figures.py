@@ -43,17 +43,25 @@ def tilted(pieces: Mapping[str, Piece]):
     return fig
 
 
+def beside_sampling(pieces: Mapping[str, Piece], names) -> dict[str, tuple[Piece, Piece]]:
+    """Pieces of methods and of the MCMC that they are compared with, all of the size that MCMC was run with last."""
+    size = one(pieces, "riihimaki-f5/MCMC/*").key.split("/")[-1]
+    truths = {name: "MCMC, softmax" if name.startswith("LA") else "MCMC" for name in names}
+    keys = {name: [f"riihimaki-f5/{of}/{size}" for of in (name, truth)] for name, truth in truths.items()}
+    return {name: (pieces[own], pieces[truth]) for name, (own, truth) in keys.items() if own in pieces and truth in pieces}
+
+
 def probabilities(pieces: Mapping[str, Piece]):
     """Figure 5: probabilities of the true classes beside MCMC."""
-    fig, axes = plt.subplots(2, 5, figsize=(1.15 * WIDTH, 0.5 * WIDTH), layout="constrained", sharex=True, sharey=True)
-    for column, (name, title) in enumerate(NAMES.items()):
-        piece = one(pieces, f"riihimaki-f5/{name}/*")
-        truth = one(pieces, f"riihimaki-f5/{'MCMC, softmax' if name.startswith('LA') else 'MCMC'}/*")
+    found = beside_sampling(pieces, NAMES)
+    shape = {"figsize": (1.15 * WIDTH, 0.5 * WIDTH), "layout": "constrained", "sharex": True, "sharey": True}
+    fig, axes = plt.subplots(2, len(found), **shape)
+    for column, (name, (piece, truth)) in enumerate(found.items()):
         for row, part in enumerate(("training", "test")):
             ax, p = axes[row, column], piece.array(part)
             ax.plot(truth.array(part)[: len(p)], p, ".", ms=4, alpha=0.6, color=COLOURS[row])
             ax.plot([0, 1], [0, 1], color="0.6", lw=0.8, zorder=0)
-        axes[0, column].set_title(title)
+        axes[0, column].set_title(NAMES[name])
     axes[0, 0].set_ylabel("training rows")
     axes[1, 0].set_ylabel("test rows")
     axes[1, 2].set_xlabel("MCMC")
@@ -63,9 +71,7 @@ def probabilities(pieces: Mapping[str, Piece]):
 def pairs(pieces: Mapping[str, Piece]):
     """Figure 6: latent values of one training row, in pairs of classes."""
     fig, axes = plt.subplots(3, 4, figsize=(WIDTH, 0.75 * WIDTH), layout="constrained")
-    for column, name in enumerate(("EP", "IEP", "MF", "LA")):
-        piece = one(pieces, f"riihimaki-f5/{name}/*")
-        truth = one(pieces, f"riihimaki-f5/{'MCMC, softmax' if name == 'LA' else 'MCMC'}/*")
+    for column, (name, (piece, truth)) in enumerate(beside_sampling(pieces, ("EP", "IEP", "MF", "LA")).items()):
         draws, mean, cov = truth.array("draws"), piece.array("mean"), piece.array("cov")
         for row, (a, b) in enumerate(((0, 1), (0, 2), (1, 2))):
             ax = axes[row, column]
