@@ -92,7 +92,7 @@ def surfaces(pieces: Mapping[str, Piece]):
         rows: sorted(v for v in VARIANCES if all(f"riihimaki-f7/{m}/{v:g}, {rows}" in pieces for m in methods))
         for rows in ("all rows", "150 rows")
     }
-    rows = max(whole, key=lambda name: len(whole[name]))  # the larger grid; with all rows, if both are as large
+    rows = next((name for name, some in whole.items() if len(some) > 2), "150 rows")  # all rows if there are enough
     some = whole[rows]
     if not some:
         raise KeyError("no piece of figure 7")
