@@ -147,18 +147,29 @@ def test_auto_avoids_engines_that_are_slow_with_weights_below_one(likelihood):
     assert weighted.slow_fractions(likelihood) == (likelihood == MultinomialProbit(4, epsilon=0.1))
 
 
-def test_the_weights_of_rows_reach_the_choice_of_auto():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 2))
+def test_the_weights_of_rows_reach_the_choice_of_auto(monkeypatch):
+    """Streams have not read all weights when the engine is chosen: there any weights count as below one."""
+
+    class Chosen(Exception):
+        pass
+
+    def stop(likelihood, n_rows, n_places, fractions):
+        raise Chosen(fractions)
+
+    monkeypatch.setattr("gpclass.fitting.problem.engine_for", stop)
     y = np.arange(40) % 3
-    auto = {}
-    for name, weight in (("none", None), ("copies", np.full(40, 2.0)), ("below one", np.where(y == 0, 0.5, 1.0))):
-        seen = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gpclass.fitting.problem.engine_for", lambda *given: seen.append(given) or engine_for(*given))  # noqa: B023
-            GPClassifier(optimizer=None).fit(X, y, sample_weight=weight)
-        auto[name] = seen[0][-1]
-    assert auto == {"none": False, "copies": False, "below one": True}
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    some = np.where(y == 0, 0.5, 1.0)
+    for given, settings, fractions in (
+        ({"X": X, "y": y}, {}, False),
+        ({"X": X, "y": y, "sample_weight": np.full(40, 2.0)}, {}, False),
+        ({"X": X, "y": y, "sample_weight": some}, {}, True),
+        ({"X": X, "y": y}, {"class_weight": {0: 0.5, 1: 1, 2: 1}}, True),
+        ({"X": [(X, y)]}, {}, False),
+        ({"X": [(X, y)]}, {"class_weight": {0: 2, 1: 1, 2: 1}}, True),
+    ):
+        with pytest.raises(Chosen, match=str(fractions)):
+            GPClassifier(**settings).fit(**given)
 
 
 def test_probabilities_of_auto_with_softmax_agree_with_a_sampler():
