@@ -35,6 +35,7 @@ from ..numerics import (
     whole_strips,
 )
 from .dominant import Dominant, correct_symmetric, dominant_direction
+from .products import inner_products
 from .rounding import EPS, SMALLEST_VARIANCE, STALL_FACTOR, factor_of_B
 
 # Lower bound of π times the prior variance (or times one, if that is larger: contrasts have noise of variance one besides
@@ -207,7 +208,7 @@ class CoupledSystem:
         n, C = self.pi.shape
         out = np.empty((n, C, C))
         for some in blocks(n, C * n, CACHE):
-            out[some] = _products(self._white[some], self.root[some])
+            out[some] = inner_products(self._white[some], self.root[some])
         np.einsum("icc->ic", out)[...] += self._own_var
         return out
 
@@ -341,21 +342,3 @@ class CoupledSystem:
         if own is not G:
             for i, j in row_blocks(len(G)):
                 G[i:j, :j] += own[i:j, :j]
-
-
-def _products(rows: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Return the inner products (n, C, C) of rows (n, C, m), each divided by an entry of `root` (n, C), in float64.
-
-    Rows of float32 are centred first: their mean over classes can be so much larger than the differences between classes
-    that its rounding error would hide the variances of these differences.
-    """
-    if rows.dtype == np.float64:
-        out = np.matmul(rows, np.swapaxes(rows, 1, 2))
-        out /= root[:, :, None] * root[:, None, :]
-        return out
-    rows = rows / root[:, :, None].astype(rows.dtype)
-    common = rows.mean(axis=1, keepdims=True)
-    rows = rows - common
-    across = np.matmul(rows, np.swapaxes(common, 1, 2)).astype(float)  # (n, C, 1)
-    own = np.einsum("ijk,ijk->ij", common, common, dtype=float)[:, :, None]
-    return np.matmul(rows, np.swapaxes(rows, 1, 2)) + across + np.swapaxes(across, 1, 2) + own

@@ -29,3 +29,21 @@ def times_triangle(X: np.ndarray, L: np.ndarray, transposed: bool = False) -> np
 def stacked(parts: list[np.ndarray]) -> np.ndarray:
     """Return `np.stack(parts)`, without a copy if there is only one part."""
     return parts[0][None] if len(parts) == 1 else np.stack(parts)
+
+
+def inner_products(rows: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Return the inner products (n, C, C) of rows (n, C, m), each divided by an entry of `root` (n, C), in float64.
+
+    Rows of float32 are centred first: their mean over classes can be so much larger than the differences between classes
+    that its rounding error would hide the variances of these differences.
+    """
+    if rows.dtype == np.float64:
+        out = np.matmul(rows, np.swapaxes(rows, 1, 2))
+        out /= root[:, :, None] * root[:, None, :]
+        return out
+    rows = rows / root[:, :, None].astype(rows.dtype)
+    common = rows.mean(axis=1, keepdims=True)
+    rows = rows - common
+    across = np.matmul(rows, np.swapaxes(common, 1, 2)).astype(float)  # (n, C, 1)
+    own = np.einsum("ijk,ijk->ij", common, common, dtype=float)[:, :, None]
+    return np.matmul(rows, np.swapaxes(rows, 1, 2)) + across + np.swapaxes(across, 1, 2) + own

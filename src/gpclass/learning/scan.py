@@ -26,7 +26,7 @@ from .doubts import guessing_evidence
 from .objective import FAILURES, Evaluation, Objective
 from .optimise import improved
 
-SCAN_TOL = 1e-2  # engine tolerance: the errors of values are far below the differences that matter here
+SCAN_TOL = 3e-2  # engine tolerance: the errors of values are far below the differences that matter here
 FACTOR_STEP = np.log(2)  # distance of the factors, in logs
 SCANNED_VALUES = 200  # rows times latent functions of the first scan
 LEAST_SCANNED_ROWS = 100  # rows of the first scan, at least
