@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import ddot
 
 from ..gaussian import Sites, newton_sites
 from .climb import uphill
@@ -71,8 +72,8 @@ def settle_mean(q: Posterior, rule: Rule, scale, tol: float, mean_tol: float) ->
 
 
 def _along(missing, step):
-    """Return the slope along a step; infinite or NaN if K is so large that it overflows, without a warning."""
-    return missing.dot(step)
+    """Return the slope along a step; infinite or NaN if K is so large that it overflows, without NumPy's warning."""
+    return ddot(missing, step)
 
 
 def _missing(q, target):
