@@ -22,8 +22,8 @@ LARGEST_SIZE = 4000  # largest `Engine.size` of a problem for which "auto" uses 
 CROWDED = 1.25  # rows for each different input above which "auto" prefers engines whose cost does not grow with them
 CROWDED_SIZE = 600  # largest `Engine.size` of such problems for engines that cost more than a factorisation per class
 # Engines that "auto" tries first, in this order. With many rows joint factors give better probabilities than pairwise ones,
-# whose evidence prefers too large variances if classes overlap, and larger minibatches are better at the same time
-# (`benchmarks/many_rows.py`)
+# whose evidence prefers too large variances if classes overlap; larger minibatches, and more inducing points after training,
+# are better at the same time (`benchmarks/many_rows.py`)
 AUTO = (
     EP(),
     NestedEP(),
@@ -31,8 +31,8 @@ AUTO = (
     VariationalMNL(),
     Laplace(),
     QuadratureEP(coupled=False),
-    ScalableEP(factors="joint", batch_size=500),
-    ScalableEP(factors="pairwise", batch_size=500),
+    ScalableEP(factors="joint", batch_size=500, refine=True),
+    ScalableEP(factors="pairwise", batch_size=500, refine=True),
     SVGP(),
 )
 

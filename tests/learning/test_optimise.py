@@ -125,7 +125,7 @@ class Liar:
 
     def evaluate(self, theta, start=None, tol=None):
         value = -float(np.abs(theta).sum())
-        fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True)
+        fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True, scalar_sites=None)
         return Evaluation(theta.copy(), value, np.array([self.slope]), fit, None, None, None, None)
 
 
@@ -161,7 +161,7 @@ class Valley:
     def evaluate(self, theta, start=None, tol=None):
         away, c = theta - 1, np.array(self.curvature)
         value = -0.5 * float(c @ away**2)
-        fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True)
+        fit = SimpleNamespace(log_evidence=value, n_iter=1, converged=True, scalar_sites=None)
         return Evaluation(theta.copy(), value, -c * away, fit, None, None, None, None)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ..progress import phase
+from ..callers import outside
+from ..engines.inducing.engine import without_warnings
+from ..progress import interrupted, phase, stops_here
 from ..sparse import InducingFit
 from . import checkpoint as checkpoints
 from .begin import begin_training, train_inducing
@@ -28,6 +32,7 @@ SETTLED_SIZE = 1 << 26  # size of K_fu up to which all rows are used at once if 
 SETTLED_VALUES = 2000  # rows times latent functions up to which sites converge at each evaluation, by default
 LEAST_SAMPLE = 400  # smallest sample of rows used to compare the terms of a sum of kernels before minibatch training
 ROWS_PER_POINT = 3  # rows of this sample per inducing point, at least
+REFINED_TOL, REFINED_SWEEPS = 1e-3, 100  # tolerance and largest number of sweeps after training, see `_refined`
 SITES_ONLY: dict[str, Any] = {"warm_up": sys.maxsize, "learn_inputs": False}  # training that updates only the sites
 
 
@@ -62,7 +67,9 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
     # after a single pass, engines that keep sites of rows have no estimate of the evidence
     best = max(runs, key=lambda run: np.nan_to_num(run.log_evidence, nan=-np.inf))
     slopes = best.adam.m[: objective.n_hyper] if starts else None
-    return replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
+    learned = replace(trained(best), slopes=slopes, rows_left_out=lambda: left_out_of_run(best, source))
+    # rows that were held out to judge the run must not be used
+    return _refined(objective, learned, source, seed) if engine.refine and stream is None and best.held is None else learned
 
 
 def _for_all_processes(engine, source):
@@ -126,6 +133,48 @@ def _numbered(engine, number):
         return engine
     resume = "auto" if engine.resume == "must" else engine.resume
     return replace(engine, checkpoint=f"{os.fspath(engine.checkpoint)}.{number}", resume=resume)
+
+
+def _refined(objective, learned: Learned, source, seed: int) -> Learned:
+    """Return the result with further inducing points, and with sites of all rows that have converged.
+
+    Minibatches learn hyperparameters with few points, whose number then limits how well the posterior is represented. With
+    fixed hyperparameters many more can be used in the same time.
+    """
+    engine, n, C = objective.engine, source.n_rows, objective.likelihood.n_latents
+    Z = learned.inputs if learned.inputs.ndim == 3 else learned.inputs[None]
+    more = engine.refined_count(n, C) - Z.shape[1]
+    if more <= 0 or interrupted():
+        return learned
+    there = replace(objective, kernel=learned.kernel, likelihood=learned.likelihood)
+    loose = replace(engine, tol=max(engine.tol, REFINED_TOL), max_iter=min(engine.max_iter, REFINED_SWEEPS))
+    try:
+        with phase(f"posterior on {Z.shape[1] + more} inducing points"), without_warnings():
+            summary = source.look((seed, 0))
+            further = start_inputs(summary, replace(engine, n_inducing=more), n, C, np.random.default_rng([seed, 1]))
+            Z = np.concatenate([Z, further], axis=1)
+            design = InducingInputs(Z, summary.units.spread, False)
+            low_rank = replace(there, engine=loose, X=np.asarray(there.X, float), design=design)
+            fit = low_rank.fit(there.theta).fit
+    except KeyboardInterrupt:
+        if not stops_here("the training on minibatches"):
+            raise
+        return learned
+    if not fit.converged:
+        warnings.warn(
+            f"the posterior on {Z.shape[1]} inducing points did not converge in {fit.n_iter} sweeps; the result is that of "
+            f"training, on {learned.posterior.n_inputs}",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
+        return learned
+    return replace(
+        learned,
+        posterior=replace(fit.without_rows(), engine=engine),
+        inputs=shared_inputs(Z),
+        trainer=_run_for_later_rows(there, source, fit, Z, seed),
+        rows_left_out=partial(left_out, fit),
+    )
 
 
 def trained(trainer: Trainer) -> Learned:

@@ -32,10 +32,8 @@ FALL_OF_GAIN = 0.3  # the last step must reduce the predicted gain to this fract
 SURE_GAIN = 3e-4  # largest predicted gain of a further Newton step after the last step; above it, the run continues
 VALUE_NOISE = 200.0  # in roundings of the posterior: smaller changes of values in single precision are taken from slopes
 STEEP_SLOPE = 0.03  # slope at the end that causes a warning: at a curvature of one, 5e-4 nats could still be gained
-TOL_PER_SLOPE = 1e-3  # engine tolerance per slope: gradients have errors of about 1 %; from SEARCH_TOL to LARGEST_TOL
-FAR_FACTOR = 3.0  # on this tolerance as long as a Newton step would gain more than FAR_GAIN, or that is not known
-FAR_GAIN = 0.1  # nats
-LARGEST_TOL = 1e-2  # engine tolerance at large slopes
+TOL_PER_SLOPE = 1e-3  # engine tolerance per slope: gradients have errors of 1 %; from SEARCH_TOL to LARGEST_TOL
+LARGEST_TOL = 3e-3  # engine tolerance at large slopes
 GAIN_DOUBT = 3.0  # factor on the predicted gain of a Newton step, since a curvature from a few iterations is inaccurate
 MAX_LINE = 30  # maximum number of evaluations per line search
 MAX_LINE_SINGLE = 5  # the same in single precision, where further ones would follow the rounding
@@ -91,7 +89,7 @@ class Run:
         self.gain = np.inf  # of the last iteration
         self.nearly = False  # whether the run stopped because the predicted gain of a Newton step is small
         self.leads = False  # whether this run found the best point of the search
-        self.tol = FAR_FACTOR * TOL_PER_SLOPE  # of the engine
+        self.tol = TOL_PER_SLOPE  # of the engine
         self.warm = WarmStart(search.best.fit if search.best is not None else None)
         self.point: Any = None  # the last point that was evaluated
         self.iterate: Any = None  # the last accepted point
@@ -288,9 +286,8 @@ class Run:
             self._learn_curvature(point)
         self.iterate = point
         self.units = self.objective.units_at(point.theta)
-        # inaccurate gradients suffice far from the maximum; those of the last steps decide where the run ends
-        factor = FAR_FACTOR if self._newton_gain(point) > FAR_GAIN else 1.0
-        self.tol = float(np.clip(factor * TOL_PER_SLOPE * np.max(np.abs(point.gradient)), SEARCH_TOL, LARGEST_TOL))
+        # inaccurate gradients suffice far from the maximum
+        self.tol = float(np.clip(TOL_PER_SLOPE * np.max(np.abs(point.gradient)), SEARCH_TOL, LARGEST_TOL))
 
     def _learn_curvature(self, point: _Point) -> None:
         step, drop = point.theta - self.iterate.theta, self.iterate.gradient - point.gradient

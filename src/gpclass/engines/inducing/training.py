@@ -17,6 +17,9 @@ ROWS_PER_INDUCING, INDUCING_RANGE, MIN_INDUCING = 20, (100, 200), 20
 # of steps is at least that of FEWEST_STEPS and no more than that of MOST_STEPS, which both depend on the size of minibatches
 DEFAULT_PASSES, ROWS_RANGE = 20, (300_000, 2_400_000)
 FEWEST_STEPS, MOST_STEPS = (500, 1500), (4000, 12000)
+# `refine`: largest product of rows, latent functions and the square of the number of inducing points, and largest number of
+# these. Fewer than so many times the number of training are not worth the time
+REFINED_WORK, MOST_REFINED, WORTH_REFINING = 3.5e9, 1000, 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,10 @@ class Training(Inducing):
     """
 
     search: str = "auto"
+    # Whether further inducing points, selected from the rows, are added after training on minibatches, and the sites of all
+    # rows converge with them. Hyperparameters stay. Only for rows in arrays without held-out rows, and if the time allows at
+    # least half as many points again (`refined_count`).
+    refine: bool = False
     batch_size: int | None = 200  # rows per minibatch; None uses all rows at once
     epochs: int | None = None  # passes over the data; None chooses them for a default number of steps, see `passes`
     learning_rate: float = 0.03  # initial rate of Adam; inducing inputs are measured in standard deviations
@@ -92,6 +99,12 @@ class Training(Inducing):
             raise ValueError("validation must be in [0, 1), patience at least 1 and held_out at least 0")
         if not (self.learning_rate > 0 and 0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.adam_epsilon > 0):
             raise ValueError("learning_rate and adam_epsilon must be positive, beta1 and beta2 in [0, 1)")
+
+    def refined_count(self, n_rows: int, n_latents: int) -> int:
+        """Return the number of inducing points after training, if they are refined; that of training if it stays."""
+        count = self.count(n_rows)
+        most = min(MOST_REFINED, n_rows, int(np.sqrt(REFINED_WORK / (n_rows * n_latents))))
+        return most if most >= WORTH_REFINING * count else count
 
     def passes(self, n_rows: int) -> int:
         """Return the number of passes over this number of rows."""

@@ -1,0 +1,102 @@
+"""Further inducing points after training on minibatches (`Training.refine`)."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from gpclass import GPClassifier, load
+from gpclass.engines.inducing.training import MOST_REFINED, REFINED_WORK, WORTH_REFINING, Training
+from gpclass.learning import learn_inducing as module
+from gpclass.progress import keeping_best
+from gpclass.sparse import ScalableEP
+
+N = 240
+ENGINE = ScalableEP(factors="joint", search="minibatches", n_inducing=12, epochs=3, batch_size=60, refine=True)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    return X, np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=N), [-0.5, 0.5])
+
+
+@pytest.fixture(scope="module")
+def refined(rows):
+    return GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
+
+
+def test_the_posterior_is_that_of_converged_sites_with_the_learned_hyperparameters(rows, refined):
+    X, y = rows
+    kernel, Z, new = refined.kernel_, refined.inputs_, X[:40] + 0.3
+    assert len(Z) == ENGINE.refined_count(N, 3) == N
+    fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X, Z), kernel.diag(X), y, refined.likelihood_)
+    mean, var = refined.posterior_.predict(kernel(Z, new), kernel.diag(new))
+    exact_mean, exact_var = fit.predict(kernel(Z, new), kernel.diag(new))
+    assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_var)) < 0.03  # the last sweep moved by at most 1e-3
+    assert_allclose(var, exact_var, rtol=0.03)
+    assert_allclose(refined.log_evidence_, fit.log_evidence, atol=1e-2)  # of second order in the error of the sites
+
+
+def test_hyperparameters_and_first_inducing_points_are_those_of_training(rows, refined):
+    trained = GPClassifier("matern32", inference=replace(ENGINE, refine=False), random_state=0).fit(*rows)
+    assert trained.kernel_ == refined.kernel_
+    assert_allclose(refined.inputs_[:12], trained.inputs_)
+    assert set(map(tuple, refined.inputs_[12:])) <= set(map(tuple, rows[0])), "further points are rows"
+
+
+def test_a_refined_model_takes_more_rows_and_is_saved(rows, refined, tmp_path):
+    refined.save(tmp_path / "model.gpc")
+    assert_allclose(load(tmp_path / "model.gpc").predict_proba(rows[0]), refined.predict_proba(rows[0]), atol=1e-12)
+    model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
+    before = model.predict_proba([[0.0, 3.0]])
+    model.partial_fit(np.tile([[0.0, 3.0]], (5, 1)) + 0.01 * np.arange(5)[:, None], [0] * 5)
+    assert model.predict_proba([[0.0, 3.0]])[0, 0] > before[0, 0]
+
+
+def test_held_out_rows_and_streams_are_not_refined(rows):
+    X, y = rows
+    for given, settings in (((X, y), {"validation": 0.2}), (([(X, y)],), {})):
+        model = GPClassifier("matern32", inference=replace(ENGINE, **settings), random_state=0).fit(*given)
+        assert len(model.inputs_) == 12
+
+
+def test_a_posterior_that_does_not_converge_is_not_used(rows, monkeypatch):
+    monkeypatch.setattr(module, "REFINED_SWEEPS", 2)
+    with pytest.warns(ConvergenceWarning, match=f"on {N} inducing points did not converge in 2 sweeps.* on 12"):
+        model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
+    assert len(model.inputs_) == 12
+
+
+def test_interruption_keeps_the_result_of_training(rows, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "start_inputs", interrupt_second(module.start_inputs, interrupt))
+    with keeping_best() as interruption:
+        model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
+    assert interruption.happened
+    assert len(model.inputs_) == 12
+    with pytest.raises(KeyboardInterrupt):
+        GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
+
+
+def interrupt_second(function, interrupt):
+    """Return `function`, replaced for the selection of further points."""
+    return lambda summary, engine, *more: (interrupt if engine.n_inducing > 12 else function)(summary, engine, *more)
+
+
+def test_number_of_points_is_bounded_by_the_work():
+    training = Training()
+    for n in (100, 1000, 4435, 20_000, 10**6):
+        for C in (1, 6):
+            count = training.refined_count(n, C)
+            assert training.count(n) <= count <= min(n, MOST_REFINED)
+            if count > training.count(n):
+                assert n * C * count**2 <= REFINED_WORK
+                assert count >= WORTH_REFINING * training.count(n)
+    assert training.refined_count(3000, 1) == MOST_REFINED
+    assert training.refined_count(10**6, 3) == training.count(10**6)
