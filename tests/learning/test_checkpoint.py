@@ -157,6 +157,17 @@ def test_rows_that_came_later_are_named(tmp_path):
         train(path)
 
 
+def test_rows_are_hashed_only_for_checkpoints(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(RowHashes, "add", lambda *_: pytest.fail("rows are hashed"))
+        GPClassifier(inference=SVGP(search="minibatches", **FEW)).fit(X, Y).partial_fit(X[:5], Y[:5])
+    run, other = train(hashed=False), train()
+    other.data = None
+    assert_same_run(run, other)
+    with pytest.raises(ValueError, match="cannot be saved"):
+        run.save(tmp_path / "run.npz")
+
+
 @pytest.mark.parametrize("part_of_a_pass", [False, True])
 def test_a_run_does_not_go_back_to_fewer_passes(part_of_a_pass, tmp_path):
     path = tmp_path / "run.npz"

@@ -121,10 +121,6 @@ class Engine:
         """Return the engine with a tolerance of at least `tol`, or the engine itself if it has no tolerance."""
         return self if self.tol is None or self.tol >= tol else replace(self, tol=tol)  # type: ignore[type-var]
 
-    def is_met(self, change: float) -> bool:
-        """Return whether a run that ended with this change meets the engine's tolerance."""
-        return self.tol is None or change <= self.tol
-
     @property
     def takes_several(self) -> bool:
         """Whether the engine supports more than two classes."""

@@ -120,8 +120,11 @@ class Pairwise(WithLengthscale):
         X, Z, similarity = self._compared(X, Z)
         # dL/dF is needed for parameters of the features, and for dL/dX if X is on both sides
         weights = WeightSums(similarity, self._has_feature_parameters or (inputs and Z is None))
-        slopes = self._contract(similarity, weights, G, Z is None, value, inputs or self._features_matter())
+        free = inputs or any(any(p.free) for name, p in self._parameters.items() if name != "variance")
+        slopes = self._contract(similarity, weights, G, Z is None, value, free)
         slopes |= self._scale_parameters(similarity.scale_gradient(weights))
+        if not (inputs or self._has_feature_parameters):
+            return self._gradient(slopes), None
         F, H = similarity.F, similarity.H
         sides = [(X if Z is None else Z, H, similarity.feature_gradient(H, weights.MtF, weights.column_sums))]
         if weights.MH is not None:
@@ -172,9 +175,6 @@ class Pairwise(WithLengthscale):
         slopes |= self._scale_parameters(-np.sum(F * dF, axis=0))
         slopes |= self._feature_parameters(X, F, dF)
         return self._gradient(slopes), self._to_inputs(X, F, dF)
-
-    def _features_matter(self) -> bool:
-        return any(any(p.free) for name, p in self._parameters.items() if name != "variance")
 
     # -- features ------------------------------------------------------------------------------------------------------
 

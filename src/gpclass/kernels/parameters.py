@@ -36,7 +36,7 @@ class Parameter:
         values = np.atleast_1d(array)
         default = np.log(values)[:, None] + [-DEFAULT_LOG_WIDTH, DEFAULT_LOG_WIDTH]
         log_bounds = default if bounds is None else _log_bounds(name, bounds, len(values))
-        pairs = tuple((float(low), float(high)) for low, high in log_bounds)
+        pairs = tuple(map(tuple, log_bounds.tolist()))
         return cls(tuple(values.tolist()), pairs, (True,) * len(values), array.ndim == 1)
 
     def with_value(self, name: str, value: Any, may_be_vector: bool) -> Parameter:

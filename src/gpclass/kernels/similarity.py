@@ -39,7 +39,7 @@ class Similarity(ABC):
     shift_invariant: ClassVar[bool]  # whether s depends on differences of inputs only
 
     def __init__(self, F: Array, H: Array, by_rows: bool = False) -> None:
-        largest = max(_largest_norm(part) for part in ((F,) if H is F else (F, H)))
+        largest = _largest_norm(F) if H is F else max(_largest_norm(F), _largest_norm(H))
         self.far = self.shift_invariant and largest > FAR_NORM  # whether the product loses digits
         self.F, self.H = F, H
         if by_rows:
@@ -135,7 +135,7 @@ class Inner(Similarity):
         return product
 
     def scale_gradient(self, weights: WeightSums) -> Array:
-        return -2 * _column_sums(self.H, weights.MtF)
+        return -2 * np.einsum("ij,ij->j", self.H, weights.MtF)
 
     @staticmethod
     def with_self(F: Array) -> Array:
@@ -193,7 +193,7 @@ class Distance(Similarity):
             return weights.spread
         squares = np.einsum("i,ij,ij->j", weights.row_sums, self.F, self.F)
         squares += np.einsum("i,ij,ij->j", weights.column_sums, self.H, self.H)
-        return squares - 2 * _column_sums(self.H, weights.MtF)
+        return squares - 2 * np.einsum("ij,ij->j", self.H, weights.MtF)
 
     @staticmethod
     def with_self(F: Array) -> Array:
@@ -236,10 +236,6 @@ class WeightSums:
                 difference = np.subtract.outer(F[:, d], H[:, d])
                 difference *= difference
                 self.spread[d] += summed_product(M, difference)
-
-
-def _column_sums(A: Array, B: Array) -> Array:
-    return np.einsum("ij,ij->j", A, B)
 
 
 def _largest_norm(F: Array) -> float:

@@ -39,6 +39,8 @@ def is_narrow(n: int, m: int) -> bool:
 
 def lower_tiles(n: int) -> Iterator[tuple[slice, slice]]:
     """Return tiles that cover the lower triangle of an n × n matrix. Those on the diagonal are square."""
+    if 0 < n <= TILE_SIDE:
+        return iter([(slice(0, n), slice(0, n))])
     ranges = _ranges(n, TILE_SIDE)
     return ((I, J) for I, J in product(ranges, ranges) if J.start <= I.start)
 

@@ -36,6 +36,7 @@ def begin_training(
     random_state: int = 0,
     Z: np.ndarray | None = None,
     labels: np.ndarray | None = None,
+    hashed: bool = True,
 ) -> tuple[Trainer, Source]:
     """Return a new run before its first step, and the source without the held-out rows.
 
@@ -46,11 +47,12 @@ def begin_training(
     engine.check_likelihood(likelihood)
     settings: Any = engine if training is None else training
     source, priors = as_source(source), priors or []
-    summary = source.look((random_state, LOOK_SEED), hashed=True)
+    summary = source.look((random_state, LOOK_SEED), hashed=hashed)
     warn_if_uneven(source, summary)
     labels = summary.labels if labels is None else np.asarray(labels)
     codes(summary.labels, labels)  # raises on unknown labels
-    data = checkpoints.identity_of_data(summary.hashes, (source.n_rows, source.n_columns), labels, Z)
+    shape = source.n_rows, source.n_columns
+    data = None if summary.hashes is None else checkpoints.identity_of_data(summary.hashes, shape, labels, Z)
     held, weight = None, summary.weight
     if count := _held_rows(settings, source.n_rows):
         chosen = sampled_rows(source.n_rows, (random_state, HELD_OUT_SEED), count)
@@ -117,6 +119,7 @@ def train_inducing(
     verbose: int = 0,
     Z: np.ndarray | None = None,
     labels: np.ndarray | None = None,
+    hashed: bool = True,
 ) -> Trainer:
     """Train an engine with inducing points on minibatches.
 
@@ -146,6 +149,8 @@ def train_inducing(
         Initial inducing inputs. By default they are selected from the rows.
     labels : ndarray of shape (n_classes,), optional
         The class labels. The default is those found in the source.
+    hashed : bool, default=True
+        Whether to hash the rows. Otherwise the run can neither be saved nor continue from a checkpoint.
 
     Returns
     -------
@@ -156,8 +161,9 @@ def train_inducing(
     checkpoint = settings.checkpoint if checkpoint is None else checkpoint
     resume = settings.resume if resume is None else replace(settings, resume=resume).resume  # validates it
     continues = checkpoints.claim(checkpoint, resume)
+    settings_of_run = training, priors, random_state, Z, labels, hashed
     with shown(verbose), phase("first look at the rows"):
-        trainer, source = begin_training(source, kernel, likelihood, engine, training, priors, random_state, Z, labels)
+        trainer, source = begin_training(source, kernel, likelihood, engine, *settings_of_run)
     if continues:
         trainer.resume(checkpoint)
         asked = trainer.training.passes(trainer.n_rows)

@@ -44,7 +44,7 @@ class CheckpointError(ValueError):
 
 
 def identity_of_data(
-    hashes: RowHashes | None, shape: tuple[int, int], classes: np.ndarray, Z: np.ndarray | None
+    hashes: RowHashes, shape: tuple[int, int], classes: np.ndarray, Z: np.ndarray | None
 ) -> dict[str, Any]:
     """Return the identity of the data of a run as plain JSON.
 
@@ -63,7 +63,6 @@ def identity_of_data(
     -------
     dict
     """
-    assert hashes is not None, "the rows were read with their hashes"
     return {
         "data": {"rows": shape[0], "columns": shape[1], "hash": f"{hashes.data:016x}"},
         "labels": {"classes": len(classes), "hash": f"{hashes.labels:016x} {fingerprint(np.asarray(classes))}"},

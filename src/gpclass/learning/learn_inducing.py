@@ -55,6 +55,7 @@ def learn_inducing(objective, starts, max_iter, stream, seed) -> Learned:
     if not starts:
         engine = replace(engine, **SITES_ONLY)
     settings = {"priors": objective.priors if starts else None, "random_state": seed, "labels": labels}
+    settings["hashed"] = engine.checkpoint is not None or engine.resume == "must"
 
     def run(number, start):
         kernel, likelihood = objective.at(start)
@@ -221,7 +222,7 @@ def _run_for_later_rows(objective, source, fit, Z, seed, changes=None):
         return None
     engine = replace(objective.engine, **(changes or {}), validation=0.0, held_out=0)
     labels = objective.likelihood.class_targets
-    settings = {"random_state": seed, "Z": Z, "labels": labels}
+    settings = {"random_state": seed, "Z": Z, "labels": labels, "hashed": False}
     trainer, _ = begin_training(source, objective.kernel, objective.likelihood, engine, **settings)
     trainer.state = fit.minibatch_state
     if trainer.sites:

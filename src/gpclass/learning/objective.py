@@ -319,8 +319,8 @@ class Objective:
 
     def finish(self, evaluation: Evaluation) -> Any:
         """Return the posterior of an evaluation, converged to the tolerance of the engine."""
-        fit = evaluation.fit
-        if fit.converged and self.engine.is_met(fit.status.change) and not evaluation.single:
+        fit, tol = evaluation.fit, self.engine.tol
+        if fit.converged and (tol is None or fit.status.change <= tol) and not evaluation.single:
             return replace(fit, engine=self.engine)
         return evaluation.design.fit(self.engine, evaluation.K, self.y, evaluation.likelihood, fit)
 

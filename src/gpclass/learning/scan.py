@@ -110,10 +110,10 @@ def on_few_rows(objective: Objective, count: int) -> Objective:
     if few.engine.design == "all rows" and not few.engine.draws:
         return few
     needs_correlation = few.kernel.separated[1] is not None
+    wanted = "one" if few.likelihood.n_latents == 1 else "several"
     for cls in registered("engine").values():
-        engine = cls()
-        suits = engine.design == "all rows" and not engine.draws and (engine.correlated or not needs_correlation)
-        if suits and engine.serves(few.likelihood):
+        suits = cls.design == "all rows" and not cls.draws and (cls.correlated or not needs_correlation)
+        if suits and cls.latents in ("any", wanted) and (engine := cls()).serves(few.likelihood):
             return replace(few, engine=engine)
     from .inducing import InducingInputs  # it imports the searches for terms of sums, which scan
 

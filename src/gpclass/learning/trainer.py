@@ -164,15 +164,18 @@ class Trainer(TrainingState):
         # as in a first pass, there is no estimate of the evidence while rows have no sites
         value = np.nan if self.engine.keeps_rows else total / len(y)
         self.history = [*self.history, Pass(self.epoch, value, self.seconds, np.nan)]
-        weights = [] if weight is None else [np.asarray(weight, float)]
-        later = fingerprint(self.data.get(LATER_ROWS), np.asarray(X), np.asarray(y), *weights)
-        self.data = {**self.data, LATER_ROWS: later}
+        if self.data is not None:
+            weights = [] if weight is None else [np.asarray(weight, float)]
+            later = fingerprint(self.data.get(LATER_ROWS), np.asarray(X), np.asarray(y), *weights)
+            self.data = {**self.data, LATER_ROWS: later}
 
     # checkpoints ----------------------------------------------------------------------------------------------------
 
     @property
     def identity(self) -> dict[str, Any]:
         """Fingerprints of the data, and the settings of the run; see `checkpoint`."""
+        if self.data is None:
+            raise ValueError("this run cannot be saved: its rows were not hashed (`hashed` in `train_inducing`)")
         kernel, likelihood = self.origin
         parts = {"kernel": kernel, "likelihood": likelihood, "engine": self.engine, "priors": self.priors}
         parts |= {} if self.training == self.engine else {"training": self.training}

@@ -111,8 +111,8 @@ class TrainingState:
         Inputs and class numbers of the held-out rows.
     held_weight : ndarray or None
         Weights of the held-out rows; None means one each.
-    data : dict
-        Fingerprints of the data, a part of the identity of the run (see `checkpoint`).
+    data : dict or None
+        Fingerprints of the data, a part of the identity of the run (see `checkpoint`); None if it cannot be saved.
     before : object or None
         What is needed to undo the current step.
     """
@@ -140,7 +140,7 @@ class TrainingState:
     best: dict[str, Any] | None = None
     held: tuple[np.ndarray, np.ndarray] | None = None
     held_weight: np.ndarray | None = None
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] | None = None
     before: Any = None
 
     @property

@@ -64,9 +64,10 @@ class WithEpsilon(Likelihood):
 
     @property
     def bounds(self) -> np.ndarray:
-        others = super().bounds[: len(super().theta)]
+        if not self._learns:
+            return super().bounds
         own = np.log([[SMALLEST_EPSILON, LARGEST_FRACTION * self._largest_epsilon]])
-        return np.vstack([others, own]) if self._learns else others
+        return np.vstack([super().bounds[: len(super().theta)], own])
 
     def with_theta(self, theta) -> Any:
         if not self._learns:

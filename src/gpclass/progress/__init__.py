@@ -8,9 +8,9 @@ interruption  Ctrl-C that ends learning with what was learned so far, where the 
 Nothing here imports NumPy, so that a command can say what it does before the imports that it needs.
 """
 
-from .display import Display, shown
+from .display import Display
 from .interruption import Interruption, interrupted, keeping_best, stops_here
-from .phases import Counter, Listener, Phase, begin, counted, listening, phase, rest, say, tell
+from .phases import Counter, Listener, Phase, begin, counted, listening, phase, rest, say, shown, tell
 
 __all__ = [
     "Counter",

@@ -10,11 +10,10 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TextIO
 
-from .phases import Listener, Phase, current, listening
+from .phases import Listener, Phase
 
 TICK = 0.25  # seconds between two looks at the phases
 LASTING = 1.0  # seconds after which a phase is worth a line in a log file
@@ -157,17 +156,3 @@ def _left(one: Phase, now: float) -> float | None:
     if one.total is None or not one.exact or not one.done or spent < ENOUGH:
         return None
     return max(0.0, spent / one.done * (one.total - one.done))
-
-
-@contextmanager
-def shown(verbose: int) -> Iterator[None]:
-    """Show progress within this context, on stderr or in a notebook, if `verbose` is not 0 and there is no listener yet."""
-    if not verbose or current() is not None:
-        yield
-        return
-    from .notebook import NotebookDisplay, widgets  # tqdm is imported only if something is shown
-
-    bars = widgets()
-    display = Display(done=True) if bars is None else NotebookDisplay(bars, done=True)
-    with display, listening(display):
-        yield

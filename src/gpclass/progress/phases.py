@@ -193,3 +193,18 @@ def counted(name: str, total: float, done: float = 0.0, exact: bool = True) -> I
         yield Counter(listener.phases[-1])
     finally:
         listener.leave(depth)
+
+
+@contextmanager
+def shown(verbose: int) -> Iterator[None]:
+    """Show progress within this context, on stderr or in a notebook, if `verbose` is not 0 and there is no listener yet."""
+    if not verbose or current() is not None:
+        yield
+        return
+    from .display import Display  # imported only if something is shown
+    from .notebook import NotebookDisplay, widgets
+
+    bars = widgets()
+    display = Display(done=True) if bars is None else NotebookDisplay(bars, done=True)
+    with display, listening(display):
+        yield
