@@ -28,6 +28,25 @@ def fit_active(objective: Objective, theta: np.ndarray, start: ActiveFit | None 
     return objective.engine.fit(columns, objective.y, likelihood, start=start), kernel, likelihood
 
 
+def repeated(objective: Objective, theta: np.ndarray, fit: Any) -> Any:
+    """Return a fit to the rows of the objective, with the sites of its active rows recomputed at θ, in the same order."""
+    kernel, likelihood = objective.at(theta)
+    columns = covariances(kernel, objective.X, likelihood.n_latents)
+    sites = repeat(objective.engine, columns, fit.at, objective.y, likelihood)
+    return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
+
+
+def own_evidence(
+    objective: Objective, theta: np.ndarray, at: ActiveSites, rows: np.ndarray | None = None
+) -> tuple[ActiveEvidence, np.ndarray]:
+    """Return the evidence of the objective's rows, or some of them, with fixed sites, and its gradient in the kernel."""
+    kernel, likelihood = objective.at(theta)
+    C = likelihood.n_latents
+    sinks = gradients(kernel, objective.X, C)
+    held = log_evidence(covariances(kernel, objective.X, C), at, objective.y, likelihood, rows, sinks)
+    return held, gathered(sinks)
+
+
 class ActiveRows(Protocol):
     """The rows of a search: those of the objective, or rows that are divided among processes (`crew.active_rows`)."""
 
@@ -48,7 +67,6 @@ class ActiveRows(Protocol):
         If `counted`, minor steps use it: only over the rows that they use.
         """
 
-
     def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
         """Return the inputs (u, D) of the active rows of a fit, and the numbers (u,) of these rows."""
 
@@ -56,14 +74,11 @@ class ActiveRows(Protocol):
 class OwnRows:
     """The rows of the objective."""
 
+    fit = staticmethod(fit_active)
+    repeat = staticmethod(repeated)
+
     def inputs(self, objective: Objective, fit: ActiveFit) -> tuple[np.ndarray, np.ndarray]:
         return objective.X[fit.rows], fit.rows
-
-    def fit(self, objective: Objective, theta: np.ndarray) -> tuple[ActiveFit, Kernel, Any]:
-        return fit_active(objective, theta)
-
-    def repeat(self, objective: Objective, theta: np.ndarray, fit: ActiveFit) -> ActiveFit:
-        return repeated(objective, theta, fit)
 
     def counted(self, objective: Objective, fit: ActiveFit) -> tuple[int, int]:
         n, rows = len(objective.y), self._candidates(objective, fit)
@@ -75,25 +90,6 @@ class OwnRows:
     def _candidates(self, objective, fit):
         few = fit.candidates is not None and len(fit.candidates) < len(objective.y) - len(fit.rows)
         return fit.candidates if few else None
-
-
-def repeated(objective: Objective, theta: np.ndarray, fit: Any) -> Any:
-    """Return a fit to the rows of the objective, with the sites of its active rows recomputed at θ, in the same order."""
-    kernel, likelihood = objective.at(theta)
-    columns = covariances(kernel, objective.X, likelihood.n_latents)
-    sites = repeat(objective.engine, columns, fit.at, objective.y, likelihood)
-    return replace(fit, posterior=ActivePosterior(columns, sites), likelihood=likelihood)
-
-
-def own_evidence(
-    objective: Objective, theta: np.ndarray, at: ActiveSites, rows: np.ndarray | None = None
-) -> tuple[ActiveEvidence, np.ndarray]:
-    """Return the evidence of the objective's rows, or some of them, with fixed sites, and its gradient in the kernel."""
-    kernel, likelihood = objective.at(theta)
-    C = likelihood.n_latents
-    sinks = gradients(kernel, objective.X, C)
-    held = log_evidence(covariances(kernel, objective.X, C), at, objective.y, likelihood, rows, sinks)
-    return held, gathered(sinks)
 
 
 OWN_ROWS = OwnRows()

@@ -73,8 +73,10 @@ class Member:
 
 def log_class_probabilities(members: Sequence[Member], X: np.ndarray) -> np.ndarray:
     """Return the average of the members' class probabilities, as logs (m, C)."""
+    if len(members) == 1:
+        return members[0].log_class_probabilities(X)
     logs = [member.log_class_probabilities(X) for member in members]
-    return logs[0] if len(logs) == 1 else logsumexp(logs, axis=0, b=_weights(members)[:, None, None])
+    return logsumexp(logs, axis=0, b=_weights(members)[:, None, None])
 
 
 def class_probability_std(members: Sequence[Member], X: np.ndarray, calibration: Calibration) -> np.ndarray:
