@@ -33,5 +33,5 @@ def test_parameter_is_log_variance():
     assert_allclose(likelihood.theta, [np.log(0.3)])
     assert likelihood.names == ["noise_variance"]
     assert_allclose(likelihood.with_theta([np.log(2.0)]).variance, 2.0)
-    with pytest.raises(ValueError, match="one free parameter, but got 2"):
+    with pytest.raises(ValueError, match="has 1 free parameter, but got 2"):
         likelihood.with_theta([0.0, 0.0])

@@ -113,5 +113,5 @@ def test_without_noise_in_f_it_is_the_laplace_distribution():
 def test_wrong_settings_are_named():
     with pytest.raises(ValueError, match="scale must be a positive number, but is -1"):
         LaplaceNoise(-1.0)
-    with pytest.raises(ValueError, match="one free parameter, but got 2"):
+    with pytest.raises(ValueError, match="has 1 free parameter, but got 2"):
         LaplaceNoise().with_theta([0.0, 0.0])

@@ -29,11 +29,20 @@ class BoundSlopes(NamedTuple):
     in_var: np.ndarray  # derivative of t in var
 
 
+class FreeParameter(NamedTuple):
+    """A free parameter of a likelihood: its name, and its value and bounds as an entry of θ."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
 class Likelihood(WithSlopes, ABC):
     """Base class of likelihoods.
 
-    A subclass is a frozen dataclass that implements only the methods it supports. `theta`, `names`, `bounds` and
-    `with_theta` describe its free parameters; by default there are none.
+    A subclass is a frozen dataclass that implements only the methods it supports. It declares its free parameters by
+    `free_parameters` and `_moved`, from which `theta`, `names`, `bounds` and `with_theta` follow.
 
     Attributes
     ----------
@@ -178,22 +187,31 @@ class Likelihood(WithSlopes, ABC):
         std = self.predictive_std(mean, spread)  # type: ignore[attr-defined]
         return np.stack([std, std], axis=-1)
 
+    def free_parameters(self) -> list[FreeParameter]:
+        """Return the free parameters, in the order of θ. By default there are none."""
+        return []
+
+    def _moved(self, theta: np.ndarray) -> Any:
+        """Return the likelihood with these values (p,) of its free parameters."""
+        return self
+
     @property
     def theta(self) -> np.ndarray:
-        return np.zeros(0)
+        return np.array([free.value for free in self.free_parameters()], float)
 
     @property
     def names(self) -> list[str]:
-        return []
+        return [free.name for free in self.free_parameters()]
 
     @property
     def bounds(self) -> np.ndarray:
-        return np.zeros((0, 2))
+        return np.array([(free.low, free.high) for free in self.free_parameters()], float).reshape(-1, 2)
 
-    def with_theta(self, theta) -> Likelihood:
-        if np.size(theta):
-            raise ValueError(f"{type(self).__name__} has no free parameters, but got {np.size(theta)}")
-        return self
+    def with_theta(self, theta) -> Any:
+        theta, count = np.asarray(theta, float).ravel(), len(self.free_parameters())
+        if len(theta) != count:
+            raise ValueError(f"{type(self).__name__} has {count} free parameter{'s' * (count != 1)}, but got {len(theta)}")
+        return self._moved(theta) if count else self
 
     @abstractmethod
     def check_targets(self, y) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..numerics import LOG_SQRT_2PI
-from .base import BoundSlopes, Likelihood
+from .base import BoundSlopes, FreeParameter, Likelihood
 from .tilted import Triple
 
 
@@ -41,22 +41,11 @@ class Gaussian(Likelihood):
         if not (np.isfinite(self.variance) and self.variance > 0):
             raise ValueError(f"variance must be a positive number, but is {self.variance}")
 
-    @property
-    def theta(self) -> np.ndarray:
-        return np.array([np.log(self.variance)])
+    def free_parameters(self) -> list[FreeParameter]:
+        return [FreeParameter("noise_variance", *np.log([self.variance, 1e-8, 1e8]))]
 
-    @property
-    def names(self) -> list[str]:
-        return ["noise_variance"]
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.log([[1e-8, 1e8]])
-
-    def with_theta(self, theta) -> Gaussian:
-        if np.size(theta) != 1:
-            raise ValueError(f"Gaussian has one free parameter, but got {np.size(theta)}")
-        return Gaussian(float(np.exp(np.ravel(theta)[0])))
+    def _moved(self, theta: np.ndarray) -> Gaussian:
+        return Gaussian(float(np.exp(theta[0])))
 
     @property
     def noise_variance(self) -> float:

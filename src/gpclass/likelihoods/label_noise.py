@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..numerics import gaussian_nodes
-from .base import Likelihood
+from .base import FreeParameter, Likelihood
 from .multiclass import positive_variances
 from .powers import expected_under_power
 from .tilted import Triple
@@ -54,29 +54,17 @@ class WithEpsilon(Likelihood):
     def _learns(self) -> bool:
         return self.learn_epsilon and self.epsilon > 0
 
-    @property
-    def theta(self) -> np.ndarray:
-        return np.append(super().theta, np.log(self.epsilon)) if self._learns else super().theta
-
-    @property
-    def names(self) -> list[str]:
-        return [*super().names, "epsilon"] if self._learns else super().names
-
-    @property
-    def bounds(self) -> np.ndarray:
+    def free_parameters(self) -> list[FreeParameter]:
+        others = super().free_parameters()
         if not self._learns:
-            return super().bounds
-        own = np.log([[SMALLEST_EPSILON, LARGEST_FRACTION * self._largest_epsilon]])
-        return np.vstack([super().bounds[: len(super().theta)], own])
+            return others
+        value, low, high = np.log([self.epsilon, SMALLEST_EPSILON, LARGEST_FRACTION * self._largest_epsilon])
+        return [*others, FreeParameter("epsilon", value, low, high)]
 
-    def with_theta(self, theta) -> Any:
+    def _moved(self, theta: np.ndarray) -> Any:
         if not self._learns:
-            return super().with_theta(theta)
-        theta = np.asarray(theta, float).ravel()
-        if len(theta) != len(self.theta):
-            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {len(theta)}")
-        fixed = replace(self, epsilon=float(np.exp(theta[-1])), learn_epsilon=False)
-        return replace(fixed.with_theta(theta[:-1]), learn_epsilon=True)
+            return super()._moved(theta)
+        return replace(super()._moved(theta[:-1]), epsilon=float(np.exp(theta[-1])))
 
 
 @dataclass(frozen=True)

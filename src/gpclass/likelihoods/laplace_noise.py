@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import erfcx, expit, ndtr, ndtri
 
 from ..numerics import LOG_SQRT_2PI, hazard, hazard_curvature, log_ndtr
-from .base import Likelihood
+from .base import FreeParameter, Likelihood
 from .gaussian import check_real
 from .tilted import Triple
 
@@ -59,22 +59,11 @@ class LaplaceNoise(Likelihood):
     def noise_variance(self) -> float:
         return 2 * self.scale**2
 
-    @property
-    def theta(self) -> np.ndarray:
-        return np.array([np.log(self.scale)])
+    def free_parameters(self) -> list[FreeParameter]:
+        return [FreeParameter("noise_scale", *np.log([self.scale, 1e-4, 1e4]))]
 
-    @property
-    def names(self) -> list[str]:
-        return ["noise_scale"]
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.log([[1e-4, 1e4]])
-
-    def with_theta(self, theta) -> LaplaceNoise:
-        if np.size(theta) != 1:
-            raise ValueError(f"LaplaceNoise has one free parameter, but got {np.size(theta)}")
-        return LaplaceNoise(float(np.exp(np.ravel(theta)[0])))
+    def _moved(self, theta: np.ndarray) -> LaplaceNoise:
+        return LaplaceNoise(float(np.exp(theta[0])))
 
     def check_targets(self, y) -> np.ndarray:
         return check_real(y)

@@ -15,7 +15,7 @@ from scipy.special import entr
 
 from ..numerics import CACHE, blocks, covariance_roots, log_largest, quasi_random_normal, winner_probabilities
 from ..numerics.classes import other_classes
-from .base import Likelihood
+from .base import FreeParameter, Likelihood
 from .powers import power_moments
 from .tilted import Triple
 
@@ -86,22 +86,12 @@ class Multiclass(Likelihood):
 
     first_free: ClassVar[int] = 1  # first class whose bias is free: a common shift of all latent values has no effect
 
-    @property
-    def theta(self) -> np.ndarray:
-        return self.offset[self.first_free :] if self.learn_bias else np.zeros(0)
+    def free_parameters(self) -> list[FreeParameter]:
+        if not self.learn_bias:
+            return []
+        return [FreeParameter(f"bias[{c}]", self.offset[c], -100.0, 100.0) for c in range(self.first_free, self.n_classes)]
 
-    @property
-    def names(self) -> list[str]:
-        return [f"bias[{c}]" for c in range(self.first_free, self.n_classes)] if self.learn_bias else []
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.tile([-100.0, 100.0], (len(self.theta), 1))
-
-    def with_theta(self, theta) -> Multiclass:
-        theta = np.asarray(theta, float).ravel()
-        if len(theta) != len(self.theta):
-            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {len(theta)}")
+    def _moved(self, theta: np.ndarray) -> Multiclass:
         return replace(self, bias=(*self.offset[: self.first_free].tolist(), *theta.tolist())) if self.learn_bias else self
 
     def theta_gradient(self, bias_gradient: np.ndarray) -> np.ndarray:

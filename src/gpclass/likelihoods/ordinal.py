@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..numerics.plackett import probit_covariance
+from .base import FreeParameter
 from .interval import WIDE_INTERVAL, expected_interval, interval, log_interval, third_derivative
 from .sigmoid import WithPowers
 from .tilted import Triple
@@ -72,22 +73,12 @@ class Ordinal(WithPowers):
 
     # parameters ---------------------------------------------------------------------------------------------------
 
-    @property
-    def theta(self) -> np.ndarray:
-        return np.concatenate([self.thresholds[:1], np.log(np.diff(self.thresholds))])
+    def free_parameters(self) -> list[FreeParameter]:
+        gaps = enumerate(np.log(np.diff(self.thresholds)), start=1)
+        others = [FreeParameter(f"gap[{k}]", gap, *np.log([1e-5, 1e3])) for k, gap in gaps]
+        return [FreeParameter("threshold", self.thresholds[0], -100.0, 100.0), *others]
 
-    @property
-    def names(self) -> list[str]:
-        return ["threshold", *(f"gap[{k}]" for k in range(1, len(self.thresholds)))]
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.vstack([[-100.0, 100.0], np.tile(np.log([1e-5, 1e3]), (len(self.thresholds) - 1, 1))])
-
-    def with_theta(self, theta) -> Ordinal:
-        theta = np.asarray(theta, float).ravel()
-        if len(theta) != len(self.thresholds):
-            raise ValueError(f"Ordinal has {len(self.thresholds)} free parameters, but got {len(theta)}")
+    def _moved(self, theta: np.ndarray) -> Ordinal:
         return replace(self, thresholds=tuple(np.cumsum(np.concatenate([theta[:1], np.exp(theta[1:])])).tolist()))
 
     # values and derivatives ---------------------------------------------------------------------------------------

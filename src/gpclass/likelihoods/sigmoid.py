@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..numerics import gaussian_nodes
-from .base import Likelihood
+from .base import FreeParameter, Likelihood
 from .tilted import Triple, product_nodes, tilted_by_quadrature, tilted_moments_of, tilted_weights
 
 
@@ -89,22 +89,11 @@ class WithBias(Likelihood):
     def centre(self) -> float:
         return -self.bias
 
-    @property
-    def theta(self) -> np.ndarray:
-        return np.array([self.bias]) if self.learn_bias else np.zeros(0)
+    def free_parameters(self) -> list[FreeParameter]:
+        return [FreeParameter("bias", self.bias, -100.0, 100.0)] if self.learn_bias else []
 
-    @property
-    def names(self) -> list[str]:
-        return ["bias"] if self.learn_bias else []
-
-    @property
-    def bounds(self) -> np.ndarray:
-        return np.array([[-100.0, 100.0]] if self.learn_bias else []).reshape(-1, 2)
-
-    def with_theta(self, theta) -> WithBias:
-        if np.size(theta) != len(self.theta):
-            raise ValueError(f"{type(self).__name__} has {len(self.theta)} free parameters, but got {np.size(theta)}")
-        return replace(self, bias=float(np.asarray(theta).ravel()[0])) if self.learn_bias else self
+    def _moved(self, theta: np.ndarray) -> WithBias:
+        return replace(self, bias=float(theta[0])) if self.learn_bias else self
 
 
 @dataclass(frozen=True)
