@@ -67,7 +67,8 @@ def maximise(
         for number, start in enumerate(starts)
     ]
     with shown(verbose):
-        runs = until_interrupted(n_jobs if len(starts) > 1 else 1, _search_from, arguments, "searches")
+        one = len(starts) == 1
+        runs = [_search_from(*arguments[0])] if one else until_interrupted(n_jobs, _search_from, arguments, "searches")
         search = best_of([run for run, _ in runs])
         errors = [error for _, error in runs if error is not None]
         if rivals and search.best is not None:
