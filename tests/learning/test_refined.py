@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from gpclass import GPClassifier, load
+from gpclass import GPClassifier, load, save
 from gpclass.engines.inducing.training import MOST_REFINED, REFINED_WORK, WORTH_REFINING, Training
 from gpclass.learning import learn_inducing as module
 from gpclass.progress import keeping_best
@@ -34,8 +34,8 @@ def test_the_posterior_is_that_of_converged_sites_with_the_learned_hyperparamete
     kernel, Z, new = refined.kernel_, refined.inputs_, X[:40] + 0.3
     assert len(Z) == ENGINE.refined_count(N, 3) == N
     fit = replace(ENGINE, tol=1e-9).fit(kernel(Z), kernel(X, Z), kernel.diag(X), y, refined.likelihood_)
-    mean, var = refined.posterior_.predict(kernel(Z, new), kernel.diag(new))
-    exact_mean, exact_var = fit.predict(kernel(Z, new), kernel.diag(new))
+    mean, var = refined.posterior_.moments(kernel(Z, new), kernel.diag(new))
+    exact_mean, exact_var = fit.moments(kernel(Z, new), kernel.diag(new))
     assert np.max(np.abs(mean - exact_mean) / np.sqrt(exact_var)) < 0.03  # the last sweep moved by at most 1e-3
     assert_allclose(var, exact_var, rtol=0.03)
     assert_allclose(refined.log_evidence_, fit.log_evidence, atol=1e-2)  # of second order in the error of the sites
@@ -49,7 +49,7 @@ def test_hyperparameters_and_first_inducing_points_are_those_of_training(rows, r
 
 
 def test_a_refined_model_takes_more_rows_and_is_saved(rows, refined, tmp_path):
-    refined.save(tmp_path / "model.gpc")
+    save(refined, tmp_path / "model.gpc")
     assert_allclose(load(tmp_path / "model.gpc").predict_proba(rows[0]), refined.predict_proba(rows[0]), atol=1e-12)
     model = GPClassifier("matern32", inference=ENGINE, random_state=0).fit(*rows)
     before = model.predict_proba([[0.0, 3.0]])
