@@ -117,7 +117,9 @@ class ContrastPosterior:
     @cached_property
     def latent(self) -> CoupledPosterior:
         """The posterior of the latent functions, with u integrated out."""
-        return CoupledPosterior(self.K, self._system.pi, self._system.latent_nu(self.sites.nu), self._system.coupled)
+        coupled = self._system.coupled
+        coupled.P.invert()  # solves round differently before and after: the mean must not depend on what was asked earlier
+        return CoupledPosterior(self.K, self._system.pi, self._system.latent_nu(self.sites.nu), coupled)
 
     def left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean (n, C) and covariance (n, C, C) of each datum's latent values with one copy of it left out."""
