@@ -38,13 +38,13 @@ def kernel_at(log_lengthscale: float, log_scale: float) -> RBF:
 # section 12.3 ----------------------------------------------------------------------------------------------------------
 
 
-def trial(data: str, likelihood: str, kernel: str, rows: int | None, points: int) -> dict:
-    split = nickisch.prepare(data, rows, 0)
+def trial(data: str, likelihood: str, kernel: str, rows: int | None, points: int, seed: int = 0) -> dict:
+    split = nickisch.prepare(data, rows, seed)
     values = asdict(nickisch.run_trial(data, split, likelihood, kernel, points))
     return {"rows": len(split[1]), **values}
 
 
-def trials(keep: Keeper, names: Iterable[str], rows: int | None, points: int) -> dict[str, Piece]:
+def trials(keep: Keeper, names: Iterable[str], rows: int | None, points: int, seed: int = 0) -> dict[str, Piece]:
     """One piece for each data set, likelihood and covariance function.
 
     The order is such that the first ones are of all kinds: a run that ends early has trials of many data sets and kernels.
@@ -53,7 +53,8 @@ def trials(keep: Keeper, names: Iterable[str], rows: int | None, points: int) ->
     some = [(data, likelihood, kernel) for kernel in KERNELS for data in small for likelihood in nickisch.LIKELIHOODS]
     some += [case for case in product(("usps",), nickisch.LIKELIHOODS, KERNELS) if "usps" in names]
     size = f"{rows or 'all'} rows, {points} × {points} grid"
-    work = {f"{'/'.join(case)}, {size}": partial(trial, *case, rows, points) for case in some}
+    size += f", split {seed}" * (seed > 0)
+    work = {f"{'/'.join(case)}, {size}": partial(trial, *case, rows, points, seed) for case in some}
     return keep.take_all(work, table="nickisch-12.3")
 
 
@@ -114,7 +115,9 @@ def counts(keep: Keeper, full: bool) -> None:
 def reasons(keep: Keeper, full: bool) -> None:
     """Whether rows, grid or code put EP below the median more often than in the paper: the same trials in three sizes."""
     names = [name for name in found(nickisch.DATA) if name != "usps"]
-    few, coarse, whole = trials(keep, names, 60, 4), trials(keep, names, None, 4), trials(keep, names, None, 16)
+    few, coarse = trials(keep, names, 60, 4), trials(keep, names, None, 4)
+    splits = {seed: trials(keep, ("crabs",), None, 4, seed) for seed in (1, 2, 3)} if full and "crabs" in names else {}
+    whole = trials(keep, names, None, 16)
     bests = [{case: piece.array("best") for case, piece in by_case(some).items()} for some in (few, coarse, whole)]
     sizes = ("60 rows, 4 × 4 grid", "all rows, 4 × 4 grid", "all rows, 16 × 16 grid")
     for compared in ((0, 1), (1, 2)):
@@ -133,9 +136,17 @@ def reasons(keep: Keeper, full: bool) -> None:
     others = [bests[1][case] for case in bests[1] if not case.startswith("crabs")]
     if others and whole_crabs:
         below = [int(nickisch.below(np.array(some), np.median)[1]) for some in (others, whole_crabs)]
-        text = f"outside Crabs EP is never below the median (all rows, 4 × 4 grid: {below[0]} of {len(others)} trials"
-        text += f"; on Crabs {below[1]} of {len(whole_crabs)}; not in the paper)"
-        keep.claim(text, below[0] == 0, size="some trials, none of usps")
+        text = f"EP is below the median on Crabs far more often than elsewhere (all rows, 4 × 4 grid: {below[1]} of "
+        text += f"{len(whole_crabs)} trials, elsewhere {below[0]} of {len(others)}; not in the paper)"
+        often = below[1] / len(whole_crabs) > 3 * below[0] / len(others)
+        keep.claim(text, often, size="some trials, none of usps")
+        same = [some for some in splits.values() if len(some) == len(whole_crabs)]
+        if same:
+            bests_ = [np.array([piece.array("best") for piece in some.values()]) for some in same]
+            counted = [below[1], *(int(nickisch.below(best, np.median)[1]) for best in bests_)]
+            shown = f"of {len(whole_crabs)} trials {', '.join(map(str, counted))}"
+            text = f"how often depends on the random split of Crabs ({shown}; not in the paper)"
+            keep.claim(text, max(counted) > 2 * min(counted), size="4 × 4 grid")
 
 
 # table 1 ---------------------------------------------------------------------------------------------------------------
