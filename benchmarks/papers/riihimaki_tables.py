@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
 
@@ -30,6 +30,7 @@ from gpclass.sampling import HMC
 from riihimaki import ENGINES
 
 from .data import found
+from .pieces import Piece
 from .rows import Keeper
 
 
@@ -68,6 +69,16 @@ def own_log_p(fit, kernel, X, X_test, y_test) -> tuple[np.ndarray, np.ndarray]:
     """Log probabilities of the test labels, and whether the most probable class is right."""
     log_p = fit.log_class_probabilities(kernel(X, X_test), kernel.diag(X_test))
     return log_p[np.arange(len(y_test)), y_test], log_p.argmax(1) == y_test
+
+
+def largest_complete(keep: Keeper, works: Iterable[Mapping[str, Callable[[], dict]]]) -> dict[str, Piece]:
+    """Pieces of the last of several sizes of which all are there; small sizes come first, so that short runs have those."""
+    best: dict[str, Piece] = {}
+    for work in works:
+        pieces = keep.take_all(work)
+        if len(pieces) == len(work) or not best:
+            best = pieces
+    return best
 
 
 # figure 1: tilted moments ----------------------------------------------------------------------------------------------
@@ -158,8 +169,10 @@ def tilted(name: str, rows: int) -> dict:
 
 def tilted_moments(keep: Keeper, full: bool) -> None:
     """Figure 1: tilted moments by inner EP and by quadrature, beside QF10."""
-    sizes = {"glass": 4 if full else 1, "usps": 1157 if full else 20}
-    pieces = keep.take_all({f"{n}, {sizes[n]} rows": partial(tilted, n, sizes[n]) for n in found(("glass", "usps"))})
+    sizes = {"glass": (4,), "usps": (200, 1157)} if full else {"glass": (1,), "usps": (20,)}
+    pieces: dict[str, Piece] = {}
+    for n in found(("glass", "usps")):
+        pieces |= largest_complete(keep, [{f"{n}, {rows} rows": partial(tilted, n, rows)} for rows in sizes[n]])
     for key, piece in pieces.items():
         name = key.split(",")[0]
         size = "" if piece["rows"] == 1157 else f"{piece['rows']} rows of {name}"
@@ -239,12 +252,17 @@ def probabilities(method: str, train: int | None, draws: int) -> dict:
 def class_probabilities(keep: Keeper, full: bool) -> None:
     """Figures 5 and 6: probabilities of the true classes beside MCMC, log σ² = 4, log l = 2."""
     found(("usps",))
-    train, draws = (None, 250) if full else (150, 100)
     names = ("EP", "IEP", "MF", "LA", "MCMC", "MCMC, softmax", "LA-TKP")
-    size = f"{train or 'all'} rows, {draws} draws"
-    pieces = keep.take_all({f"{n}/{size}": partial(probabilities, n, train, draws) for n in names})
-    own = {key.split("/")[0]: piece for key, piece in pieces.items()}
-    note = f"{train} of 1157 training rows" if train else ""
+    sizes: tuple[tuple[int | None, int], ...] = ((400, 250), (None, 250)) if full else ((150, 100),)
+    works = [
+        {f"{n}/{train or 'all'} rows, {draws} draws": partial(probabilities, n, train, draws) for n in names}
+        for train, draws in sizes
+    ]
+    own = {key.split("/")[0]: piece for key, piece in largest_complete(keep, works).items()}
+    if not own:
+        return
+    rows = own["EP"]["rows"]
+    note = f"{rows} of 1157 training rows" if rows < 1157 else ""
     reference = {"EP": "MCMC", "IEP": "MCMC", "MF": "MCMC", "LA": "MCMC, softmax", "LA-TKP": "MCMC, softmax"}
     off, bias = {}, {}
     for name, truth in reference.items():
@@ -533,14 +551,16 @@ def ten_digits(method: str, train: int, test: int) -> dict:
 def ten_classes(keep: Keeper, full: bool) -> None:
     """Figure 11: USPS with ten classes, hyperparameters learned."""
     found(("usps",))
-    train, test = (1000, 4649) if full else (100, 200)
-    pieces = keep.take_all(
+    works = [
         {f"{m}, {train} + {test} rows, weak priors": partial(ten_digits, m, train, test) for m in ("EP", "IEP", "MF", "LA")}
-    )
+        for train, test in (((400, 1000), (1000, 4649)) if full else ((100, 200),))
+    ]
+    pieces = largest_complete(keep, works)
     own = {key.split(",")[0]: outcome_of(piece.values) for key, piece in pieces.items()}
-    size = f"{train} of 4649 training rows" + ("" if full else f" and {test} of 4649 test rows")
     if "EP" not in own:
         return
+    train, test = next(iter(pieces)).split(",")[1].removesuffix(" rows").split(" + ")
+    size = f"{train.strip()} of 4649 training rows and {test} of 4649 test rows"
     for m in ("MF", "LA"):
         if m in own and "IEP" in own:
             gaps = [riihimaki.bayesian_bootstrap(own[m].log_p - own[e].log_p) for e in ("EP", "IEP")]
