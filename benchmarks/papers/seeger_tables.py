@@ -145,10 +145,9 @@ def seeger_3(keep: Keeper, full: bool) -> None:
 def seeger_4(keep: Keeper, full: bool) -> None:
     """Table 4: USPS, c against the rest with virtual informative vectors, and all digits together."""
     found(("usps_original",))
-    d, major = (500, 4) if full else (200, 2)
+    d, major = (500 if full else 200), 4
     size = f"{major} major steps instead of 15" + ("" if full else f", {d} active rows before shifts instead of 500")
-    digits = range(10) if full else (3,)
-    work = {f"digit {c}/d={d}/{major} major steps": partial(ivm.virtual_case, c, d, major) for c in digits}
+    work = {f"digit {c}/d={d}/{major} major steps": partial(ivm.virtual_case, c, d, major) for c in range(10)}
     cases = {int(key[6]): piece.values for key, piece in keep.take_all(work, size).items()}
     if not cases:
         return
