@@ -2,15 +2,17 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
 from gpclass import GPClassifier, GPRegressor
+from gpclass.engines.observations import Observed
 from gpclass.inference import EP, NestedEP
 from gpclass.kernels import RBF, ClassCovariance, Correlated, Linear, Matern32, PerClass, Periodic, Polynomial, White
 from gpclass.learning import Objective, learn, log_prior, resolve_priors
 from gpclass.learning.scan import SCANNED_VALUES, on_few_rows, scanned, varying_lengthscales
 from gpclass.likelihoods import MultinomialProbit, OneAgainstRest, Probit, Softmax
+from gpclass.sampling import HMC
 from gpclass.sparse import IVM, SVGP, ScalableEP, SparseVariationalMNL
 
 NEAR = 0.5  # nats below the best of a fine grid of starts: searches stop within 1e-2 of a maximum
@@ -185,3 +187,17 @@ def test_every_design_is_scanned_on_few_rows(likelihood, engine):
     few = on_few_rows(Objective(X, y, RBF(), likelihood, engine, []), SCANNED_VALUES)
     assert len(few.y) == SCANNED_VALUES
     assert np.isfinite(few.fit(few.theta).value)
+
+
+def test_equal_rows_are_scanned_as_repeated_ones():
+    """A sampler shares latent values between equal rows; nested EP, which scans for it, needs one for each observation."""
+    rng = np.random.default_rng(0)
+    X, place = rng.normal(size=(12, 1)), np.repeat(np.arange(12), 3)
+    y = np.digitize(X[place, 0] + 0.5 * rng.normal(size=36), [-0.5, 0.5])
+    kernel, likelihood, sampler = RBF(1.0, 4.0), MultinomialProbit(3), HMC(sample_hyper=True)
+    priors = resolve_priors("weak", kernel.names)
+    shared = Objective(X, Observed(y, np.ones(36), place), kernel, likelihood, sampler, priors)
+    repeated = Objective(X[place], y, kernel, likelihood, sampler, priors)
+    assert isinstance(on_few_rows(shared, 100).engine, NestedEP)
+    for one, other in zip(*(scanned(objective, objective.theta) for objective in (shared, repeated)), strict=True):
+        assert_allclose(one, other, rtol=1e-12)

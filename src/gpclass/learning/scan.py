@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import inference  # noqa: F401  (registers the engines)
+from ..engines.observations import Observed
 from ..kernels import Kernel
 from ..numerics.columns import column_spread, lengthscale_span
 from ..registry import registered
@@ -114,10 +115,19 @@ def on_few_rows(objective: Objective, count: int) -> Objective:
     for cls in registered("engine").values():
         suits = cls.design == "all rows" and not cls.draws and (cls.correlated or not needs_correlation)
         if suits and cls.latents in ("any", wanted) and (engine := cls()).serves(few.likelihood):
+            few = few if engine.weights == "places" else _separate(few)
             return replace(few, engine=engine)
     from .inducing import InducingInputs  # it imports the searches for terms of sums, which scan
 
     return replace(few, design=InducingInputs(few.X[None], column_spread(few.X), move=False))
+
+
+def _separate(objective: Objective) -> Objective:
+    """Return the objective with a row for each observation, for engines that need one latent value for each."""
+    y = objective.y
+    if not isinstance(y, Observed) or y.place is None:
+        return objective
+    return replace(objective, X=objective.X[y.place], y=Observed(y.y, y.weight))
 
 
 def _scan(few: Objective, start: np.ndarray, moves: np.ndarray) -> _Line:
