@@ -59,14 +59,17 @@ def test_conventions(texts, convention, doubtful):
 
 def test_the_usual_unit_is_counted_by_cells():
     assert usual_unit({"1 kg": 2, "3 kg": 1, "5 g": 2, "none": 5}) == ("kg", 0.3)
+    assert usual_unit({"1 kg": 1, "5 g": 2, "9 g": 1}) == ("g", 0.75)
     assert usual_unit({"1": 3, "none": 1}) == ("", 0.0)
 
 
 def test_canonical_numbers():
-    """Cells that are no numbers, or no text, stay; if most are no numbers, there is no canonical form."""
+    """Cells that are no numbers or no text are unchanged. The result is None if at most half of the texts are numbers."""
     assert canonical(["1,5", "2,25 cm", 7, None, "?"], COMMA) == ["1.5", "2.25 cm", 7, None, "?"]
     assert canonical(["1,5", "2,25 cm", "3,5 cm"], COMMA, with_units_only=True) == ["1,5", "2.25 cm", "3.5 cm"]
     assert canonical(["1,5", "a", "b"], COMMA) is None
+    assert canonical(["1,5", "a", 3], COMMA) is None
+    assert canonical(["1,5", "2,5", "a"], COMMA) == ["1.5", "2.5", "a"]
     assert canonical([1, 2.0], COMMA) is None
 
 

@@ -117,13 +117,14 @@ def separator_of(content: str, kind: str, given: str | None, path: Path) -> str:
 
 
 def _named(separator: str) -> str:
-    return "tab" if separator == "\t" else repr(separator) if separator == " " else separator
+    """Return a separator as an option has it."""
+    return {"\t": "tab", " ": "space"}.get(separator, separator)
 
 
 def _which_separator(able: Sequence[str], path: Path) -> Problem:
     shown = " or ".join(repr(s) for s in able)
     text = f"the columns of {path} seem to be separated by {shown}"
-    value = "tab" if able[0] == "\t" else "space" if able[0] == " " else able[0]
+    value = _named(able[0])
     code = f"read_table(path, reading=Reading(sep={able[0]!r}))"
     return Problem("separator", text, (), f"; use --sep {value}", (Option("--sep", value),), code)
 

@@ -108,12 +108,12 @@ def usual_unit(texts: Mapping[str, int]) -> tuple[str, float]:
 
 
 def canonical(cells: Iterable[object], convention: Convention, with_units_only: bool = False) -> list[object] | None:
-    """Return cells whose numbers are written with a point, or None if most cells are no numbers in the convention.
+    """Return cells whose numbers are written with a point.
 
-    With `with_units_only`, cells without a unit are not changed.
+    The result is None if at most half of the texts are numbers in the convention. With `with_units_only`, cells without a unit are not changed.
     """
     new: list[object] = []
-    changed = known = total = 0
+    known = total = 0
     for cell in cells:
         new.append(cell)
         if not isinstance(cell, str):
@@ -124,5 +124,4 @@ def canonical(cells: Iterable[object], convention: Convention, with_units_only: 
             continue
         known += 1
         new[-1] = Measure(plain(found.number, convention), found.unit).written()
-        changed += 1
-    return new if changed and known > total / 2 else None
+    return new if known > total / 2 else None
