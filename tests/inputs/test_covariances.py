@@ -106,6 +106,14 @@ def test_variances_of_test_rows():
         given.predict(own[TEST, TRAIN])
     rows = np.column_stack([own[TEST, TRAIN], np.diag(own)[TEST]])
     assert_allclose(given.predict_proba(rows), on_rows.predict_proba(X[TEST]), atol=1e-10)
+    with pytest.raises(ValueError, match=r"these 20 rows .*X of shape \(20, 51\)"):
+        given.predict(own[TEST, TRAIN])
+    with pytest.raises(ValueError, match="X has 52 features, but GPClassifier is expecting 50"):
+        given.predict(np.column_stack([rows, rows[:, 0]]))
+    with pytest.raises(ValueError, match="Expected 2D array"):
+        given.predict(rows[0])
+    with pytest.raises(ValueError, match="NaN"):
+        given.predict(np.where(rows == rows[0, 0], np.nan, rows))
     rows[0, -1] = -1.0
     with pytest.raises(ValueError, match="some are negative"):
         given.predict(rows)
@@ -236,6 +244,27 @@ def test_sparse_rows_with_kernels_as_text(kernel):
 def test_other_kernels_need_dense_rows(kernel):
     with pytest.raises(TypeError, match=r"sparse matrix.*toarray.*TruncatedSVD"):
         GPClassifier(kernel).fit(sp.csr_array(BITS[TRAIN]), BIT_LABELS[TRAIN])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sparse", "pairwise"),
+    [
+        ("linear", True, False),
+        (Tanimoto() + Constant(), True, False),
+        ("rbf", False, False),
+        (None, False, False),
+        ("precomputed", False, True),
+        ("no such kernel", False, False),  # `fit` raises the error
+    ],
+)
+def test_tags_of_inputs(kernel, sparse, pairwise):
+    tags = GPClassifier(kernel).__sklearn_tags__().input_tags
+    assert (tags.sparse, tags.pairwise) == (sparse, pairwise)
+
+
+def test_no_objects_are_refused():
+    with pytest.raises(ValueError, match="X has no objects"):
+        GPClassifier(FunctionKernel(squared_exponential)).fit([], [])
 
 
 def test_sparse_rows_need_a_fixed_lengthscale():

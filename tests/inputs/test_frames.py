@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from gpclass import GPClassifier, GPRegressor
 from gpclass.assess import far_rows, suspicious_labels, trained_on
 from gpclass.assess.models import input_names
+from gpclass.inputs.frames import as_frame
 from gpclass.persist import load, save
 from gpclass.sampling import HMC, audit
 from gpclass.tables import TableEncoder, TableError, UnseenLevelWarning
@@ -166,6 +167,14 @@ def test_values_that_are_missing_only_later_warn():
     clf = GPClassifier(missing="median", optimizer=None).fit(X, y)
     filled = np.where(np.isnan(gaps), np.median(X, axis=0), gaps)
     assert_allclose(clf.predict_proba(gaps), clf.predict_proba(filled), rtol=1e-12)
+
+
+def test_columns_of_arrays_are_called_by_their_place():
+    assert as_frame(np.empty((0, 2))).columns.tolist() == ["x0", "x1"]  # a partition may have no rows
+    X = FRAME[["age", "dose"]].to_numpy(dtype=float)
+    X[3, 1] = 1e200
+    with pytest.raises(TableError, match=r"row 3, column 'x1' is 1e\+200"):
+        GPClassifier(missing="median").fit(X, y)
 
 
 def test_text_in_arrays_is_refused_with_advice():

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 import gpclass
 from gpclass import GPClassifier
 from gpclass.tables import Part, TableEncoder, TableError, alone
+from gpclass.tables.dates import fitting_formats
 
 N = 30
 RNG = np.random.default_rng(0)
@@ -106,6 +107,45 @@ def test_later_data_need_the_same_form():
     with pytest.raises(TableError, match="2 problems") as caught:
         fitted.transform(FRAME.assign(width="9 mm", when="?"))
     assert [p.kind for p in caught.value.problems] == ["dates", "units"]
+
+
+@pytest.mark.parametrize(
+    ("train", "later", "told"),
+    [
+        (["06:00", "12:30"], pd.to_datetime(["2020-01-01"]), "had times without a date in the training data, but has dates"),
+        (pd.to_timedelta([1, 2], unit="D"), pd.to_datetime(["2020-01-01"]), "had times without a date"),
+        (["2020-01-01"], pd.to_timedelta([1], unit="D"), "had dates in the training data, but has differences of times"),
+        (pd.to_datetime(["2020-01-01"]), ["soon"], "has dates in the format ISO8601, but row 0 has 'soon'"),
+    ],
+)
+def test_later_dates_need_the_same_kind(train, later, told):
+    fitted = TableEncoder(dates=["t"]).fit(pd.DataFrame({"t": train}))
+    with pytest.raises(TableError, match=told):
+        fitted.transform(pd.DataFrame({"t": later}))
+
+
+def test_typed_dates_and_iso_text_are_the_same():
+    text = pd.DataFrame({"t": ["2020-01-31", "2020-02-03"]})
+    typed = text.assign(t=pd.to_datetime(text["t"]))
+    zone = text.assign(t=typed["t"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"))
+    fitted = TableEncoder(dates=["t"]).fit(text)
+    for other in (text, typed, zone):
+        assert fitted.transform(other)[:, 0].tolist() == [0, 3]
+        assert TableEncoder(dates=["t"]).fit(other).transform(typed)[:, 0].tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("cell", "form"),
+    [
+        ("20210301 5:30 PM", "%Y%m%d %I:%M %p"),
+        ("01-Mar-2021", "%d-%b-%Y"),
+        ("1.3.21", "%d.%m.%y"),
+        ("03/13/21 5:30 PM", "%m/%d/%y %I:%M %p"),
+        ("13:30:10.5", "%H:%M:%S.%f"),
+    ],
+)
+def test_formats(cell, form):
+    assert fitting_formats([cell]) == [form]
 
 
 def test_units_must_be_one():

@@ -7,14 +7,18 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gpclass import GPClassifier
 from gpclass.tables import (
+    Part,
     TableEncoder,
     TableError,
     UnseenLevelWarning,
+    alone,
+    row_names,
     with_ids,
 )
 
@@ -173,6 +177,81 @@ def test_tables_of_other_columns_are_refused():
         encoder.transform(np.zeros((2, 4)))
     with pytest.raises(TableError, match="more than one column called 'age'"):
         encoder.transform(pd.concat([FRAME, FRAME[["age"]]], axis=1))
+
+
+def test_settings_and_tables_that_are_refused():
+    with pytest.raises(ValueError, match="impute must be None, 'median' or 'indicator'; got 'mean'"):
+        TableEncoder(impute="mean").fit(FRAME)
+    with pytest.raises(TableError, match="the table has no rows"):
+        TableEncoder().fit(FRAME.iloc[:0])
+    with pytest.raises(TableError, match="the table has no input columns"):
+        TableEncoder(target="class").fit(FRAME[["class"]])
+    with pytest.raises(TableError, match="more than one column called '1'"):
+        TableEncoder().fit(pd.DataFrame([[1, 2]], columns=[1, "1"]))
+    with pytest.raises(TableError, match=r"^column 'x' is empty in every row"):
+        TableEncoder().fit(pd.DataFrame({"x": [None, None]}))
+    for ask in (lambda e: e.transform(FRAME), lambda e: e.get_feature_names_out(), lambda e: e.parts()):
+        with pytest.raises(NotFittedError):
+            ask(TableEncoder())
+
+
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [
+        ({"dates": ["Age"]}, ("--dates", "age", "Age")),
+        ({"units": ["Age"]}, ("--units", "age", "Age")),
+        ({"dates": {"zzz": "%Y"}}, None),
+    ],
+)
+def test_declared_columns_that_are_not_there(settings, option):
+    with pytest.raises(TableError, match="there is no column") as caught:
+        TableEncoder(target="class", **settings).fit(FRAME)
+    (problem,) = caught.value.problems
+    assert problem.kind == "column"
+    assert problem.options == (() if option is None else (option,))
+
+
+def test_an_id_column_that_is_not_there():
+    with pytest.raises(TableError, match=r"no id column 'agee' \(did you mean 'age'\?\)") as caught:
+        with_ids(FRAME, "agee")
+    assert caught.value.problems[0].options == (("--id", "age", "agee"),)
+    with pytest.raises(TableError, match="no id column 'zzz'; there are 'age'") as caught:
+        with_ids(FRAME, "zzz")
+    assert caught.value.problems[0].options == ()
+
+
+def test_names_of_rows():
+    assert row_names(FRAME).tolist() == [0, 1, 2, 3, 4, 5]
+    assert row_names(FRAME).dtype == np.int64
+    assert row_names(FRAME.set_axis([0.5, 1, 2, 3, 4, 5], axis=0)).tolist() == ["0.5", "1.0", "2.0", "3.0", "4.0", "5.0"]
+    encoder = TableEncoder(target="class").fit(FRAME)
+    assert encoder.row_names_.tolist() == [0, 1, 2, 3, 4, 5]
+    encoder.fit_parts(alone(Part(FRAME)))
+    assert not hasattr(encoder, "row_names_")  # parts have none
+
+
+def test_an_encoder_of_numbers_passes_them_on():
+    encoder = TableEncoder.of_numbers(["a", "b"])
+    assert encoder.transform(pd.DataFrame({"b": [3, 4], "a": [1.5, 2.5]})).tolist() == [[1.5, 3], [2.5, 4]]
+    assert encoder.get_feature_names_out().tolist() == encoder.feature_names_in_.tolist() == ["a", "b"]
+    assert encoder.n_features_in_ == 2
+    with pytest.raises(TableError, match="column 'a' is empty"):
+        encoder.transform(pd.DataFrame({"a": [None], "b": [1]}))
+
+
+def test_indicators_of_levels():
+    """Empty text has no level; the warning about a column that is empty only later says what is used."""
+    train = pd.DataFrame({"colour": ["red", None, "blue", "red"], "size": ["s", "l", "l", "l"]})
+    encoder = TableEncoder(impute="indicator").fit(train)
+    assert encoder.get_feature_names_out().tolist() == ["colour=blue", "colour=red", "colour missing", "size=l", "size=s"]
+    assert encoder.transform(train)[:, :3].tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]
+    with pytest.warns(UnseenLevelWarning, match="'size' is empty in 1 of 4 rows, but in none of the training data; 'l' is"):
+        assert encoder.transform(train.assign(size=["s", None, "l", "l"]))[:, 3:].tolist() == [
+            [0, 1],
+            [1, 0],
+            [1, 0],
+            [1, 0],
+        ]
 
 
 def test_constant_columns_are_harmless():

@@ -33,11 +33,44 @@ def test_labels_keep_their_kind(values, kind):
         (["a", None, "b", None], "'y' is empty in row b, and 1 more cell"),
         ([0.5, 1.5, 1.0, 2.0], "measurements, not labels: row a has 0.5"),
         (pd.to_datetime(["2020-01-01"] * 4), "has Timestamp values"),
+        ([1.0, np.inf, 1.0, 2.0], "measurements, not labels: row b has inf"),
+        ([1.0, 1.0, 2.0**60, 2.0], "measurements, not labels: row c has"),  # beyond the whole numbers of floats
+        ([(1, 2)] * 4, "has tuple values; labels are text or whole numbers"),
+        (["a", "a ", "b", "b"], "labels 'a' and 'a ' of the target 'y' differ only in case or spaces"),
+        (["x  Y", "X y", "b", "b"], "labels 'x  Y' and 'X y'"),
     ],
 )
 def test_bad_labels_are_refused(values, told):
     with pytest.raises(TableError, match=told):
         split_target(pd.DataFrame({"x": range(4), "y": values}, index=list("abcd")), "y")
+
+
+@pytest.mark.parametrize(
+    ("classes", "rows", "refused"), [(51, 203, True), (51, 204, False), (50, 60, False), (2, 2, False), (3, 3, False)]
+)
+def test_how_many_classes_are_no_labels(classes, rows, refused):
+    """More than 50 that are more than a quarter of the rows."""
+    frame = pd.DataFrame({"x": range(rows), "y": [f"c{i % classes}" for i in range(rows)]})
+    if refused:
+        with pytest.raises(TableError, match=f"{classes} different values in {rows} rows, such as 'c0'"):
+            split_target(frame, "y")
+    else:
+        assert len(set(split_target(frame, "y")[1])) == classes
+
+
+def test_merged_labels_are_spelt_as_the_most_frequent():
+    frame = pd.DataFrame({"x": range(6), "y": ["No", "yes", " YES", "NO", " YES", "No"]})
+    assert split_target(frame, "y", merge_labels=True)[1].tolist() == ["No", "YES", "YES", "No", "YES", "No"]
+    assert split_target(frame, "y", merge_labels=False)[1].tolist() == frame["y"].tolist()
+    numbers = frame.assign(y=[1, 2, 1, 2, 1, 2])
+    assert split_target(numbers, "y", merge_labels=True)[1].tolist() == [1, 2, 1, 2, 1, 2]
+
+
+def test_labels_of_another_table_keep_the_type_of_the_classes():
+    assert labels_as_trained(np.array(["1", "0"]), np.array([0, 1]), "y").tolist() == [1, 0]
+    found = labels_as_trained(np.array(["true", "False"]), np.array([False, True]), "y")
+    assert found.tolist() == [True, False]
+    assert labels_as_trained(np.array(["B", "b"]), np.array(["B", "b"]), "y").tolist() == ["B", "b"]
 
 
 def test_a_target_that_is_not_there_is_told():

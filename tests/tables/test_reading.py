@@ -7,9 +7,13 @@ import pandas as pd
 import pytest
 
 from gpclass.tables import (
+    FileRemark,
+    Reading,
     TableEncoder,
     TableError,
+    csv_columns,
     read_table,
+    read_tables,
     split_target,
     with_ids,
     write_table,
@@ -89,6 +93,62 @@ def test_a_broken_parquet_file_is_refused(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(TableError, match="cannot be read"):
         read_table(tmp_path / "a.parquet")
+
+
+def test_settings_of_reading(tmp_path):
+    path = written(tmp_path, "a,b,c\n1,?,x\n2,5,-\n")
+    frame = read_table(path, reading=Reading(missing_values=["?", "-"]))
+    assert frame["b"].tolist()[1] == 5.0
+    assert frame.isna().to_numpy().tolist() == [[False, True, False], [False, False, True]]
+    assert read_table(path, drop=["b", "zzz"]).columns.tolist() == ["a", "c"]
+    assert read_table(path, text=["a"])["a"].tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_rows_that_are_too_long_are_left_out_on_request(header, tmp_path):
+    path = written(tmp_path, "x,y\n" * header + "1,a\n\n2,b,,c\n3,d,\n4,e,f\n5,g\n")
+    with pytest.raises(TableError, match="row 3 has 4 cells, but the header has 2, and 1 more row too"):
+        read_table(path, reading=Reading(header=header))
+    with pytest.warns(FileRemark, match="2 rows with too many cells left out"):
+        frame = read_table(path, reading=Reading(header=header, skip_ragged=True))
+    assert frame.index.tolist() == [1, 4, 6]
+    assert frame.iloc[:, 1].tolist() == ["a", "d", "g"]
+
+
+# several files ----------------------------------------------------------------------------------------------------------
+
+
+def test_several_files_are_one_table(tmp_path):
+    one, two = written(tmp_path, "x,y\n1,1\n2,2\n", "1.csv"), written(tmp_path, "y,x\n1,0.5\n\nb,7\n", "2.csv")
+    frame = read_tables([one, two], target="y")
+    assert frame.columns.tolist() == ["x", "y"]
+    assert frame.index.tolist() == [f"1 of {one}", f"2 of {one}", f"1 of {two}", f"3 of {two}"]
+    assert frame["x"].tolist() == [1, 2, 0.5, 7]
+    assert frame["y"].tolist() == ["1", "2", "1", "b"]  # text in one file is text in all
+    written(tmp_path, "x,y\n1,3\n", "2.csv")
+    assert read_tables([one, two], target="y")["y"].tolist() == [1, 2, 3]
+    written(tmp_path, "x,y\n1,01\n", "2.csv")
+    with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
+        read_tables([one, two], target="y")
+    assert read_tables([one, two], drop=["x"]).columns.tolist() == ["y"]
+    written(tmp_path, "x,z\n1,3\n", "2.csv")
+    with pytest.raises(TableError, match=r"2.csv has no column 'y', but .*1.csv has"):
+        read_tables([one, two], target="y")
+
+
+# names of columns -------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_columns_without_reading_the_rows(tmp_path, monkeypatch):
+    path = written(tmp_path, "title\n ,'=a, größe\n" + "0,1,ü\n" * 50)
+    reading = Reading(skip_lines=1)
+    for beginning in (1 << 16, *range(40, 60)):  # some end within a character of two bytes
+        monkeypatch.setattr("gpclass.tables.reading.BEGINNING", beginning)
+        assert csv_columns(path, reading) == ["=a", "größe"]
+        assert csv_columns(path, reading, unnamed=True) == ["Unnamed: 0", "=a", "größe"]
+    assert csv_columns(path, Reading(skip_lines=2, header=False)) == ["1", "2", "3"]
+    with pytest.raises(TableError, match="is empty"):
+        csv_columns(written(tmp_path, "\n\n"))
 
 
 # names of rows ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Written tables: no cell is a formula, columns of others stay."""
 
 import csv
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 from gpclass.tables import (
     TableError,
+    check_table_path,
     csv_text,
     guarded,
     read_table,
@@ -56,6 +58,42 @@ def test_no_cell_is_a_formula_and_all_come_back(tmp_path):
     assert csv_text(frame) == (tmp_path / "a.csv").read_bytes().decode()
     write_table(pd.DataFrame({"y": ["=a", "b"]}).astype("category"), tmp_path / "c.csv")
     assert read_table(tmp_path / "c.csv")["y"].tolist() == ["=a", "b"]
+
+
+def test_the_text_of_a_table():
+    """No index, quotes only where they are needed, and the same line ends on every system."""
+    frame = pd.DataFrame({"a": ["x", "y, z"], "b": [1.5, None]}, index=[7, 8])
+    assert csv_text(frame) == 'a,b\nx,1.5\n"y, z",\n'
+    assert csv_text(frame, ";") == "a;b\nx;1.5\ny, z;\n"
+    returns = pd.DataFrame({"a": ["x\ry", None], "b": [1, 2]})
+    assert csv_text(returns) == '"a","b"\n"x\ry",1\n"",2\n'
+
+
+def test_cells_that_are_not_text_are_not_guarded():
+    frame = pd.DataFrame({"a": ["=x", -1.5, None, "-2"]}, dtype=object)
+    assert csv_text(frame) == 'a\n\'=x\n-1.5\n""\n-2\n'
+
+
+def test_files_are_written_without_the_index(tmp_path):
+    frame = pd.DataFrame({"a": [1.5, 2.5]}, index=pd.Index(["u", "v"], name="id"))
+    write_table(frame, tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_bytes() == b"a\n1.5\n2.5\n"
+    pytest.importorskip("pyarrow")
+    write_table(frame, tmp_path / "t.parquet")
+    assert pd.read_parquet(tmp_path / "t.parquet").reset_index(drop=True).to_dict("list") == {"a": [1.5, 2.5]}
+    assert pd.read_parquet(tmp_path / "t.parquet").index.tolist() == [0, 1]
+
+
+def test_paths_are_checked_without_writing(tmp_path, monkeypatch):
+    for name in ("t.csv", "t.tsv.gz"):
+        check_table_path(tmp_path / name)
+    with pytest.raises(TableError, match=r"supported table files are .*\.$"):
+        check_table_path(tmp_path / "t.doc")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    for action in (check_table_path, lambda path: write_table(pd.DataFrame({"a": [1]}), path)):
+        with pytest.raises(TableError, match=r"Parquet files need pyarrow: pip install"):
+            action(tmp_path / "t.parquet")
+    assert not list(tmp_path.iterdir())
 
 
 def test_columns_that_others_wrote_are_left_alone(tmp_path):

@@ -110,7 +110,8 @@ def usual_unit(texts: Mapping[str, int]) -> tuple[str, float]:
 def canonical(cells: Iterable[object], convention: Convention, with_units_only: bool = False) -> list[object] | None:
     """Return cells whose numbers are written with a point.
 
-    The result is None if at most half of the texts are numbers in the convention. With `with_units_only`, cells without a unit are not changed.
+    The result is None if at most half of the texts are numbers in the convention. With `with_units_only`, cells without a
+    unit are not changed.
     """
     new: list[object] = []
     known = total = 0

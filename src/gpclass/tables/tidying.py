@@ -76,8 +76,12 @@ def _as_numbers(cells: pd.Series, keep_text: bool) -> pd.Series:
     present = cells.dropna().tolist()
     if keep_text or not all(is_number(cell) for cell in present):
         return cells
-    whole = len(present) == len(cells) and all(str(cell).lstrip("+-").isdigit() for cell in present)
+    whole = len(present) == len(cells) and all(_fits_integers(str(cell)) for cell in present)
     return cells.map(int if whole else float, na_action="ignore").astype(np.int64 if whole else float)
+
+
+def _fits_integers(cell: str) -> bool:
+    return cell.lstrip("+-").isdigit() and -(2**63) <= int(cell) < 2**63
 
 
 def other_conventions(frame: pd.DataFrame, convention: Convention, known: Collection[str]) -> list[Problem]:
