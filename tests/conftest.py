@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items):
             if (case in mark.args) == (mark.name == "slow_cases"):
                 item.add_marker(pytest.mark.slow)
     collected = Counter(test for test, _ in found)
-    unknown = sorted(f"{test}[{id}]" for test, id in named - found if collected[test] > 1)  # not one asked for by id
+    unknown = sorted(f"{test}[{id}]" for test, id in named - found if collected[test] > 1)  # not one selected by its id
     if unknown:
         raise pytest.UsageError(f"no such cases: {', '.join(unknown)}")
 
@@ -45,7 +45,7 @@ def seeded():
 
 @pytest.fixture
 def rows_at_a_time(monkeypatch):
-    """Make a module take its rows so many at a time: answers must not depend on that."""
+    """Set the number of rows that a module handles at a time: results must not depend on it."""
 
     def limit(module, size):
         monkeypatch.setattr(f"{module}.blocks", lambda n, *_, **__: blocks(n, 1, size))
@@ -62,7 +62,7 @@ def quick_reports(request, monkeypatch):
 
 
 def browser_path():
-    """A Chromium to drive, or None for playwright's own."""
+    """Path of the Chromium to use, or None for playwright's own."""
     found = [os.environ.get("GPCLASS_CHROMIUM"), *map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))]
     return next((path for path in found if path), None)
 

@@ -1,4 +1,4 @@
-"""Criteria of active learning against brute force, and what `suggest` does with them."""
+"""Criteria of active learning against brute force, and the rows that `suggest` chooses by them."""
 
 import numpy as np
 import pytest
@@ -92,7 +92,7 @@ def test_criteria_are_what_they_say(moons, iris):
         assert_allclose(acquisition(model, X, "margin"), top[:, -2] - top[:, -1])
         bald, both = acquisition(model, X, "bald"), acquisition(model, X, "entropy")
         assert np.all(bald >= 0)
-        assert np.all(bald <= both + 0.01)  # a label cannot tell more than it holds; quadratures differ by less than that
+        assert np.all(bald <= both + 0.01)  # at most the entropy of a label; quadratures differ by less than 0.01
     clf, X = moons
     assert_allclose(acquisition(clf, X, "variance"), clf.latent(X)[1])
     model, X = iris
@@ -102,7 +102,7 @@ def test_criteria_are_what_they_say(moons, iris):
 
 
 def test_bald_tells_ignorance_from_noise():
-    """Where there are many labels of both kinds the next is open but tells nothing; far off it is open and tells much."""
+    """Among many labels of both classes the next one is uncertain but not informative; far away it is both."""
     X = np.concatenate([np.zeros((40, 1)), np.ones((5, 1))])
     y = np.concatenate([np.tile([0, 1], 20), np.ones(5, int)])
     clf = GPClassifier(kernel=RBF(1.0, 4.0), optimizer=None).fit(X, y)
@@ -126,7 +126,7 @@ def test_copies_come_last_and_ties_in_order(moons):
     clf, X = moons
     pool = np.concatenate([X[:4], X[:4], X[:4]])
     chosen = suggest(clf, pool, len(pool)).index.to_numpy()
-    assert sorted(chosen[:4]) == [0, 1, 2, 3]  # each place once, then again
+    assert sorted(chosen[:4]) == [0, 1, 2, 3]  # each input once, then again
     assert_array_equal(chosen % 4, np.concatenate([chosen[:4], np.repeat(chosen[:4], 2)]))
 
 
@@ -141,7 +141,7 @@ def test_pipelines_and_frames(iris):
 
 
 def test_asking_helps():
-    """Twenty labels chosen by BALD leave fewer errors than the first twenty rows of a shuffled pool."""
+    """Twenty labels chosen by BALD give fewer errors than the first twenty rows of a shuffled pool."""
     X, y = make_moons(400, noise=0.1, random_state=3)
     known = [int(np.flatnonzero(y == c)[0]) for c in (0, 1)]
     clf = GPClassifier(kernel=RBF(0.6, 25.0), optimizer=None)

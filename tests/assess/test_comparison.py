@@ -31,13 +31,13 @@ def test_each_engine_has_the_figures_of_its_own_fit(moons):
     assert_array_equal(named["EP"].probabilities, model.predict_proba(X[50:]))
     assert "not known" in named["no-such-engine"].note
     assert np.isnan(named["no-such-engine"].nlpd)
-    assert rows[-1].name == "no-such-engine"  # what failed comes last
+    assert rows[-1].name == "no-such-engine"  # failed engines come last
     alone = GPClassifier(model[-1].kernel_, inference="laplace", calibrate=None).fit(model[0].transform(X[:50]), y[:50])
     assert_allclose(named["Laplace"].log_evidence, alone.log_evidence_, rtol=1e-6)
     p = alone.predict_proba(model[0].transform(X[50:]))
     assert_allclose(named["Laplace"].nlpd, -np.mean(np.log(p[np.arange(30), y[50:]])), rtol=1e-6)
     assert_allclose(named["Laplace"].loo_nlpd, -np.mean(np.log(alone.loo()[np.arange(50), y[:50]])), rtol=1e-6)
-    assert named["EP"].nlpd < named["Laplace"].nlpd  # what the papers say, and the order of the list
+    assert named["EP"].nlpd < named["Laplace"].nlpd  # the order of the papers and of the list
     assert all(row.seconds > 0 for row in rows[:2])
 
 

@@ -1,4 +1,4 @@
-"""Labels that were made wrong on purpose must come out on top."""
+"""Labels that were changed on purpose are found first."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from gpclass.kernels import RBF
 
 
 def with_errors(y, seed, part=0.05):
-    """y with this part of its labels changed to another class, and which rows these are."""
+    """Return y with this share of its labels changed to another class, and the numbers of these rows."""
     rng, n_classes = np.random.default_rng(seed), len(np.unique(y))
     rows = rng.choice(len(y), round(part * len(y)), replace=False)
     wrong = y.copy()
@@ -30,9 +30,9 @@ def test_planted_errors_are_found(load, seed):
     model = make_pipeline(StandardScaler(), GPClassifier()).fit(X, wrong)
     top = suspicious_labels(model).head(len(y) // 10)
     found = np.isin(rows, top.index)
-    assert found.mean() >= 0.8  # at least: the measured figure is 1.0 nearly everywhere
+    assert found.mean() >= 0.8  # a lower bound: the measured figure is 1.0 in nearly all cases
     planted = np.isin(top.index, rows)
-    assert np.mean(top.suggested[planted] == y[top.index[planted]]) >= 0.8  # and the right label is put in its place
+    assert np.mean(top.suggested[planted] == y[top.index[planted]]) >= 0.8  # and the right label is suggested
 
 
 def test_errors_are_found_by_folds():

@@ -1,4 +1,4 @@
-"""Metrics against loops that follow the definitions, against scikit-learn, and at the cases that are known by heart."""
+"""Metrics against loops that follow the definitions, against scikit-learn, and in cases with known values."""
 
 import math
 
@@ -73,7 +73,7 @@ def test_ranked_probability_score_by_loops():
         total += sum((sum(row[: k + 1]) - (true <= k)) ** 2 for k in range(3)) / len(y)
     assert_allclose(ranked_probability_score(y, P, classes), total, rtol=1e-12)
     assert_allclose(scores(y, P, classes=classes, ordered=True)["ranked_probability_score"], total, rtol=1e-12)
-    # certain and wrong by d categories costs d; the order of the columns is that of the classes
+    # a certain prediction that is wrong by d categories costs d; columns are in the order of the classes
     certain = np.eye(4)[[0, 1, 2, 3]]
     assert_allclose([ranked_probability_score(["ant"], row[None], classes) for row in certain], [0, 1, 2, 3], atol=1e-15)
     assert ranked_probability_score(["ant"], certain[1:2], ["bee", "ant", "cat", "dog"]) == 0

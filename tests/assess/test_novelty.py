@@ -32,7 +32,7 @@ def test_far_rows_are_far(moons):
     assert far_rows(clf, X[50:]).mean() < 0.1
     assert far_rows(clf, X[50:] + 5).all()
     assert not far_rows(clf, X[:50]).any()
-    # where the lengthscale is long the model knows what is beyond
+    # where the lengthscale is long, the model extrapolates
     assert not far_rows(GPClassifier(kernel=RBF(100.0, 7.0), optimizer=None).fit(X[:50], y[:50]), X[50:] + 5).any()
 
 
@@ -40,4 +40,4 @@ def test_nearness_with_a_kernel_for_each_class():
     X, y = load_iris(return_X_y=True)
     many = PerClass(RBF(1.0), RBF(2.0), RBF(3.0))
     found = [GPClassifier(kernel=k, inference="laplace", optimizer=None).fit(X[::3], y[::3]) for k in (many, RBF(3.0))]
-    assert_allclose(nearness(found[0], X), nearness(found[1], X))  # near for one class is near
+    assert_allclose(nearness(found[0], X), nearness(found[1], X))  # a row that is near for one class is near

@@ -1,4 +1,4 @@
-"""Training rows are recognised whatever way they come back, and judged by what the model says without them."""
+"""Training rows are recognised in any container, and scored by leave-one-out predictions."""
 
 import warnings
 
@@ -24,7 +24,7 @@ NEW = np.random.default_rng(0).normal(size=(40, 2))
 
 
 def fitted(engine="ep", rows=X, labels=Y, **settings):
-    settings = {"calibrate": None, **settings}  # leaving out a row leaves the calibration as it is
+    settings = {"calibrate": None, **settings}  # leaving out a row does not change the calibration
     clf = GPClassifier(RBF(0.5, 4.0), inference=engine, optimizer=None, random_state=0, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -32,15 +32,15 @@ def fitted(engine="ep", rows=X, labels=Y, **settings):
 
 
 def refitted(engine, i, rows=X, labels=Y):
-    """Class probabilities of row i by a model of the others."""
+    """Class probabilities of row i from a model of the other rows."""
     keep = np.arange(len(rows)) != i
     return fitted(engine, rows[keep], labels[keep]).predict_proba(rows[i : i + 1])[0]
 
 
-EXACT = LabelRegression(noise=0.8)  # whose cavities are those of refits
+EXACT = LabelRegression(noise=0.8)  # the cavities equal refits here
 
 
-@pytest.mark.parametrize(("engine", "atol"), [(EXACT, 1e-9), ("ep", 0.04)])  # EP's are close: 0.03 on these rows
+@pytest.mark.parametrize(("engine", "atol"), [(EXACT, 1e-9), ("ep", 0.04)])  # EP is within 0.03 of refits here
 def test_fair_probabilities_are_those_of_models_without_the_row(engine, atol):
     clf = fitted(engine)
     order = np.random.default_rng(1).permutation(100)[:30]
@@ -50,23 +50,23 @@ def test_fair_probabilities_are_those_of_models_without_the_row(engine, atol):
     assert judged.fair.all()
     truth = [refitted(engine, i) if i < 60 else clf.predict_proba(NEW[i - 60 : i - 59])[0] for i in order]
     assert_allclose(judged.p, truth, atol=atol)
-    assert_allclose(judged.predicted, clf.predict_proba(rows), atol=1e-14)  # rounding depends on the place in memory
+    assert_allclose(judged.predicted, clf.predict_proba(rows), atol=1e-14)  # rounding depends on the alignment of memory
 
 
 def test_rows_of_the_same_inputs_are_matched_by_their_label():
-    """The same inputs twice with different labels: leaving out one leaves the other in."""
+    """Two rows have the same inputs and different labels: leaving out one keeps the other."""
     rows, labels = np.concatenate([X, X[:5]]), np.concatenate([Y, 1 - Y[:5]])
     clf = fitted(EXACT, rows, labels)
     judged = fair_probabilities(clf, rows, labels)
     assert judged.copies == 10
     assert_allclose(judged.p, [refitted(EXACT, i, rows, labels) for i in range(65)], atol=1e-9)
-    # a label that no such row had: one of them is left out all the same
+    # a label that no such row had: one of the rows is left out nevertheless
     assert fair_probabilities(fitted(EXACT), X, 1 - Y).seen.all()
 
 
 @pytest.mark.parametrize("steps", [(StandardScaler(),), (PCA(2),), (StandardScaler(), PCA(3))])
 def test_rows_are_recognised_through_a_pipeline_in_other_company(steps):
-    """Products of matrices round differently by the number of rows, and single precision loses digits."""
+    """Rounding of matrix products depends on the number of rows, and single precision loses digits."""
     rows, y = load_iris(return_X_y=True)
     model = make_pipeline(*steps, GPClassifier(RBF(1.0), inference="laplace", optimizer=None)).fit(rows, y)
     assert trained_on(model, rows).all()
@@ -119,14 +119,14 @@ def test_after_partial_fit_rows_have_the_numbers_in_which_they_came():
     check = suspicious_labels(clf)
     assert_array_equal(check.label, Y[check.index])
     judged = fair_probabilities(clf, X, Y)
-    assert_array_equal(np.flatnonzero(judged.fair), np.sort(check.index))  # rows that were given up cannot be left out
+    assert_array_equal(np.flatnonzero(judged.fair), np.sort(check.index))  # rows that the engine dropped cannot be left out
     p = dict(zip(check.index, check.probability, strict=True))
     for i in np.flatnonzero(judged.fair):
         assert judged.p[i, Y[i]] == p[i]
 
 
 def test_names_of_suspicious_rows():
-    """The index of a frame; rows of arrays have numbers only."""
+    """Rows of frames are named by the index, rows of arrays by their numbers."""
     wrong = Y.copy()
     wrong[9] = 1 - wrong[9]
     by_place = suspicious_labels(fitted(labels=wrong))

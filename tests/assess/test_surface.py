@@ -1,4 +1,4 @@
-"""Surfaces against fits made one by one from nothing, limits that are known, and engines that fail on purpose."""
+"""Surfaces against single fits with cold starts, known limits, and engines that fail on purpose."""
 
 from functools import partial
 
@@ -39,9 +39,9 @@ def test_every_point_is_what_a_cold_fit_gives(engine, likelihood):
             latent = fit.predict(k(X, X_TEST), k.diag(X_TEST))
             p = likelihood.predictive(*latent)
             bits = (np.mean(likelihood.log_predictive(Y_TEST, *latent)) + baseline) / np.log(2)  # in logs: p may be 1
-            # engines stop at 1e-8 or 1e-7 posterior standard deviations; sums over 24 points of what moves by that
+            # engines stop at moves of 1e-8 or 1e-7 posterior standard deviations; these are sums over 24 points
             assert_allclose(surface.log_evidence[i, j], fit.log_evidence, atol=1e-6)
-            assert_allclose(surface.jensen_bound[i, j], fit.jensen_bound(), atol=2e-5)  # steep where it is not the objective
+            assert_allclose(surface.jensen_bound[i, j], fit.jensen_bound(), atol=2e-5)  # steep where it is not maximised
             assert_allclose(surface.information[i, j], bits, atol=1e-6)
             assert surface.errors[i, j] == np.sum(np.where(p > 0.5, 1, -1) != Y_TEST)
     assert surface.converged.all()
@@ -64,7 +64,7 @@ def test_labels_of_any_kind():
 def test_kernels_as_class_function_or_object():
     by_class = evidence_surface(X, Y, RBF, **GRID).log_evidence
     assert_allclose(evidence_surface(X, Y, RBF(9.0, 9.0).fix("variance"), **GRID).log_evidence, by_class, atol=1e-9)
-    quadratic = evidence_surface(X, Y, RationalQuadratic(alpha=1e7), **GRID).log_evidence  # nearly RBF: alpha was kept
+    quadratic = evidence_surface(X, Y, RationalQuadratic(alpha=1e7), **GRID).log_evidence  # nearly RBF: alpha is kept
     assert_allclose(quadratic, by_class, atol=1e-4)
     cubic = evidence_surface(X, Y, partial(Polynomial, 3), **GRID).log_evidence
     assert_allclose(evidence_surface(X, Y, Polynomial(3), **GRID).log_evidence, cubic, atol=1e-9)
@@ -94,7 +94,7 @@ def test_best():
 
 
 class Moody:
-    """EP that breaks where told, warm or cold."""
+    """EP that fails at given hyperparameters, with warm or cold starts."""
 
     def __init__(self, breaks, how="raise"):
         self.breaks, self.how, self.warm_starts = breaks, how, 0

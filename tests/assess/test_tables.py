@@ -1,4 +1,4 @@
-"""Assessments come back as small tables of pandas that print well, in notebooks too."""
+"""Assessments are returned as small pandas tables that print well, also in notebooks."""
 
 import copy
 import pickle
@@ -81,12 +81,12 @@ def test_suggested_rows_have_their_score_and_prediction(clf):
 
 def test_suspicious_labels_print_as_a_table(clf):
     shown = suspicious_labels(clf).head(3)
-    assert len(str(shown).splitlines()) == 5  # header, name of the index, three rows
+    assert len(str(shown).splitlines()) == 5  # header, name of the index and three rows
     assert "suggested_probability" in shown._repr_html_()
 
 
 class Phases(Listener):
-    """Keeps the names of the fits."""
+    """Record the names of the fits."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The example and the benchmarks, run at small size so that they cannot go stale."""
+"""The example and the benchmarks, run at a small size so that they keep working."""
 
 import importlib.util
 import sys
@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def script(path):
-    """A script as a module that worker processes need not find."""
+    """Import a script as a module that worker processes need not find."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -55,7 +55,7 @@ def test_speed(capsys):
     speed.against_sklearn(40, 1)
     printed = capsys.readouterr().out
     assert all(f"{case.name}, {type(case.likelihood).__name__} " in printed for case in cases)
-    assert "1e-6, MISSED" not in printed  # scikit-learn's evidence and gradient are ours
+    assert "1e-6, MISSED" not in printed  # scikit-learn's evidence and gradient equal ours
 
 
 def test_goals_are_judged():

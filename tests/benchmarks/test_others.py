@@ -1,4 +1,4 @@
-"""The benchmark of users' alternatives: its arithmetic on made-up numbers, its file, its tables. Rivals are not needed."""
+"""The benchmark against other methods: statistics of made-up numbers, the file, the tables. The methods are not needed."""
 
 import sys
 from dataclasses import replace
@@ -19,7 +19,7 @@ SETS = ("wine", "iris", "pima")
 
 
 def made(losses: dict[tuple[str, str], list[float]]) -> list[Cell]:
-    """Cells whose losses are given by method and table, split by split; NaN for none."""
+    """Cells with the losses of each method and table, one for each split; NaN if there is none."""
     return [
         replace(CELL, method=method, table=name, split=split, nlpd=loss)
         for (method, name), row in losses.items()
@@ -68,12 +68,12 @@ def test_ranks_share_ties():
 def test_verdicts_need_two_standard_errors():
     ours = {name: {0: 0.2, 1: 0.4, 2: 0.3} for name in SETS}
     theirs = {
-        "wine": {0: 0.1, 1: 0.3, 2: 0.2},  # better by 0.1 always
+        "wine": {0: 0.1, 1: 0.3, 2: 0.2},  # always better by 0.1
         "iris": {0: 0.3, 1: 0.2, 2: 0.6},  # 0.1, -0.2, 0.3: within its error
-        "pima": {0: 0.3, 1: 0.51, 2: 0.4},  # worse, nearly the same always
+        "pima": {0: 0.3, 1: 0.51, 2: 0.4},  # worse by nearly the same amount in each split
     }
     assert summary.verdicts(theirs, ours) == (1, 1)
-    assert summary.verdicts({"wine": {0: 9.0, 1: 9.2}}, ours) == (0, 0)  # two splits have hardly an error
+    assert summary.verdicts({"wine": {0: 9.0, 1: 9.2}}, ours) == (0, 0)  # two splits with a tiny standard error
 
 
 def test_the_report_has_both_groups_and_names_failures():

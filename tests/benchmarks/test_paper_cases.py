@@ -37,7 +37,7 @@ def test_table_3_has_all_columns_and_its_bounds_are_bounds(few_rows):
         assert abs(columns[column]["errors"] - columns[bound]["errors"]) <= 2
     at = columns["KL-MNL"]
     assert at["log_p_24"] < at["log_p"] < 0  # (24) is a lower bound of (25)
-    # learned for logit, the hyperparameters have a larger bound than those that mean field learned
+    # hyperparameters learned for logit have a larger bound than those learned by mean field
     assert at["log_Z"] >= columns["KL-MNL at MF"]["log_Z"]
     # section 9.2.1: correlations as under probit
     assert_allclose(columns["MC-MNL, variance π²/6"]["log_Z"], columns["MC-MNP"]["log_Z"], rtol=0.1)
@@ -75,7 +75,7 @@ def test_support_vector_machines_choose_from_the_grid(few_rows, monkeypatch, kin
     monkeypatch.setattr(chai_cases, "SVM_C", (0.1, 10.0))
     monkeypatch.setattr(chai_cases, "SVM_WIDTHS", (0.01, 2.0))
     found = chai_cases.svm("iris", 0, kind)
-    assert found["width"] == 2.0  # with 0.01 no row knows of another
+    assert found["width"] == 2.0  # with a lengthscale of 0.01 the rows are independent
     assert found["errors"] <= 6
 
 
@@ -91,7 +91,7 @@ def test_curves_end_at_their_last_mark(name):
     steps = iter(np.arange(1000.0))
     training = inducing.Training(n_inducing=5, batch_size=None, inputs="random", learning_rate=0.05)
     points = list(inducing.curve_points(blobs(), name, training, [2, 7], clock=lambda: next(steps)))
-    assert [p["steps"] for p in points] == [2, 7]  # each step takes a second by this clock, the beginning none
+    assert [p["steps"] for p in points] == [2, 7]  # with this clock each step takes a second, and the start takes none
     assert all(p["expected"] > p["loss"] for p in points)  # Jensen: -E[log p] > -log E[p]
     assert points[-1]["error"] < 0.4
 
@@ -103,7 +103,7 @@ def test_rows_of_a_generator_are_learned_from(monkeypatch):
     last = found["points"][-1]
     assert last["seconds"] >= 1.0
     assert last["passes"] > 1
-    assert found["bayes"] < last["loss"] < np.log(3)  # the true probabilities are the best, guessing is worse
+    assert found["bayes"] < last["loss"] < np.log(3)  # the true probabilities have the best score, guessing a worse one
     assert found["bayes"] < found["linear"] < np.log(3)
 
 

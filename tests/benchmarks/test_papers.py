@@ -1,4 +1,4 @@
-"""The papers' tables: pieces that survive the end of a run, verdicts from numbers, pages from stored results."""
+"""The papers' tables: pieces that are kept when a run ends early, verdicts from numbers, pages from stored results."""
 
 import json
 import sys
@@ -211,7 +211,7 @@ def test_resume_runs_tables_without_rows_and_keeps_their_pieces(monkeypatch, tmp
 
 
 def test_tables_of_the_thesis_from_trials(monkeypatch, tmp_path):
-    # two splits of two methods: means of the trials beside the figures in print, with the thesis's standard deviation
+    # two splits of two methods: means of the trials and the published figures, with the standard deviation of the thesis
     trials = {("wine", "EP", 0): (0.0, 0.04, 1.0), ("wine", "EP", 1): (0.04, 0.10, 3.0), ("glass", "VI", 0): (0.5, 2.0, 1.0)}
     wanted = [(name, 5 if name == "glass" else 10, method, split) for name, method, split in trials]
     monkeypatch.setattr(villacampa_tables, "cases", lambda full: [*wanted, ("wine", 10, "SEP", 0)])
@@ -227,11 +227,11 @@ def test_tables_of_the_thesis_from_trials(monkeypatch, tmp_path):
     assert [r.measure for r in made[1:3]] == ["glass, M = 5 %, loss", "wine, M = 10 %, error"]
     assert_allclose([(r.ours, r.theirs) for r in made], [(0.5, 0.35), (2.0, 2.45), (0.02, 0.02), (0.07, 0.06)])
     assert_allclose(made[0].standard_error, 0.10 * np.sqrt(1 + 1 / 20), rtol=2e-3)  # and a rounding of 0.003 twice
-    assert "villacampa-6/wine/M=10%/SEP/0" in store(tmp_path).stored  # a trial that failed is stored, but makes no row
+    assert "villacampa-6/wine/M=10%/SEP/0" in store(tmp_path).stored  # a failed trial is stored, but has no row
 
 
 def test_table_4_of_chai_by_one_split(monkeypatch, tmp_path):
-    # iris alone: a shipped set. One split has the standard deviation that the paper prints
+    # iris only, a shipped set. For one split the published standard deviation is used
     monkeypatch.setattr(tables.chai_tables.chai, "DATA", {"iris": 3})
     [row] = tables.run("chai-4", False, store(tmp_path))
     assert (row.table, row.row, row.theirs, row.form) == ("chai-4", "iris", 2.18, "reduced")
@@ -245,7 +245,7 @@ def test_splits_of_chai_come_in_rounds():
     order = chai_tables.spread_out(50)
     assert sorted(order) == list(range(50))
     means = [np.mean(order[:k]) for k in range(9, 50)]
-    assert_allclose(means, 24.5, atol=2)  # the first nine, too, are of all quantiles; nine at random: within 9
+    assert_allclose(means, 24.5, atol=2)  # the first nine cover all quantiles; nine random ones would be within 9
     assert np.ptp(order[:4]) > 25
     keys = list(chai_tables.split_keys(("iris", "glass"), 4, print, "", 3))
     assert keys == ["iris/0", "glass/0", "iris/1", "iris/2", "glass/1", "iris/3", "glass/2", "glass/3"]

@@ -1,4 +1,4 @@
-"""Figures of Riihimäki, Jylänki & Vehtari 2013, by way of the script that reproduces them, at small size."""
+"""Figures of Riihimäki, Jylänki & Vehtari 2013: the script that reproduces them, at a small size."""
 
 import argparse
 import importlib.util
@@ -21,10 +21,10 @@ FILE = Path(__file__).parents[2] / "benchmarks" / "riihimaki.py"
 
 @pytest.fixture(scope="module")
 def paper():
-    """The script as a module that worker processes need not find."""
+    """Import the script as a module that worker processes need not find."""
     spec = importlib.util.spec_from_file_location(FILE.stem, FILE)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -51,7 +51,7 @@ def test_the_exact_posterior_is_more_confident_than_ep_and_ep_than_iep(paper, se
     assert paper.confidence(exact) > paper.confidence(ep) + 0.005 > paper.confidence(iep) + 0.01
     assert exact[0, 0] > ep[0, 0] + 0.015 > iep[0, 0] + 0.03
     assert_allclose(ep, exact, atol=0.08)
-    # how the tilted moments were found matters little beside what is assumed of the posterior
+    # how the tilted moments are computed matters less than the form of the approximate posterior
     assert_allclose(qep, ep, atol=2e-3)
     assert_allclose(qiep, iep, atol=2e-3)
 
@@ -87,10 +87,10 @@ def test_laplace_is_timid_and_its_correction_is_not(paper):
     )
     exact = paper.confidence(np.array([paper.exact_probabilities(X, y, at) for at in x]))
     assert plain < exact - 0.2
-    assert abs(corrected - exact) < 0.02  # of another likelihood, which at such a variance hardly matters
+    assert abs(corrected - exact) < 0.02  # of another likelihood, which makes little difference at this variance
 
 
-@pytest.mark.filterwarnings("ignore:Gibbs")  # what the chains drew does not matter
+@pytest.mark.filterwarnings("ignore:Gibbs")  # the draws of the chains do not matter
 def test_draws_at_a_new_point_have_its_moments(paper):
     X, y = paper.line_data(0)
     draws = Gibbs(n_chains=8, n_draws=150, n_warmup=20, random_state=0).fit(paper.FIXED(X), y, MultinomialProbit(3))
@@ -217,8 +217,8 @@ def test_sampled_hyperparameters_predict_as_learned_ones_do(paper):
     fold = paper.Fold("made", X[:20], y[:20], X[20:], y[20:], 3)
     outcome, r_hat = paper.run_sampler(fold, 15)
     learned = paper.run_method(fold, "EP", argparse.Namespace(starts=1, mcmc=0, seed=0))["EP"]
-    assert abs(outcome.log_p.mean() - learned.log_p.mean()) < 0.15  # guessing is worse by 0.6
-    assert r_hat > 1  # of so few draws
+    assert abs(outcome.log_p.mean() - learned.log_p.mean()) < 0.15  # guessing has a score that is worse by 0.6
+    assert r_hat > 1  # the Monte Carlo error of so few draws
 
 
 def test_sets_that_are_missing_are_named(paper, monkeypatch, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""The scoreboard: its format, its tables, how workers are asked, and its verdicts. Peers are not needed."""
+"""The scoreboard: its format, its tables, calls of workers, and verdicts. The other libraries are not needed."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 ROOT = Path(__file__).parents[2]
-sys.path += [str(ROOT), str(ROOT / "benchmarks")]  # the package of benchmarks, and the papers' scripts beside each other
+sys.path += [str(ROOT), str(ROOT / "benchmarks")]  # the package of benchmarks, and the folder of the papers' scripts
 
 from benchmarks.scoreboard import environments, limits, measure, report, results, tasks  # noqa: E402
 from benchmarks.scoreboard.results import Result  # noqa: E402
@@ -34,7 +34,7 @@ def test_measurements_survive_a_file(tmp_path):
     results.append(file, written[1:])
     assert results.read(file) == written
     assert len(file.read_text(encoding="utf-8").splitlines()) == 2
-    assert "peak_mib" not in json.loads(file.read_text(encoding="utf-8").splitlines()[0])  # not measured, not written
+    assert "peak_mib" not in json.loads(file.read_text(encoding="utf-8").splitlines()[0])  # it was not measured
 
 
 def test_a_line_that_is_none_tells_where_it_is(tmp_path):
@@ -61,7 +61,7 @@ def test_repetitions_come_to_their_median():
         "ok",
         1,
         "late",
-    )  # what succeeded is shown, what failed is told
+    )  # results are shown, and failures are named
     assert (none.status, none["cpu_seconds"], results.ratio(none, ours)) == ("timeout", None, None)
     assert results.ratio(theirs, None) is None
 
@@ -113,7 +113,7 @@ def test_the_report_says_who_is_ahead_and_what_failed():
     assert "`the command`" in text
     assert "| wine | 1.0 s, 0.200 | 1.5 ×, 0.190 | 3.0 ×, 0.300 | 0.50 ×, 0.150 | failed |" in text
     assert "| GPy, EP, probit | 0.140 (7.0 ×) |" in text
-    assert "| GPflow, VGP | 0.400 (10 ×) |" in text  # beside the approximation of the same kind
+    assert "| GPflow, VGP | 0.400 (10 ×) |" in text  # next to the approximation of the same kind
     assert "| evidence, n = 250, EP, probit | 80 |" in text
     assert "| n: gpclass, EP | 2.50 | 100 … 400 |" in text
     behind = text.split("## Where gpclass is behind")[1].split("##")[0]
@@ -213,7 +213,7 @@ def test_gpclass_and_scikit_learn_side_by_side():
     evidence = [r for r in found if r.kind == "evidence"]
     assert [r.repeat for r in evidence] == [0] * 5 + [1] * 5
     by_method = {(r.library, r.method): r for r in evidence}
-    # the same model: both end Newton's iteration where the gain is below 1e-10 or so
+    # the same model: both stop Newton's iteration at gains below about 1e-10
     ours, theirs = (by_method[library, "Laplace, logit"].log_evidence for library in ("gpclass", "scikit-learn"))
     assert_allclose(ours, theirs, atol=1e-6)
     for r in found:
@@ -260,7 +260,7 @@ def test_data_that_are_not_here_are_named():
 
 @pytest.fixture
 def odd_worker(tmp_path):
-    """A library that raises, ends, takes for ever, and prints what it should not."""
+    """A worker that raises, exits, never returns, or prints unexpected output."""
     script = tmp_path / "odd_worker.py"
     script.write_text(
         f"""

@@ -1,4 +1,4 @@
-"""The command line, as a user meets it: embedded data, real files, every complaint in one line and with its exit code."""
+"""The command line: embedded data, real files, and errors as one line with an exit code."""
 
 import csv
 import importlib.util
@@ -41,7 +41,7 @@ def run(*words, code=0):
 
 
 def refused(*words):
-    """The one line on stderr that a bad input gets, besides the progress; a second one may have a command that works."""
+    """Return the one-line error on stderr, without the progress; a second line may suggest a command."""
     result = run(*words, code=2)
     lines = [line for line in result.stderr.strip().splitlines() if not re.match(r"\d+:\d\d  ", line)]
     assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("try: ")), result.stderr
@@ -51,7 +51,7 @@ def refused(*words):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """iris as a table, halves of it, a model of one half, and what `fit` printed."""
+    """iris as a table, its two halves, a model of one half, and the output of `fit`."""
     folder = tmp_path_factory.mktemp("cli")
     run("datasets", "iris", "-o", folder / "iris.csv")
     iris = read_table(folder / "iris.csv")
@@ -78,14 +78,14 @@ def test_fit_tells_what_was_learned(folder, tmp_path):
 
 
 def test_results_go_to_stdout_in_a_notebook_too(folder, tmp_path, monkeypatch):
-    """In a notebook rich would display them as HTML: pages that show commands had their output before the command."""
+    """In a notebook rich would display them as HTML, out of order: pages had the output before the command."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     shown = run("fit", folder / "train.csv", "-t", "class", "-o", tmp_path / "m", "-e", "laplace").stdout
     assert "75 rows, 4 columns, 4 inputs" in shown
 
 
 def test_help_texts_have_the_width_of_the_terminal(monkeypatch):
-    """Line breaks of docstrings, which are longer than these lines, would leave lines of a few words."""
+    """Keeping the line breaks of the docstrings would leave lines of a few words in a narrow terminal."""
     monkeypatch.setenv("COLUMNS", "90")
     for command in ("fit", "predict", "audit", "report", "compare", "explore"):
         text = run(command, "--help").stdout.split("Arguments")[0]
@@ -157,14 +157,14 @@ def test_rows_far_from_the_training_data_are_flagged(folder, tmp_path):
     run("predict", folder / "iris.gpclass", tmp_path / "far.csv", "-o", tmp_path / "out.csv")
     out = read_table(tmp_path / "out.csv")
     far = out["far"].to_numpy()
-    assert np.mean(far[: len(test)]) < 0.1  # one in a hundred training rows is as far from all others
+    assert np.mean(far[: len(test)]) < 0.1  # one in a hundred training rows is this far from all others
     assert np.all(far[len(test) :])
-    left = out["variance_left"].to_numpy()  # less than one far away: a linear kernel is among those that are averaged
+    left = out["variance_left"].to_numpy()  # less than one far away, since the average includes a linear kernel
     assert np.all((left > 0) & (left <= 1))
 
 
 def test_variances_of_two_and_of_more_classes_mean_the_same():
-    """Far away all of the prior variance is left, by the measure of both."""
+    """Far from the data both report all of the prior variance."""
     rng = np.random.default_rng(0)
     X, far = rng.normal(size=(30, 2)), np.full((3, 2), 1e3)
     for engine, n_classes in [("ep", 2), ("nested-ep", 2), ("nested-ep", 3), ("ivm", 3), ("svgp", 3)]:
@@ -191,7 +191,7 @@ def test_compare_sorts_by_kfold_nlpd(folder):
     by_name = {row["engine"]: row for row in rows}
     assert by_name["lr"]["log_evidence"] is None
     assert by_name["laplace"]["log_evidence"] < 0
-    assert by_name["ep"]["kfold_nlpd"] < by_name["laplace"]["kfold_nlpd"]  # Laplace is too shy
+    assert by_name["ep"]["kfold_nlpd"] < by_name["laplace"]["kfold_nlpd"]  # Laplace is underconfident
     assert all(row["seconds"] > 0 and 0 <= row["kfold_error"] < 0.2 for row in rows)
     shown = run(*words, "lr", "--folds", 2, "-k", "linear").stdout
     assert "no log evidence that can be compared" in shown
@@ -199,7 +199,7 @@ def test_compare_sorts_by_kfold_nlpd(folder):
 
 
 def test_compare_is_cross_validation(folder):
-    """The k-fold figure by hand."""
+    """Compute the k-fold figure by hand."""
     train = read_table(folder / "train.csv")
     settings = ("-t", "class", "-k", "rbf", "--seed", 4)
     words = ("compare", folder / "train.csv", *settings, "--engines", "laplace", "--folds", 3, "--json")
@@ -211,7 +211,7 @@ def test_compare_is_cross_validation(folder):
         run("fit", folder / "part.csv", *settings, "-e", "laplace", "-o", folder / "part.gpclass")
         told = json.loads(run("predict", folder / "part.gpclass", folder / "rest.csv", "--json").stdout)
         logs.append(told["nlpd"])
-    assert row["kfold_nlpd"] == pytest.approx(np.mean(logs), rel=1e-6)  # floats of a CSV file come back as they were
+    assert row["kfold_nlpd"] == pytest.approx(np.mean(logs), rel=1e-6)  # a CSV file keeps all digits
 
 
 def test_default_engines_fit_the_data():
@@ -255,7 +255,7 @@ def test_audit(tmp_path):
     run("fit", tmp_path / "few.csv", "-t", "class", "-k", "rbf", "-o", tmp_path / "m")
     told = json.loads(run("audit", tmp_path / "m", "--json").stdout)
     figures = {row["quantity"]: row["value"] for row in told["quantities"]}
-    assert abs(figures["evidence error"]) < 0.5  # EP is close on so few rows
+    assert abs(figures["evidence error"]) < 0.5  # EP is accurate on so few rows
     assert "trusted" in told["verdict"]
     assert told["compared_at"] == "training rows"
     read_table(tmp_path / "wdbc.csv").iloc[40:90].to_csv(tmp_path / "more.csv", index=False)
@@ -307,7 +307,7 @@ def test_demo(tmp_path):
 
 
 def twins(folder):
-    """Flowers of test.csv that are as large as one of train.csv."""
+    """Flowers of test.csv that equal one of train.csv."""
     train, test = read_table(folder / "train.csv"), read_table(folder / "test.csv")
     inputs = train.columns.drop("class").tolist()
     known = set(train[inputs].itertuples(index=False, name=None))
@@ -315,7 +315,7 @@ def twins(folder):
 
 
 def test_training_rows_are_scored_by_leave_one_out(folder, tmp_path):
-    """Whatever table they come back in: the figures are those that `fit` told."""
+    """In any table: the figures equal those that `fit` printed."""
     model, fitted = folder / "iris.gpclass", json.loads((folder / "iris.json").read_text())
     told = json.loads(run("predict", model, folder / "train.csv", "-o", tmp_path / "o.csv", "--json").stdout)
     assert told["in_training"] == told["scored_by_leave_one_out"] == 75
@@ -329,7 +329,7 @@ def test_training_rows_are_scored_by_leave_one_out(folder, tmp_path):
 
 
 def test_predictions_of_training_rows_are_not_called_leave_one_out(folder, tmp_path):
-    """The table has what the model says; what is leave-one-out are scores, where there are labels to score with."""
+    """The table has the predictions of the model. Only the scores, if there are labels, are leave-one-out."""
     read_table(folder / "train.csv").drop(columns="class").to_csv(tmp_path / "bare.csv", index=False)
     model, seen = folder / "iris.gpclass", "predictions of them come from the model that has seen them"
     for table, scored in ((folder / "train.csv", True), (tmp_path / "bare.csv", False)):
@@ -375,7 +375,7 @@ def test_the_report_of_training_rows_says_so(patients):
 
 @pytest.fixture(scope="module")
 def patients(tmp_path_factory):
-    """A table with an id column and a wrong label in its 14th row; a model of it and its report, and what they printed."""
+    """A table with an id column and a wrong label in its 14th row, its model, its report, and the output of both."""
     folder = tmp_path_factory.mktemp("patients")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"who": [f"00{i}" for i in range(40)], "x": rng.normal(size=40).round(4)})
@@ -389,7 +389,7 @@ def patients(tmp_path_factory):
 
 
 def test_one_convention_of_row_numbers(patients, tmp_path):
-    """Messages, predictions, reports and label checks name the 14th row of the file 14, and its id."""
+    """Messages, predictions, reports and label checks call the 14th row of the file 14, with its id."""
     model = gpclass.load(patients / "m")
     assert model["table"].feature_names_in_.tolist() == ["x"]
     check = suspicious_labels(model)
@@ -398,7 +398,7 @@ def test_one_convention_of_row_numbers(patients, tmp_path):
     out = pd.read_csv(tmp_path / "o.csv", dtype={"who": str})
     assert out.loc[13, ["row", "who"]].tolist() == [14, "0013"]
     page = (patients / "r.html").read_text(encoding="utf-8")
-    assert page.count('<td class="text">14 (0013)</td>') == 3  # uncertain or not, as a training row and as a judged one
+    assert page.count('<td class="text">14 (0013)</td>') == 3  # as an uncertain, a training and a scored row
     assert "14 (0013)" in page.split('id="labels"')[1].split("<tbody>")[1].split("</tr>")[0]
     holes = pd.read_csv(patients / "t.csv", dtype=str)
     holes.loc[13, "x"] = None
@@ -435,7 +435,7 @@ def test_id_columns_that_cannot_be(patients, tmp_path):
 
 
 def test_no_output_replaces_an_input(folder, tmp_path):
-    """By whatever name, with --force too, and before anything else is done."""
+    """By any name, also with --force, and before any other work."""
     table, model = tmp_path / "t.csv", tmp_path / "m.gpclass"
     table.write_bytes((folder / "train.csv").read_bytes())
     model.write_bytes((folder / "iris.gpclass").read_bytes())
@@ -472,7 +472,7 @@ def test_files_that_are_something_else_are_replaced_when_forced(folder, tmp_path
         assert other.read_text() == "a,b\n1,2\n"
     run(*commands["predict"], "-o", other, "--force")
     assert other.read_text().startswith("row,prediction")
-    # a model may replace a model and a report a report, but not each other; nothing is lost of an empty file
+    # a model may replace a model, and a report a report, but not each other; an empty file may be replaced
     for name in ("m", "r"):
         (tmp_path / name).touch()
     for _ in range(2):
@@ -486,7 +486,7 @@ def test_files_that_are_something_else_are_replaced_when_forced(folder, tmp_path
 
 
 def test_outputs_are_checked_before_the_work(folder, tmp_path, monkeypatch):
-    """Commands that could not write in the end do not even read."""
+    """Commands that cannot write their output stop before they read the data."""
 
     def reached(*args, **kwargs):
         raise AssertionError("work has begun")
@@ -511,7 +511,7 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     frame = pd.DataFrame({"x": rng.normal(size=60).round(3)})
     labels = np.array(["=HYPERLINK(1)", "-x", "@a", "-1"])
     frame["y"] = labels[np.digitize(frame["x"], [-0.6, 0.0, 0.6])]
-    frame.to_csv(tmp_path / "t.csv", index=False)  # as somebody else wrote it
+    frame.to_csv(tmp_path / "t.csv", index=False)  # as another program wrote it
     run("fit", tmp_path / "t.csv", "-t", "y", "-e", "laplace", "-k", "rbf", "-o", tmp_path / "m")
     shown = run("predict", tmp_path / "m", tmp_path / "t.csv").stdout
     run("predict", tmp_path / "m", tmp_path / "t.csv", "--keep", "-o", tmp_path / "o.csv")
@@ -522,7 +522,7 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     out = read_table(tmp_path / "o.csv")
     assert out["y"].tolist() == frame["y"].tolist()
     assert out["prediction"].tolist() == gpclass.load(tmp_path / "m").predict(frame).tolist()
-    # what was written can be learned from
+    # a written file can be used for training
     words = ("fit", tmp_path / "o.csv", "-t", "y", "-e", "laplace", "-k", "linear", "-o", tmp_path / "n", "--json")
     assert set(json.loads(run(*words).stdout)["classes"]) == set(labels)
 
@@ -535,7 +535,7 @@ def test_labels_that_look_like_formulas_are_text_and_come_back(tmp_path):
     ],
 )
 def test_labels_that_are_text_are_text_in_every_table(first, second, third, tmp_path):
-    """Also in a table from which the label is missing that shows it: scores of tables add up to those of the whole."""
+    """Also in a table without the label that shows it: scores of the parts add up to those of the whole table."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=60)})
     frame["y"] = np.select([frame["x"] < -0.5, frame["x"] < 0.5], [first, second], third)
@@ -568,7 +568,7 @@ def test_labels_of_minus_and_plus_one_stay_numbers(tmp_path):
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
-    """A table with text, booleans, holes, and a model of it that fills them."""
+    """A table with text, booleans and empty cells, and a model that fills these."""
     folder = tmp_path_factory.mktemp("mixed")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size": rng.normal(size=60).round(3), "shape": rng.choice(["round", "flat"], 60), "zip": "01"})
@@ -664,7 +664,7 @@ def test_help_tells_of_exit_codes():
 
 
 def test_python_m_gpclass(folder):
-    """In a process of its own, into a pipe that is closed early."""
+    """In a separate process, with a pipe that is closed early."""
     words = [sys.executable, "-m", "gpclass", "predict", folder / "iris.gpclass", folder / "new.csv"]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=True)
     assert done.stdout.startswith("row,prediction,p(setosa)")
@@ -679,7 +679,7 @@ def test_python_m_gpclass(folder):
 @pytest.mark.slow_cases("new_thyroid-0.08")
 @pytest.mark.parametrize(("name", "most"), [("crabs", 0.1), ("new_thyroid", 0.08), ("pima", 0.3)])
 def test_real_files(name, most, tmp_path):
-    """Written out as CSV: text labels; in pima zeros that stand for missing measurements become empty cells."""
+    """Written as CSV with text labels; zeros of pima that mean missing measurements become empty cells."""
     with np.load(SHARED / f"{name}.npz", allow_pickle=False) as stored:
         frame = pd.DataFrame(stored["X"], columns=stored["feature_names"].astype(str))
         frame["label"] = stored["class_names"].astype(str)[stored["y"]]
@@ -701,7 +701,7 @@ def test_real_files(name, most, tmp_path):
     run("fit", tmp_path / "train.csv", "-t", "label", "-o", tmp_path / "m", *more)
     told = json.loads(run("predict", tmp_path / "m", tmp_path / "test.csv.gz", "-o", tmp_path / "o.csv", "--json").stdout)
     assert told["rows"] == len(frame) - half
-    assert told["error"] < most  # near what the papers have for these sets
+    assert told["error"] < most  # near the published figures of these sets
     rows = json.loads(
         run("compare", tmp_path / "train.csv", "-t", "label", "--engines", "laplace", "--folds", 2, *more, "--json").stdout
     )["engines"]

@@ -1,4 +1,4 @@
-"""Shell completion, as the shell asks for it: in a process of its own."""
+"""Shell completion, called as the shell does: in a separate process."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ finally:
 
 
 def completed(folder, *words, shell="bash"):
-    """What the shell offers for the last of the words."""
+    """Return the completions of the last word."""
     env = {**os.environ, "_GPCLASS_COMPLETE": f"complete_{shell}"}
     if shell == "bash":
         env |= {"COMP_WORDS": " ".join(["gpclass", *words]), "COMP_CWORD": str(len(words))}

@@ -1,4 +1,4 @@
-"""Real processes of the command line: the first line comes soon, and Ctrl-C leaves a model."""
+"""Processes of the command line: the first line appears soon, and Ctrl-C saves a model."""
 
 import os
 import re
@@ -16,7 +16,7 @@ import gpclass
 from gpclass.cli import app
 from gpclass.learning import Objective
 
-OFTEN = (  # a log file would have few lines; here the tests wait for one
+OFTEN = (  # a log file would have too few lines for these tests, which wait for one
     # a shell starts background processes, and with them these tests, with SIGINT ignored, which children inherit
     "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     "from gpclass.progress import display\nfrom gpclass.cli import console, main\n"
@@ -56,7 +56,7 @@ def ended(process):
 
 
 def test_reading_is_told_before_the_imports():
-    """Where imports take seconds, a line appears all the same: pandas and scikit-learn have not been imported yet."""
+    """A line appears before pandas and scikit-learn are imported, which may take seconds."""
     code = (
         "import sys\nfrom gpclass.progress import Listener, listening\nfrom gpclass.cli import app\n"
         "class Told(Listener):\n    def changed(self):\n"
@@ -78,7 +78,7 @@ def test_the_first_line_comes_soon(table, tmp_path):
     process.kill()
     process.communicate()
     assert re.match(r"0:0\d  (reading|fit)", first), first
-    assert seconds < 8  # 1 to 2 s on a machine that does nothing else
+    assert seconds < 8  # 1 to 2 s on an idle machine
 
 
 @POSIX
@@ -105,7 +105,7 @@ def test_ctrl_c_before_anything_was_learned_writes_nothing(table, tmp_path, monk
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.slow  # a process each; tests/learning/test_checkpoint.py interrupts runs in this one
+@pytest.mark.slow  # one process each; tests/learning/test_checkpoint.py interrupts runs within the test process
 @POSIX
 @pytest.mark.parametrize("more", [[], ["--checkpoint"]])
 def test_ctrl_c_in_a_run_on_minibatches(table, tmp_path, more):

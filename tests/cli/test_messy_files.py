@@ -1,4 +1,4 @@
-"""Files as people have them: all problems are told at once, and the command that is offered works."""
+"""Files as users have them: all problems are reported at once, and the suggested command works."""
 
 import json
 import shlex
@@ -37,7 +37,7 @@ def written(tmp_path, text, encoding="utf-8"):
 
 
 def remedied(path, *words, target="y"):
-    """What a first attempt tells, and the figures of the command that it offers."""
+    """Return the message of a first attempt, the suggested command, and the results of that command."""
     first = run(["fit", path, "-t", target, *QUICK, "-o", path.parent / "m", *words], code=2)
     told = first.stderr.strip().splitlines()
     assert told[-1].startswith("try: gpclass fit "), first.stderr
@@ -76,7 +76,7 @@ def test_a_german_spreadsheet(tmp_path):
     np.testing.assert_allclose(frame["Größe"], np.round(170 + 10 * X, 2))
     np.testing.assert_array_equal(frame["Einkommen"], (20000 + 9000 * np.abs(Z)).astype(int))
     assert model["table"].columns_[2].form == "%d.%m.%Y"
-    # predictions of the same file need the same ways of reading, which are offered too, without those of training
+    # predictions from the same file need the same reading options, which are suggested too, without those of training
     first = run(["predict", tmp_path / "m", path], code=2)
     again = shlex.split(first.stderr.strip().splitlines()[-1].removeprefix("try: "))
     assert "--dates" not in again
@@ -145,7 +145,7 @@ def test_marks_of_missing_values_and_labels_in_several_spellings(tmp_path):
         assert part in told
     assert found["rows"] == N - 1
     assert len(found["classes"]) == 2
-    # the model scores such labels without being told
+    # the model scores such labels without an option
     table = json.loads(run(["predict", tmp_path / "m", tmp_path / "t.csv", "--missing-values", "?,-", "--json"]).stdout)
     assert table["rows"] == N
 
@@ -253,7 +253,7 @@ def test_settings_that_cannot_be(settings, told):
 
 
 def test_thousands_are_groups_of_three_digits(tmp_path):
-    """Nothing else becomes a number: pandas would read 01.02.2020 as 1022020."""
+    """Other texts stay text: pandas would read 01.02.2020 as 1022020."""
     text = "a;b;c\n1.200;01.02.2020;1.2\n3.400.000;02.02.2020;3.44\n"
     frame = read_table(written(tmp_path, text), text=["c"], reading=Reading(decimal=",", thousands="."))
     assert frame["a"].tolist() == [1200, 3400000]
@@ -369,7 +369,7 @@ def test_a_misspelt_file_name(tmp_path):
     written(tmp_path, lines("x,y", lambda i: f"{X[i]},{LABELS[i]}")).rename(tmp_path / "flowers.csv")
     with pytest.raises(TableError, match=r"no file .*flower\.csv \(did you mean 'flowers\.csv'\?\)"):
         read_table(tmp_path / "flower.csv")
-    with pytest.raises(TableError, match=r"no file .*trees\.csv$"):  # the same extension is no similarity
+    with pytest.raises(TableError, match=r"no file .*trees\.csv$"):  # an equal extension does not make names similar
         read_table(tmp_path / "trees.csv")
     with pytest.raises(TableError, match=r"no file .*flowers\.csv$"):
         read_table(tmp_path / "no folder" / "flowers.csv")

@@ -1,6 +1,6 @@
 """One cluster for all tests of this folder: starting its processes takes longer than most of the tests.
 
-It ends with the folder, because its threads would count in tests of memory and of threads.
+It is closed after the tests of the folder, because its threads would count in tests of memory and of threads.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Collections and clusters that are not as one expects: right results, or errors that name the cause."""
+"""Unusual collections and failing clusters: right results, or errors that name the cause."""
 
 import asyncio
 import gc
@@ -48,7 +48,7 @@ def client(two_workers):
 
 
 class Workers:
-    """A client of two workers, of which tests end some."""
+    """A client of two workers, some of which are ended by tests."""
 
     def __init__(self, client):
         self.client = client
@@ -87,7 +87,7 @@ def end_first_worker(crew):
 
 
 def before_call(monkeypatch, number, action):
-    """Let `action(crew)` happen before a call of a crew."""
+    """Run `action(crew)` before a call of a crew."""
     summed, calls = DaskCrew.sum, []
 
     def sum_(self, *args, **kwargs):
@@ -300,7 +300,7 @@ def test_outlines_tell_other_rows_from_rounding():
     assert outline(X * 1e307, Y).agrees(outline(X * 1e307, Y))  # sums overflow
 
 
-# the hashes, a step, the calibration; one is quick, because each worker that starts again imports everything
+# the hashes, a step, the calibration; only one is quick, because a restarted worker imports everything
 @pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.slow), 5, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_worker_ends_before_a_call(workers, monkeypatch, number):
     undisturbed = classifier().fit(*arrays())

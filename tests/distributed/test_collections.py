@@ -70,7 +70,7 @@ def loaded(parts, missing="error"):
 
 
 def check(parts, X, y, weight=None, missing="error"):
-    """The partitions, one after the other, are the rows."""
+    """Check that the partitions together are the rows."""
     found, _ = loaded(parts, missing)
     assert_array_equal(np.concatenate([part.X for part in found]), X)
     assert_array_equal(np.concatenate([part.labels[part.place] for part in found if len(part)]), y)
@@ -353,7 +353,7 @@ def test_names_are_no_categories_in_any_partitioning():
 
 
 def test_labels_of_text_files_are_numbers_only_if_written_so(tmp_path):
-    """ "01" in one file and "1" in another are not taken for the same class."""
+    """ "01" in one file and "1" in another are different classes."""
     from gpclass.distributed.parts_of_files import file_parts, label_counts
 
     for name, labels in (("a.csv", ["1", "2"]), ("b.csv", ["01", "2"]), ("c.csv", ["True", "False"])):

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("quick_reports")
 
 SIZES = (20, 25, 15)
 QUICK = ("-e", "gfitc", "-k", "rbf")
-SAME = {"rtol": 1e-7}  # sums over other parts round differently, and searches of hyperparameters multiply that
+SAME = {"rtol": 1e-7}  # sums over other parts round differently, and searches for hyperparameters magnify that
 SMALL = {"gfitc": {"n_inducing": 10, "learn_inputs": False}, "svgp": {"n_inducing": 10, "epochs": 60}, "ivm": {"active": 15}}
 
 
@@ -45,7 +45,7 @@ def small(name):
 
 @contextmanager
 def small_ones():
-    """Commands have no settings of engines: those of the tests are quick."""
+    """Replace the engines by quick ones, since commands have no options for settings of engines."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("choose", "cli.training"):
             patch.setattr(f"gpclass.{module}.engine_named", small)
@@ -117,7 +117,7 @@ def told(*words):
 
 
 def refused(*words):
-    """The one line on stderr that a bad input gets, besides the progress; a second one may have a command that works."""
+    """Return the one-line error on stderr, without the progress; a second line may suggest a command."""
     written = run(*words, code=2).stderr.strip().splitlines()
     lines = [line for line in written if not re.match(r"\d+:\d\d  ", line)]
     assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("try: ")), lines
@@ -130,7 +130,7 @@ def rows_of(folder):
 
 
 def interrupted():
-    """Run a command with small engines, in a process of its own."""
+    """Run a command with small engines in a separate process."""
     with small_ones():
         app()
 
@@ -385,7 +385,7 @@ def test_a_checkpoint_needs_minibatches(folder, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is a signal to all processes of a terminal")
-@pytest.mark.slow  # kills processes of processes; Dask's shutdown takes its time
+@pytest.mark.slow  # kills child processes of a process; Dask's shutdown is slow
 def test_after_ctrl_c_the_same_command_continues(folder, cluster, tmp_path):
     words = ["fit", folder / "parts", "-t", "y", "--drop", "patient,colour", "-e", "svgp", "-k", "rbf"]
     words = [str(word) for word in (*words, "-o", tmp_path / "m", "--checkpoint", tmp_path / "c")]

@@ -1,4 +1,4 @@
-"""Fits on a real cluster of processes: the same answers as in one process, and what happens when processes end."""
+"""Fits on a cluster of processes: the same results as in one process, also when processes end."""
 
 import os
 import pickle
@@ -109,7 +109,7 @@ def test_frames_with_text_weights_and_held_out_rows(client):
 
 
 def test_a_model_of_a_cluster_is_a_model_like_others(client, tmp_path):
-    """It is saved, pickled and trained further without the cluster, and holds no rows."""
+    """It can be saved, pickled and trained further without the cluster, and contains no rows."""
     model = fitted(ScalableEP(**FEW), *arrays())
     save(model, tmp_path / "model.gpclass")
     for again in (pickle.loads(pickle.dumps(model)), load(tmp_path / "model.gpclass")):
@@ -135,14 +135,14 @@ def rows_alive():
 # losses -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow  # a worker that starts again imports everything; test_attacks.py has a quick one
+@pytest.mark.slow  # a restarted worker imports everything; test_attacks.py has a quick test
 @pytest.mark.parametrize(
     ("engine", "fanout"),
     [(ScalableEP(**{**FEW, "epochs": 20}), 4), (SVGP(**{**FEW, "epochs": 20}), 1), (IVM(active=100), 4)],
     ids=["minibatches", "a chain of calls", "active rows"],
 )
 def test_a_worker_is_killed(client, engine, fanout, monkeypatch):
-    """In the middle of a pass or a selection, below another worker or not: the fit goes on and tells."""
+    """During a pass or a selection, with or without workers below it: the fit continues and reports it."""
     monkeypatch.setattr(actors, "FANOUT", fanout)
     settings = {"optimizer": "lbfgs" if engine.minibatches else None, "random_state": 0}
     here = replace(engine, batch_size=200) if engine.minibatches else engine
@@ -169,7 +169,7 @@ def test_a_worker_is_killed(client, engine, fanout, monkeypatch):
 
 @pytest.mark.slow  # starts a scheduler and a worker of its own
 def test_the_scheduler_is_lost(tmp_path):
-    """The error says where the run was saved, and one process goes on from there."""
+    """The error says where the run was saved, and one process can resume it."""
     file, path = tmp_path / "scheduler.json", tmp_path / "run.npz"
     engine = ScalableEP(**{**FEW, "epochs": 400}, checkpoint=path)
     command = [sys.executable, "-m", "dask"]

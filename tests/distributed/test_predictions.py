@@ -24,7 +24,7 @@ THREE = rng.integers(5, 8, N)
 FRAME = pd.DataFrame(
     {"a": X[:, 0], "colour": rng.choice(["red", "blue"], N), "flag": rng.random(N) < 0.5}, index=np.arange(N) * 2 + 10
 )
-CLOSE = {"rtol": 1e-10, "atol": 1e-12}  # products of other numbers of rows round differently
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}  # rounding of matrix products depends on the number of rows
 
 
 @pytest.fixture(autouse=True)

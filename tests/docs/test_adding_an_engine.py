@@ -1,4 +1,4 @@
-"""The exercises of docs/adding_an_engine.md, run as they are printed there, and their engines against other answers."""
+"""The code of docs/adding_an_engine.md, run as printed, and its engines against other results."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "adding_an_engine.md").read_text(en
 
 @pytest.fixture(scope="module")
 def page():
-    """What the code of the page defines. Its classes are registered while the tests of this file run."""
+    """The names that the page's code defines. Its classes are registered while the tests of this file run."""
     cells = re.findall(r"```\{code-cell\} python\n(.*?)```", TEXT, re.S)
     assert len(cells) == TEXT.count("```{code-cell}")
     before = {kind: dict(table) for kind, table in _classes.items()}
@@ -41,7 +41,7 @@ def page():
 
 
 def test_predictions_of_the_page(page):
-    """About as good as other engines: on wine, those on the page; else 4 to 6 % of errors, as SVGP's on similar rows."""
+    """Errors are similar to other engines: on wine those stated on the page, otherwise 4 to 6 %, as with SVGP."""
     ours, *others = page.wine_scores.values()
     assert ours["error_rate"] < 0.07
     assert ours["nlpd"] < 0.05 + min(other["nlpd"] for other in others)
@@ -81,21 +81,21 @@ def test_sparse_bounds_of_regression(page):
     truth = multivariate_normal.logpdf(y, cov=Q + noise * np.eye(30)) - np.trace(K - Q) / (2 * noise)
     fit = page.SparseBounds(jitter=1e-11).fit(K[:6, :6], K[:, :6], np.diagonal(K), y, Gaussian(noise))
     assert_allclose(fit.log_evidence, truth, atol=1e-7)  # jitter × 30 data × conditions below 1e3
-    # Titsias' (6), the posterior at all rows: u is known through Q, and f given u as in the prior
+    # Titsias' (6), the posterior at all rows: u has its posterior given Q, and f given u is as in the prior
     total = np.linalg.inv(Q + noise * np.eye(30))
     assert_allclose(fit.mean, Q @ total @ y, atol=1e-7)
     assert_allclose(fit.var, np.diagonal(K - Q @ total @ Q), atol=1e-7)
 
 
 def test_steps_from_nothing_end_where_sweeps_do(page):
-    """Minibatches of all rows: no noise of sampling is left, and absorb alone leads to the answer."""
+    """With minibatches of all rows there is no sampling noise, and `absorb` alone converges to the result."""
     X, y = page.tables["moons"]
     X, y, at = X[:300], 2.0 * y[:300] - 1, slice(0, 10)
     kernel, engine, likelihood = RBF(0.7, 4.0), page.SparseBounds(rate=0.5, tol=1e-9), Logit()
     K = LowRankMatrices(kernel(X[at]), kernel(X, X[at]), kernel.diag(X))
     settled = engine.fit(K.K_uu, K.K_fu, K.k_diag, y, likelihood)
     state = State.empty(1, 10)
-    for _ in range(300):  # the error falls by a tenth or more in each
+    for _ in range(300):  # the error falls by at least a tenth in each step
         step, _ = take_step(engine, state, K, y, {}, len(y), likelihood)
         state = step.state
     assert_allclose(step.log_evidence, settled.log_evidence, atol=1e-7)

@@ -1,4 +1,4 @@
-"""The engine that CONTRIBUTING.md offers for copying, run as it stands there."""
+"""The example engine of CONTRIBUTING.md, run as printed."""
 
 import re
 import sys

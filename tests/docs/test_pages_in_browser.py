@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
 ]
 
-# Elements of the article that reach beyond it, or whose own content is cut: neither scrolls
+# Elements that are wider than the article, or whose content is cut off, without a scroll bar
 CUT = """() => {
   const article = document.querySelector("article.bd-article");
   if (!article) return [];

@@ -1,4 +1,4 @@
-"""The README's commands and code run as they stand there, and its links lead somewhere."""
+"""The README's commands and code run as printed, and its links exist."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from gpclass.cli import app
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ELSEWHERE = ("audit", "explore")  # slow, and without end: their own tests run them
+ELSEWHERE = ("audit", "explore")  # slow, or never ending: they have tests of their own
 WITHOUT = {"quick": (*ELSEWHERE, "compare"), "all": ELSEWHERE}
 
 
@@ -40,7 +40,7 @@ def test_commands(left_out, tmp_path, monkeypatch):
 
 def test_all_commands_are_named():
     known = {command.callback.__name__ for command in app.registered_commands}
-    assert {command[0] for command in commands()} == known - {"demo"}  # a tour of the others
+    assert {command[0] for command in commands()} == known - {"demo"}  # shows the other commands
 
 
 def test_code():

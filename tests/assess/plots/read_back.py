@@ -1,4 +1,4 @@
-"""What matplotlib's objects show."""
+"""Read values back from matplotlib's objects."""
 
 
 def legend(ax):

@@ -30,14 +30,14 @@ def test_map_of_two_inputs(moons):
     clf, X, y = moons
     ax = plot_decision_map(clf, grid=21)
     assert legend(ax) == [r"\$es", "no"]
-    assert_allclose(points(ax, "s"), X[y == 0])  # "no" is the second in order
+    assert_allclose(points(ax, "s"), X[y == 0])  # "no" is the second class
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "x1")
     image = ax.images[0]
     left, right, bottom, top = image.get_extent()
     corner = clf.predict_proba([[left, bottom], [right, top]])
     shades = np.asarray(image.get_array())
     for shade, p in zip((shades[0, 0], shades[-1, -1]), corner, strict=True):
-        assert_allclose(shade[3], 0.55 * (2 * p.max() - 1), atol=1e-9)  # opaque as it is sure
+        assert_allclose(shade[3], 0.55 * (2 * p.max() - 1), atol=1e-9)  # the opacity grows with the confidence
     ax.figure.canvas.draw()
 
 
@@ -66,7 +66,7 @@ def test_map_of_two_chosen_inputs(iris):
     ax = plot_decision_map(iris, IRIS.data, IRIS.target_names[IRIS.target], inputs=(2, 3), grid=9)
     assert ax.get_xlabel() == "x2\nother inputs at their mean"
     assert_allclose(points(ax, "o"), iris[0].transform(IRIS.data)[IRIS.target == 0][:, 2:])
-    assert plot_decision_map(iris, IRIS.data, grid=5, ax=ax) is ax  # rows without labels
+    assert plot_decision_map(iris, IRIS.data, grid=5, ax=ax) is ax  # unlabelled rows
 
 
 def test_planes():
@@ -129,7 +129,7 @@ def test_names_are_no_mathematics():
     assert len(plain("x" * 100)) == 40
     fig, ax = plt.subplots()
     ax.set_title(plain(r"$\frac{$"))
-    fig.canvas.draw()  # mathematics of this kind would raise
+    fig.canvas.draw()  # invalid mathtext would raise
 
 
 def test_without_matplotlib_the_error_says_how_to_get_it(moons, monkeypatch):

@@ -55,7 +55,7 @@ def test_marginal_of_one_point(marginals):
     ax = plot_marginal(draws, fits, 3, bins=20)
     x, density = ax.lines[0].get_xydata().T
     step = x[1] - x[0]
-    assert_allclose(density.sum() * step, 1, atol=0.01)  # three standard deviations hold 0.997
+    assert_allclose(density.sum() * step, 1, atol=0.01)  # three standard deviations contain a probability of 0.997
     assert_allclose((x * density).sum() * step, fits["EP"].mean[3], atol=0.02 * np.abs(fits["EP"].mean[3]) + 0.01)
     area = sum(bar.get_width() * bar.get_height() for bar in ax.patches)
     assert_allclose(area, 1)

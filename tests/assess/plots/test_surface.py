@@ -66,7 +66,7 @@ def test_levels_are_closest_near_the_best():
     assert_array_equal(contour_levels([-3000.0, -40.2, np.nan, -np.inf], "log_evidence")[-3:], [-45, -42, -41])
     assert_array_equal(contour_levels([7, 19], "errors"), [7.5, 8.5, 11.5, 16.5])
     assert_allclose(contour_levels([-2.0, 0.55], "information"), [0, 0.1, 0.2, 0.3, 0.4, 0.5])
-    for quantity in QUANTITIES:  # even a flat surface, or one below guessing, has two
+    for quantity in QUANTITIES:  # a flat surface, or one below guessing, has two as well
         assert len(contour_levels([-3.0, -3.0], quantity)) >= 2
         flat = replace(hill(), **{quantity: np.full((6, 5), -3.0)})
         plot_surface(flat, quantity).figure.canvas.draw()

@@ -1,4 +1,4 @@
-"""The report: what it says, that nothing of the data becomes markup, and how it behaves in a real browser.
+"""The report: its contents, escaping of user data, and its behaviour in a real browser.
 
 Set GPCLASS_SCREENSHOTS to a folder to keep the browser's screenshots there.
 """
@@ -49,7 +49,7 @@ def split(bunch, seed=0):
 def iris():
     X, X_test, y, y_test = split(load_iris())
     y = y.astype(object)
-    y[4] = next(name for name in load_iris().target_names if name != y[4])  # a slip of the pen
+    y[4] = next(name for name in load_iris().target_names if name != y[4])  # a wrong label
     model = make_pipeline(StandardScaler(), GPClassifier(kernel=RBF([1.0] * 4))).fit(X, y)
     return model, X, y, X_test, y_test
 
@@ -69,7 +69,7 @@ def iris_page(iris, tmp_path_factory):
 
 
 class Outline(HTMLParser):
-    """Tags with their attributes, and all text."""
+    """Collect tags with their attributes, and all text."""
 
     def __init__(self, text):
         super().__init__()
@@ -98,7 +98,7 @@ class Outline(HTMLParser):
 
 def test_facts_are_those_of_the_model(iris, iris_facts):
     model, X, y, X_test, y_test = iris
-    p = fair_probabilities(model, X_test, y_test).p  # a flower of the test rows is as large as one of the others
+    p = fair_probabilities(model, X_test, y_test).p  # a flower of the test rows equals one of the training rows
     assert_allclose(p, model.predict_proba(X_test), atol=0.02)
     assert iris_facts.scores == scores(y_test, p, y_train=y, classes=model.classes_).to_dict()
     assert iris_facts.n_train == 90
@@ -122,7 +122,7 @@ def test_rows_are_named_as_in_the_table(iris, iris_facts):
     assert iris_facts.uncertain[0].name == X_test.index[most]
     assert_allclose(iris_facts.uncertain[0].other_probability, p[most].max())
     suspect = iris_facts.check_train[0]
-    assert suspect.name == X.index[4]  # the slip
+    assert suspect.name == X.index[4]  # the wrong label
     assert suspect.label == y[4]
     assert suspect.probability < 0.2
     wrong = {name for name, true, said in zip(X_test.index, y_test, model.predict(X_test), strict=True) if true != said}
@@ -135,7 +135,7 @@ def test_evidence_is_drawn_around_what_was_learned(iris, iris_facts):
     kernel = model[-1].kernel_
     centre = np.log(kernel.lengthscale).mean(), 0.5 * np.log(kernel.variance)
     assert_allclose(found.learned, centre)
-    # in the middle of the grid stands the model itself
+    # the model itself is in the middle of the grid
     assert_allclose(found.surface.log_evidence[4, 4], model[-1].log_evidence_, atol=1e-4)
     assert found.several
 
@@ -156,7 +156,7 @@ def test_other_kernels_are_fitted_to_the_same_rows(iris, iris_facts):
     model, X, y, *_ = iris
     found = iris_facts.kernels
     own = next(row for row in found.rows if row.own)
-    assert_allclose(own.log_evidence, model[-1].log_evidence_, atol=0.02)  # a second search, from where the first ended
+    assert_allclose(own.log_evidence, model[-1].log_evidence_, atol=0.02)  # a second search from the first result
     alone = GPClassifier("rbf + linear").fit(model[:-1].transform(X), y)
     other = next(row for row in found.rows if row.name == "RBF + Linear")
     assert_allclose(other.log_evidence, alone.log_evidence_, rtol=1e-6)
@@ -196,7 +196,7 @@ def test_without_training_rows_the_model_brings_its_own():
     assert (given.columns_of, kept.columns_of) == ("training rows", "test rows")
     for mine, theirs in zip(kept.engines, given.engines, strict=True):
         assert mine.name == theirs.name
-        assert_allclose(mine.nlpd, theirs.nlpd)  # what the pipeline does to the rows is the same
+        assert_allclose(mine.nlpd, theirs.nlpd)  # the other steps of the pipeline are the same
     assert kept.check_train == given.check_train
     assert kept.check_train[0].name == "4"
 
@@ -274,7 +274,7 @@ def honest(n, rng, sharpness=2.0):
 def test_true_probabilities_are_rarely_called_miscalibrated():
     rng = np.random.default_rng(0)
     called = [verdict_of(*honest(150, rng)).level != "good" for _ in range(30)]
-    assert np.mean(called) <= 0.2  # one in twenty by design; more than 6 of 30 have a chance of 1 in 2000
+    assert np.mean(called) <= 0.2  # one in twenty by design; more than 6 of 30 have probability 1 in 2000
 
 
 def test_overconfidence_is_called_by_its_name():
@@ -298,18 +298,18 @@ def test_what_the_verdict_warns_of():
     p, codes = honest(200, rng)
     assert verdict_of(p, codes).level == "good"
     assert verdict_of(p, codes, converged=False).level == "poor"
-    assert verdict_of(p[:, ::-1], codes).level == "poor"  # tells less than nothing
+    assert verdict_of(p[:, ::-1], codes).level == "poor"  # worse than guessing
     assert any("far from the training data" in r.text and r.level == "care" for r in verdict_of(p, codes, far=30).remarks)
     assert any("same kind" in r.text for r in verdict_of(p, codes, loo=np.full(300, 0.999)).remarks)
     assert any("only 20 test rows" in r.text for r in verdict_of(p[:20], codes[:20]).remarks)
 
 
 def test_training_rows_are_never_certified():
-    """Whatever their probabilities: the best that rows can get that the model was trained on is "with care"."""
+    """Whatever their probabilities, the best verdict for training rows is "with care"."""
     rng = np.random.default_rng(3)
     p, codes = honest(200, rng)
     assert verdict_of(p, codes).level == "good"
-    assert verdict_of(p, codes, seen=5).level == "good"  # a few of many
+    assert verdict_of(p, codes, seen=5).level == "good"  # a few of the rows
     for seen in (20, 100, 200):
         verdict = verdict_of(p, codes, seen=seen)
         assert verdict.level == "care"
@@ -318,14 +318,14 @@ def test_training_rows_are_never_certified():
     blind = verdict_of(p, codes, seen=200, fair=False)
     assert blind.level == "poor"
     assert "cannot show" in blind.headline
-    # rows that were trained on tell nothing about a shift, and are not far from themselves
+    # training rows give no evidence of a shift, and are not far from themselves
     said = " ".join(r.text for r in verdict_of(p, codes, loo=np.full(300, 0.999), seen=200).remarks)
     assert "same kind" not in said
     assert "far from" not in said
 
 
 def leaky(engine):
-    """A model and rows of both kinds, whose labels are noise: only memory can predict them."""
+    """A model, and training and new rows whose labels are noise: only memorisation can predict them."""
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(120, 2)), rng.integers(2, size=120)
     clf = GPClassifier(RBF(0.02, 25.0), inference=engine, optimizer=None, random_state=0)
@@ -334,12 +334,12 @@ def leaky(engine):
 
 @pytest.mark.parametrize("engine", ["ep", "laplace", "lr", "ivm"])
 def test_memory_is_not_mistaken_for_skill(engine):
-    """All rows lie far apart, so nothing can be known of a row that was left out."""
+    """All rows are far apart, so the other rows contain no information about a row that is left out."""
     clf, X, y = leaky(engine)
     assert np.mean(clf.predict(X[:60]) == y[:60]) > 0.95
     facts = gather(clf, X, y, engines=["laplace"])
     assert facts.judged.n_seen == 60
-    assert facts.scores["nlpd"] > 0.6  # log 2 is what one can know; by memory it would be half of that
+    assert facts.scores["nlpd"] > 0.6  # log 2 is the loss of guessing; memorisation would give half of that
     assert all(row.nlpd > 0.6 for row in facts.engines)
     assert facts.verdict.level != "good"
     assert np.isnan([row.spread for row in facts.uncertain if row.name in map(str, range(60))]).all()
@@ -400,9 +400,9 @@ def test_nothing_of_the_data_becomes_markup(tmp_path):
     text = write_report(clf, frame, labels, tmp_path / "h.html", engines=[], title=title).read_text(encoding="utf-8")
     outline = Outline(text)
     assert not {"script", "img", "b" * 2}.intersection(tag for tag, _ in outline.tags)
-    assert [tag for tag, _ in outline.tags].count("b") == 5  # of the five tiles, and none of the labels
+    assert [tag for tag, _ in outline.tags].count("b") == 5  # of the five tiles, none of them of labels
     assert not any(name.startswith("on") for _, attributes in outline.tags for name in attributes)
-    assert "{{ 7 * 7 }}" in text  # no template either
+    assert "{{ 7 * 7 }}" in text  # no placeholder of a template is left
     assert "<b>no</b>" not in text
 
 
@@ -456,10 +456,10 @@ def test_in_chromium(browser, iris_page, name, width, scheme):
         box = figure.bounding_box()
         assert box["width"] > 250
         assert box["height"] > 80
-    # no sideways scrolling of the page: wide tables scroll by themselves
+    # the page does not scroll sideways: wide tables have scroll bars of their own
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ink, paper = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
-    assert contrast(ink, paper) > 7  # the strictest demand of web accessibility guidelines
+    assert contrast(ink, paper) > 7  # the strictest level (AAA) of the web accessibility guidelines
     label = page.locator("svg.figure text").first
     assert label.evaluate("node => getComputedStyle(node).fill") == ink
     keep(page, name)
