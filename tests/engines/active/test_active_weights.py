@@ -83,7 +83,7 @@ def test_gradients_with_weights(likelihood):
 
 @pytest.mark.parametrize("likelihood", [MultinomialProbit(3), RobustMax(3), OneAgainstRest(3)], ids=repr)
 def test_rough_scores_of_weighted_rows(likelihood):
-    """Screening needs the order of magnitude only."""
+    """Screening needs only the order of magnitude."""
     y = row_targets(Observed(LABELS, PARTS))
     mean, var = rng.normal(size=(12, 3)), rng.uniform(0.5, 3.0, (12, 3))
     rough, exact = (moments(likelihood, y, mean, var) for moments in (rough_moments, exact_moments))
@@ -92,7 +92,7 @@ def test_rough_scores_of_weighted_rows(likelihood):
 
 
 def test_further_rows_with_weights():
-    """Rows added later keep their weights, and so do the active rows of the earlier fit."""
+    """Rows added later and the active rows of the earlier fit keep their weights."""
     engine, likelihood = IVM(active=20), Probit()
     first = engine.fit(K[:8, :8], Observed(SIGNS[:8], PARTS[:8]), likelihood)
     fit, inputs = update_active(engine, KERNEL, likelihood, first, X[first.rows], X[8:], Observed(SIGNS[8:], PARTS[8:]))

@@ -1,4 +1,4 @@
-"""The evidence of an active set: derivatives with the sites held."""
+"""The evidence of an active set: derivatives with fixed sites."""
 
 import numpy as np
 import pytest
@@ -46,5 +46,5 @@ def test_gradient_is_ep_s_where_ep_has_settled():
     sink = MatrixGradient(n)
     held = log_evidence([MatrixColumns(K)], fit.at, y, Probit(), sinks=[sink])
     assert_allclose(sink.total, ep.evidence_gradient(), atol=1e-8)  # 100 × tol
-    assert_allclose(held.in_sites.tau, 0, atol=1e-7)  # stationary, to the same
+    assert_allclose(held.in_sites.tau, 0, atol=1e-7)  # stationary, to the same tolerance
     assert_allclose(held.in_sites.nu, 0, atol=1e-7)

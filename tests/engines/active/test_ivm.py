@@ -31,7 +31,7 @@ def problem():
 
 
 def slow_ivm(K, y, likelihood, d, kind="information", threshold=1e-10):
-    """Algorithm 1 with argmin, dense covariances and site parameters as in B.1: the obviously right version."""
+    """Algorithm 1 with argmin, dense covariances and site parameters as in B.1: slow but obviously correct."""
     h, A, order, sites, scores = np.zeros(len(y)), K.copy(), [], [], []
     for _ in range(d):
         a = np.diagonal(A)
@@ -43,7 +43,7 @@ def slow_ivm(K, y, likelihood, d, kind="information", threshold=1e-10):
         delta = -0.5 * (np.log(m) + 1 / m + (new_h - h) ** 2 / a - 1) if kind == "information" else 0.5 * np.log(new_a / a)
         delta[order] = np.inf
         delta[~(pi * a > threshold)] = np.inf
-        i = int(np.argmin(np.round(delta, 9)))  # equal but for rounding: the first
+        i = int(np.argmin(np.round(delta, 9)))  # equal up to rounding: the first one
         if delta[i] == np.inf:
             break
         b = new_h[i] / new_a[i] - h[i] / a[i]
@@ -85,7 +85,7 @@ def test_all_rows_active_and_swept_is_ep(problem, likelihood):
     assert_allclose(fit.mean, ep.mean, atol=1e-6)  # 100 × tol
     assert_allclose(fit.var, ep.var, atol=1e-6)
     assert_allclose(fit.loo(), ep.loo(), atol=1e-5)
-    if not isinstance(likelihood, Heaviside):  # which has no expected logarithm
+    if not isinstance(likelihood, Heaviside):  # this likelihood has no expected logarithm
         assert fit.jensen_bound() == pytest.approx(ep.jensen_bound(), abs=1e-5)
 
 
@@ -98,13 +98,13 @@ def test_gaussian_noise_is_exact_regression_on_the_active_set(problem):
     assert_allclose(mean, K[:, I] @ inverse @ y[I], atol=1e-10)
     assert_allclose(var, np.diagonal(K - K[:, I] @ inverse @ K[I]), atol=1e-10)
     assert_allclose(fit.mean, mean, atol=1e-10)
-    # (11): the active rows' own evidence, times what the others have under predictions from them
+    # (11): the evidence of the active rows, times the predictive probabilities of the others
     others = np.setdiff1d(np.arange(n), I)
     active = multivariate_normal.logpdf(y[I], cov=K[np.ix_(I, I)] + 0.2 * np.eye(20))
     rest = np.sum(Gaussian(0.2).log_predictive(y[others], mean[others], var[others]))
     assert fit.log_evidence == pytest.approx(active + rest, abs=1e-9)
     swept = IVM(active=20, sweeps=3).fit(K, y, Gaussian(0.2))
-    assert_allclose(swept.mean, mean, atol=1e-9)  # sites of Gaussian noise are right at once
+    assert_allclose(swept.mean, mean, atol=1e-9)  # sites of Gaussian noise are exact after one visit
 
 
 def test_evidence_is_ep_s_formula_over_all_rows(problem):
@@ -128,7 +128,7 @@ def test_evidence_is_ep_s_formula_over_all_rows(problem):
 
 
 def test_most_informative_rows_beat_random_and_least_informative_ones():
-    """Test error of 60 of 600 rows; the paper's algorithm 1 in print (argmax) does as chance does."""
+    """Test error with 60 of 600 rows; the paper's algorithm 1 as printed (argmax) is no better than random choice."""
     rng = np.random.default_rng(3)
     X, Xt = rng.uniform(-2, 2, size=(600, 2)), rng.uniform(-2, 2, size=(1000, 2))
 
@@ -147,7 +147,7 @@ def test_most_informative_rows_beat_random_and_least_informative_ones():
     own = np.mean(np.sign(mean) != label(Xt))
     assert own < 0.04
     assert own < np.mean([error(rng.permutation(600)[:60]) for _ in range(5)])
-    assert np.all(np.diff(informative.scores)[30:].mean() > 0)  # later rows tell less
+    assert np.all(np.diff(informative.scores)[30:].mean() > 0)  # later rows are less informative
 
 
 def test_ties_go_to_the_lowest_row_and_runs_repeat(problem):
@@ -157,7 +157,7 @@ def test_ties_go_to_the_lowest_row_and_runs_repeat(problem):
     assert fit.active[0] == 0  # all rows are equal under a stationary prior without bias
     again = IVM(active=30).fit(K[np.ix_(twice, twice)], y[twice], Probit())
     assert np.array_equal(fit.active, again.active)
-    # rows come before their copies
+    # each row comes before its copies
     first = {row % n: row for row in fit.active[::-1]}
     assert all(row < n for row in first.values())
 
@@ -179,7 +179,7 @@ def test_a_given_active_set_gets_its_sites_anew(problem):
 
 
 class CountingColumns(MatrixColumns):
-    """Also tells which columns were asked for."""
+    """Also record which columns were requested."""
 
     def __init__(self, K, rows=None):
         super().__init__(K, rows)
@@ -214,9 +214,9 @@ def test_memory_stays_below_its_bound(large, memory):
     X, y, k = large
     from gpclass.learning import KernelColumns
 
-    covariance = KernelColumns(k, X[:, :1])  # one input, so that rows of X count for nothing
+    covariance = KernelColumns(k, X[:, :1])  # one input, so that rows of X take little memory
     engine = IVM(active=150, memory=memory, block=20)
-    select(engine, [covariance], y, Probit(), np.random.default_rng(0))  # nothing is imported while we count
+    select(engine, [covariance], y, Probit(), np.random.default_rng(0))  # nothing is imported during the measurement
     tracemalloc.start()
     try:
         fit = engine.fit(covariance, y, Probit())
@@ -224,7 +224,7 @@ def test_memory_stays_below_its_bound(large, memory):
     finally:
         tracemalloc.stop()
     assert peak < memory
-    assert peak > 0.5 * memory  # or the bound is not made use of
+    assert peak > 0.5 * memory  # otherwise the memory limit has no effect
     assert len(fit.active) == 150
     unbounded = 150 * 3000 * 8 / 2**20
     assert memory > unbounded or peak < unbounded
@@ -240,16 +240,16 @@ def test_candidates_shrink_as_the_paper_says(large):
     assert len(whole.rows) == 3000
     assert 150 < len(chosen.rows) < 1500
     assert len(chosen.at) == 150
-    # the marginals of those kept are right
+    # the marginals of the kept rows are right
     fit = IVM(active=150).fit(covariance, y, Probit(), start=chosen.at)
     assert_allclose(chosen.mean[:, 0], fit.mean[chosen.rows], atol=1e-8)
-    # as many steps as fit with all candidates are the same
+    # the steps are the same as long as all candidates fit
     same = np.flatnonzero(whole.at.rows != chosen.at.rows)[0]
     assert same >= 20
 
 
 def test_evidence_means_the_same_with_and_without_a_bound(large):
-    """Candidates given up are no candidates any more, but their labels are data as before."""
+    """Dropped candidates cannot be chosen any more, but their labels still count as data."""
     X, y, k = large
     from gpclass.learning import KernelColumns
 
@@ -259,7 +259,7 @@ def test_evidence_means_the_same_with_and_without_a_bound(large):
     assert bounded.log_evidence == pytest.approx(again.log_evidence, abs=1e-8)
     assert_allclose(bounded.mean, again.mean, atol=1e-8)
     another = IVM(active=60, memory=1.0, keep=0.1, block=10, random_state=2).fit(covariance, y, Probit())
-    assert not np.array_equal(another.active, bounded.active)  # another random part
+    assert not np.array_equal(another.active, bounded.active)  # another random subset
 
 
 def test_too_little_memory_is_told(large):
@@ -282,7 +282,7 @@ def test_more_rows_asked_for_than_there_are(problem):
 def test_rows_that_tell_nothing_end_the_selection(problem):
     K, y, _ = problem
     some = K.copy()
-    some[10:] = some[:, 10:] = 0.0  # sixty rows without variance
+    some[10:] = some[:, 10:] = 0.0  # sixty rows with zero variance
     fit = IVM(active=30).fit(some, y, Probit())
     assert sorted(fit.active) == list(range(10))
     with pytest.raises(ValueError, match="no row is informative"):
@@ -327,7 +327,7 @@ def test_label_noise_keeps_precisions_positive(problem):
     fit = IVM(active=n).fit(K, flipped, Heaviside(0.05))
     assert np.all(fit.sites.tau > 0)
     assert np.isfinite(fit.log_evidence)
-    # rows that would ask for a negative one, or that rounding has left no variance, are no candidates
+    # rows whose site would have negative precision, or whose variance is lost to rounding, are not candidates
     var, slope = np.array([1.0, 1.0, 1.0]), np.array([2.0, -5.0, 3.0])
     assert np.array_equal(np.isinf(score("information", var, slope, np.array([-0.5, 0.3, -1.0]), 0.0)), [False, True, True])
 

@@ -26,7 +26,7 @@ def problem():
 
 
 def slow_ivm(Ks, y, likelihood, total):
-    """Pairs of row and class by the score of 4.2, with dense covariances and (7) as in print."""
+    """Pairs of row and class chosen by the score of 4.2, with dense covariances and (7) as printed."""
     h, A = np.zeros((n, C)), [K.copy() for K in Ks]
     pairs, sites, taken = [], [], np.zeros((n, C), bool)
     for _ in range(total):
@@ -83,14 +83,14 @@ def test_all_pairs_active_and_swept_is_class_independent_ep(problem):
     assert fit.log_evidence == pytest.approx(ep.log_evidence, abs=1e-5)
     assert_allclose(fit.mean, ep.mean, atol=1e-5)  # 100 × tol
     assert_allclose(fit.var, ep.var, atol=1e-5)
-    assert_allclose(fit.loo(), ep.loo(), atol=1e-3)  # theirs by another integral
+    assert_allclose(fit.loo(), ep.loo(), atol=1e-3)  # computed by another integral there
     Ks, kd = K[:, :7], np.diagonal(K)[:7]
     got, want = fit.log_class_probabilities(Ks[fit.rows], kd), ep.log_class_probabilities(Ks, kd)
     assert_allclose(got, want, atol=1e-5)
 
 
 def test_second_visits_that_do_not_settle_are_told(problem):
-    """Sites for one class of a row pull without the others' answer: few sites, and large functions, never settle."""
+    """With sites for only one class of a row, few sites and large functions do not converge."""
     K, y, _ = problem
     with pytest.warns(ConvergenceWarning, match="use sweeps=0"):
         fit = IVM(active=25, sweeps=3).fit(50 * K, y, MultinomialProbit(C))
@@ -148,7 +148,7 @@ def test_one_against_rest_is_binary_machines_side_by_side(problem):
     for c, d in enumerate((12, 9, 15)):
         alone = IVM(active=d).fit(K, np.where(y == c, 1.0, -1.0), Probit())
         assert fit.active[c].tolist() == alone.active.tolist()
-        assert_allclose(fit.mean[:, c], alone.mean, atol=2e-3)  # stale scores never touch sites; drift is in the choice only
+        assert_allclose(fit.mean[:, c], alone.mean, atol=2e-3)  # outdated scores affect only the choice
         assert_allclose(fit.var[:, c], alone.var, atol=2e-3)
 
 

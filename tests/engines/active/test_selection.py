@@ -32,7 +32,7 @@ def test_rough_scores_are_near_the_exact_ones():
     rough = score("information", var, *rough_moments(likelihood, y, mean, var), 0.0)
     assert_allclose(rough, exact, atol=0.03)  # as good as EP of two sweeps is, of scores down to -2
     assert exact.min() < -0.5
-    # a likelihood without contrasts has nothing rougher
+    # a likelihood without contrasts has no rougher score
     robust = RobustMax(5, epsilon=0.1)
     assert_allclose(rough_moments(robust, y, mean, var)[0], robust.tilted_moments(y, mean, var)[1])
 

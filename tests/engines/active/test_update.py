@@ -1,4 +1,4 @@
-"""Rows that come in batches."""
+"""Rows in batches."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ K = k(X)
 
 
 def stream(engine, y, likelihood, batches, K=K):
-    """Fit the first batch and take in the others; the fit, and which rows its `rows` are."""
+    """Fit the first batch and update with the others. Return the fit and the numbers of its `rows`."""
     first, *others = batches
     fit = engine.fit(K[np.ix_(first, first)], y[first], likelihood)
     rows = first[fit.rows]
@@ -30,7 +30,7 @@ def stream(engine, y, likelihood, batches, K=K):
 
 
 def test_with_gaussian_noise_and_room_for_all_it_is_exact_regression():
-    """Sites of Gaussian noise do not depend on when they are set."""
+    """Sites of Gaussian noise do not depend on the order of updates."""
     targets = np.sin(X[:, 0])
     fit, rows = stream(IVM(active=200), targets, Gaussian(0.1), np.split(np.arange(120), 4))
     assert sorted(rows) == list(range(120))
@@ -41,12 +41,12 @@ def test_with_gaussian_noise_and_room_for_all_it_is_exact_regression():
 
 
 def test_one_batch_after_the_other_is_assumed_density_filtering():
-    """With room for all, each new row's site is matched to the posterior before it, which an update from scratch repeats."""
+    """If all rows are active, each site is matched to the posterior of the rows before it, as in an explicit loop."""
     first, second = np.arange(30), np.arange(30, 45)
     fit, rows = stream(IVM(active=100), y, Probit(), [first, second])
     before = IVM(active=100).fit(K[:30, :30], y[:30], Probit())
     assert np.array_equal(rows[:30], before.active)
-    assert_allclose(fit.sites.tau[:30], before.sites.tau)  # old sites stay
+    assert_allclose(fit.sites.tau[:30], before.sites.tau)  # old sites are unchanged
     tau, nu = np.zeros(120), np.zeros(120)
     tau[rows[:30]], nu[rows[:30]] = before.sites.tau, before.sites.nu
     for i, t, v in zip(rows[30:], fit.sites.tau[30:], fit.sites.nu[30:], strict=True):
@@ -62,7 +62,7 @@ def test_the_set_keeps_its_size_and_learns():
     engine = IVM(active=25)
     fit, rows = stream(engine, y, Probit(), np.split(np.arange(120), 6))
     assert len(fit.active) == 25
-    assert max(rows) >= 100  # the last batch has a say
+    assert max(rows) >= 100  # the last batch has an effect
     Xt = rng.normal(size=(500, 2))
     truth = np.where(Xt[:, 0] + Xt[:, 1] ** 2 > 0.8, 1.0, -1.0)
 

@@ -43,7 +43,7 @@ def test_gradient(engine, cls):
     assert got.shape == likelihood.theta.shape
     for k, e in enumerate(h * np.eye(len(got))):
         up, down = (tight.fit(K, y, likelihood.with_theta(likelihood.theta + s * e)).log_evidence for s in (1, -1))
-        # coupled quadrature EP is stationary only nearly so: see its evidence_gradient
+        # coupled quadrature EP is only approximately stationary: see its evidence_gradient
         close = {"rel": 0.03, "abs": 0.01} if getattr(engine, "coupled", False) else {"rel": 1e-5, "abs": 1e-6}
         assert got[k] == pytest.approx((up - down) / (2 * h), **close)
 
@@ -86,7 +86,7 @@ def test_gibbs_with_biases_agrees_with_nested_ep():
     fit = NestedEP().fit(K, y, likelihood)
     Ks, kd = K[:, :5], np.full(5, K[0, 0])
     gap = np.exp(draws.log_class_probabilities(Ks, kd)) - np.exp(fit.log_class_probabilities(Ks, kd))
-    assert np.abs(gap).max() < 0.03  # EP's own error is 0.01 here, the rest is that of the draws
+    assert np.abs(gap).max() < 0.03  # EP's own error is 0.01 here, the rest is the error of the draws
 
 
 def test_robust_max_against_draws_from_the_prior():
@@ -97,7 +97,7 @@ def test_robust_max_against_draws_from_the_prior():
     f = np.einsum("ij,sjc->sic", np.linalg.cholesky(K), rng.normal(size=(400_000, 3, 3)))
     weight = np.exp(likelihood.log_prob_value(y[None], f).sum(1))
     fit = QIEP.fit(K, y, likelihood)
-    # what leaving out the dependence between classes costs: 0.03 a datum here
+    # ignoring the dependence between classes costs 0.03 per datum here
     assert fit.log_evidence == pytest.approx(np.log(weight.mean()), abs=0.1)
     mean = np.einsum("s,sic->ic", weight, f) / weight.sum()
     assert np.abs(fit.mean - mean).max() < 0.15
@@ -111,7 +111,7 @@ def test_a_robust_posterior_ignores_one_wrong_label():
     robust = QIEP.fit(K, y, RobustMax(3, epsilon=0.05))
     assert robust.converged
     assert robust.mean[5].argmax() == 0
-    assert np.any(robust.sites.tau < 0)  # that is how
+    assert np.any(robust.sites.tau < 0)  # as stated
 
 
 def test_estimator_learns_biases_and_noise():

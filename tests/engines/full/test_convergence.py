@@ -1,4 +1,4 @@
-"""Real data over the whole grid of [NR] section 11: every engine settles, and soon."""
+"""Real data on the whole grid of [NR] section 11: every engine converges in few sweeps."""
 
 import warnings
 
@@ -40,7 +40,7 @@ def check_grid(engine, kernel, likelihood, points, X, y):
         assert fit.status.change < engine.tol, where
         assert np.isfinite(fit.log_evidence), where
         assert np.all(fit.var > 0), where
-        assert np.all(fit.var <= np.diagonal(K) * (1 + 1e-9)), where  # log-concave: data never widen
+        assert np.all(fit.var <= np.diagonal(K) * (1 + 1e-9)), where  # log-concave: data never increase variances
 
 
 ENGINES = pytest.mark.parametrize("engine", [EP(), Laplace(), KL(), VB()], ids=lambda engine: type(engine).__name__)
@@ -69,7 +69,7 @@ def test_full_grid(engine, kernel, likelihood, cancer):
 
 @LIKELIHOODS
 def test_warm_starts_along_the_grid(likelihood, cancer):
-    """From the neighbour's answer: the same end, and fewer sweeps in all."""
+    """Starting from the neighbour's result gives the same fit with fewer sweeps in total."""
     X, y = cancer
     cold = warm = 0
     last = None

@@ -31,30 +31,30 @@ def wine(order):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_laplace_ends_at_the_mode_in_raw_units(seed):
-    """K has entries of 1e13: the gradient is zero whatever the order of rows, and a warning names the rounding."""
+    """K has entries of 1e13: the gradient is zero for any order of the rows, and a warning states the rounding error."""
     order = np.random.default_rng(seed).permutation(178)
     K, y = wine(order)
     with pytest.warns(ConvergenceWarning, match="scale the kernel's variance down"):
         fit = Laplace().fit(K, y, Softmax(3))
     f = (K.astype(np.longdouble) @ fit.alpha.astype(np.longdouble)).astype(float)
     missing = Softmax(3).log_prob_slope(y, f)[1] - fit.alpha
-    # to 1e-8 of what it is without any fit: slopes are of order one there
+    # to 1e-8 of its value at zero, where slopes are of order one
     assert np.max(np.abs(missing)) < 1e-8
     assert np.max(np.abs(missing)) < 1e-5 * np.max(np.abs(fit.alpha))
-    assert np.mean(np.argmax(f, axis=1) == y) == 1.0  # quadratic functions tell all wines apart
+    assert np.mean(np.argmax(f, axis=1) == y) == 1.0  # quadratic functions separate all wines
     twin = np.argsort(order)
     with pytest.warns(ConvergenceWarning):
         plain = Laplace().fit(*wine(np.arange(178)), Softmax(3))
     assert_allclose(fit.mean[twin], plain.mean, rtol=1e-4, atol=1e-4)  # standard deviations are 200 and more
-    assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-2)  # the rounding that the warning names
+    assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-2)  # the rounding error that the warning states
 
 
 def test_laplace_that_cannot_move_says_so(monkeypatch):
-    """As where a line search finds no length that leads uphill."""
+    """For example if a line search finds no step that increases the objective."""
     K, y = wine(np.arange(178))
     monkeypatch.setattr("gpclass.engines.full.coupled_laplace.uphill", lambda look, along, negligible: (0.0, None))
     with pytest.warns(ConvergenceWarning, match="scale the kernel's variance down"):
         fit = Laplace().fit(1e-12 * K, y, Softmax(3))
     assert not fit.converged
     assert fit.status.change > 1
-    assert fit.n_iter <= 2  # and does not try a hundred times
+    assert fit.n_iter <= 2  # and stops early

@@ -20,7 +20,7 @@ SEQUENTIAL = EP(schedule="sequential")
 @pytest.mark.parametrize("engine", [EP(), SEQUENTIAL], ids=["parallel", "sequential"])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
 def test_fixed_point_matches_moments(engine, likelihood):
-    """Holds exactly, whatever EP's error; cavities by division of the marginals, not by our formula."""
+    """Holds exactly, whatever EP's error is. Cavities come from division of marginals, not from our formula."""
     K, y = data(12, seed=1, nugget=0.1)
     fit = engine.fit(K, y, likelihood)
     var = 1 / (1 / fit.var - fit.sites.tau)
@@ -82,7 +82,7 @@ def test_tiny_scale_meets_the_tolerance(engine):
     assert fit.converged
     assert fit.n_iter <= 20
     assert fit.status.change < engine.tol
-    assert_allclose(fit.log_evidence, -30 * np.log(2), atol=1e-7)  # of first order in the scale
+    assert_allclose(fit.log_evidence, -30 * np.log(2), atol=1e-7)  # first order in the scale
 
 
 def test_leave_one_out_against_refits():
@@ -114,7 +114,7 @@ def test_step_likelihood_does_not_see_the_scale():
 
 @pytest.mark.parametrize("engine", [EP(), SEQUENTIAL], ids=["parallel", "sequential"])
 def test_mislabelled_point_has_negative_precision(engine):
-    """A label that its neighbours contradict widens the posterior: only a negative site precision can say so."""
+    """A label that contradicts its neighbours widens the posterior, which needs a negative site precision."""
     K = 4 * np.array([[1, 0.9, 0.8], [0.9, 1, 0.9], [0.8, 0.9, 1]])
     y, likelihood = np.array([1.0, -1.0, 1.0]), Heaviside(0.05)
     log_z, mean, cov = grid_truth(K, y, likelihood, order=48)
@@ -136,7 +136,7 @@ def test_default_noise_suits_overlapping_classes():
 
 @pytest.mark.parametrize("engine", [EP(), TAP()], ids=["EP", "TAP"])
 def test_too_little_noise_is_named(engine):
-    """By an error where there is no proper posterior, by a warning where the sweeps come to no end."""
+    """An error is raised if there is no proper posterior, and a warning if the sweeps do not converge."""
     K, y = data(20, seed=6, variance=4.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)

@@ -1,7 +1,7 @@
 """`converged=True` means that the engine's own equations hold, recomputed here from K and the sites in extended precision.
 
 Means come from K α, variances from a Cholesky factorisation of I + √τ K √τ written out below, both in long double: a run
-that stands still where it should not, or whose mean has drifted away from K α, shows. Moves are in standard deviations.
+that stops at a wrong point, or whose mean has drifted away from K α, is detected. Moves are in standard deviations.
 """
 
 import warnings
@@ -35,7 +35,7 @@ from .truth import frozen
 
 LONG = np.longdouble
 ORDINARY = 100  # times the engine's tolerance: variances here are upper bounds, and τ and mean moved once more
-MAX_ROUNDING = 1e-3  # the rounding that a converged posterior may have, by `iterate.MAX_ROUNDING`, where K is of huge scale
+MAX_ROUNDING = 1e-3  # the rounding error allowed by `iterate.MAX_ROUNDING` if the scale of K is huge
 HUGE = 1e6  # prior variances from which the second applies
 
 
@@ -118,12 +118,12 @@ def cavities(K, tau, alpha):
 
 
 def matched(cavity, d1, d2):
-    """Site precisions that moment matching asks for."""
+    """Site precisions by moment matching."""
     return -d2 / (1 + cavity[1] * d2)
 
 
 def moves(K, alpha, tau, wanted_alpha, wanted_tau):
-    """Largest move that the equations still ask for: of a mean, and of a variance."""
+    """Largest remaining moves of a mean and of a variance by the equations."""
     var = np.minimum(np.diagonal(K), 1 / np.maximum(tau, 1e-300))  # at least the posterior's
     return max(np.max(np.abs(wanted_alpha - alpha) * np.sqrt(var)), np.max(np.abs(wanted_tau - tau) * var))
 
@@ -178,7 +178,7 @@ def of_coupled_mode(fit, K, y):
     mean = double(np.asarray(K, LONG) @ np.asarray(fit.alpha, LONG))[0]
     missing = fit.likelihood.log_prob_slope(y, mean)[1] - fit.alpha
     W = -fit.likelihood.log_prob(y, mean)[2]
-    # covariance of each datum if there were no others: at least the posterior's
+    # covariance of each datum without the others: at least the posterior's
     alone = np.linalg.inv(W + np.eye(W.shape[1]) / np.diagonal(K)[:, None, None])
     return float(np.sqrt(np.max(np.einsum("ic,icd,id->i", missing, alone, missing))))
 
@@ -249,7 +249,7 @@ def name_of(case):
 
 @cache
 def outcome(case, name):
-    """A fit, or the text of an error where the engine refused; and whether it warned."""
+    """A fit, or the message if the engine raised an error; and whether it warned."""
     engine, likelihood, _ = case
     K, labels = problem(name)
     y = labels if likelihood.n_latents > 1 else np.where(labels == 1, 1.0, -1.0)
@@ -270,9 +270,9 @@ def test_converged_means_that_the_equations_hold(case, name):
     fit, K, y, warned = outcome(case, name)
     if isinstance(fit, str):
         assert name != "ordinary"
-        assert "variance" in fit or "epsilon" in fit  # names a remedy
+        assert "variance" in fit or "epsilon" in fit  # suggests a remedy
         return
-    assert fit.converged != warned  # never neither, never both
+    assert fit.converged != warned  # exactly one of them
     assert np.isfinite(fit.log_evidence)
     if not fit.converged:
         assert name not in ("ordinary", "narrow", "wide and short")

@@ -1,4 +1,4 @@
-"""QuadratureEP(precision="full"): all tilted moments matched, by brute force; a stationary evidence; its relatives."""
+"""QuadratureEP(precision="full"): moments and evidence by brute force, derivatives, related engines."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_evidence_is_its_definition():
     fit = FINE.fit(K, y, likelihood)
     n, C = fit.mean.shape
     W, nu = fit.posterior.precision, fit.posterior.sites.nu
-    big_K, big_W = np.kron(K, np.eye(C)), np.zeros((n * C, n * C))  # datum by datum
+    big_K, big_W = np.kron(K, np.eye(C)), np.zeros((n * C, n * C))  # ordered by datum
     for i in range(n):
         big_W[i * C : (i + 1) * C, i * C : (i + 1) * C] = W[i]
     V = np.linalg.inv(np.linalg.inv(big_K) + big_W)
@@ -67,7 +67,7 @@ def test_evidence_is_its_definition():
 
 @pytest.mark.parametrize("likelihood", [MultinomialProbit(3), MultinomialProbit(3, bias=(0.3, 0.0, -0.2), learn_bias=True)])
 def test_derivatives_are_exact_up_to_quadrature(likelihood):
-    """Against central differences: 1e-5 with forty nodes, where the diagonal form is wrong by up to a per cent."""
+    """Against central differences: 1e-5 with forty nodes; the diagonal form is wrong by up to one percent."""
     _, K, y = problem(n=9)
     K = K + 0.3 * np.eye(9)
     D = np.random.default_rng(0).normal(size=K.shape)

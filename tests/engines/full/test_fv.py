@@ -75,7 +75,7 @@ def test_weak_correlation_costs_little():
 
 
 def test_leave_one_out_against_refits():
-    """Others follow to first order: as good as EP's. The conditional that datum i tilts would be off by 0.35 and more."""
+    """Other data respond to first order: as accurate as EP. The tilted conditional would be wrong by 0.35 or more."""
     for n, seed in ((12, 5), (30, 1)):
         K, y = data(n, seed=seed, variance=4.0)
         for likelihood, tol in ((Probit(), 0.05), (Logit(), 0.05)):  # measured: 0.011, 0.008; 0.037, 0.020
@@ -84,7 +84,7 @@ def test_leave_one_out_against_refits():
 
 @pytest.mark.parametrize(("n", "seed", "epsilon"), [(30, 7, 0.05), (30, 16, 0.05), (40, 0, 0.001)])
 def test_negative_curvatures_are_no_obstacle(n, seed, epsilon):
-    """Newton steps with the true, partly negative curvatures came to no proper posterior here."""
+    """Newton steps with the true, partly negative curvatures would give an improper posterior here."""
     K, y = data(n, seed=seed, variance=4.0)
     fit = FV().fit(K, y, Heaviside(epsilon))
     assert fit.converged

@@ -63,7 +63,7 @@ def test_inner_ep_is_near_the_exact_moments():
     exact, nested = hub_moments(mean, var, Probit()), inner_ep(mean, var, Probit())
     assert np.abs(exact.log_mass - nested.log_mass).mean() < 3e-3
     assert np.abs((exact.slope - nested.slope) * np.sqrt(var)).mean() < 3e-3
-    assert np.all(nested.log_mass < exact.log_mass + 1e-12)  # low for positively correlated contrasts
+    assert np.all(nested.log_mass < exact.log_mass + 1e-12)  # too low for positively correlated contrasts
 
 
 @pytest.mark.quick_cases("1-0-3", "5-4-6", "30-4-2", "300-2-3")
@@ -82,7 +82,7 @@ def test_hub_quadrature_against_many_nodes(C, spread, log_spread, monkeypatch):
 
 
 def test_slope_and_precision_are_derivatives_of_the_log_mass():
-    """What stationarity rests on, for both kinds of moments."""
+    """Needed for stationarity; for both kinds of moments."""
     rng = np.random.default_rng(0)
     mean, var = rng.normal(size=(5, 4)), rng.uniform(0.2, 5, size=(5, 4))
     h = 1e-4
@@ -104,7 +104,7 @@ def test_evidence_is_near_the_exact_one(engine, C):
     fit = engine.fit(K, y, MultinomialProbit(C))
     exact = orthant_evidence(K, y, MultinomialProbit(C)).log_evidence
     assert fit.converged
-    # what leaving out the dependence between classes costs: 0.04 to 0.05 a datum here, low; coupled EP is ten times closer
+    # ignoring the dependence between classes lowers the evidence by 0.04 to 0.05 per datum; coupled EP is ten times closer
     assert -0.06 * len(y) < fit.log_evidence - exact < 0
     weak = 0.25 * K
     exact = orthant_evidence(weak, y, MultinomialProbit(C)).log_evidence
@@ -128,7 +128,7 @@ def test_moments_are_matched(engine):
 @pytest.mark.parametrize("log_scale", [-4, 0, 2, 4])
 @pytest.mark.parametrize("log_length", [-2, 0, 3])
 def test_convergence_over_a_grid(engine, log_scale, log_length):
-    """At most 16 sweeps, thanks to the coupled Newton step of the mean; hundreds without it."""
+    """At most 16 sweeps with the coupled Newton step of the mean; hundreds without it."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     y = np.argmax(X + 0.5 * rng.normal(size=(40, 3)), axis=1)
@@ -185,26 +185,26 @@ def test_estimator():
 @pytest.mark.quick_cases("2-10000.0-0.05")
 @pytest.mark.parametrize(("seed", "variance", "length"), [(0, 1e6, 0.1), (1, 1e6, 0.1), (2, 1e4, 0.05)])
 def test_damping_is_found_by_itself(seed, variance, length):
-    """Under wide priors full steps lead nowhere; the end is that of short steps, which all take many more."""
+    """Under wide priors full steps do not converge; the result equals that of short steps, which need many more sweeps."""
     rng = np.random.default_rng(seed)
     K, y = RBF(length, variance)(rng.normal(size=(24, 1))), rng.integers(3, size=24)
     fit = IndependentEP().fit(K, y, MultinomialProbit(3))
     assert fit.converged
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # short steps may take more sweeps than they are given
+        warnings.simplefilter("ignore")  # short steps may need more sweeps than max_iter
         damped = IndependentEP(damping=0.2, tol=1e-6, max_iter=500).fit(K, y, MultinomialProbit(3))
     assert_allclose(fit.log_evidence, damped.log_evidence, atol=1e-5)
 
 
 def test_sums_over_later_classes():
-    """Nothing of a small message is lost beside a large one, as it would be in total less own."""
+    """A small message keeps its digits next to a large one; the total minus the own message would lose them."""
     assert_allclose(_sums_after(np.array([[1e20, 1.0, 2.0, 4.0]])), [[7.0, 6.0, 4.0, 0.0]], rtol=1e-15)
     assert_allclose(_sums_after(np.array([[3.0]])), [[0.0]])
 
 
 @pytest.mark.parametrize("C", [2, 3, 7])
 def test_inner_sites_are_a_fixed_point(C):
-    """Each site matches the moments of its cavity, with the sums over all other classes written out."""
+    """Each site matches the moments of its cavity, with explicit sums over all other classes."""
     rng = np.random.default_rng(C)
     lead, var, hub = 3 * rng.normal(size=(5, C - 1)), rng.gamma(1.0, 10.0, (5, C - 1)), 1 + rng.gamma(1.0, 10.0, 5)
     sites, _ = inner_sites(lead, var, hub, Probit())

@@ -1,4 +1,4 @@
-"""KL: the highest Jensen bound there is, and its distance from the truth."""
+"""KL: the highest Jensen bound, and its distance from the truth."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_no_neighbour_has_a_higher_bound(likelihood):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
 def test_no_other_engine_has_a_higher_bound(likelihood):
-    """Among Gaussians with diagonal W it is the best, and FV's diagonal covariance is no match for it here."""
+    """It is the best of the Gaussians with diagonal W, and better than FV's diagonal covariance here."""
     for K, y in [*TWO_POINTS, data(15, seed=3)]:
         best = KL().fit(K, y, likelihood).log_evidence
         for engine in (Laplace(), EP(), TAPNaive(), VB(), FV(), LabelRegression()):
@@ -57,7 +57,7 @@ def test_bounds_are_in_order(likelihood):
         )
         assert vb.log_evidence < vb.jensen_bound() < kl.log_evidence < truth
         assert kl.log_evidence == kl.jensen_bound()
-        assert fv.jensen_bound() < fv.log_evidence < truth  # its factors are closer than a Gaussian with their moments
+        assert fv.jensen_bound() < fv.log_evidence < truth  # factors are better than Gaussians with their moments
 
 
 @pytest.mark.parametrize("n", [4, 6, 8, 10])

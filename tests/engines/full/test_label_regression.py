@@ -1,4 +1,4 @@
-"""Label regression: a Gaussian evidence with SciPy as the second opinion."""
+"""Label regression: its Gaussian evidence against SciPy."""
 
 import numpy as np
 import pytest
@@ -32,12 +32,12 @@ def test_noise_is_the_best_in_its_range(seed, variance):
     noise = fit.W[0] ** -0.5
     assert 0.5 <= noise <= 2.0
     assert_allclose(noise, grid[np.argmax(values)], rtol=8e-4)  # the grid's spacing
-    # inside the range the evidence is flat; at an end the search stops 1e-6 short of it, where the slope is of order n
+    # inside the range the evidence is flat; at an end the search stops 1e-6 before it, where the slope is of order n
     assert fit.log_evidence > values.max() - 1e-5
 
 
 def test_noise_stops_at_the_ends():
-    """Under a weak prior, labels ±1 want a noise of about one."""
+    """Under a weak prior, the best noise for labels ±1 is about one."""
     K, y = data(12, seed=4, variance=0.01)
     for low, high, best in ((3.0, 4.0, 3.0), (0.1, 0.2, 0.2)):
         fit = LabelRegression(noise_range=(low, high)).fit(K, y, Probit())

@@ -1,4 +1,4 @@
-"""Laplace: the mode, the curvature there, and what the approximation costs."""
+"""Laplace: the mode, the curvature there, and the error of the approximation."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_heaviside_has_no_mode():
 
 
 def test_several_classes_are_softmax_only():
-    """Of other likelihoods minus the second derivative is not diag(π) - π πᵀ."""
+    """For other likelihoods minus the second derivative is not diag(π) - π πᵀ."""
     y = np.arange(9) % 3
     for likelihood in (MultinomialProbit(3), OneAgainstRest(3)):
         with pytest.raises(TypeError, match="needs curvature_weights"):

@@ -20,7 +20,7 @@ def test_evidence_is_a_lower_bound(variance, seed, C):
     exact = orthant_evidence(K, y, MultinomialProbit(C))
     bound = MeanFieldProbit().fit(K, y, MultinomialProbit(C)).log_evidence
     assert bound < exact.log_evidence
-    if variance < 0.1:  # v and f part company by the first order of K: the bound loses ½ tr K and little else
+    if variance < 0.1:  # v and f differ to first order in K: the bound loses ½ tr K and little else
         assert bound > exact.log_evidence - 0.5 * C * np.trace(K)
 
 
@@ -55,7 +55,7 @@ def test_the_mean_is_girolami_and_rogers_fixed_point_and_a_mode(variance):
     assert_allclose(S @ v, fit.mean, atol=1e-7 * np.abs(fit.mean).max())
     assert_allclose(fit.posterior.table(fit.sites.nu), v, atol=1e-7)
     assert_allclose(fit.var, np.diag(S)[:, None] * np.ones(3), rtol=1e-9)
-    # their iteration from zero comes to the same place, later
+    # their iteration from zero converges to the same point, but more slowly
     m = np.zeros_like(fit.mean)
     for _ in range(3000):
         m = S @ (m + MultinomialProbit(3).log_prob_slope(y, m)[1])
@@ -68,7 +68,7 @@ def test_the_mean_of_the_cone_is_the_slope():
     n = 100_000
     draws = MultinomialProbit(3).draw_auxiliary(np.zeros(n, int), np.broadcast_to(f, (n, 3)), rng)
     slope = MultinomialProbit(3).log_prob_slope(np.array([0]), f[None])[1][0]
-    assert_allclose(draws.mean(0) - f, slope, atol=4 / np.sqrt(n))  # four errors of draws with spread below one
+    assert_allclose(draws.mean(0) - f, slope, atol=4 / np.sqrt(n))  # four standard errors; the deviation is below one
 
 
 def test_one_matrix_per_class():
@@ -94,9 +94,9 @@ def test_predictions_and_cavities():
     k = RBF(1.0, 2.0)
     draws = HMC(n_draws=600, n_warmup=300, random_state=0).fit(K, y, MultinomialProbit(3))
     p, q = (np.exp(a.log_class_probabilities(k(X, new), k.diag(new))) for a in (fit, draws))
-    assert_allclose(p, q, atol=0.15)  # the method's own error: variances that do not know the labels
+    assert_allclose(p, q, atol=0.15)  # the method's own error: its variances do not depend on the labels
     assert np.all(np.argmax(p, axis=1) == np.argmax(q, axis=1))
-    # the cavity is regression on the other E[v], noise one
+    # the cavity is regression on the other E[v] with noise one
     mean, cov = fit.posterior.latent.cavity()
     rest = np.arange(1, 30)
     solve = np.linalg.solve(K[np.ix_(rest, rest)] + np.eye(29), K[rest, 0])

@@ -18,7 +18,7 @@ def test_nested_ep_is_close_to_the_exact_evidence(C):
     fit = NestedEP().fit(K, y, MultinomialProbit(C))
     exact = orthant_evidence(K, y, MultinomialProbit(C))
     assert fit.converged
-    # inner EP is low by up to 0.3 % a datum at C = 3, 0.4 % at C = 4, and outer EP by some more
+    # inner EP is too low by up to 0.3 % per datum at C = 3, 0.4 % at C = 4, and outer EP by a little more
     assert abs(fit.log_evidence - exact.log_evidence) < 0.02 * len(y)
 
 

@@ -61,7 +61,7 @@ def test_fixed_point_and_evidence_are_those_of_the_definition(likelihood, power,
 
 @pytest.mark.parametrize("power", POWERS)
 def test_nested_power_ep_is_power_ep_of_the_contrasts(power):
-    """Prior of g_ij = f_i^y - f_i^j + u_i written out, with probit factors."""
+    """Explicit prior of g_ij = f_i^y - f_i^j + u_i, with probit factors."""
     K, _ = data(4, seed=2, variance=2.0, nugget=0.1)
     y, bias = np.array([0, 2, 1, 2]), (0.2, -0.3, 0.1)
     fit = NestedEP(power=power).fit(K, y, MultinomialProbit(3, bias=bias))

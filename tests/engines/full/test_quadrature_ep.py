@@ -1,4 +1,4 @@
-"""QuadratureEP with coupled classes: moments by brute force, exact evidence, nested EP as the near relative.
+"""QuadratureEP with coupled classes: moments by brute force, exact evidence, comparison with nested EP.
 
 The class-independent one is in test_independent_ep.py.
 """
@@ -66,7 +66,7 @@ def test_evidence_and_predictions(C):
 
 
 def test_more_nodes_know_less_of_the_order_of_classes():
-    """What ten nodes leave (see the claims in tests/testing/test_engines.py), forty do not."""
+    """Ten nodes depend on the order of the classes (see the claims in tests/testing/test_engines.py), forty do not."""
     _, K, y = problem(n=10)
     engine = QuadratureEP(nodes=40)
     small = engine.fit(1e-10 * K, y, MultinomialProbit(3))

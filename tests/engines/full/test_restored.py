@@ -1,4 +1,4 @@
-"""Fits made anew from K and their state, as model files do it: the same answers, derivatives included."""
+"""Fits rebuilt from K and their state, as model files do: the same results, including derivatives."""
 
 import json
 import warnings
@@ -53,7 +53,7 @@ CASES = [
 
 
 def answers(fit, engine, likelihood):
-    """All that a fit can tell, by name."""
+    """All results of a fit, by name."""
     inputs = X[fit.rows] if isinstance(engine, IVM) else X
     Ks, kd = KERNEL(inputs, NEW), KERNEL.diag(NEW)
     mean, var = fit.predict(Ks, kd)
@@ -75,7 +75,7 @@ def test_a_fit_is_what_its_state_makes(engine, problems):
             warnings.simplefilter("ignore")
             try:
                 fit = engine.fit(KERNEL(X), y, likelihood)
-            except TypeError:  # what the engine cannot do with
+            except TypeError:  # the engine does not support it
                 continue
         state = fit.state()
         json.dumps({name: part.tolist() if isinstance(part, np.ndarray) else part for name, part in state.items()})
@@ -83,7 +83,7 @@ def test_a_fit_is_what_its_state_makes(engine, problems):
         again = restored(engine, KERNEL(inputs), fit.y, likelihood, state)
         before, after = answers(fit, engine, likelihood), answers(again, engine, likelihood)
         for name, told in before.items():
-            # the same numbers, factorised once more: eps times the condition of B, some 1e2 here
+            # the same numbers, factorised again: eps times the condition of B, about 1e2 here
             np.testing.assert_allclose(after[name], told, rtol=1e-12, atol=1e-12, err_msg=f"{name} of {likelihood}")
         assert type(again) is type(fit)
         taken += 1

@@ -1,4 +1,4 @@
-"""Awkward but legal problems are solved; illegal ones are refused by an error that says what is wrong."""
+"""Difficult but valid problems are solved; invalid ones raise an error that says what is wrong."""
 
 import dataclasses
 import warnings
@@ -18,7 +18,7 @@ from .truth import data, frozen, one_variable, orthant
 
 ENGINES = [Laplace(), EP(), EP(schedule="sequential"), TAP(), TAPNaive(), KL(), VB(), FV(), LabelRegression()]
 ITERATIVE = ENGINES[:-1]
-CLASSIFIERS = ITERATIVE  # those whose evidence is that of the labels
+CLASSIFIERS = ITERATIVE  # engines whose evidence is that of the labels
 SMOOTH = [Probit(), Logit()]
 
 
@@ -34,7 +34,7 @@ likelihoods = pytest.mark.parametrize("likelihood", SMOOTH, ids=["probit", "logi
 
 
 def fitted(engine, K, y, likelihood):
-    """A fit without any warning, with all that it offers finite."""
+    """A fit without any warning, all of whose results are finite."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit = engine.fit(K, y, likelihood)
@@ -66,7 +66,7 @@ def test_duplicate_rows(engine, likelihood):
     rows = np.array([0, 0, 1, 2, 3, 3, 3, 4])
     K, y = data(5, seed=1, flips=0.0)
     fit = fitted(engine, K[np.ix_(rows, rows)], y[rows], likelihood)
-    assert_allclose(fit.mean[[0, 4, 4]], fit.mean[[1, 5, 6]], atol=1e-6)  # 100 × tol; FV's ridge tells them apart by less
+    assert_allclose(fit.mean[[0, 4, 4]], fit.mean[[1, 5, 6]], atol=1e-6)  # 100 × tol; FV's ridge has a smaller effect
     assert_allclose(fit.var[[0, 4, 4]], fit.var[[1, 5, 6]], atol=1e-6)
 
 
@@ -143,7 +143,7 @@ def test_extreme_scales(engine, likelihood, scale):
 def test_constant_covariance(engine, likelihood):
     y = np.array([1.0, 1, -1, 1, 1, -1])
     fit = fitted(engine, np.ones((6, 6)), y, likelihood)
-    assert_allclose(fit.mean, np.full(6, fit.mean[0]), atol=1e-5)  # FV's ridge tells the data apart by 2e-6
+    assert_allclose(fit.mean, np.full(6, fit.mean[0]), atol=1e-5)  # FV's ridge makes a difference of 2e-6 between the data
     if not isinstance(engine, FV | LabelRegression | TAPNaive | VB):
         assert_allclose(fit.log_evidence, one_variable(1.0, y, likelihood), atol=0.02)  # Laplace: 0.013
 
@@ -162,16 +162,16 @@ def test_wide_constant_covariance(engine):
 
 @all_engines([EP(), KL(), VB(), Laplace()])
 def test_wide_covariance_with_bias(engine):
-    """Far from the bias the log likelihood is straight, and Newton's steps are as long as the prior lets them be."""
+    """Far from the bias the log likelihood is linear, and only the prior limits Newton's steps."""
     y = np.repeat([1.0, -1.0], 6)
     fit = fitted(engine, 1e3 * (np.ones((12, 12)) + 1e-3 * np.eye(12)), y, Logit(-5.0))
-    # a bias is a shift of the latent function that costs the prior next to nothing
+    # a bias is a shift of the latent function, which has almost no cost under the prior
     assert_allclose(np.mean(fit.mean), 5.0, atol=0.2)
 
 
 @all_engines()
 def test_rank_one_covariance(engine):
-    x = np.linspace(-2, 2, 10)  # none at zero, where there is no variance
+    x = np.linspace(-2, 2, 10)  # not at zero, where there is no variance
     y = np.where(x > 0.3, 1.0, -1.0)
     fit = fitted(engine, np.outer(x, x), y, Probit())
     if not isinstance(engine, FV):
@@ -302,7 +302,7 @@ def test_unfinished_bounds_are_bounds():
 @pytest.mark.parametrize("scale", [1.3, 2e3])
 @pytest.mark.parametrize("y", [[1.0, -1.0], [1.0, 1, 1, -1, -1, 1, -1, -1]], ids=len)
 def test_contradicting_duplicates(y, scale):
-    """All rows equal: α can move in the null space of K, where the mean does not show it, but cavities do."""
+    """With equal rows α can move in the null space of K, which changes the cavities but not the mean."""
     y = np.array(y)
     K = scale * np.ones((len(y), len(y)))
     one_by_one = EP(schedule="sequential").fit(K, y, Probit())
@@ -335,13 +335,13 @@ RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(50, 2))
 OVERLAP = frozen(np.where(INPUTS[:, 0] + 0.3 * RNG.normal(size=50) > 0, 1.0, -1.0))
 HUGE = [*(Linear(variance=v) for v in (1e9, 1e12, 1e14)), RBF(100.0, 1e12), RBF(1e4, 1e12)]
-LOW_RANK = [e for e in ENGINES if not isinstance(e, FV)]  # its ridge is no rounding; see fv.py
+LOW_RANK = [e for e in ENGINES if not isinstance(e, FV)]  # its ridge is larger than rounding; see fv.py
 
 
 @all_engines([Laplace(), EP(), TAP(), KL(), VB(), LabelRegression()])
 @likelihoods
 def test_wide_linear_kernel(engine, likelihood):
-    """Two weights, determined by the data: the evidence falls with the prior's width as σ^-2 does, all else stays."""
+    """Two weights, determined by the data: the evidence falls as σ^-2 with the prior's width, the rest is constant."""
     small, large = (fitted(engine, v * INPUTS @ INPUTS.T, OVERLAP, likelihood) for v in (1e6, 1e10))
     assert_allclose(large.log_evidence - small.log_evidence, -np.log(1e4), atol=1e-3)  # rounding: 1e-16 × 6e10 × τ × n
     assert_allclose(large.var, small.var, rtol=6e-3)  # rounding: eps × 6e10 × τ × n is 3e-3 on some machines
@@ -351,7 +351,7 @@ def test_wide_linear_kernel(engine, likelihood):
 @likelihoods
 @pytest.mark.parametrize("kernel", HUGE, ids=repr)
 def test_no_silent_nonsense(engine, likelihood, kernel):
-    """A converged run is sane; all others say that K is too large."""
+    """A converged run has plausible results; all others report that K is too large."""
     K = kernel(INPUTS)
     try:
         with warnings.catch_warnings(record=True) as caught:

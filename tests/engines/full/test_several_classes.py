@@ -1,4 +1,4 @@
-"""Several classes, NestedEP and Laplace alike: two classes against binary engines, awkward problems, bad input."""
+"""NestedEP and Laplace with several classes: two classes against binary engines, difficult problems, bad input."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_awkward_problems(engine, likelihood):
     assert one_each.converged
     more_classes_than_rows = engine.fit(K[:3, :3], np.arange(3), likelihood(12))
     assert more_classes_than_rows.converged
-    missing = engine.fit(K, np.zeros(9, int), likelihood(3))  # two classes without a member, as in a fold
+    missing = engine.fit(K, np.zeros(9, int), likelihood(3))  # two classes without members, as in a fold
     assert np.all(missing.mean[:, 0] > missing.mean[:, 1])
     double = np.concatenate([X, X])
     repeated = engine.fit(RBF(1.0, 4.0)(double), np.concatenate([y, (y + 1) % 3]), likelihood(3))  # contradicting

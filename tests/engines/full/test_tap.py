@@ -1,4 +1,4 @@
-"""TAP and its naive variant: the equations they claim to solve, and where they end."""
+"""TAP and its naive variant: their equations hold, and they converge."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_leave_one_out_against_refits():
 
 
 def test_few_newton_steps_with_label_noise(monkeypatch):
-    """Renewals of the cavities are mixed, and means under cavities that will move are not settled to all digits."""
+    """Updates of the cavities are mixed, and means are computed roughly while the cavities still change."""
     steps = []
 
     def counted(*given):

@@ -1,4 +1,4 @@
-"""Laplace(correction="tierney-kadane"): against extended fits one by one, against HMC, and as probabilities."""
+"""Laplace(correction="tierney-kadane") against single extended fits and HMC; probabilities sum to one."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def problem(n=25, C=3, variance=4.0, seed=0, m=5):
 
 
 def one_by_one(K, y, Ks, kd, likelihood, labels):
-    """The naive way: C cold fits to n + 1 points for each new point; the fit without it cancels."""
+    """The naive computation: C cold fits to n + 1 points for each new point; the fit without it cancels."""
     out = np.empty((Ks.shape[-1], len(labels)))
     for j, c in np.ndindex(out.shape):
         k, v = Ks[..., j], kd[..., j]
@@ -36,7 +36,7 @@ def one_by_one(K, y, Ks, kd, likelihood, labels):
 def test_equals_extended_fits(variance, C):
     y, K, Ks, kd = problem(C=C, variance=variance)
     got = TKP.fit(K, y, Softmax(C)).log_class_probabilities(Ks, kd)
-    # both at modes good to 1e-8 standard deviations, of which the log determinant shows the first order
+    # both modes are accurate to 1e-8 standard deviations, which enters the log determinant to first order
     assert_allclose(got, one_by_one(K, y, Ks, kd, Softmax(C), np.arange(C)), atol=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_one_kernel_per_class():
 @pytest.mark.quick_cases("0")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_closer_to_the_sampler_than_plain_laplace(seed):
-    """Where the prior is wide the mode is far from the mean, and plain Laplace's probabilities are too timid."""
+    """If the prior is wide, the mode is far from the mean, and plain Laplace is underconfident."""
     y, K, Ks, kd = problem(n=20, variance=50.0, seed=seed, m=20)
     plain, corrected = Laplace().fit(K, y, Softmax(3)), TKP.fit(K, y, Softmax(3))
     truth = HMC(n_draws=1500, n_warmup=400, random_state=0).fit(K, y, Softmax(3))
@@ -78,7 +78,7 @@ def test_closer_to_the_sampler_than_plain_laplace(seed):
 
 
 def test_one_factorisation_is_enough(monkeypatch):
-    """Climbing with the training system leaves the engine nothing to do but to factorise once, for its evidence."""
+    """The modes are found with the training system, so that the engine factorises only once, for its evidence."""
     sweeps = []
 
     def recorded(engine, K, y, likelihood, start):

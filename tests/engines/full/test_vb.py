@@ -1,4 +1,4 @@
-"""VB: the best quadratic bounds, where they touch, and how far below the truth they are."""
+"""VB: the best quadratic bounds, their points of contact, and their distance from the truth."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_the_jensen_objective_is_the_jensen_bound_of_the_same_posterior(likeliho
 @pytest.mark.parametrize("likelihood", [Probit(0.5, learn_bias=True), Logit(-0.5, learn_bias=True), Gaussian(0.3)], ids=repr)
 @pytest.mark.parametrize("variance", [0.5, 20.0])
 def test_the_jensen_gradient_follows_the_fixed_point(likelihood, variance):
-    """In K and in θ; the explicit part alone would be wrong by several per cent, or more."""
+    """In K and in θ; the explicit part alone would be wrong by several percent or more."""
     K, y = data(9, seed=3, variance=variance, nugget=0.3)
     D = np.random.default_rng(0).normal(size=K.shape)
     D = (D + D.T) / np.linalg.norm(D + D.T, 2)

@@ -1,4 +1,4 @@
-"""Engines and samplers with label noise: evidence and posterior by brute force, limits, wrong labels among others."""
+"""Engines and samplers with label noise: evidence and posterior by brute force, limits, wrong labels."""
 
 from dataclasses import replace
 from functools import partial
@@ -43,7 +43,7 @@ def exact_several(K, y, likelihood, nodes=10):
 @pytest.mark.parametrize("epsilon", [0.02, 0.3])
 @pytest.mark.parametrize(("variance", "error"), [(1.0, 0.003), (4.0, 0.05)])  # of EP, measured; of quadrature 1e-9 and 1e-5
 def test_two_classes_against_product_quadrature(variance, error, epsilon):
-    """One label contradicts its neighbours."""
+    """One of the labels contradicts its neighbours."""
     X, y = np.array([[0.0], [0.3], [0.6]]), np.array([1.0, -1.0, 1.0])
     K, likelihood = RBF(1.0, variance)(X), Probit(0.2, epsilon=epsilon)
     log_z, mean = exact_binary(K, y, likelihood)
@@ -53,7 +53,7 @@ def test_two_classes_against_product_quadrature(variance, error, epsilon):
         assert abs(fit.log_evidence - log_z) < error
         assert np.abs(fit.mean - mean).max() < error
     assert log_z - 2 * error < KL().fit(K, y, likelihood).log_evidence < log_z  # a bound
-    # data that are independent a priori remain so, and each integral is exact
+    # data that are independent a priori are so a posteriori, and each integral is exact
     alone = np.diag([variance, 0.5, 2.0])
     assert_allclose(EP().fit(alone, y, likelihood).log_evidence, exact_binary(alone, y, likelihood)[0], atol=1e-4)
 
@@ -122,7 +122,7 @@ def test_wrong_labels_of_several_classes_against_samplers():
     sd = np.sqrt(fit.var)
     assert np.abs((sampled - drawn) / sd).max() < 0.35  # see above
     assert np.abs((sampled - matched) / sd).max() < 0.35
-    plain = NestedEP().fit(K, y, MultinomialProbit(3))  # follows wrong labels further
+    plain = NestedEP().fit(K, y, MultinomialProbit(3))  # follows wrong labels more closely
     rows = np.arange(3)
     assert np.all(fit.mean[rows, y[:3]] < plain.mean[rows, y[:3]])
 
@@ -138,7 +138,7 @@ def test_all_rows_as_inducing_inputs_are_the_dense_engine():
 
 @pytest.mark.parametrize("C", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_estimator_learns_epsilon(C):
-    """A fifth of the labels of well separated classes is random; the evidence finds about that many."""
+    """A fifth of the labels of well separated classes is random; the learned ε is close to that."""
     rng = np.random.default_rng(0)
     y = np.arange(90) % C
     X = 3 * np.array([[0, 0], [2, 0], [0, 2]])[y] + rng.normal(size=(90, 2))
@@ -164,10 +164,10 @@ def test_laplace_gradient_in_epsilon():
 
 
 def test_a_datum_without_a_proper_cavity_keeps_its_sites():
-    """A negative site of one datum needs the positive one of another: without the latter there is no Gaussian."""
+    """The negative site of one datum needs the positive site of another: without it the cavity is improper."""
     K, y, likelihood = 4 * np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([0, 1]), MultinomialProbit(3, epsilon=0.1)
     data = _Matching(partial(quadrature_moments, y, likelihood))
-    tau = np.array([[2.0, -0.3], [0.1, 0.1], [0.1, 0.1]])  # class by class
+    tau = np.array([[2.0, -0.3], [0.1, 0.1], [0.1, 0.1]])  # ordered by class
     parts = [FullPosterior(K, Sites(t, np.array([0.5, -0.2]))) for t in tau]
     q = StackedPosterior(K, parts, data.coupling)
     var = q.table(q.cavity()[1])

@@ -1,4 +1,4 @@
-"""Truth that no engine made: grids, orthant probabilities, one-dimensional integrals, and problems to use them on.
+"""Exact results that do not come from an engine: grids, orthant probabilities, one-dimensional integrals; test problems.
 
 `grid_truth` comes from the kit of checks; all of them are tested against each other in test_truth.py.
 """

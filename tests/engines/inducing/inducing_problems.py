@@ -31,7 +31,7 @@ def dense_pairwise_ep(K, y, noise, sweeps=400):
     """EP on f itself with explicit matrices: a factor Φ((f_y - f_c)/√(2 noise)) or step for each wrong class, q independent
     between classes, sites as natural parameters of scalars f_i, one factor after the other."""
     n, C = len(y), y.max() + 1
-    tau, nu = np.zeros((2, n, C, C)), np.zeros((2, n, C, C))  # [i, c, k]: what factor (i, c) says of class k
+    tau, nu = np.zeros((2, n, C, C)), np.zeros((2, n, C, C))  # [i, c, k]: the part of factor (i, c) on class k
     tau, nu = tau[0], nu[0]
     for _ in range(sweeps):
         before = tau.copy()

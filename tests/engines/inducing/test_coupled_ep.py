@@ -24,7 +24,7 @@ BIASED = MultinomialProbit(C, bias=(0.3, 0.0, -0.4), learn_bias=True)
 
 
 def fitc(K_uu, K_fu, k_diag):
-    """The prior (n, n) of low rank plus diagonal, written out."""
+    """The explicit prior (n, n) of low rank plus diagonal."""
     Q = K_fu @ np.linalg.solve(K_uu, K_fu.T)
     return 0.5 * (Q + Q.T) + np.diag(k_diag - np.diag(Q))
 
@@ -81,7 +81,7 @@ def test_weights_are_repeated_rows():
 
 
 def test_weights_below_one_are_those_of_nested_ep():
-    """Of a row that counts less than once there is one copy, with the likelihood to a power."""
+    """A row of weight below one is one copy with a power of the likelihood."""
     X, y = problem(30)
     K_uu, K_fu, k_diag = matrices(KERNEL, X, X[:6])
     observed = Observed(y, np.tile([0.05, 0.5, 1.0], 10))
@@ -165,7 +165,7 @@ def test_as_an_estimator(search, tmp_path):
     assert cov.shape == (30, C, C)
     assert np.any(np.abs(cov[:, 0, 1]) > 1e-3)
     save(clf, tmp_path / "model.npz")
-    # the posterior is rebuilt; threads of BLAS may round another way
+    # the posterior is rebuilt; threads of BLAS may round differently
     assert_allclose(load(tmp_path / "model.npz").predict_proba(X), clf.predict_proba(X), rtol=0, atol=1e-12)
 
 

@@ -38,8 +38,8 @@ def test_regression_has_a_closed_form(power):
 def test_small_powers_tend_to_svgp():
     svgp = SVGP(tol=1e-9).fit(*PRIOR, SIGNS, Probit())
     gaps = [abs(ScalableEP(power=p).fit(*PRIOR, SIGNS, Probit()).log_evidence - svgp.log_evidence) for p in (1e-2, 1e-3)]
-    assert gaps[1] < 0.03  # of the order of the power times the rows
-    assert_allclose(gaps[0] / gaps[1], 10, rtol=0.2)  # of first order
+    assert gaps[1] < 0.03  # of the order of the power times the number of rows
+    assert_allclose(gaps[0] / gaps[1], 10, rtol=0.2)  # first order in the power
     assert ScalableEP().fit(*PRIOR, SIGNS, Probit()).log_evidence > svgp.log_evidence + 1
 
 
@@ -48,7 +48,7 @@ def test_with_all_rows_as_inducing_inputs_it_is_power_ep():
     dense = EP(power=0.4).fit(K, SIGNS, Probit())
     fit = ScalableEP(power=0.4, jitter=1e-12, tol=1e-9).fit(K, K, np.diagonal(K), SIGNS, Probit())
     assert_allclose(fit.log_evidence, dense.log_evidence, atol=1e-5)
-    assert_allclose(fit.loo(), dense.loo(), atol=1e-4)  # all parts of a row are left out
+    assert_allclose(fit.loo(), dense.loo(), atol=1e-4)  # the whole site of a row is left out
 
 
 def test_derivatives_of_pairwise_factors():

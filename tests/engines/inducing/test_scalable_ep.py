@@ -26,7 +26,7 @@ def test_inducing_points_at_the_data_give_dense_ep(kind):
     value, mean, var = dense_pairwise_ep(K, y, likelihood.noise)
     fit = ScalableEP(jitter=1e-12, tol=1e-10).fit(K, K, np.diag(K), y, likelihood)
     assert fit.converged
-    # what jitter leaves of the prior variance (1e-12 of 4) is the only difference, beside EP's tolerance
+    # the only difference besides EP's tolerance is due to jitter (1e-12 of the prior variance of 4)
     assert_allclose(fit.log_evidence, value, atol=1e-7)
     assert_allclose(fit.mean, mean, atol=1e-6)
     assert_allclose(fit.var, var, atol=1e-6)
@@ -49,7 +49,7 @@ def test_pairwise_evidence_is_below_the_joint_one():
 
 
 def test_only_joint_factors_prefer_small_variances_if_labels_are_noise():
-    """Labels without a relation to the inputs: a prior of little variance, so guessing, explains them best."""
+    """Labels without a relation to the inputs are explained best by a prior with small variance, that is, by guessing."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 2)), rng.integers(0, 8, 80)
 
@@ -59,7 +59,7 @@ def test_only_joint_factors_prefer_small_variances_if_labels_are_noise():
     guessing = len(y) * np.log(1 / 8)
     assert_allclose(evidence("joint", 1e-4), guessing, atol=0.1)  # latent values of ±0.01 change log p by about 0.01² a row
     assert evidence("joint", 30.0) < guessing - 1
-    assert evidence("pairwise", 30.0) > evidence("pairwise", 1e-4) + 10  # the fault of pairwise factors
+    assert evidence("pairwise", 30.0) > evidence("pairwise", 1e-4) + 10  # the known defect of pairwise factors
 
 
 def test_two_classes_pairwise_is_exact():
@@ -81,7 +81,7 @@ def test_noise_free_likelihood_knows_no_scale():
 def test_robust_sites_may_be_negative():
     X, y = problem(60, seed=4)
     y = y.copy()
-    y[:3] = (y[:3] + 1) % C  # wrong labels amid others
+    y[:3] = (y[:3] + 1) % C  # wrong labels among others
     fit = ScalableEP(tol=1e-6).fit(*matrices(KERNEL, X, X[10:30]), y, RobustMax(C, epsilon=0.05))
     assert fit.converged
     assert fit.tau.min() < 0
@@ -94,7 +94,7 @@ def test_duplicate_inducing_points_and_constant_inputs():
     Z = np.concatenate([X[:4], X[:4]])
     twice = ScalableEP().fit(*matrices(KERNEL, X, Z), y, MultinomialProbit(C))
     once = ScalableEP().fit(*matrices(KERNEL, X, X[:4]), y, MultinomialProbit(C))
-    assert_allclose(twice.log_evidence, once.log_evidence, atol=1e-3)  # jitter halves where there are two of a kind
+    assert_allclose(twice.log_evidence, once.log_evidence, atol=1e-3)  # two equal inducing inputs halve the jitter
     flat = ScalableEP().fit(*matrices(KERNEL, np.ones((30, 2)), np.ones((5, 2))), y, MultinomialProbit(C))
     assert flat.converged
 

@@ -1,4 +1,4 @@
-"""Steps on minibatches: unbiased, in parts, and settling where sweeps over all rows do."""
+"""Steps on minibatches: unbiased, divisible, and converging to the result of sweeps over all rows."""
 
 import pickle
 from dataclasses import replace
@@ -40,12 +40,12 @@ def test_minibatch_estimates_are_unbiased_at_fixed_sites(engine):
     for rows, (_, part) in zip(orders, parts, strict=True):  # each row is in one of n / size minibatches
         assert_allclose(part.fu[0] * size / n, of_whole.fu[0, rows], atol=1e-9)
         assert_allclose(part.diag[0] * size / n, of_whole.diag[0, rows], atol=1e-9)
-    assert np.std(values) > 1e-3  # so that the mean says something
+    assert np.std(values) > 1e-3  # so that the comparison of means is not trivial
 
 
 @pytest.mark.parametrize("engine", [ScalableEP(), SVGP()], ids=lambda engine: type(engine).__name__)
 def test_parts_of_a_minibatch_in_other_processes(engine):
-    """A minibatch whose rows lie in three processes makes the step that it makes in one, bit for bit but for rounding."""
+    """A minibatch whose rows are in three processes makes the same step as in one process, up to rounding."""
     likelihood = RobustMax(C, epsilon=0.05)
     n, size, seen = 60, 20, 60
     X, y = problem(n)
@@ -60,7 +60,7 @@ def test_parts_of_a_minibatch_in_other_processes(engine):
     broadcast = Broadcast(engine, likelihood, kernel(Z)[None], state, n, len(rows), size)
     parts = []
     for some in (rows[:3], rows[3:4], rows[4:]):
-        known = pickle.loads(pickle.dumps(broadcast))  # as another process gets it
+        known = pickle.loads(pickle.dumps(broadcast))  # as another process receives it
         K = kernel(X[some], Z)[None], kernel.diag(X[some])[None]
         parts.append(contribution(known, *K, likelihood.check_targets(y[some]), of_rows(sites, some)))
     done = apply(broadcast, parts[0].sums + parts[1].sums + parts[2].sums)
@@ -76,7 +76,7 @@ def test_parts_of_a_minibatch_in_other_processes(engine):
 
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), SVGP()], ids=lambda engine: type(engine).__name__)
 def test_what_outweighs_the_prior_is_dropped_for_good(engine):
-    """Negative precisions that were proper under an earlier kernel: the step goes on, and from a distribution."""
+    """Negative precisions that were proper under an earlier kernel: the step continues from a proper distribution."""
     n = 40
     X, y = problem(n)
     Z, likelihood = X[:6], RobustMax(C, epsilon=0.05)
@@ -101,7 +101,7 @@ def test_class_missing_from_a_minibatch_is_no_obstacle():
 
 
 def fitc(X, Z, jitter=1e-6):
-    """Dense (n, n) prior of f = g + e: what the inducing points tell, and independent rests that make up the variance."""
+    """Dense (n, n) prior of f = g + e: g from the inducing points, e independent with the remaining variance."""
     K_uu = KERNEL(Z) * (1 + jitter * np.eye(len(Z)))
     Q = KERNEL(X, Z) @ np.linalg.solve(K_uu, KERNEL(Z, X))
     return Q + np.diag(KERNEL.diag(X) - np.diag(Q))
@@ -136,14 +136,14 @@ def test_minibatches_with_hyperparameters_held_settle_where_sweeps_do(size):
     # 16 passes leave 1e-7, measured
     assert_allclose(mean, settled, atol=1e-6 * np.sqrt(spread.max()))
     assert_allclose(var, spread, atol=1e-6 * spread.max())
-    # the sums are those of the rows' sites: nothing has been lost to rounding
+    # the sums equal those over the rows' sites: no rounding errors have accumulated
     S, pull = site_sums(fit.rows.phi, sites["tau"], sites["nu"])
     assert_allclose(q.S, S, atol=1e-8 * np.abs(S).max())
     assert_allclose(q.pull, pull, atol=1e-8 * np.abs(pull).max())
 
 
 def test_sites_are_taken_out_exactly_again_once_hyperparameters_stand_still():
-    """Sites made while hyperparameters moved go out in the first pass at rest; from the second on steps are those of EP."""
+    """The first pass with fixed hyperparameters removes sites of earlier ones; from the second on, steps are those of EP."""
     n, size, likelihood = 120, 3, Probit()
     X, y = problem(n, 1)
     Z, engine, kernel = X[:12], ScalableEP(tol=1e-9), RBF(0.5, 4.0)
@@ -157,7 +157,7 @@ def test_sites_are_taken_out_exactly_again_once_hyperparameters_stand_still():
 
 
 def test_evidence_of_minibatches_with_strong_sites():
-    """Regression with little noise: hardly anything is known of a row without its own site, and the evidence is exact."""
+    """Regression with little noise: cavities are nearly as wide as the prior, and the evidence is exact."""
     n, size, noise = 60, 20, 1e-3
     X, _ = problem(n)
     y, Z, engine, likelihood = np.sin(3 * X[:, 0]), X[:40], ScalableEP(tol=1e-9), Gaussian(noise)

@@ -1,4 +1,4 @@
-"""StochasticEP: close to EP, and its derivatives with what is remembered held."""
+"""StochasticEP: close to EP; derivatives with the stored state fixed."""
 
 import numpy as np
 from numpy.testing import assert_allclose
@@ -23,11 +23,11 @@ def test_stochastic_ep_is_close_to_ep():
 
 
 def test_derivatives_in_the_covariances_of_data_with_the_state_held():
-    """Those in K_fu and k_diag; that in K_uu takes tied sites for stationary ones and is not exact."""
+    """Derivatives in K_fu and k_diag; the one in K_uu treats tied sites as stationary and is not exact."""
     X, y = problem(30)
     Z, engine, likelihood = X[:6], StochasticEP(tol=1e-9), MultinomialProbit(C)
     K_uu, K_fu, k_diag = matrices(KERNEL, X, Z)
-    k_diag = k_diag + 0.5  # room to move in at the inducing inputs
+    k_diag = k_diag + 0.5  # keeps variances positive at the inducing inputs
     state = engine.fit(K_uu, K_fu, k_diag, y, likelihood).minibatch_state
 
     def step(K_fu, k_diag):

@@ -1,4 +1,4 @@
-"""SVGP: a bound, natural-gradient steps that stay proper, rows that count alike."""
+"""SVGP: a bound, natural-gradient steps that stay proper, equal weights of rows."""
 
 from dataclasses import replace
 
@@ -26,10 +26,10 @@ def test_variational_bound_is_a_bound():
 
 
 def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():
-    """Careful steps stay where sweeps settled, and never lose positive definiteness on the way from nothing."""
+    """Small steps stay at the result of sweeps, and are always positive definite when they start from the prior."""
     n = 60
     X, y = problem(n, seed=4)
-    y[:3] = (y[:3] + 1) % C  # wrong labels amid others
+    y[:3] = (y[:3] + 1) % C  # wrong labels among others
     Z, likelihood = X[10:24], RobustMax(C, epsilon=0.05)
     engine, K = SVGP(tol=1e-9, rate=0.3), LowRankMatrices(*matrices(KERNEL, X, X[10:24]))
     fit = engine.fit(*matrices(KERNEL, X, Z), y, likelihood)
@@ -38,7 +38,7 @@ def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():
     state = fit.minibatch_state
     done, _ = take_step(engine, state, K, y, {}, n, likelihood)
     assert_allclose(done.log_evidence, fit.log_evidence, atol=1e-7)
-    # 1e-9 is in standard deviations; jitter of 1e-6 makes as much of it in P and h as they are large
+    # 1e-9 is in standard deviations; jitter of 1e-6 makes it a relative error in P and h
     assert_allclose(done.state.h, state.h, atol=1e-5 * np.abs(state.h).max())
     assert_allclose(done.state.P, state.P, atol=1e-5 * np.abs(state.P).max())
     state = State.empty(C, 14)
@@ -50,7 +50,7 @@ def test_robust_max_variational_fixed_point_is_that_of_minibatch_steps():
         LowRankPosterior(fit.posterior.prior, *fit.posterior.prior.whitened(state.P, state.h))  # raises if it is none
         values.append(done.log_evidence)
     assert values[-1] > values[0] + 10
-    assert abs(values[-1] - values[-2]) < 1e-3  # it has settled somewhere
+    assert abs(values[-1] - values[-2]) < 1e-3  # it has converged
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), RobustMax(C, epsilon=0.05)], ids=lambda x: type(x).__name__)
@@ -59,7 +59,7 @@ def test_a_variational_step_is_weighted_by_its_rows(likelihood):
     n, size, kernel = 60, 20, RBF(0.7, 4.0)
     X, y = problem(n, likelihood.n_latents, seed=4)
     Z, engine = X[:6], SVGP(rate=0.01, tol=1e-8)
-    state = engine.fit(*matrices(KERNEL, X, Z), y, likelihood).minibatch_state  # of another kernel: there is some way to go
+    state = engine.fit(*matrices(KERNEL, X, Z), y, likelihood).minibatch_state  # of another kernel: the step is not zero
 
     def move(rows):
         K = LowRankMatrices(*matrices(kernel, X[rows], Z))
@@ -70,12 +70,12 @@ def test_a_variational_step_is_weighted_by_its_rows(likelihood):
     whole = [np.mean(parts, axis=0) for parts in zip(*map(move, orders), strict=True)]
     single = [np.mean(parts, axis=0) for parts in zip(*(move(np.array([i])) for i in range(n)), strict=True)]
     for one, all_ in zip(single, whole, strict=True):
-        # rate² of the whole step is what compounding (and [LSK]'s square) differ by
+        # compounding (and [LSK]'s square) differ by rate² of the whole step
         assert_allclose(size * one, all_, atol=0.15 * np.abs(all_).max())
 
 
 def test_rows_of_the_first_pass_count_alike():
-    """Minibatches of any sizes give the mean over rows: with a Gaussian likelihood, whose sites do not depend on q."""
+    """Minibatches of any size give the mean over rows for a Gaussian likelihood, whose sites do not depend on q."""
     n = 40
     X, _ = problem(n)
     y, Z, likelihood = np.sin(X[:, 0]), X[:6], Gaussian(0.3)

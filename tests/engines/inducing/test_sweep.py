@@ -1,4 +1,4 @@
-"""Fits of sweeps over all rows: marginals at the training points against dense matrices."""
+"""Fits by sweeps over all rows: marginals at the training points against dense matrices."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from .inducing_problems import KERNEL, C, dense_pairwise_ep, matrices, problem
 
 
 def fitc(X, Z, jitter=1e-6):
-    """Dense (n, n) prior of f = g + e: what the inducing points tell, and independent rests that make up the variance."""
+    """Dense (n, n) prior of f = g + e: g from the inducing points, e independent with the remaining variance."""
     K_uu = KERNEL(Z) * (1 + jitter * np.eye(len(Z)))
     Q = KERNEL(X, Z) @ np.linalg.solve(K_uu, KERNEL(Z, X))
     return Q + np.diag(KERNEL.diag(X) - np.diag(Q))
@@ -39,7 +39,7 @@ def dense_tied_ep(K_uu, K_fu, k_diag, y, sweeps=300):
     rest = k_diag - np.sum(W * K_fu, axis=1)
     T, N = np.zeros(n), np.zeros(n)
     for _ in range(sweeps):
-        left = (1 - 1 / n) / (1 + rest * T)  # of each site, as it is for g; the cavity lacks an n-th part of all
+        left = (1 - 1 / n) / (1 + rest * T)  # of each site on g; the cavity lacks one n-th of the total
         V = np.linalg.inv(np.linalg.inv(K_uu) + (W.T * left * T) @ W)
         m = V @ W.T @ (left * N)
         tau, nu = probit_sites(y, W @ m, np.sum(W @ V * W, axis=1) + rest)
@@ -49,7 +49,7 @@ def dense_tied_ep(K_uu, K_fu, k_diag, y, sweeps=300):
 
 
 def best_bound(K_uu, K_fu, k_diag, y):
-    """The variational posterior for probit by a general optimiser over mean and factor of q(u); then marginals of f."""
+    """The variational posterior for probit by a general optimiser of the mean and factor of q(u); then marginals of f."""
     L, M = np.linalg.cholesky(K_uu), len(K_uu)
     phi = np.linalg.solve(L, K_fu.T).T
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
@@ -86,9 +86,9 @@ def test_marginals_at_the_training_points_are_those_of_ep_on_the_dense_prior():
         var = exact.var if exact.var.ndim == fit.var.ndim else np.einsum("icc->ic", exact.var)
         assert_allclose(fit.mean, exact.mean, atol=atol)
         assert_allclose(fit.var, var, atol=atol)
-        # at a new point of the same inputs nothing is known of e: so the above says something
+        # at a new point with the same inputs e has its prior, so the comparison above is not trivial
         assert np.max(np.abs(fit.predict(KERNEL(X[:5], X), KERNEL.diag(X))[0] - exact.mean)) > 1
-        if likelihood.n_latents == 1:  # and what a trained model keeps predicts as the dense engine does
+        if likelihood.n_latents == 1:  # and the stored model has the predictions of the dense engine
             Xs = np.random.default_rng(5).normal(size=(6, 2))
             trained = fit.without_rows()
             K_us, K_uu = KERNEL(X[:5], Xs), KERNEL(X[:5]) * (1 + 1e-6 * np.eye(5))
@@ -98,7 +98,7 @@ def test_marginals_at_the_training_points_are_those_of_ep_on_the_dense_prior():
 
 def one_row_ep(mean, var, y, sweeps=300):
     """EP for N(f | mean, diag var) ∏_c Φ((f_y - f_c)/√2), one factor after the other, moments of each by its definition."""
-    tau, nu = np.zeros((2, len(mean), len(mean)))  # [c, k]: what factor c says of class k
+    tau, nu = np.zeros((2, len(mean), len(mean)))  # [c, k]: the part of factor c on class k
     for _ in range(sweeps):
         for c in (c for c in range(len(mean)) if c != y):
             T, N = 1 / var + tau.sum(0) - tau[c], mean / var + nu.sum(0) - nu[c]
@@ -130,7 +130,7 @@ def dense_marginals_of_pairs(K_uu, K_fu, k_diag, y, tau, nu):
 @pytest.mark.parametrize("engine", [ScalableEP("pairwise", tol=1e-10), StochasticEP("pairwise", tol=1e-10)], ids=str)
 @pytest.mark.parametrize("n_classes", [2, C])
 def test_marginals_of_pairwise_factors_at_the_training_points(engine, n_classes):
-    """What `InducingFit.mean` says of them, for sites of each row's own and for tied ones."""
+    """`InducingFit.mean` at these points, for separate and for tied sites."""
     X, y = problem(20, n_classes, seed=1)
     K_uu, K_fu, k_diag = matrices(KERNEL, X, X[:5])
     fit = engine.fit(K_uu, K_fu, k_diag, y, MultinomialProbit(n_classes))
@@ -154,13 +154,13 @@ def test_marginals_of_pairwise_factors_are_near_those_of_ep_on_the_dense_prior()
 
 
 def test_marginals_of_tied_sites_and_of_the_bound_at_the_training_points():
-    """The variational posterior of f given u is the prior's: there a row's label speaks through u alone."""
+    """The variational posterior of f given u is that of the prior: a row's label acts only through u."""
     X, y = problem(20, 1, seed=1)
     K_uu, K_fu, k_diag = matrices(KERNEL, X, X[:3])
     K_uu = K_uu * (1 + 1e-6 * np.eye(3))
     for engine, reference, atol in (
         (StochasticEP(tol=1e-9), dense_tied_ep, 1e-6),
-        (SVGP(tol=1e-9), best_bound, 1e-4),  # the square root of what differences of the bound are good for
+        (SVGP(tol=1e-9), best_bound, 1e-4),  # the square root of the error of the bound
     ):
         mean, var = reference(K_uu, K_fu, k_diag, y)
         fit = engine.fit(*matrices(KERNEL, X, X[:3]), y, Probit())
@@ -171,7 +171,7 @@ def test_marginals_of_tied_sites_and_of_the_bound_at_the_training_points():
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), GFITC()])
 def test_answers_that_are_not_finite_are_an_error(engine):
-    """Product rules lose all digits under cavities this wide; a sweep that moves by NaN has not converged."""
+    """Product rules lose all digits under such wide cavities; a move of NaN is not convergence."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
     K = RBF(1.0, 1e6)(X)
@@ -183,7 +183,7 @@ def test_answers_that_are_not_finite_are_an_error(engine):
 @pytest.mark.parametrize("engine", [ScalableEP(), GFITC(), SVGP()], ids=lambda engine: type(engine).__name__)
 @pytest.mark.parametrize("kernel", [KERNEL, RBF(3.0, 4.0)], ids=["short", "long"])
 def test_a_common_part_of_all_classes_does_not_slow_sweeps_down(engine, kernel):
-    """What all latent functions share is unknown to the labels: without recentring this takes more than 1000 sweeps."""
+    """The common part of all latent functions does not affect labels: without recentring this takes over 1000 sweeps."""
     X, y = problem(1000)
     fit = engine.fit(*matrices(kernel, X, X[:20]), y, MultinomialProbit(C))
     assert fit.converged
@@ -200,11 +200,11 @@ def test_recentring_does_not_change_the_fixed_point(engine, monkeypatch):
     plain = replace(engine, max_iter=5000).fit(*args)
     assert plain.converged
     assert_allclose(fit.log_evidence, plain.log_evidence, atol=1e-7)
-    assert_allclose(fit.posterior.mu, plain.posterior.mu, atol=1e-5)  # the slow direction ends early at any tolerance
+    assert_allclose(fit.posterior.mu, plain.posterior.mu, atol=1e-5)  # the slow direction stops early at any tolerance
 
 
 def test_sites_of_negative_precision_may_stay_where_they_are():
-    """Recentring could move the common part further away there."""
+    """Recentring could move the common part further away in this case."""
     X, y = problem(400, seed=1)
     fit = ScalableEP("joint").fit(*matrices(KERNEL, X, X[:20]), y, RobustMax(C, epsilon=0.05))
     assert fit.converged

@@ -36,7 +36,7 @@ def test_given_passes_are_taken():
 
 
 def test_number_of_inducing_points():
-    """A third of few rows, at least 20 if there are so many; then a twentieth of the rows within a range."""
+    """A third of the rows if there are few, but at least 20; otherwise a twentieth of the rows within a range."""
     count = Training().count
     assert [count(n) for n in (5, 20, 50, 90, 300)] == [5, 20, 20, 30, 100]
     assert [count(n) for n in (301, 2000, 3000, 4000, 10**9)] == [INDUCING_RANGE[0], 100, 150, 200, INDUCING_RANGE[1]]
