@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
@@ -12,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from gpclass import GPClassifier, GPRegressor
 from gpclass.assess import far_rows, trained_on
+from gpclass.inputs.covariances import GivenMatrix
 from gpclass.kernels import RBF, Constant, FunctionKernel, Linear, PerClass, Precomputed, Tanimoto, White
 from gpclass.persist import load, save
 
@@ -262,14 +264,44 @@ def test_tags_of_inputs(kernel, sparse, pairwise):
     assert (tags.sparse, tags.pairwise) == (sparse, pairwise)
 
 
-def test_no_objects_are_refused():
+def test_objects_and_targets_are_checked():
     with pytest.raises(ValueError, match="X has no objects"):
         GPClassifier(FunctionKernel(squared_exponential)).fit([], [])
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        GPRegressor(FunctionKernel(squared_exponential)).fit(X[:3], [1.0, np.nan, 2.0])
+
+
+def test_objects_after_a_frame():
+    """The columns of the earlier fit are forgotten."""
+    clf = GPClassifier(RBF(), optimizer=None).fit(pd.DataFrame(X[TRAIN], columns=["a", "b", "c"]), y[TRAIN])
+    assert clf.feature_names_in_.tolist() == ["a", "b", "c"]
+    clf.set_params(kernel=FunctionKernel(squared_exponential)).fit(X[TRAIN], y[TRAIN])
+    assert not hasattr(clf, "feature_names_in_")
+    assert not hasattr(clf, "n_features_in_")
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_rounding_of_a_matrix_is_relative_to_its_entries(scale):
+    """A covariance matrix may differ from its transpose by 1e-8 of its largest entry, and so may its variances."""
+    own = scale * np.array([[1.0, 0.5], [0.5, 1.0]])
+    lower = scale * np.array([[0.0, 0.0], [1.0, 0.0]])
+    GivenMatrix.training(own + 1e-10 * lower)
+    with pytest.raises(ValueError, match=r"not symmetric: X\[0, 1\] is"):
+        GivenMatrix.training(own + 1e-6 * lower)
+    corner = scale * np.array([[1.0, 0.0], [0.0, 0.0]])
+    assert GivenMatrix.training(own + 1e-10 * corner)[0].variance == pytest.approx(scale)
+    assert GivenMatrix.training(own + 1e-6 * corner)[0].variance is None
+    full = scale * np.ones((2, 2))
+    GivenMatrix.training(full - 1e-10 * corner)
+    with pytest.raises(ValueError, match="Is it a matrix of distances"):
+        GivenMatrix.training(full - 1e-6 * corner)
 
 
 def test_sparse_rows_need_a_fixed_lengthscale():
     with pytest.raises(TypeError, match="one fixed lengthscale"):
         GPClassifier(Linear(ard=True)).fit(sp.csr_array(BITS[TRAIN]), BIT_LABELS[TRAIN])
+    with pytest.raises(TypeError, match="one fixed lengthscale"):
+        GPClassifier(Linear(np.full(12, 2.0))).fit(sp.csr_array(BITS[TRAIN]), BIT_LABELS[TRAIN])
     clf = GPClassifier("linear").fit(BITS[TRAIN], BIT_LABELS[TRAIN])
     with pytest.raises(TypeError, match="fitted to an array"):
         clf.predict(sp.csr_array(BITS))

@@ -96,7 +96,7 @@ def test_marks_among_dates(marks, told):
     problems = problems_of(["2020-01-01", *marks, "2020-01-02"], dates=["c"])
     assert told in problems[0].text
     if len(marks) < 4:
-        assert problems[0].kind == "dates"
+        assert [problem.kind for problem in problems] == ["dates"]
         assert problems[0].options == tuple(("--missing-values", mark, "") for mark in marks)
     else:
         assert problems[0].options == (("--drop", "c", ""),)
@@ -106,6 +106,18 @@ def test_dates_in_two_formats_are_refused():
     (problem,) = problems_of(["2020-01-01", "01.02.2020"], dates=["c"])
     assert problem.text == "column 'c' has no dates in one format: '2020-01-01'"
     assert problem.options == (("--drop", "c", ""),)
+
+
+@pytest.mark.parametrize("settings", [{"dates": ["c"]}, {"units": ["c"]}])
+def test_declared_columns_that_are_empty(settings):
+    (problem,) = problems_of([None, None], **settings)
+    assert problem.text == "column 'c' is empty in every row"
+
+
+@pytest.mark.parametrize("cells", [pd.to_datetime(["2020-01-01"]), pd.to_timedelta([1], unit="D")])
+def test_typed_dates_are_to_be_declared(cells):
+    (problem,) = problems_of(cells)
+    assert problem.options == (("--dates", "c", ""),)
 
 
 def test_the_format_fits_the_rows_of_all_parts():

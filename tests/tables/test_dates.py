@@ -148,6 +148,14 @@ def test_formats(cell, form):
     assert fitting_formats([cell]) == [form]
 
 
+def test_all_dates_must_fit_the_format():
+    """The first 50, on which formats are tried first, may be of more formats."""
+    ambiguous = [f"{month:02d}/{day:02d}/2020" for month in range(1, 8) for day in range(1, 9)]
+    assert fitting_formats(ambiguous) == ["%m/%d/%Y", "%d/%m/%Y"]
+    assert fitting_formats([*ambiguous, "13/01/2020"]) == ["%d/%m/%Y"]
+    assert fitting_formats([*ambiguous, "2020-01-01"]) == []
+
+
 def test_units_must_be_one():
     mixed = FRAME.assign(width=[*FRAME["width"][:-1], "3 in"])
     with pytest.raises(TableError, match=f"numbers in 'cm', but row {N - 1} has '3 in', in 'in'"):

@@ -65,6 +65,8 @@ def test_the_text_of_a_table():
     frame = pd.DataFrame({"a": ["x", "y, z"], "b": [1.5, None]}, index=[7, 8])
     assert csv_text(frame) == 'a,b\nx,1.5\n"y, z",\n'
     assert csv_text(frame, ";") == "a;b\nx;1.5\ny, z;\n"
+    formulas = pd.DataFrame({"a": ["=x", "y"], "b": [1, 2]}, index=[7, 7])
+    assert csv_text(formulas) == "a,b\n'=x,1\ny,2\n"
     returns = pd.DataFrame({"a": ["x\ry", None], "b": [1, 2]})
     assert csv_text(returns) == '"a","b"\n"x\ry",1\n"",2\n'
 

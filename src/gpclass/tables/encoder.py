@@ -140,7 +140,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             total = lambda function, *arguments: usual(on_numbers, converting, function, arguments)  # noqa: E731
             scan = total(scanned)
         names = [name for name in scan.names if name not in bad]
-        columns, problems = learned_columns(total, scan, self.impute == "indicator", names, some) if names else ((), [])
+        columns, problems = learned_columns(total, scan, self.impute == "indicator", names, some)
         found.add(*self._one_id(problems))
         found.report()
         return columns
