@@ -1,4 +1,4 @@
-"""Few sweeps from a cold start where neighbouring rows are strongly correlated, and the fixed point of plain sweeps."""
+"""Few sweeps from a cold start with strongly correlated rows, and the same fixed point as plain sweeps."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ VARIANCE = {0: 1e3, 1: 1e4}
 
 @pytest.fixture(autouse=True)
 def even_with_few_rows(monkeypatch):
-    """Small problems do not look ahead, since it would not save time. Here its sweeps are counted, and n is small."""
+    """Look ahead also with few rows, where it would not save time: these tests count sweeps with a small n."""
     monkeypatch.setattr("gpclass.engines.iterate.MIN_SITES", 0)
 
 
@@ -51,7 +51,7 @@ def test_several_classes_need_fewer_sweeps(seed):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("engine", [EP, NestedEP, IndependentEP])
 def test_the_fixed_point_is_that_of_plain_sweeps(engine, seed):
-    """Damping below one turns predictions off. Moves below 1e-10 leave errors of a few times that."""
+    """Damping below one turns predictions off. Moves below 1e-10 leave errors of a few times 1e-10."""
     K, y = walk(seed)
     y, likelihood = (binary(y), Probit()) if engine is EP else (y, MultinomialProbit(3))
     fast, plain = (engine(tol=1e-10, damping=damping).fit(K, y, likelihood) for damping in (1.0, 0.9))

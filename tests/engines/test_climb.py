@@ -1,4 +1,4 @@
-"""Lengths of steps by themselves."""
+"""Line searches and damping on their own."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from gpclass.engines.climb import MIXED_SWEEPS, MixedSteps, uphill
 
 
 def search(slope, **settings):
-    """Of a function of one variable, from zero along the unit step."""
+    """Search along a function of one variable, from zero with the unit step."""
     return uphill(lambda t: (slope(t), t), slope(0.0), **settings)
 
 
@@ -32,7 +32,7 @@ def test_a_slope_that_grows_needs_leave():
 
 
 def test_a_step_that_leads_nowhere_says_so():
-    """The slope turns at once, however short the step: as where rounding has made a direction of noise."""
+    """The slope changes its sign for any length, as in a direction that is only rounding noise."""
     assert search(lambda t: 1.0 if t == 0 else -1.0)[0] == 0.0
 
 
@@ -56,9 +56,9 @@ def after(*changes, **settings):
 
 def test_moves_that_grow_far_away_are_damped_at_once_and_recover():
     assert after(2.0, 4.0).part == 0.5
-    assert after(2.0, 2.5).part == 1.0  # not by much
+    assert after(2.0, 2.5).part == 1.0  # only a little larger
     recovered = after(2.0, 4.0, *np.geomspace(3.0, 0.6, 5))
-    assert 0.5 < recovered.part == recovered.largest == 0.75  # the largest fraction falls too, which ends cycles
+    assert 0.5 < recovered.part == recovered.largest == 0.75  # the largest fraction decreases too, which ends cycles
 
 
 def test_moves_that_grow_near_convergence_are_damped_only_if_none_is_smaller_for_long():
@@ -75,6 +75,6 @@ def test_newton_steps_are_not_damped_and_not_mixed():
 
 
 def test_only_steps_near_convergence_are_kept_and_more_of_them_in_slow_runs():
-    assert [float(point) for point, _ in after(3.0, 2.0, 0.4, 0.3).seen] == [1.0, 2.0, 3.0]  # and the last one far away
+    assert [float(point) for point, _ in after(3.0, 2.0, 0.4, 0.3).seen] == [1.0, 2.0, 3.0]  # and the last one is far away
     assert len(after(*[0.1] * 10).seen) == MIXED_SWEEPS + 1
     assert len(after(*[0.1] * 30).seen) == 2 * MIXED_SWEEPS + 1

@@ -1,4 +1,4 @@
-"""Which likelihoods an engine takes, by what both declare."""
+"""Which likelihoods an engine takes, according to the declarations of both."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -41,7 +41,7 @@ def test_the_error_names_what_is_missing_and_who_has_it():
     with pytest.raises(UnsuitableLikelihood, match="KL needs expected_log_prob, which Heaviside does not offer") as caught:
         KL().check_likelihood(Heaviside())
     assert "Logit, Probit" in str(caught.value)
-    assert "Softmax" not in str(caught.value)  # which is not for two classes alone, and KL takes one latent function
+    assert "Softmax" not in str(caught.value)  # not only for two classes, and KL takes one latent function
     assert isinstance(caught.value, TypeError)
     assert isinstance(caught.value, ValueError)
     with pytest.raises(UnsuitableLikelihood, match="EP is for one latent function per datum, but Softmax has 3"):
@@ -57,7 +57,7 @@ def test_likelihoods_of_the_same_targets_come_first():
     assert supported_likelihoods(NestedEP(), Softmax(4)) == ["MultinomialProbit"]
     assert "Gaussian" in supported_likelihoods(KL(), Gaussian())
     assert supported_likelihoods(KL(), Poisson()) == ["Poisson"]
-    # no engine of one latent function takes four classes: then those of two
+    # no engine of one latent function takes four classes, so those of two are used
     assert supported_likelihoods(EP(), MultinomialProbit(4)) == ["Logit", "Probit", "Heaviside"]
 
 

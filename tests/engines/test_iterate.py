@@ -1,4 +1,4 @@
-"""The loop by itself, with rules whose fixed points are known."""
+"""The loop on its own, with rules whose fixed points are known."""
 
 from types import SimpleNamespace
 
@@ -54,7 +54,7 @@ def test_slow_and_diverging_rules_converge(prior, power):
 
 
 def test_an_objective_never_falls(prior):
-    """The rule overshoots: taken whole, its steps would lower the objective for ever."""
+    """The rule overshoots: full steps would decrease the objective in each sweep."""
     wanted, seen = np.full(12, 2.0), []
 
     def value(q):

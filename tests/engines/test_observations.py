@@ -1,4 +1,4 @@
-"""Weighted observations: whole weights equal repeated rows, places equal equal rows, for engines on all rows."""
+"""Weighted observations in engines on all rows: whole weights equal repeated rows, shared places equal duplicate rows."""
 
 from dataclasses import replace
 
@@ -113,7 +113,7 @@ def test_places_are_equal_rows(engine, likelihood, y):
 
 
 PARTS = np.array([0.3, 2.5, 1.0, 0.05, 0.7, 1.0, 0.5, 1.5, 0.2])
-# the coupled form needs weights of at least one, and powers of multinomial probit have quadrature errors of some percent
+# the coupled form needs weights of at least one, and powers of multinomial probit have errors of a few percent
 FRACTIONAL = [i for i, (e, lik, _) in enumerate(EVERY) if not isinstance(e, QuadratureEP) or isinstance(lik, RobustMax)]
 
 
@@ -214,7 +214,7 @@ def test_jensen_bound_with_powers():
 
 
 def test_powers_of_multinomial_probit():
-    """Quadrature EP integrates powers by points, with errors of some percent; independent EP replaces them by others."""
+    """Quadrature EP integrates powers numerically, with errors of a few percent; independent EP uses other powers."""
     observed = Observed(LABELS, np.minimum(PARTS, 1.0))
     one, other = (e.fit(K, observed, MultinomialProbit(3)) for e in (QuadratureEP(coupled=False), IndependentEP()))
     assert one.converged

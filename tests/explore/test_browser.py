@@ -28,14 +28,14 @@ def table(tmp_path_factory):
     X, y = make_moons(80, noise=0.25, random_state=0)
     y[7] = 1 - y[7]  # a wrong label
     path = tmp_path_factory.mktemp("explore") / "moons.csv"
-    named = np.where(y, "moon", "<b>sun</b>")  # a name that must not become markup
+    named = np.where(y, "moon", "<b>sun</b>")  # a name that must be escaped
     pd.DataFrame({"left": X[:, 0], "up": X[:, 1], "far": np.arange(80) % 7, "kind": named}).to_csv(path, index=False)
     return path
 
 
 @pytest.fixture(scope="module")
 def server(table):
-    """The process of the command, and the address that it has printed."""
+    """Start the command, and yield the address that it prints."""
     command = [sys.executable, "-m", "gpclass", "explore", str(table), "--target", "kind", "--kernel", "rbf", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     yield process, process.stdout.readline().strip()
@@ -46,7 +46,7 @@ def server(table):
 
 @pytest.fixture(scope="module")
 def visit(browser, server):
-    """Open a page; nothing may be asked of other hosts, and the console stays empty."""
+    """Open a page. There must be no requests to other hosts, and no messages on the console."""
     opened, (_, address) = [], server
 
     def open_page(width=1300, scheme="light", **more):
@@ -76,12 +76,12 @@ def page(visit):
 
 
 def until(page, condition):
-    """Wait for a condition; as a function, since the page's policy forbids to evaluate text."""
+    """Wait for a condition. It is a function, since the page's policy forbids evaluating text."""
     page.wait_for_function(f"() => {condition}", timeout=SOON)
 
 
 def settled(page):
-    """Wait until the exact result of the newest setting, with its fine map, is on the page."""
+    """Wait until the page shows the exact result of the latest setting, with its fine map."""
     page.wait_for_function(
         """() => document.body.dataset.final === "true" && document.body.dataset.fine === document.body.dataset.frame
              && document.body.dataset.asked === document.body.dataset.frame""",
@@ -95,7 +95,7 @@ def figure(page, name="log_evidence", panel=0):
 
 
 def python_evidence(page, table):
-    """The log evidence of the model that the code on the page makes."""
+    """The log evidence of the model that the page's code creates."""
     names = {}
     exec(page.locator("#code").inner_text(), names)
     X, _ = split_target(read_table(table, target="kind"), "kind")
@@ -313,7 +313,7 @@ def test_every_control_has_a_label(page):
     assert unnamed == []
 
 
-def test_a_page_whose_server_has_ended_says_so(page, server):  # the last test: no page works after it
+def test_a_page_whose_server_has_ended_says_so(page, server):  # the last test: pages do not work after it
     process, _ = server
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=20) == 0

@@ -1,4 +1,4 @@
-"""The server of the explorer: who may enter, what messages do, and the command."""
+"""The server of the explorer: access control, messages, and the command."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def page(client):
 
 
 def answer(page, kind, wanted=lambda message: True, most=200):
-    """The next message of a kind."""
+    """Return the next message of a kind."""
     for _ in range(most):
         message = json.loads(page.receive_text())
         if message["type"] == kind and wanted(message):
@@ -70,7 +70,7 @@ def test_every_file_needs_the_token(client, name):
     "host", ["127.0.0.1", "127.0.0.1:8001", "evil.example:8000", "evil.example", "127.0.0.1.evil.example:8000"]
 )
 def test_other_hosts_are_refused(client, host):
-    """A name of another site that was rebound to 127.0.0.1 arrives with the name as its host."""
+    """DNS rebinding: a name of another site that points to 127.0.0.1 arrives as the host of the request."""
     assert client.get(f"/{TOKEN}/", headers={"host": host}).status_code == 403
     assert client.get(f"/{TOKEN}/", headers={"host": "localhost:8000"}).status_code == 200
 
@@ -192,7 +192,7 @@ def table(tmp_path_factory):
 
 
 def run(*arguments):
-    """Exit code, output and errors of a command that ends by itself."""
+    """Exit code, output and errors of a command that terminates."""
     result = CliRunner().invoke(app, ["explore", *map(str, arguments), "--no-browser"])
     return result.exit_code, result.stdout, result.stderr
 
@@ -252,7 +252,7 @@ def test_a_port_that_is_taken_is_named(table):
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "websockets", "plotly"])
 def test_without_the_extra_the_command_names_it(table, monkeypatch, missing):
-    monkeypatch.setitem(sys.modules, missing, None)  # an import then fails as if it were not installed
+    monkeypatch.setitem(sys.modules, missing, None)  # so that imports fail as if it were not installed
     code, out, err = run(table, "--target", "kind")
     assert (code, out) == (2, "")
     assert 'pip install "gpclass[explore]"' in err

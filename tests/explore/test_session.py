@@ -1,4 +1,4 @@
-"""The explorer without the web: figures are those of GPClassifier, and the code makes the same model."""
+"""The explorer without a server: figures equal those of GPClassifier, and its code creates the same model."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def three():
 
 
 def made_by(session, setting):
-    """The classifier that the code of a setting makes."""
+    """The classifier that the code of a setting creates."""
     names = {"X": session.table.X, "y": session.table.y}
     exec(code(session, setting), names)
     return names["model"]
@@ -71,7 +71,7 @@ def test_the_code_makes_the_model_on_the_page(two, kernel, calibrate):
     assert found["nlpd"] == pytest.approx(nlpd(two.table.y, theirs.loo()), abs=TOL)
     assert_allclose(model.loo(model.applied), theirs.loo(), atol=TOL)
     points = two.section(None).points(9)
-    assert_allclose(np.array(found["map"][0]) / 1000, theirs.predict_proba(points)[:, 1], atol=6e-4)  # sent in thousandths
+    assert_allclose(np.array(found["map"][0]) / 1000, theirs.predict_proba(points)[:, 1], atol=6e-4)  # in thousandths
 
 
 def test_every_engine_with_every_likelihood_is_the_estimators(two):
@@ -81,7 +81,7 @@ def test_every_engine_with_every_likelihood_is_the_estimators(two):
             setting = moved(two, "rbf", engine, name)
             try:
                 model = two.model(setting, engine)
-            except TypeError as error:  # repeated rows are weights, which some pairs do not support; the estimator neither
+            except TypeError as error:  # repeated rows become weights, which some pairs and the estimator do not support
                 with pytest.raises(TypeError, match=str(error)[:30]):
                     made_by(two, setting)
                 continue
@@ -245,7 +245,7 @@ def test_the_surface_does_not_depend_on_the_sliders():
 
 
 def test_a_surface_ends_when_it_is_no_longer_wanted(two):
-    answers = iter([True] * (2 * data_of.GRIDS[0] + 1) + [False])  # two rows of the rough grid, and one point
+    answers = iter([True] * (2 * data_of.GRIDS[0] + 1) + [False])  # two rows of the coarse grid, and one point
     assert len(list(data_of.surfaces(two, two.first("rbf"), lambda: next(answers)))) == 2
 
 
@@ -287,7 +287,7 @@ def test_an_engine_keeps_its_likelihoods(two):
 def test_previews_use_as_many_rows_as_the_time_allows():
     pace = Pace(1000)
 
-    def seconds():  # all rows take twice the goal
+    def seconds():  # all rows would take twice the target time
         return FIXED + (2 * GOAL - FIXED) * (pace.rows("ep") / 1000) ** POWER
 
     for _ in range(5):

@@ -28,7 +28,7 @@ NU = rng.normal(size=len(ORDER))
 
 
 def dense(K, rows, tau, nu):
-    """Mean and covariance of all rows from the definition, with sites of zero precision elsewhere."""
+    """Mean and covariance of all rows by definition, with sites of zero precision at other rows."""
     T, b = np.zeros(len(K)), np.zeros(len(K))
     np.add.at(T, rows, tau)
     np.add.at(b, rows, nu)
@@ -124,7 +124,7 @@ def test_several_functions_with_active_sets_of_their_own():
 @pytest.mark.parametrize("silent", [False, True])
 def test_derivatives_with_sites_held(silent):
     rows, tau, nu = ORDER[:8], TAU[:8].copy(), NU[:8]
-    if silent:  # a site that has a location and no precision
+    if silent:  # a site with a location and zero precision
         tau[3] = 0.0
     others = np.setdiff1d(np.arange(n), rows)
     slope, growth = rng.normal(size=(2, n))

@@ -30,7 +30,7 @@ def test_cross_and_gram():
 
 
 def test_a_collected_derivative_is_that_along_symmetric_directions():
-    """Σ total dK over all entries is what the parts say of the covariances that they are about."""
+    """Σ total dK over all entries equals the sum over the parts and their covariances."""
     rng = np.random.default_rng(0)
     G, F, g = rng.normal(size=(2, 2)), rng.normal(size=(2, 3)), rng.normal(size=3)
     G, sink = G + G.T, MatrixGradient(6)

@@ -51,7 +51,7 @@ def test_coupled_against_dense(C, shared, spread):
     V = np.linalg.solve(np.eye(n * C) + prior @ Pi, prior)
     mean = V @ nu.T.ravel()
     M = Pi @ np.linalg.inv(np.eye(n * C) + prior @ Pi)
-    tight = {"rtol": 1e-7, "atol": 1e-8}  # π below 1e-10 of the prior's precision are raised to that
+    tight = {"rtol": 1e-7, "atol": 1e-8}  # π below 1e-10 of the prior's precision are raised to this value
     assert_allclose(q.mean.T.ravel(), mean, **tight)
     assert_allclose(prior @ q.alpha.T.ravel(), mean, **tight)
     assert_allclose(q.cov, marginals(V, n, C), **tight)
@@ -86,7 +86,7 @@ def test_weak_sites_leave_the_prior():
 
 @pytest.mark.parametrize("scale", [1.0, 1e6, 1e10])
 def test_solve_under_priors_of_large_scale_and_low_rank(scale):
-    """α + ΠKα = ν in extended precision; what rounding of K leaves is eps × scale × n, not its square."""
+    """α + ΠKα = ν in extended precision; the residual due to rounding of K is eps × scale × n, not its square."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40, 2))
     K = scale * (1 + X @ X.T) ** 2
@@ -96,14 +96,14 @@ def test_solve_under_priors_of_large_scale_and_low_rank(scale):
     exact = K.astype(np.longdouble) @ alpha
     left = nu - alpha - pi * (exact - np.sum(pi * exact, axis=1, keepdims=True))
     assert np.max(np.abs(left)) < 1e-8 + 40 * np.finfo(float).eps * K.max()
-    assert np.sum(nu * mean) > 0  # νᵀVν: a step that leads uphill
+    assert np.sum(nu * mean) > 0  # νᵀVν > 0: an ascent direction
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e5, 1e9])
 def test_predictions_under_priors_of_large_scale_and_low_rank(scale):
-    """Variances of contrasts against dense algebra, to the rounding that the system states.
+    """Variances of contrasts against dense algebra, up to the rounding error that the system states.
 
-    What all classes share is as wide as the prior, and its rounding must not show in their differences.
+    The common part of all classes has the variance of the prior, and its rounding must not affect differences.
     """
     rng = np.random.default_rng(4)
     X = rng.normal(size=(60, 2))
@@ -130,7 +130,7 @@ def test_largest_move_is_in_standard_deviations_of_each_datum_alone():
 
 
 def test_rounding_shows_where_a_wide_prior_has_low_rank():
-    """Of full rank, data decide all latent values; along the null space of a wide prior, eps × its variance is left."""
+    """With full rank the data determine all latent values; along a null space errors are eps × the prior variance."""
     pi, wide = np.full((7, 3), 1 / 3), 1e9
     full, one = CoupledSystem(wide * np.eye(7), pi).rounding, CoupledSystem(np.full((7, 7), wide), pi).rounding
     assert full < 1e-13 < np.finfo(float).eps * wide < one

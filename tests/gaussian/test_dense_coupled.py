@@ -94,14 +94,14 @@ def test_sites_give_the_posterior_back(form):
 
 @pytest.mark.parametrize("size", [1e-3, 1e-6, 1e-12, 0.0])
 def test_weak_sites(size):
-    """(I - B⁻¹)/W loses its digits there, and must not be used."""
+    """(I - B⁻¹)/W would lose its digits here, and must not be used."""
     _, q, D, W = make("shared", weak=((0, size), (3, size)))
     H = contrast_basis(C)
     want = H @ H.T @ blocks(posterior_covariance(D, W)) @ H @ H.T
-    # eps over W times prior variance, which is read off down to 1e-9
+    # eps over W times prior variance, which is at least 1e-9 here
     assert q.contrast_cov == pytest.approx(want, abs=1e-6)
     bound = np.einsum("icd,icd->i", q.contrast_cov - want, q.precision)
-    assert np.abs(bound).max() < 1e-11  # in the sites' own direction nothing is lost
+    assert np.abs(bound).max() < 1e-11  # in the direction of the sites nothing is lost
 
 
 def test_roots():

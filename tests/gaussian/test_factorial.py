@@ -33,7 +33,7 @@ def test_scalars(case):
 
 
 def test_conditional_is_the_priors(case):
-    """f_i given the means of the others: what N(0, K) says of a point when it sees the rest."""
+    """f_i given the means of the others: the conditional of N(0, K) at one point given the rest."""
     q, K, _, _, _ = case
     mean, var = q.conditional()
     for i in range(N):
@@ -44,7 +44,7 @@ def test_conditional_is_the_priors(case):
 
 
 def test_cavity_adds_the_others_variances(case):
-    """Its variance is the prediction's from the factors of the others; its mean is tested with the engine."""
+    """The variance is that of a prediction from the other factors; the mean is tested with the engine."""
     q, K, _, _, _ = case
     _, var = q.cavity()
     for i in range(N):

@@ -1,4 +1,4 @@
-"""Prior × sites against the textbook formulas with explicit inverses, in 60 digits so that no conditioning hurts."""
+"""Prior × sites against the textbook formulas with explicit inverses, in 60 digits so that conditioning does not matter."""
 
 import mpmath as mp
 import numpy as np
@@ -57,7 +57,7 @@ class Dense:
 
 
 def cavity(K, tau, nu):
-    """Marginals with each site in turn removed."""
+    """Marginals with each site removed in turn."""
     parts = []
     for i in range(len(tau)):
         without = np.arange(len(tau)) != i
@@ -67,7 +67,7 @@ def cavity(K, tau, nu):
 
 
 def near(a, b, tol):
-    """Relative to the largest entry: what backward stable algebra promises."""
+    """Error relative to the largest entry, as backward stable algorithms guarantee."""
     assert_allclose(a, b, rtol=0, atol=tol * np.abs(b).max())
 
 
@@ -116,11 +116,11 @@ def test_marginals(case):
     assert_allclose(q.trace_ratio, dense.trace_ratio, rtol=1e-10)
     size = np.abs(sites.nu @ dense.mean) + abs(dense.log_det)
     assert_allclose(q.log_partition, dense.log_partition, rtol=0, atol=TOL * size + 1e-15)
-    near(q.K @ q.alpha, q.mean, 1e-14)  # the same product by another routine: a few roundings
+    near(q.K @ q.alpha, q.mean, 1e-14)  # the same product by another routine: a few rounding errors
 
 
 def test_alpha(case):
-    """Not by subtracting from ν, which loses all of α where τ K is large."""
+    """Not by subtraction from ν, which loses all digits of α if τ K is large."""
     K, _, _, sites, dense, _ = case
     near(FullPosterior(K, sites).alpha, dense.alpha, TOL)
 
@@ -169,16 +169,16 @@ def test_shifted_is_a_new_fit(case):
     moved = q.shifted(*q.covariance_step(step))
     fresh = FullPosterior(K, Sites(sites.tau, sites.nu + step))
     scale = np.abs(sites.nu).max() + np.abs(step).max()
-    rounding = 1e-14 * sites.tau * (np.abs(K) @ np.abs(fresh.alpha))  # ν is found again as α + τ K α
+    rounding = 1e-14 * sites.tau * (np.abs(K) @ np.abs(fresh.alpha))  # ν is recovered as α + τ K α
     assert np.all(np.abs(moved.sites.nu - fresh.sites.nu) <= 1e-11 * scale + rounding)
     assert_allclose(moved.alpha, fresh.alpha, rtol=0, atol=1e-12 * scale)  # two parts that may cancel
     assert_allclose(moved.mean, fresh.mean, rtol=0, atol=1e-12 * scale * np.abs(K).max())
     assert moved.var is q.var  # not computed again
-    near(q.alpha, FullPosterior(K, sites).alpha, 1e-15 if np.any(sites.nu) else 0)  # q itself did not move
+    near(q.alpha, FullPosterior(K, sites).alpha, 1e-15 if np.any(sites.nu) else 0)  # q itself did not change
 
 
 def test_weak_site_beside_a_strong_twin():
-    """A datum whose variance comes down by its neighbour's site: (1 - b)/τ must not be all rounding."""
+    """A datum whose variance is reduced by its neighbour's site: (1 - b)/τ must keep correct digits."""
     K = np.array([[1.0, 1 - 1e-9], [1 - 1e-9, 1.0]])
     tau = np.array([1e12, 1e-5])
     q, dense = FullPosterior(K, Sites(tau, np.zeros(2))), Dense(K, tau, np.zeros(2))
@@ -224,7 +224,7 @@ def test_sizes_around_the_blocks(n):
 
 
 def test_predicted_variance_stays_positive():
-    """At a datum with a hugely precise site, rounding may not make the variance negative."""
+    """At a datum with a site of huge precision, rounding must not make the variance negative."""
     K, _, _, rng = problem()
     q = FullPosterior(K, Sites(np.full(N, 1e18), rng.normal(size=N)))
     mean, var = q.predict(K, np.diag(K))
@@ -247,7 +247,7 @@ def test_rounding_bounds_the_error(scale):
     F = np.random.default_rng(7).normal(size=(40, 2))
     q = FullPosterior(low_rank(scale), Sites(np.full(40, 0.5), np.zeros(40)))
     truth = np.einsum("ij,jk,ik->i", F, np.linalg.inv(0.5 * F.T @ F + np.eye(2) / scale), F)
-    error = np.max(np.abs(q.var - truth)) * 0.5  # of τ var, in units of what it is seen against, one
+    error = np.max(np.abs(q.var - truth)) * 0.5  # of τ var, compared with one
     assert error < q.rounding < 1e4 * error
     assert np.all(q.var >= 0)
     assert np.all(q.cavity()[1] >= 0)
@@ -266,7 +266,7 @@ def test_hopeless_scale_is_named():
 
 
 def test_a_matrix_that_is_no_covariance():
-    """Eigenvalues of -3.5 leave B positive definite if τ is small; the variances tell."""
+    """B is positive definite for small τ despite eigenvalues of -3.5; the variances reveal them."""
     q = FullPosterior(np.where(np.eye(6) > 0, 1.0, -0.9), Sites(np.full(6, 0.25), np.zeros(6)))
     with pytest.raises(NotPositiveDefinite, match="K is not positive semidefinite"):
         q.var  # noqa: B018
@@ -326,7 +326,7 @@ def test_negative_precisions_shifted(indefinite):
 
 
 def test_a_zero_limit_joins_both_systems():
-    """τ_i = -1e-12 and τ_i = +1e-12 differ by nothing that matters."""
+    """τ_i = -1e-12 and τ_i = +1e-12 give the same results up to rounding."""
     K, _, _, rng = problem(6)
     tau, nu = rng.uniform(0.2, 2.0, size=N), rng.normal(size=N)
     results = []
@@ -348,7 +348,7 @@ def test_improper_posterior():
 
 
 def test_garbage_beyond_the_triangle_is_never_touched(monkeypatch):
-    """New memory may hold anything: huge numbers would overflow (and warn) where they are scaled."""
+    """Uninitialised memory may contain anything: huge numbers would overflow (and warn) if they were scaled."""
     n = 200
     monkeypatch.setattr("gpclass.numerics.linalg.np.empty", lambda shape, dtype=float: np.full(shape, 1e308, dtype))
     K = np.exp(-0.5 * np.subtract.outer(np.arange(n), np.arange(n)) ** 2 / 4.0)

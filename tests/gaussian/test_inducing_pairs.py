@@ -59,7 +59,7 @@ def test_sums_are_the_adjoint_of_the_covariances_of_pairs(form):
     K = covariance(rng, form)
     uu, fu, diag = pairs(K)
     G_uu, G_fu, G_diag = rng.normal(size=uu.shape), rng.normal(size=fu.shape), rng.normal(size=diag.shape)
-    if form != "separable":  # covariances between independent classes are no function of K
+    if form != "separable":  # covariances between independent classes do not depend on K
         G_uu = G_uu * (CLASSES[:, None] == CLASSES)
         G_diag = G_diag * np.eye(C)
     own = columns(K)

@@ -94,7 +94,7 @@ def test_derivatives_in_the_prior_matrices_are_central_differences(groups):
 
 
 def test_sites_on_contrasts_become_sites_on_classes():
-    """The Gaussian integral over e and u, with all of (e, u) written out."""
+    """The Gaussian integral over e and u, with explicit matrices of (e, u)."""
     rng = np.random.default_rng(3)
     m = 5
     y = rng.integers(0, C, m)
@@ -141,10 +141,10 @@ def test_what_remains_without_a_site():
 
 
 def test_a_site_stronger_than_the_marginal_is_removed_in_part():
-    """A cavity keeps at least the given fraction, whatever the site says."""
+    """A cavity keeps at least the given fraction, whatever the site is."""
     pi = np.array([[5.0, 3.0, 4.0]])
     cov = np.diag([1.0, 2.0, 1.0])[None]
     found = coupled_cavity(np.zeros((1, C)), cov, pi, np.zeros((1, C)), 1e-2)
-    ratio = np.linalg.eigvals(np.linalg.solve(found.cov[0], cov[0]))  # what is left of the precision
+    ratio = np.linalg.eigvals(np.linalg.solve(found.cov[0], cov[0]))  # the remaining precision
     assert np.all(np.linalg.eigvalsh(found.cov[0]) > 0)
     assert_allclose(np.min(ratio.real), 1e-2, rtol=1e-6)

@@ -24,7 +24,7 @@ def kernels(kind):
 
 
 def given(kind, f):
-    """What f gives for each kernel, in the form that the kind has."""
+    """The values of f for each kernel, in the form of the kind of prior."""
     parts = [f(k) for k in kernels(kind)]
     if kind == "per class":
         return np.stack(parts)

@@ -52,7 +52,7 @@ def test_the_error_of_predicted_variances_is_of_second_order(posterior):
         exact = posterior.renewed(Sites(tau, posterior.sites.nu))
         moved = np.max(np.abs(np.log(exact.cavity()[1] / posterior.cavity()[1])))
         errors.append(np.max(np.abs(np.log(predicted(posterior, tau).cavity()[1] / exact.cavity()[1]))))
-        assert moved > 0.02 * h  # there is something to predict
+        assert moved > 0.02 * h  # the change is not negligible
         assert errors[-1] < 4 * h * moved
     assert errors[1] < 0.02 * errors[0]
 

@@ -1,4 +1,4 @@
-"""K that is too large for its rank: every engine's error or warning says what came, what is safe and what to do."""
+"""K that is too large for its rank: every error or warning states the scale, a safe scale and a remedy."""
 
 import warnings
 
@@ -12,7 +12,7 @@ from gpclass.kernels import Polynomial
 from gpclass.numerics import NotPositiveDefinite, scaled_plus_identity
 
 RNG = np.random.default_rng(0)
-UNITS = np.array([1.0, 10.0, 100.0, 1000.0])  # columns as raw tables have them
+UNITS = np.array([1.0, 10.0, 100.0, 1000.0])  # columns in raw units
 X = RNG.normal(size=(60, 4)) * UNITS
 TWO = (X[:, 0] + (X[:, 1] / 10) ** 2 > 0.5).astype(int)
 THREE = TWO + (X[:, 2] > 0)

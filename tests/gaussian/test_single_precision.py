@@ -83,7 +83,7 @@ def test_a_nearly_constant_function_of_large_variance_costs_no_digits_of_means_a
         double, single = both(lambda: CoupledSystem(K, pi))
         alpha = double.solve(nu)[0]
         means = single.times_K(single._alpha(nu) - alpha)
-        means -= means.mean(axis=1, keepdims=True)  # what all classes share has no effect
+        means -= means.mean(axis=1, keepdims=True)  # the common part of all classes has no effect
         return np.max(np.abs(means)), np.sum((single.gradient(alpha) - double.gradient(alpha)) * K)
 
     def typical():

@@ -25,7 +25,7 @@ def test_log_partition_1d(tau, mean, var):
 
 def test_log_partition_1d_needs_no_variance():
     got = log_partition_1d(np.array([1.5]), np.zeros(1), Sites(np.array([2.0]), np.array([0.5])))
-    assert_allclose(got, 0.5 * 1.5 - 1.5**2)  # the site's log at the point
+    assert_allclose(got, 0.5 * 1.5 - 1.5**2)  # the log of the site at the point
 
 
 def test_newton_sites_have_slope_and_curvature():

@@ -1,4 +1,4 @@
-"""StackedPosterior against C posteriors by themselves."""
+"""StackedPosterior against C separate posteriors."""
 
 import numpy as np
 import pytest

@@ -39,10 +39,10 @@ def squared_exponential(a, b):
 @pytest.mark.parametrize("optimizer", [None, "lbfgs"])
 def test_a_matrix_is_its_kernel(inference, optimizer):
     settings = {"inference": inference, "optimizer": optimizer}
-    kernel = KERNEL if optimizer is None else KERNEL.with_settings(variance=4.0)  # where text starts
+    kernel = KERNEL if optimizer is None else KERNEL.with_settings(variance=4.0)  # the start of kernels given as text
     on_rows = GPClassifier(kernel, **settings).fit(X[TRAIN], y[TRAIN])
     given = GPClassifier("precomputed", **settings).fit(K[TRAIN, TRAIN], y[TRAIN])
-    # the same numbers, except that the search rounds differently: 1e-6, the tolerance of the engine during a search
+    # the same up to rounding during the search: 1e-6, the tolerance of the engine there
     tolerance = 1e-10 if optimizer is None else 1e-5
     assert_allclose(given.predict_proba(K[TEST, TRAIN]), on_rows.predict_proba(X[TEST]), atol=tolerance)
     assert_allclose(given.kernel_.variance, on_rows.kernel_.variance, rtol=10 * tolerance)
@@ -82,7 +82,7 @@ def test_the_factor_in_a_grid_search():
 
 
 class ToCovariances(TransformerMixin, BaseEstimator):
-    """Covariances with the rows of `fit`."""
+    """Return covariances with the rows of `fit`."""
 
     def fit(self, X, y=None):
         self.rows_ = np.asarray(X)
@@ -230,7 +230,7 @@ def test_sparse_rows_are_dense_rows(kernel, make):
     dense = GPClassifier(kernel).fit(BITS[TRAIN], BIT_LABELS[TRAIN])
     sparse = GPClassifier(kernel).fit(make(BITS[TRAIN]), BIT_LABELS[TRAIN])
     expected = dense.predict_proba(BITS[TEST])
-    assert_allclose(sparse.predict_proba(make(BITS[TEST])), expected, atol=1e-4)  # of the search, in a flat direction
+    assert_allclose(sparse.predict_proba(make(BITS[TEST])), expected, atol=1e-4)  # error of the search in a flat direction
     assert_allclose(sparse.predict_proba(BITS[TEST]), sparse.predict_proba(make(BITS[TEST])), atol=1e-12)
     assert sparse.n_features_in_ == 12
 

@@ -1,4 +1,4 @@
-"""Data frames with columns of all kinds, straight into the estimators, against the encoder in a pipeline."""
+"""Data frames with columns of all kinds, given to estimators directly, against the encoder in a pipeline."""
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,7 @@ def test_regression_and_cross_validation():
 
 
 def test_numbers_are_not_encoded():
-    """Frames of numbers, also those whose columns hold numbers as objects, give what arrays give."""
+    """Frames of numbers, also of numbers as objects, give the same results as arrays."""
     numbers = FRAME[["age", "dose"]]
     expected = GPClassifier().fit(numbers.to_numpy(), y).predict_proba(numbers.to_numpy())
     for frame in (numbers, numbers.astype(object), numbers.assign(age=numbers["age"].astype("Int64"))):

@@ -1,4 +1,4 @@
-"""VariationalMNL: against the bound written out with dense matrices, the paper's ascent, samplers, limits, identities."""
+"""VariationalMNL: against the bound with dense matrices, the paper's ascent, samplers, limits, identities."""
 
 import pickle
 import warnings
@@ -46,7 +46,7 @@ def three_forms(K, C):
 
 
 def dense(K, C):
-    """K of all latent values, (n C, n C), datum by datum."""
+    """K of all latent values, (n C, n C), ordered by datum."""
     if isinstance(K, Separable):
         return np.kron(K.inputs, K.classes)
     n = K.shape[-1]
@@ -156,7 +156,7 @@ def test_evidence_is_the_printed_bound(form, C):
 
 
 def test_no_direction_leads_up():
-    """Of (21) in m, V, b and S together, from the end of the climb."""
+    """No direction in m, V, b and S increases (21) at the maximum."""
     _, K, y = problem(n=5, nugget=0.2)
     D = dense(K, 3)
     m, V, b, S = parameters(TIGHT.fit(K, y, Softmax(3)), K)
@@ -177,7 +177,7 @@ def test_same_maximum_as_the_paper_s_ascent(variance):
     value, m, V = ascent(dense(K, 3), y, 3)
     fit = VariationalMNL().fit(K, y, Softmax(3))
     assert fit.log_evidence == pytest.approx(value, abs=1e-7)
-    assert_allclose(fit.mean.ravel(), m, atol=1e-3)  # the ascent stops when it gains 1e-13: √1e-13 × 1/curvature
+    assert_allclose(fit.mean.ravel(), m, atol=1e-3)  # the ascent stops at gains of 1e-13: √1e-13 × 1/curvature
     assert_allclose(fit.cov, blocks(V, 3), atol=1e-3)
 
 
@@ -201,7 +201,7 @@ def test_the_bound_never_falls(variance, C):
     fit = VariationalMNL().fit(K, y, Softmax(C))
     assert fit.converged
     steps = np.diff(fit.history)
-    # rounding: of sums of some hundred terms, and of K, eps × condition
+    # rounding of sums of some hundred terms, and of K: eps × condition
     assert steps.min(initial=0) > -1e-10 * (1 + abs(fit.log_evidence)) - fit.posterior.rounding
     assert fit.log_evidence == fit.history[-1]
     cut = fit.n_iter // 2
@@ -239,14 +239,14 @@ def test_below_the_truth_and_close(C):
     assert fit.log_evidence < truth.log_evidence + 4 * truth.standard_error
     assert truth.log_evidence - fit.log_evidence < 0.1
     log_Z_B = fit.jensen_bound()
-    assert fit.log_evidence < log_Z_B + 1e-3 < truth.log_evidence + 4 * truth.standard_error  # quadrature: 1e-4 a datum
+    assert fit.log_evidence < log_Z_B + 1e-3 < truth.log_evidence + 4 * truth.standard_error  # quadrature: 1e-4 per datum
     best = max(prior_evidence_bound(K, C), isotropic_evidence_bound(K + 1e-6 * np.eye(15), C))
     assert best < fit.log_evidence
 
 
 @pytest.mark.parametrize("variance", [0.3, 3.0, 30.0])
 def test_two_classes_against_binary_kl(variance):
-    """f₁ - f₀ has kernel 2K. KL has the best Gaussian for log Z_B; ours is the best for a bound just below."""
+    """f₁ - f₀ has kernel 2K. KL has the best Gaussian for log Z_B; ours is the best for a slightly lower bound."""
     _, K, y = problem(C=2, variance=variance)
     fit = VariationalMNL().fit(K, y, Softmax(2))
     binary = KL().fit(2 * K, 2.0 * y - 1, Logit())
@@ -256,11 +256,11 @@ def test_two_classes_against_binary_kl(variance):
 
 
 def test_independent_data_add_up():
-    """K = 5 I: each datum by itself, all alike."""
+    """K = 5 I: the data are independent and equivalent."""
     y = np.array([0, 1, 2, 2])
     one = VariationalMNL().fit(np.array([[5.0]]), y[:1], Softmax(3)).log_evidence
     assert VariationalMNL().fit(5 * np.eye(4), y, Softmax(3)).log_evidence == pytest.approx(4 * one, abs=1e-8)
-    assert one < -np.log(3)  # the truth, by symmetry
+    assert one < -np.log(3)  # exact by symmetry
     assert one > -np.log(3) - 0.1
 
 
@@ -280,7 +280,7 @@ def test_bias_shifts_the_latent_functions():
     [(90, 3, 1, -125.28), (129, 3, 1, -179.57), (106, 3, 1, -147.56), (128, 7, 1, -300.61), (90, 3, np.pi**2 / 6, -139.84)],
 )
 def test_theorem_10_as_printed(n, C, variance, printed):
-    """Table 3's column and section 9.1; glass counts its empty class."""
+    """The column of table 3 and section 9.1; the empty class of glass counts."""
     K = RBF(1.0, variance)(np.random.default_rng(0).normal(size=(n, 2)))
     assert prior_evidence_bound(K, C) == pytest.approx(printed, abs=0.005)
     assert prior_evidence_bound(K, C) == pytest.approx(n * isotropic_bound(variance, C))
@@ -329,7 +329,7 @@ def test_gradient_in_the_covariance_of_correlated_classes():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_gradient_in_all_hyperparameters(form):
-    """Through kernel, class covariance and biases, as learning has it."""
+    """Through kernel, class covariance and biases, as in learning."""
     X, _, y = problem(n=9)
     kernel = Correlated(RBF([1.0, 1.5], 2.0), ClassCovariance(3, form))
     rng = np.random.default_rng(4)
@@ -388,7 +388,7 @@ def largest_sums(fit):
 
 
 def test_singular_class_covariance():
-    """Of rank two, along 1 zero: no jitter is needed, and the posterior means sum to zero."""
+    """Rank two, zero along 1: no jitter is needed, and the posterior means sum to zero."""
     _, K, y = problem()
     Kc = 3 * np.eye(3) - 1
     fit = VariationalMNL().fit(Separable(K, Kc), y, Softmax(3))
@@ -466,7 +466,7 @@ def test_predictive_bounds_bracket_the_probabilities():
     fit = VariationalMNL().fit(K, y, Softmax(3))
     lower, upper = fit.predictive_bounds(Ks, kd)
     p = np.exp(fit.log_class_probabilities(Ks, kd))
-    assert np.all((lower <= p + 1e-3) & (p <= upper + 1e-3))  # the integral is quasi-random, 1024 points
+    assert np.all((lower <= p + 1e-3) & (p <= upper + 1e-3))  # a quasi-random integral with 1024 points
     assert lower.min() > 0
     assert upper.max() < 1
     scaled = fit.renormalised_probabilities(Ks, kd)
@@ -474,7 +474,7 @@ def test_predictive_bounds_bracket_the_probabilities():
     assert np.array_equal(scaled.argmax(1), lower.argmax(1))
     assert np.array_equal(scaled.argmax(1), upper.argmax(1))
     assert np.all(scaled >= lower)  # lemma 7
-    # a bound is tight where little is left to know, and what was not seen is as good as the prior
+    # a bound is tight where little is uncertain, and unobserved values have their prior
     far = k(X, X[:1] + 100)
     assert fit.predictive_bounds(far, kd[:1])[0][0].sum() < 0.6
 
@@ -490,11 +490,11 @@ def test_joint_bound():
         truth = after.log_evidence - before.log_evidence
         lower = fit.predictive_bounds(k(X, new), k.diag(new))[0][np.arange(3), labels]
         bound = np.log(lower).sum() + fit.log_evidence - before.log_evidence
-        assert bound < truth + 0.02  # error of the sampled evidences
+        assert bound < truth + 0.02  # the error of the sampled evidences
 
 
 def test_leave_one_out():
-    """The cavities against dense algebra, and near to what refits give."""
+    """The cavities against dense algebra; probabilities are near those of refits."""
     _, K, y = problem(n=10, variance=2.0)
     fit = VariationalMNL().fit(K, y, Softmax(3))
     D, sites = dense(K, 3), block_diag(*fit.posterior.precision)
@@ -592,9 +592,9 @@ def test_estimator_with_correlated_classes():
     kernel = Correlated(RBF(1.0, 4.0).fix("variance"), ClassCovariance(3, "sum-to-zero"))
     clf = GPClassifier(kernel, inference=VariationalMNL()).fit(X, names)
     plain = GPClassifier(RBF(1.0, 4.0).fix("variance"), inference=VariationalMNL()).fit(X, names)
-    assert clf.log_evidence_ > plain.log_evidence_ - 0.1  # M4 has M1 as a limit
+    assert clf.log_evidence_ > plain.log_evidence_ - 0.1  # M1 is a limit of M4
     assert clf.kernel_.classes.matrix.trace() == pytest.approx(3)
-    assert clf.score(X, names) > 0.65  # that of independent classes is 0.8
+    assert clf.score(X, names) > 0.65  # 0.8 for independent classes
     assert clf.loo().shape == (40, 3)
     value, gradient = clf.log_evidence(eval_gradient=True)
     assert value == pytest.approx(clf.log_evidence_, abs=1e-6)

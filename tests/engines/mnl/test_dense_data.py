@@ -1,6 +1,6 @@
-"""VariationalMNL on the paper's data sets: how far the bound is below the truth, and how classes depend on each other.
+"""VariationalMNL on the paper's data sets: the gap between bound and truth, and covariances of classes.
 
-Figures of the paper are means over its own fifty splits; benchmarks/chai.py has all of them. Here it is one split each.
+Figures of the paper are means over its own fifty splits, which benchmarks/chai.py computes. These tests use one split each.
 """
 
 import os
@@ -42,7 +42,7 @@ def learned(X, y, kernel, C):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_table_3_and_the_gap_to_the_truth(name):
-    """Learned lengthscales, unit variance. The paper's gaps are 0.14, 0.18, 0.17 and 0.66, of upper bounds of the truth."""
+    """Learned lengthscales, unit variance. The paper's gaps to upper bounds of the truth are 0.14, 0.18, 0.17 and 0.66."""
     X, y = split(name)
     C = CLASSES[name]
     best = learned(X, y, RBF(np.full(X.shape[1], np.sqrt(X.shape[1])), 1.0).fix("variance"), C)
@@ -55,7 +55,7 @@ def test_table_3_and_the_gap_to_the_truth(name):
 
 @pytest.mark.slow
 def test_hyper_and_hypothyroidism_exclude_each_other():
-    """Section 9.2.2: the kernel under M1, then M4 with the kernel held. Classes: normal, hyper, hypo."""
+    """Section 9.2.2: the kernel is learned under M1, then M4 with this kernel fixed. Classes: normal, hyper, hypo."""
     X, y = split("new_thyroid")
     plain = learned(X, y, RBF(np.sqrt(X.shape[1]), 4.0), 3)
     held = plain.kernel.fix("lengthscale", "variance")

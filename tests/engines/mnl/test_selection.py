@@ -1,4 +1,4 @@
-"""The choice of inducing variables: scores against the bound of the enlarged set itself, and what they lead to."""
+"""The choice of inducing variables: scores against the bound of the enlarged set, and the chosen sets."""
 
 import os
 from dataclasses import replace
@@ -45,7 +45,7 @@ def fitted(kind, chosen=CHOSEN, engine=None):
 
 
 def slow_score(fit, covariance, row, c, data=None):
-    """[C] (42): the bound of the enlarged set with b, S, and the posterior of the old variables held; v* = V K⁻¹ k*."""
+    """[C] (42): the bound of the enlarged set with b, S and the posterior of the old variables fixed; v* = V K⁻¹ k*."""
     larger = fit.chosen.with_pairs([row], [c])
     prior = InducingPrior(covariance.inducing(larger), C, fit.engine.jitter)
     s = len(fit.chosen)
@@ -68,7 +68,7 @@ def slow_score(fit, covariance, row, c, data=None):
     return -minimize(minus, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-11, "maxiter": 2000}).fun
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])  # where the classes' covariance is singular, S is not finite
+@pytest.mark.parametrize("kind", KINDS[:3])  # S is not finite if the covariance of the classes is singular
 @pytest.mark.parametrize("some", [None, np.array([1, 4, 9])], ids=["d2", "d3"])
 def test_scores_against_the_bound_of_the_enlarged_set(kind, some):
     covariance, fit = fitted(kind)
@@ -164,7 +164,7 @@ def test_sets_keep_their_order():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bound_never_falls_when_variables_are_added(kind):
-    """Proposition 17, all the way: any order, until all are in."""
+    """Proposition 17 in any order, until all variables are included."""
     X, y = linear_classes(n, C)
     covariance = RowCovariance.of(matrix(kind, X), C)
     order = np.random.default_rng(3).permutation(n * C)
@@ -198,7 +198,7 @@ def test_every_way_of_choosing(engine):
     assert len(np.unique(pairs, axis=0)) == len(pairs)
     if engine.whole:
         assert np.array_equal(np.bincount(pairs[:, 0])[fit.rows], [C] * len(fit.rows))
-    assert np.array_equal(engine.fit(matrix("shared", X), y, Softmax(C)).chosen.pairs, pairs)  # the same from run to run
+    assert np.array_equal(engine.fit(matrix("shared", X), y, Softmax(C)).chosen.pairs, pairs)  # reproducible
     other = replace(engine, random_state=1).fit(matrix("shared", X), y, Softmax(C))
     assert len(pairs) == n * C or not np.array_equal(other.chosen.pairs, pairs)
 
@@ -214,7 +214,7 @@ def test_one_by_one_the_best_score_is_taken():
 
 def test_twins_are_not_chosen_together():
     X, y = linear_classes(30, C, seed=5)
-    X[15:] = X[:15]  # every row twice
+    X[15:] = X[:15]  # each row occurs twice
     y[15:] = y[:15]
     K = RBF(1.0, 4.0)(X)
     engine = SparseVariationalMNL(inducing=16, batch=8, shortlist=90)
@@ -225,7 +225,7 @@ def test_twins_are_not_chosen_together():
 
 
 def test_variance_left_by_those_before():
-    """Against conditioning on them with explicit inverses."""
+    """Against conditioning with explicit inverses."""
     covariance, fit = fitted("correlated")
     known = (fit.chosen.pairs @ [C, 1]).tolist()
     free = np.setdiff1d(np.arange(n * C), known)
@@ -260,7 +260,7 @@ def test_active_beats_random():
 
 @pytest.mark.slow
 def test_active_beats_random_on_glass_as_in_figure_5():
-    """δ = 25, |S| = 5, t = 40, scores as they are: better from the third batch on in every run, and by less in the end."""
+    """δ = 25, |S| = 5, t = 40, plain scores: better from the third batch on in every run, by less at the end."""
     if not (Path(os.environ.get("GPCLASS_DATA") or "nowhere") / "glass.npz").exists():
         pytest.skip("needs glass.npz in the folder named by GPCLASS_DATA")
     glass = datasets.load("glass")

@@ -73,7 +73,7 @@ def test_the_bound_is_the_papers_and_the_fit_is_at_its_top(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_other_gaussian_is_better(kind):
-    """Maximisation over mean and root of the covariance of z, knowing nothing of sites."""
+    """Maximise over the mean and the root of the covariance of z, without sites."""
     X, y, Z = data(7)
     pairs = np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2])
     fit = SparseVariationalMNL().fit(covariance(kind, X, Z, pairs), y, Softmax(C))
@@ -136,7 +136,7 @@ def test_the_bound_never_falls(kind, scale):
 
 
 def test_hard_problems_converge():
-    """Separable data under large variances, one member in a class, twins in the inducing set, singular class covariance."""
+    """Separable data, large variances, a class with one member, duplicate inducing points, singular class covariance."""
     X, y, _ = data(60, seed=3)
     y[y == 1] = 0
     y[3] = 1
@@ -151,7 +151,7 @@ def test_hard_problems_converge():
 
 
 def test_variables_without_variance():
-    """A linear kernel knows nothing of the origin: there is nothing to tell there, and no error."""
+    """A linear kernel has zero variance at the origin, which is not an error."""
     X, y, _ = data(12)
     X[0] = 0.0
     fit = SparseVariationalMNL().fit(all_of(Linear(1.0), X), y, Softmax(C))
@@ -244,7 +244,7 @@ def test_leaving_one_out_is_close_to_a_refit():
         part = replace(K, fu=K.fu[rest], diag=K.diag[rest])
         refit = SparseVariationalMNL().fit(part, y[rest], Softmax(C))
         p = np.exp(refit.log_class_probabilities(K.fu[[i]].T, K.diag[[i]]))[0, y[i]]
-        assert_allclose(loo[i], np.log(p), atol=0.05)  # cavities are no refits
+        assert_allclose(loo[i], np.log(p), atol=0.05)  # cavities are not exact refits
 
 
 def test_warm_start():

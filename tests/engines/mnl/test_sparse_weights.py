@@ -105,7 +105,7 @@ def test_scores_of_weighted_rows():
 
 
 def test_engine_chooses_rows():
-    """The fit with a chosen set is that with the same set given."""
+    """The fit with a chosen set equals the fit with the same set given."""
     observed, K = Observed(LABELS, PARTS), KERNEL(X)
     fit = SparseVariationalMNL(inducing=8, batch=4, tol=1e-10).fit(K, observed, Softmax(3))
     given = ENGINE.fit(RowCovariance.of(K, 3).inducing(fit.chosen), observed, Softmax(3))
