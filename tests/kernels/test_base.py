@@ -83,7 +83,7 @@ def test_immutable():
 
 
 class Spread(MatrixKernel):
-    """k(x, z) = scale² (x·z)², with no more than the contract demands."""
+    """k(x, z) = scale² (x·z)², with only the methods that the contract requires."""
 
     def __init__(self, log_scale=0.0, fixed=False):
         self.__dict__.update(log_scale=float(log_scale), fixed=fixed)
@@ -134,7 +134,7 @@ class Spread(MatrixKernel):
 
 
 def test_the_contract_is_enough():
-    """A kernel with the methods that base.py demands, and no others, works alone, in sums, per class and by columns."""
+    """A kernel with only the methods that base.py requires works alone, in sums, per class and by columns."""
     kernel = Spread(0.3)
     check_kernel(kernel)
     check_kernel(kernel + RBF())

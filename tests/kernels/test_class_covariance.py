@@ -1,4 +1,4 @@
-"""Covariances between classes: the paper's formulas, derivatives, and no more directions than matter."""
+"""Covariances between classes: the paper's formulas, derivatives, and no redundant parameters."""
 
 import pickle
 
@@ -49,7 +49,7 @@ def test_gradient(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_parameter_matters(form):
-    """The Jacobian has full rank, also for the covariances of differences, which are all that softmax sees."""
+    """The Jacobian has full rank, also for covariances of differences, the only ones that matter to softmax."""
     classes = moved(form)
     assert len(classes.theta) == len(classes.names) == len(classes.bounds) == COUNTS[form]
     if not COUNTS[form]:
@@ -69,7 +69,7 @@ def test_formula_of_the_diagonal_form():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sum_to_zero_form_reaches_every_matrix_of_the_formula(seed):
-    """(46) with any M: what is left after 11ᵀ is taken out has a Cholesky factor in the basis of differences."""
+    """(46) with any M: without its part along 11ᵀ it has a Cholesky factor in the basis of differences."""
     Z = np.random.default_rng(seed).normal(size=(4, 4))
     M, one = Z @ Z.T, np.ones(4)
     raw = M - np.outer(M @ one, M @ one) / (one @ M @ one) + np.eye(4)

@@ -1,4 +1,4 @@
-"""Columns on demand are the columns of k(X)."""
+"""Columns computed on demand equal the columns of k(X)."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_same_covariances(kernel):
 
 
 def test_near_twins_far_from_the_others():
-    """|f|² + |h|² - 2⟨f, h⟩ would have lost all digits of such distances."""
+    """|f|² + |h|² - 2⟨f, h⟩ would lose all digits of these distances."""
     far = np.vstack([X, 1e7 + X[:5], 1e7 + X[:5] + 1e-3])
     kernel = RBF(1.0)
     K, covariance = kernel(far), KernelColumns(kernel, far)

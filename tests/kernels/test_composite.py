@@ -1,4 +1,4 @@
-"""Sums and products: arithmetic, names, and terms alone, which are the sum with the other terms switched off."""
+"""Sums and products: arithmetic, names, and single terms, which equal the sum with the other terms switched off."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_part_is_the_whole_with_the_rest_switched_off(name):
         # default bounds leave 1e-5 of a variance, here of 3 at most, times |x|² below 10
         assert inputs(whole.with_theta(part.theta)(X)) == pytest.approx(inputs(part.kernel(X)), abs=1e-3)
         moved = part.theta.copy()
-        moved[part.own] += 0.3  # the places are those of the part's own parameters
+        moved[part.own] += 0.3  # the positions of the part's own parameters
         assert inputs(whole.with_theta(moved)(X)) == pytest.approx(
             inputs(part.kernel.with_theta(part.kernel.theta + 0.3)(X)), abs=2e-3
         )

@@ -1,4 +1,4 @@
-"""Kernels made anew from what their constructors took, as model files do it."""
+"""Kernels rebuilt from the arguments of their constructors, as model files do."""
 
 import pytest
 

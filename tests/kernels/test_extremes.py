@@ -1,4 +1,4 @@
-"""Extreme scales: finite results or a clear error, and no digits lost without need. RuntimeWarnings are errors here."""
+"""Extreme scales: finite results or a clear error, and no avoidable loss of digits. RuntimeWarnings are errors here."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_far_from_the_origin_and_from_each_other(cls):
     assert_allclose(k(both)[:6, :6], k(near), atol=1e-6)  # inputs themselves are rounded at 1e8 * eps
     expected = k.pullback(near, G[:6, :6]) + k.pullback(near, G[6:, 6:])
     got = k.pullback(both, G)
-    if cls is not RationalQuadratic:  # whose tail reaches over
+    if cls is not RationalQuadratic:  # its tail is long
         assert_allclose(got, expected, atol=1e-5)
         assert_allclose(k.pullback(both, G, value=k(both)), expected, atol=1e-5)
 
@@ -76,7 +76,7 @@ def test_far_from_the_origin_and_from_each_other(cls):
 @pytest.mark.parametrize("cls", STATIONARY)
 @pytest.mark.parametrize("far", [1e6, 1e100])
 def test_a_far_test_row_leaves_the_others_alone(cls, far):
-    """Inputs are centred for accuracy, about the training rows only: a batch must not matter to its rows."""
+    """Inputs are centred at the training rows only, so that other rows of a batch do not affect a prediction."""
     k, Z = cls(), rng.normal(size=(4, 2))
     with_far = np.vstack([Z, np.full((1, 2), far)])
     assert_allclose(k(X, with_far)[:, :4], k(X, Z), rtol=1e-13)  # BLAS rounds four columns and five differently

@@ -84,7 +84,7 @@ COMPOSITES = [
 def test_formula(kernel):
     formula = REFERENCE[kernel]
     atol = 1e-13  # rounding of a few operations on numbers up to 10
-    rows, others = list(X), list(Z)  # `is` tells white noise which rows are one and the same
+    rows, others = list(X), list(Z)  # white noise compares rows by identity
     assert_allclose(kernel(X), [[formula(x, z) for z in rows] for x in rows], atol=atol, rtol=1e-13)
     assert_allclose(kernel(X, Z), [[formula(x, z) for z in others] for x in rows], atol=atol, rtol=1e-13)
     assert_allclose(kernel.diag(X), [formula(x, x) for x in rows], atol=atol, rtol=1e-13)
@@ -106,13 +106,13 @@ def test_every_public_kernel_is_covered():
     }
     used = {type(k) for top in [*REFERENCE, *COMPOSITES] for k in [top, *getattr(top, "members", ())]}
     elsewhere = {kernels.Tanimoto, kernels.Categorical, kernels.Precomputed, kernels.FunctionKernel}  # test_other_inputs.py
-    assert used == members - elsewhere - {kernels.Correlated, kernels.PerClass}  # their values are not matrices
+    assert used == members - elsewhere - {kernels.Correlated, kernels.PerClass}  # their values are not of rows of numbers
     assert {Sum, Product} <= members
     assert {c.__name__ for c in members} <= set(kernels.__all__)
 
 
 class Broken(RBF):
-    """Forgets that the slope is not twice the shape."""
+    """A kernel with a slope that is wrong by a factor of two."""
 
     def _expand(self, s):
         h, slope, rest = super()._expand(s)

@@ -1,4 +1,4 @@
-"""One evaluator for all uses: values and pullbacks against explicit (n, m, D) arrays, memory, and the amount of work."""
+"""The evaluator: values and derivatives against explicit (n, m, D) arrays, memory, and the amount of work."""
 
 import tracemalloc
 
@@ -63,7 +63,7 @@ def test_against_all_differences(cls, lengthscale, n, m, shift):
         assert_allclose(kernel(A, other), K, atol=tol)
         by_pair = [np.sum(G * slopes) for slopes in in_theta]
         scale = np.abs(G[None] * in_theta).sum(axis=(1, 2)).max()
-        weights = G + G.T if other is None else G  # a row of A is on both sides
+        weights = G + G.T if other is None else G  # rows of A are in both arguments
         moved = np.einsum("ij,dij->jd", weights, in_B)
         for value in (None, kernel(A, other)):
             dtheta, dinputs = kernel.pullback(A, other, G, inputs=True, value=value)

@@ -44,7 +44,7 @@ def test_with_theta():
     assert_allclose(k.lengthscale, [3, 4])
     assert_allclose(k.variance, 5)
     third = RBF(1 / 3, 0.7)
-    assert third.with_theta(third.theta) == third  # not only nearly
+    assert third.with_theta(third.theta) == third  # exactly
     for bad in ([0.0], [0.0, 0.0, 0.0], [[0.0, 0.0]], [0.0, 1e4], [0.0, -1e4], [0.0, np.nan]):
         with pytest.raises(ValueError, match="theta"):
             third.with_theta(bad)
@@ -83,7 +83,7 @@ def test_fixed_parameters_leave_the_pullback():
     some = k.fix("rbf.lengthscale[1]", "white.variance")
     assert_allclose(some.pullback(X, G), [full[name] for name in some.names])
     assert_allclose(k.fix(*k.names).pullback(X, G), np.zeros(0))
-    only_variance = RBF().fix("lengthscale")  # takes a short cut
+    only_variance = RBF().fix("lengthscale")  # uses a shortcut
     assert_allclose(only_variance.pullback(X, G), RBF().pullback(X, G)[1:])
 
 

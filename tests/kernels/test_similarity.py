@@ -78,7 +78,7 @@ def test_gradients(cls, shift):
             e = np.zeros_like(at)
             e[index] = h
             assert_allclose(gradient[index], (function(at + e) - function(at - e)) / (2 * h), **tol)
-    # s is homogeneous of degree two in each column, and lengthscales divide it: the derivative is -2 times its part of s
+    # s is homogeneous of degree two in each column, which is divided by its lengthscale: the derivative is -2 times its part
     parts = [-2 * np.sum(M * slow(cls, A[:, [d]], B[:, [d]])) for d in range(3)]
     assert_allclose(similarity.scale_gradient(weights), parts, rtol=1e-11, atol=1e-15 * max(1.0, shift**2) * np.abs(M).sum())
 

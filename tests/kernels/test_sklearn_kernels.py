@@ -1,4 +1,4 @@
-"""Twins of scikit-learn's kernels: values, gradients, bounds and what is fixed."""
+"""Equivalents of scikit-learn's kernels: values, gradients, bounds and fixed parameters."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels in units of the columns' spreads, settings by name, and lengthscales for a number of columns to come."""
+"""Kernels in units of the columns' spreads, settings by name, and lengthscales before the number of columns is known."""
 
 import copy
 
@@ -59,7 +59,7 @@ def test_tails_are_logarithms():
     u = np.array([[0.0, 2.9], [3.0, -3.0], [-3.0 * np.e, 3.0 * np.e**2]])
     seen = Standardized(RBF(), CENTRE, SPREAD, tail=3.0).seen(CENTRE + SPREAD * u)
     assert_allclose(seen, [[0.0, 2.9], [3.0, -3.0], [-6.0, 9.0]], rtol=1e-13)
-    rows = CENTRE + SPREAD * np.linspace(2.9, 3.1, 5)[:, None]  # no jump, no corner
+    rows = CENTRE + SPREAD * np.linspace(2.9, 3.1, 5)[:, None]  # continuous and differentiable
     assert_allclose(np.diff(Standardized(RBF(), CENTRE, SPREAD, tail=3.0).seen(rows), axis=0), 0.05, rtol=0.03)
 
 

@@ -1,4 +1,4 @@
-"""Tiles cover each entry once, and products in small pieces are products."""
+"""Tiles cover each entry once, and products in small pieces equal whole products."""
 
 import numpy as np
 import pytest

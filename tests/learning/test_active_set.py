@@ -45,7 +45,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rows", [None, np.arange(0, n, 2)], ids=["all rows", "some rows"])
 def test_gradient_with_sites_held(case, rows):
-    """(12) and (14), contracted with kernels, against central differences, away from where the sites were set."""
+    """(12) and (14), contracted with kernels, against central differences, not at the hyperparameters of the sites."""
     problem = objective(*CASES[case])
     fit, _, _ = fit_active(problem, problem.theta)
     theta = problem.theta + 0.1
@@ -99,7 +99,7 @@ def test_climbs_are_stretched_while_that_gains(monkeypatch):
     start, *others = steps
     assert len(others) > 1, "one climb, and what it was stretched to"
     gains = np.diff([step.objective for step in steps])
-    assert np.all(gains[:-1] > 0)  # all but the last, which may be where it ended
+    assert np.all(gains[:-1] > 0)  # all but the last, which may be the final point
     move = others[0].theta - start.theta
     for i, (step, before) in enumerate(zip(others[1:], others, strict=False)):
         assert_allclose(step.theta - before.theta, 2**i * move, rtol=1e-10)
@@ -115,7 +115,7 @@ def test_with_all_rows_and_gaussian_noise_the_search_is_type_ii_maximum_likeliho
     problem = objective(y, RBF(1.0), Gaussian(0.3), active=n, major=15, minor=30)
     sparse = maximise_active(problem)
     full = maximise(Objective(X, y, RBF(1.0), Gaussian(0.3), EP(), problem.priors), [problem.theta])
-    assert sparse.best.value == pytest.approx(full.best.value, abs=0.05)  # GAIN: what it counts as nothing is 0.1
+    assert sparse.best.value == pytest.approx(full.best.value, abs=0.05)  # GAIN: gains below 0.1 count as zero
     assert_allclose(sparse.best.theta, full.best.theta, atol=0.1)
 
 
@@ -129,7 +129,7 @@ def test_a_bound_on_memory_does_not_change_what_major_steps_report():
     fit = search.best.fit
     assert len(fit.candidates) < 1400
     minor = [step for step in search.history if step.iteration]
-    assert all("of 1500 rows" in step.message for step in minor)  # these are over fewer rows, and say so
+    assert all("of 1500 rows" in step.message for step in minor)  # these are evidences of fewer rows, as stated
     from gpclass.learning import log_prior
 
     all_rows, _ = held_objective(problem, search.best.theta, fit)

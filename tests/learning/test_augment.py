@@ -31,7 +31,7 @@ def test_image_shifts():
 
 
 def test_virtual_rows_carry_invariance():
-    """Rows are (position, noise-free sign); a class does not depend on the sign of the first input, and copies say so."""
+    """Classes do not depend on the sign of the first input; the transformed copies teach that."""
     local = np.random.default_rng(4)
     half = np.column_stack([local.uniform(0, 2, size=60), local.normal(size=60)])
     y = np.where(half[:, 0] > 1, 1.0, -1.0)

@@ -20,7 +20,7 @@ from tests.problems import two_classes
 
 
 def problem(n=60, C=3, seed=0):
-    """Forecasts that are less certain than they should be, and a few labels that are drawn at random."""
+    """Underconfident forecasts, and a few random labels."""
     rng = np.random.default_rng(seed)
     logits = 2 * rng.standard_normal((n, C))
     truth = np.exp(3 * logits)
@@ -48,7 +48,7 @@ def test_it_maximises_the_posterior(C):
     best = log_posterior(*at, log_p, y)
     grid = [log_posterior(at[0] + a, at[1] + b, log_p, y) for a in np.linspace(-1, 1, 41) for b in np.linspace(-4, 4, 41)]
     assert best >= max(grid)
-    assert found.temperature < 0.7  # the forecasts are too flat, by a factor of three
+    assert found.temperature < 0.7  # the forecasts are underconfident by a factor of three
     own = np.arange(len(y)), y
     assert_allclose(found.nlpd_before, -np.mean(log_p[own]), rtol=1e-12)
     assert_allclose(found.nlpd_after, -np.mean(found.log_probabilities(log_p)[own]), rtol=1e-12)
@@ -61,7 +61,7 @@ def test_the_loss_is_the_negative_log_posterior_and_has_its_gradient(weighted):
     rows = np.repeat(np.arange(len(y)), weight.astype(int))  # whole weights are repeated rows
     value = [_loss(np.array(x), log_p, y, weight)[0] for x in ([0.0, -5.0], [0.4, -3.0])]
     want = [log_posterior(-x[0], x[1], log_p[rows], y[rows]) for x in ([0.0, -5.0], [0.4, -3.0])]
-    assert_allclose(value[0] - value[1], want[1] - want[0], rtol=1e-10)  # constants of the priors are left out
+    assert_allclose(value[0] - value[1], want[1] - want[0], rtol=1e-10)  # without constants of the priors
     x, step = np.array([0.4, -3.0]), 1e-5
     moved = [[_loss(x + sign * step * e, log_p, y, weight)[0] for sign in (1, -1)] for e in np.eye(2)]
     assert_allclose(_loss(x, log_p, y, weight)[1], np.diff(moved)[:, 0] / (-2 * step), rtol=1e-7)
@@ -191,7 +191,7 @@ def test_an_uncalibrated_copy_has_the_probabilities_of_the_posterior(settings):
     average = np.average(np.exp(log_p), axis=0, weights=[member.weight for member in clf.members_])
     assert_allclose(plain.predict_proba(X), average, rtol=1e-12)
     assert np.max(np.abs(plain.predict_proba(X) - before)) > 1e-4
-    assert_allclose(clf.predict_proba(X), before, rtol=0)  # the model itself is as it was
+    assert_allclose(clf.predict_proba(X), before, rtol=0)  # the model itself is unchanged
     if "kernel" not in settings:  # a stack without calibration has other weights
         assert_allclose(plain.loo(), GPClassifier(calibrate=None, **settings).fit(X, y).loo(), atol=1e-8)
 
@@ -199,12 +199,12 @@ def test_an_uncalibrated_copy_has_the_probabilities_of_the_posterior(settings):
 @pytest.mark.quick_cases("scalable-ep")
 @pytest.mark.parametrize("engine", ["scalable-ep", "stochastic-ep", "svgp"])
 def test_held_out_rows_are_not_flattered(engine):
-    """Labels without any relation to the inputs: only rows that inducing inputs were learned from look predictable."""
+    """Labels without any relation to the inputs: only rows that were used to learn inducing inputs look predictable."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2000, 8)), rng.integers(2, size=2000)
     engine = replace(engine_named(engine), search="minibatches", n_inducing=100, epochs=6, learn_inputs=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the log evidence is below guessing, of course
+        warnings.simplefilter("ignore")  # the log evidence is below guessing, as expected
         clf = GPClassifier(RBF(1.0, 4.0), inference=engine, calibrate="held-out", random_state=0).fit(X, y)
     found = clf.calibration_
     assert found.held_out
@@ -224,10 +224,10 @@ def test_scores_are_those_of_the_held_out_rows():
     assert found.error == np.mean(p.argmax(1) != codes)
     assert_allclose(found.nlpd_after, nlpd(codes, p, classes=[0, 1]))
     assert_allclose(found.gap_after, expected_calibration_error(codes, p, classes=[0, 1]))
-    assert len(clf.history_) == 3  # no early stopping by these rows
+    assert len(clf.history_) == 3  # no early stopping with these rows
     assert np.all(np.isnan([one.validation for one in clf.history_]))
     few = GPClassifier("rbf", inference=engine, calibrate="held-out", random_state=0).fit(X[:1900], y[:1900]).calibration_
-    assert (few.held_out, few.n_rows) == (False, 1900)  # a tenth of the rows would be too few to judge by
+    assert (few.held_out, few.n_rows) == (False, 1900)  # a tenth of the rows would be too few for calibration
 
 
 def test_held_out_is_leave_one_out_without_minibatches():

@@ -1,4 +1,4 @@
-"""Checkpoints: whose they are, what is wrong with them, and runs that are interrupted anywhere."""
+"""Checkpoints: their identity, damaged files, and runs that are interrupted anywhere."""
 
 import functools
 import io
@@ -47,7 +47,7 @@ def train(path=None, X=X, y=Y, kernel=None, likelihood=None, engine=None, **give
 
 
 def assert_same_run(one, other):
-    """Everything but the time that it took, to the last bit."""
+    """Compare everything except the time, bit by bit."""
     ours, theirs = (
         {**vars(run), "seconds": 0.0, "history": [replace(done, seconds=0.0) for done in run.history]}
         for run in (one, other)
@@ -185,7 +185,7 @@ def test_a_run_does_not_go_back_to_fewer_passes(part_of_a_pass, tmp_path):
 
 @pytest.mark.parametrize("optimizer", ["lbfgs", None])
 def test_a_checkpoint_is_never_ignored(optimizer, tmp_path):
-    """Not where sites of so few rows would otherwise be settled at once, with hyperparameters learned or held."""
+    """Also with so few rows that sites would otherwise converge at once, with learned or fixed hyperparameters."""
     path = tmp_path / "run.npz"
 
     def fit(**given):
@@ -202,7 +202,7 @@ def test_a_checkpoint_is_never_ignored(optimizer, tmp_path):
     assert len(fit(checkpoint=path).history_) == 2
     resumed = fit(checkpoint=path, resume="must", epochs=3)
     assert len(resumed.history_) == 3
-    if optimizer is None:  # else the learning rate's schedule depends on the number of passes
+    if optimizer is None:  # otherwise the schedule of the learning rate depends on the number of passes
         assert np.array_equal(resumed.predict_proba(X), whole.predict_proba(X))
 
 
@@ -238,7 +238,7 @@ def test_flipped_labels_of_the_estimator(tmp_path):
 
 
 def test_streams_and_arrays_continue_their_own(tmp_path):
-    """The same rows from a list of batches, cut in any way, are the same data; another row is another run."""
+    """The same rows in batches of any sizes are the same data; a different row is a different run."""
     path = tmp_path / "run.npz"
     args = RBF(1.0, 4.0), MultinomialProbit(3), SVGP(**FEW)
 
@@ -255,7 +255,7 @@ def test_streams_and_arrays_continue_their_own(tmp_path):
 
 
 def test_the_order_that_rows_are_read_in_belongs_to_a_run(tmp_path):
-    """A pass goes on with the rows that are left of it: those of a stream depend on its buffer."""
+    """A pass continues with its remaining rows, which for a stream depend on its buffer."""
     path = tmp_path / "run.npz"
     parts = [(X[i : i + 5], Y[i : i + 5]) for i in range(0, 60, 5)]
     args = RBF(1.0, 4.0), MultinomialProbit(3), ScalableEP(**FEW)
@@ -303,7 +303,7 @@ def test_restarts_have_files_of_their_own(tmp_path):
     clf = GPClassifier(inference=engine, n_restarts=2, random_state=0).fit(X, Y)
     found = sorted(p.name for p in tmp_path.iterdir())
     assert found == ["run.npz", "run.npz.1", "run.npz.2"]
-    (tmp_path / "run.npz.2").unlink()  # killed before the last one began
+    (tmp_path / "run.npz.2").unlink()  # killed before the last pass began
     again = clf.set_params(inference=replace(engine, resume="must")).fit(X, Y)
     assert sorted(p.name for p in tmp_path.iterdir()) == found
     assert again.log_evidence_ == clf.log_evidence_
@@ -319,13 +319,13 @@ def test_other_files_are_not_overwritten(tmp_path):
 
 
 def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(begin, "begin_training", None)  # nothing has begun
+    monkeypatch.setattr(begin, "begin_training", None)  # no step was made
     with pytest.raises(FileNotFoundError, match="no such folder"):
         train(tmp_path / "none" / "run.npz")
 
 
 def test_two_runs_at_once_on_one_path(tmp_path):
-    """The second one to save finds the other's file, and leaves it."""
+    """The second run to save finds the file of the first one, and does not replace it."""
     path = tmp_path / "run.npz"
     engine = SVGP(**FEW)
 
@@ -390,7 +390,7 @@ def test_damaged_checkpoints_are_told_in_one_line(tmp_path):
         data[place] ^= 1 << rng.integers(8)
         path.write_bytes(data)
         try:
-            assert_same_run(train(path), run)  # what is not checked (dates in the zip) has no meaning
+            assert_same_run(train(path), run)  # only fields without a meaning (dates in the zip) are not checked
         except CheckpointError as error:
             told.append(str(error))
     assert len(told) > 150
@@ -447,7 +447,7 @@ WATCHED = tuple(
 
 
 class Interrupt:
-    """Ctrl-C before the bytecode number `at` in the files above, as the interpreter would raise it there."""
+    """Raise KeyboardInterrupt before the bytecode number `at` in the files above, as the interpreter would."""
 
     def __init__(self, at):
         self.at, self.count = at, 0
@@ -484,7 +484,7 @@ ENGINES = [ScalableEP(**FEW, validation=0.2), StochasticEP(**FEW), SVGP(**FEW)]
 @pytest.mark.quick_cases("ScalableEP")
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
 def test_interrupted_and_resumed_equals_uninterrupted(engine, tmp_path, saves_every_step):
-    """Ctrl-C at random bytecodes, in steps, between them and while saving: bit for bit, from the file and in memory."""
+    """Ctrl-C at random bytecodes, in steps, between them and while saving; equal bit by bit, from the file and in memory."""
     undisturbed = train(engine=engine)
     path, rng = tmp_path / "run.npz", np.random.default_rng(0)
     with Interrupt(0) as whole:
@@ -508,7 +508,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(engine, tmp_path, saves_ev
 def test_saved_and_resumed_after_every_step(engine, still, tmp_path):
     """In each of four passes, with 63 hyperparameters: exp(log x) differs from x in the last digit for some of them.
 
-    Where they stand still, ScalableEP takes sites out exactly from the second pass on.
+    If they are fixed, ScalableEP removes sites exactly from the second pass on.
     """
     path = tmp_path / "run.npz"
     engine = replace(engine, epochs=4, learning_rate=1e-14 if still else 0.05)
@@ -546,7 +546,7 @@ def test_an_interrupted_run_goes_on_in_memory(engine):
 
 
 def test_interrupts_in_another_thread(tmp_path, saves_every_step):
-    """There Ctrl-C never arrives, but other exceptions can be thrown in from outside."""
+    """Threads never receive Ctrl-C, but other exceptions can be injected."""
     engine, path = ENGINES[0], tmp_path / "run.npz"
     undisturbed, ended = train(engine=engine), []
 
@@ -567,7 +567,7 @@ def test_interrupts_in_another_thread(tmp_path, saves_every_step):
 
 
 def test_interrupts_while_an_interrupted_run_is_saved(tmp_path, monkeypatch, saves_every_step):
-    """A second Ctrl-C ends the run at once; the file of the last step is whole."""
+    """A second Ctrl-C ends the run at once; the file of the last step is complete."""
     engine, path = ENGINES[0], tmp_path / "run.npz"
     undisturbed = train(engine=engine)
     save, count = Trainer.save, [0]

@@ -74,7 +74,7 @@ def test_a_bound_that_holds_a_parameter_back_warns(inference, bounds, text):
 def test_harmless_bounds_do_not_warn():
     model = quiet(RBF([1.0, 1.0], 1.0, bounds={"lengthscale": (1e-3, 1e3)}), priors=None)
     assert model.kernel_.lengthscale[1] > 100  # irrelevant: it may be at its bound
-    quiet(RBF(2.0, 4.0, bounds={"lengthscale": (2.0, 2.0)}))  # a lengthscale that the user holds
+    quiet(RBF(2.0, 4.0, bounds={"lengthscale": (2.0, 2.0)}))  # a lengthscale that the user has fixed
 
 
 def test_a_term_that_is_switched_off_is_no_doubt():

@@ -1,4 +1,4 @@
-"""Learning with inducing variables: gradients of the whole chain, the choice on the way, and where inducing inputs go."""
+"""Learning with inducing variables: gradients of the whole chain, choice of variables, and movement of inducing inputs."""
 
 import os
 from dataclasses import replace
@@ -45,7 +45,7 @@ def objective(kernel, engine=SETTLED, likelihood=None, priors=None, n=22):
 
 
 def numeric(f, theta, h=1e-4):
-    """Central differences: off by h², third derivatives being of order one, and by 1e-13/h."""
+    """Central differences: errors are h² (third derivatives are of order one) and 1e-13/h."""
     return np.array([(f(theta + h * e) - f(theta - h * e)) / (2 * h) for e in np.eye(len(theta))])
 
 
@@ -72,7 +72,7 @@ def test_gradient_in_inducing_inputs(name):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_with_all_rows_it_is_the_full_model(name):
-    """Noise of the kernel included: an inducing variable at a row is that row's latent value."""
+    """Including the noise of the kernel: an inducing variable at a row is that row's latent value."""
     base = objective(KERNELS[name])
     everything = InducingSet.empty().with_pairs(np.repeat(np.arange(22), C), np.tile(np.arange(C), 22))
     sparse = replace(base, design=InducingPairs.at_rows(base.X, everything)).evaluate(base.theta, tol=0.0)
@@ -106,7 +106,7 @@ def test_the_objective_climbs_as_the_set_grows():
     search = maximise_inducing(base)
     climbs = best_of_runs(search)
     assert len(climbs) == 6
-    assert np.all(np.diff(climbs) > -1e-6)  # evaluations on the way are good to about tol² = 1e-8
+    assert np.all(np.diff(climbs) > -1e-6)  # intermediate evaluations are accurate to about tol² = 1e-8
     assert_allclose(search.fit.log_evidence, search.best.value, atol=1e-6)
     assert len(search.fit.chosen) == 24
     assert search.best.fit is search.fit
@@ -114,7 +114,7 @@ def test_the_objective_climbs_as_the_set_grows():
     assert not search.problem
     slope = replace(base, design=search.at).evaluate(search.best.theta, tol=1e-9).gradient
     assert np.max(np.abs(slope)) < 0.05  # STEEP_SLOPE of learning.run
-    # the engine, given the same kernel's columns and the set, makes the same of it
+    # the engine with the same kernel and set gives the same result
     K = row_covariance(search.best.kernel, base.X, C)
     again = base.engine.fit(K, base.y, Softmax(C), start=search.fit)
     assert_allclose(again.log_evidence, search.fit.log_evidence, atol=1e-7)
@@ -149,7 +149,7 @@ def test_class_covariance_is_learned():
     kernel = Correlated(RBF(1.0, 3.0), ClassCovariance(C, "diagonal"))
     search = maximise_inducing(objective(kernel, SparseVariationalMNL(inducing=15), Softmax(C), n=60))
     plain = maximise_inducing(objective(kernel.fix("classes"), SparseVariationalMNL(inducing=15), Softmax(C), n=60))
-    assert search.best.value >= plain.best.value - 0.3  # sets differ
+    assert search.best.value >= plain.best.value - 0.3  # the chosen sets differ
     assert not np.allclose(search.best.kernel.classes.matrix, np.eye(C), atol=1e-2)
 
 
@@ -160,7 +160,7 @@ def test_k_means():
     assert len(at.inputs) == 12
     distances = np.linalg.norm(X[:, None] - at.Z, axis=2)
     nearest = distances.argmin(1)
-    for j in range(4):  # each centre is the mean of its own
+    for j in range(4):  # each centre is the mean of its rows
         assert_allclose(at.Z[j], X[nearest == j].mean(0), atol=1e-6)
     assert_allclose(k_means(X, C, 14).Z, at.Z)
     with pytest.raises(ValueError, match="must be at least the number of classes, 3"):
@@ -180,7 +180,7 @@ def test_bad_starts_raise():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["iris", "wine", "new_thyroid"])
 def test_on_data(name):
-    """Twenty inputs' worth of variables lose little of the full model's evidence, and active selection less than random."""
+    """Variables at twenty inputs lose little of the full model's evidence, and active selection less than random."""
     folder = Path(os.environ.get("GPCLASS_DATA") or "nowhere")
     if name == "new_thyroid" and not (folder / f"{name}.npz").exists():
         pytest.skip(f"needs {name}.npz in the folder named by GPCLASS_DATA")

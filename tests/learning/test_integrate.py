@@ -84,7 +84,7 @@ def test_a_normal_posterior_of_hyperparameters_keeps_its_moments():
 
 
 def test_the_design_is_stretched_to_the_width_of_each_side():
-    """A density of two halves of normal ones: each side of an axis gets its own standard deviation."""
+    """A density of two different normal halves: each side of an axis gets its own standard deviation."""
     below, above = np.array([0.6, 1.0]), np.array([1.3, 0.8])
 
     def fit(theta, start=None, tol=None):

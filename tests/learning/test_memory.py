@@ -1,4 +1,4 @@
-"""A fit that cannot have the memory it needs says so before it begins, whatever the limit is."""
+"""A fit that needs more memory than available raises an error before it begins, for any kind of limit."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ GIB = 2**30
 
 @pytest.fixture
 def only(monkeypatch):
-    """A world with these limits only."""
+    """Simulate a system with only these limits."""
     return lambda *limits: monkeypatch.setattr(memory, "limits", lambda: iter(limits))
 
 
@@ -41,11 +41,11 @@ def test_the_tightest_limit_counts(only):
     with pytest.warns(UserWarning, match=r"its control group .cgroup. allows 1\.0 GiB free now"):
         warn_if_too_large(n)
     only()
-    warn_if_too_large(10**9)  # no system tells
+    warn_if_too_large(10**9)  # no system reports a limit
 
 
 def test_the_message_says_how_many_rows_would_do(only):
-    """Each number, put back in, fits; half as much again does not."""
+    """The stated numbers of rows fit; one and a half times as many do not."""
     only(Limit(4 * GIB, 4 * GIB, "this machine has"))
     for latents in (1, 5):
         with pytest.raises(MemoryError) as told:
@@ -65,7 +65,7 @@ def test_the_message_says_how_many_rows_would_do(only):
 @pytest.mark.slow
 @pytest.mark.parametrize(("engine", "n"), [("svgp", 100_000), ("ivm", 4_000)])
 def test_engines_take_what_is_said_of_them(engine, n):
-    """Peak memory of more rows, less that of fewer."""
+    """The difference of the peak memory between more and fewer rows."""
 
     def peak(rows):
         rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def test_engines_take_what_is_said_of_them(engine, n):
         tracemalloc.stop()
         return found
 
-    peak(100)  # what is imported when first used takes memory once
+    peak(100)  # imports at the first use take memory only once
     each = (peak(2 * n) - peak(n)) / n
     fixed, more = PER_ROW[engine]
     assert 0.3 * (fixed + more) < each < 1.5 * (fixed + more)
@@ -119,14 +119,14 @@ def test_control_groups_of_both_versions(tmp_path):
         },
     )
     assert [(x.most, x.free) for x in cgroup_limits(root / "fs", root / "own")] == [(700, 0), (2000, 1500)]
-    # a container sees its own group at the root, under the name that it has outside
+    # in a container, its own group is mounted at the root, but has its name outside
     root = files(tmp_path / "c", {"own": "0::/docker/123\n", "fs/memory.max": "300\n", "fs/memory.current": "100\n"})
     assert [(x.most, x.free) for x in cgroup_limits(root / "fs", root / "own")] == [(300, 200)]
     assert list(cgroup_limits(tmp_path / "nothing", tmp_path / "none")) == []
 
 
 def test_ulimit_is_honoured():
-    """In a process of its own: the error comes before memory is asked for."""
+    """In a separate process: the error is raised before memory is allocated."""
     code = """
 import numpy as np, resource
 from gpclass import GPClassifier, GPRegressor

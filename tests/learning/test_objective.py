@@ -31,7 +31,7 @@ def data():
 
 
 def numeric(objective, theta, h=1e-4):
-    """Central differences: off by h² (third derivatives are of order one) and by tol/h."""
+    """Central differences: errors are h² (third derivatives are of order one) and tol/h."""
     return np.array(
         [(objective.fit(theta + h * e).fit.log_evidence - objective.fit(theta - h * e).fit.log_evidence) / (2 * h)
          for e in np.eye(len(theta))]
@@ -68,7 +68,7 @@ def test_warm_start_changes_nothing_but_the_work(data):
     objective = Objective(X, y, RBF(), Probit(), EP(), resolve_priors(None, RBF().names))
     far = objective.evaluate(np.array([2.0, 3.0]))
     cold, warm = objective.evaluate(np.array([0.1, 1.0])), objective.evaluate(np.array([0.1, 1.0]), far.fit)
-    assert_allclose(warm.value, cold.value, atol=1e-9)  # the square of the loose tolerance, with room
+    assert_allclose(warm.value, cold.value, atol=1e-9)  # the square of the loose tolerance, with a margin
     assert_allclose(warm.gradient, cold.gradient, atol=1e-4)
 
 
@@ -111,7 +111,7 @@ class _Broken:
 
 
 def test_threads_are_limited_by_the_rows_of_each_evaluation(monkeypatch):
-    """A search on many rows begins with some of them, for which threads would not pay."""
+    """A search on many rows begins with a subset, for which threads would not be faster."""
     asked = []
     monkeypatch.setattr(objective, "threads_for", lambda rows: asked.append(rows) or nullcontext())
     X = np.random.default_rng(0).normal(size=(400, 2))

@@ -37,7 +37,7 @@ def test_ends_where_a_fine_grid_has_its_maximum(objective):
     best = maximise(objective, [objective.theta]).best
     around = [best.theta + 0.05 * np.array(step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1))]
     assert all(objective.evaluate(theta).value < best.value for theta in around)
-    # SLOPE_TOL, or what is left when an iteration gains less than VALUE_TOL at a curvature of about ten
+    # SLOPE_TOL, or the remaining slope when an iteration gains less than VALUE_TOL at a curvature of about ten
     assert np.max(np.abs(best.gradient)) < 0.01
 
 
@@ -49,7 +49,7 @@ def test_restarts_never_end_worse(objective):
 
 
 def fragile(objective, breaks):
-    """The objective, with evaluations that fail where `breaks(theta)`."""
+    """The objective, whose evaluations fail where `breaks(theta)` is true."""
 
     class Fragile(Objective):
         def fit(self, theta, start=None, tol=None):
@@ -61,7 +61,7 @@ def fragile(objective, breaks):
 
 
 def test_failed_evaluations_step_back(objective):
-    """A kernel that breaks down beyond some variance does not end the search, but the user hears of it."""
+    """A kernel that fails beyond some variance does not end the search, but there is a warning."""
     search = maximise(fragile(objective, lambda theta: theta[1] > 1.0), [objective.theta])
     failed = [step for step in search.history if step.message]
     assert failed
@@ -69,7 +69,7 @@ def test_failed_evaluations_step_back(objective):
     assert np.isnan(failed[0].objective)
     assert search.best.value > search.history[0].objective
     assert f"{len(failed)} of its {len(search.history)} evaluations failed, most often with: 'too wide'" in search.problem
-    assert search.best.theta[1] > 0.95  # it goes as far as it can
+    assert search.best.theta[1] > 0.95  # it goes as far as possible
     assert "narrower bounds" in search.problem
 
 
@@ -112,7 +112,7 @@ def test_the_iteration_limit_is_told(objective):
 
 @dataclass(frozen=True)
 class Liar:
-    """An objective whose gradient promises what its values, which fall in all directions, do not keep."""
+    """An objective with a wrong gradient: its values decrease in all directions."""
 
     slope: float
     bounds = np.array([[-5.0, 5.0]])
@@ -170,18 +170,18 @@ def test_a_run_ends_with_a_newton_step_that_leaves_little():
     assert -search.best.value < 1e-3
     assert "Newton step" in search.message
     values = np.array([step.objective for step in search.history])
-    assert np.sum(values > -1e-3) <= 2  # no evaluations are spent on what does not matter
+    assert np.sum(values > -1e-3) <= 2  # no evaluations are spent on negligible gains
 
 
 def test_what_is_left_along_a_flat_shift_is_seen():
-    """Its slope is small from the beginning, so that the search learns nothing of its curvature."""
+    """Its slope is small from the start, so that the search does not learn its curvature."""
     start = np.array([-1.0, 3.0, -2.0, -4.0])  # 0.0375 nats along the shift, at a slope of 0.015
     assert -maximise(Valley((3.0, 1.0, 0.5, 0.003), (1.0, 1.0, 1.0, 10.0)), [start]).best.value < 1e-3
 
 
 @pytest.mark.parametrize("seed", [3, 9, 16])
 def test_little_evidence_is_left_along_the_bias(seed):
-    """There the evidence is flat, so gains are small long before the top. Judged by a search with hundredfold precision."""
+    """The evidence is flat there, so gains are small before the maximum. Compared with a search of hundredfold precision."""
     rng = np.random.default_rng(seed)
     n, D = int(rng.integers(60, 151)), int(rng.integers(1, 6))
     X = rng.normal(size=(n, D))

@@ -59,7 +59,7 @@ def test_absurd_theta_gives_no_nan(prior, dist, power):
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 3.5])
 def test_gamma_on_the_log(shape):
-    """Apart from the others: only theta > 0 has any density."""
+    """A separate test, since the density is zero unless theta > 0."""
     prior, dist, theta, h = Gamma(shape, 2.0, of="log"), stats.gamma(shape, scale=0.5), np.linspace(0.1, 40, 17), 1e-6
     value, slope = prior.log_density(theta)
     assert_allclose(value, dist.logpdf(theta), rtol=1e-12, atol=1e-12)

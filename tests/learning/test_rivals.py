@@ -18,7 +18,7 @@ TOL = 2 * (CLOSE_BELOW + TERM_TOL)
 
 
 def table(seed, n=240):
-    """Labels that a smooth function, a linear one and noise make, in shares that differ from table to table."""
+    """Labels from a smooth function, a linear one and noise, in shares that differ between tables."""
     rng = np.random.default_rng(seed)
     D = int(rng.integers(3, 9))
     X, W = rng.normal(size=(n, D)), rng.normal(size=(D, 3))
@@ -31,7 +31,7 @@ def objective(X, y, kernel, priors=None, engine=None):
 
 
 def reached(problem):
-    """The objective where learning ends, from a converged fit."""
+    """The objective at the end of learning, from a converged fit."""
     end = learn(problem, [problem.theta], 100)
     return end.posterior.log_evidence + log_prior(np.append(end.kernel.theta, end.likelihood.theta), problem.priors)[0]
 
@@ -44,7 +44,7 @@ def sums(D):
 @pytest.mark.quick_cases("26")
 @pytest.mark.parametrize("seed", [0, 13, 26])
 def test_a_sum_ends_no_lower_than_a_term(seed):
-    # of tables 13 and 26 a search from the start alone ends 0.9 and 5.7 nats below the RBF
+    # for tables 13 and 26 a search from the start alone ends 0.9 and 5.7 nats below the RBF
     X, y = table(seed)
     for kernel in sums(X.shape[1]):
         whole = reached(objective(X, y, kernel))
@@ -65,7 +65,7 @@ def test_under_priors_the_other_terms_density_counts():
 
 
 def test_every_start_of_the_user_is_run_and_the_rest_is_numbered_after_them():
-    X, y = table(26, n=60)  # too few rows for a search among fewer
+    X, y = table(26, n=60)  # too few rows for a search on a subset
     problem = objective(X, y, RBF(2.0) + Linear(variance=50.0), engine=Laplace())
     starts = [problem.theta, problem.theta + 0.5]
     history = learn(problem, starts, 100).history
@@ -118,7 +118,7 @@ def test_several_classes_and_regression():
 
 
 def evidences(engine, X, y, kernel):
-    """Log evidence of the sum, and of the best of its terms."""
+    """Log evidence of the sum and of its best term."""
     kernels = [kernel, *(part.kernel for part in kernel.parts())]
     whole, *terms = (GPClassifier(k, inference=engine, priors=None, random_state=0).fit(X, y).log_evidence_ for k in kernels)
     return whole, max(terms)
@@ -142,7 +142,7 @@ def test_a_sum_ends_no_lower_than_a_term_on_few_rows(engine, seed):
 
 
 def test_a_sum_ends_no_lower_than_a_term_with_chosen_inducing_variables():
-    # from this start alone the sum stays where the RBF explains each row by itself
+    # from this start alone the search stays where the RBF explains each row separately
     X, y = linear_classes(80, seed=1, noise=1.4, D=6)
     whole, term = evidences(SparseVariationalMNL(inducing=40), X, y, RBF(0.1, 30.0) + Linear(variance=1e-5))
     assert whole > term - TOL
@@ -152,7 +152,7 @@ def test_a_sum_ends_no_lower_than_a_term_with_chosen_inducing_variables():
 @pytest.mark.parametrize("engine", [ScalableEP, SVGP])
 def test_minibatches_begin_where_a_search_among_some_rows_ends(engine):
     # from the start as given the sums end 1.5 (ScalableEP) and 10 (SVGP) nats below the RBF after so few passes;
-    # a nat is for the noise of estimates from minibatches
+    # one nat is allowed for the noise of minibatch estimates
     X, y = table(13)
     training = engine(search="minibatches", epochs=60, n_inducing=30)
     whole, term = evidences(training, X, y, sum_for(X))
@@ -162,8 +162,8 @@ def test_minibatches_begin_where_a_search_among_some_rows_ends(engine):
 def test_with_a_term_that_stays_behind_ivm_gives_up_early():
     X, y = linear_classes(150, C=2, noise=1.4, D=6)
     problem = objective(X, np.where(y > 0, 1.0, -1.0), RBF(1.0, 4.0), engine=IVM(active=40))
-    whole, given_up = maximise_active(problem), maximise_active(problem, needed=0.0)  # no evidence is above 0
+    whole, given_up = maximise_active(problem), maximise_active(problem, needed=0.0)  # log evidences are negative
     assert given_up.n_iter < whole.n_iter
     assert given_up.message == "it would not exceed 0"
-    # a value that is passed on the way does not end the search
+    # a value that is reached on the way does not end the search
     assert maximise_active(problem, needed=whole.best.value - 50).best.value == whole.best.value

@@ -1,4 +1,4 @@
-"""The scan over lengthscales: the search finds the maximum wherever it is."""
+"""The scan over lengthscales: the search finds the global maximum."""
 
 import numpy as np
 import pytest
@@ -36,13 +36,13 @@ def problem(X, y, engine, kernel=None, priors="weak"):
 
 
 def end(objective, start=None, scan=True):
-    """The objective where learning ends, from a converged fit."""
+    """The objective at the end of learning, from a converged fit."""
     learned = learn(objective, [objective.theta if start is None else start], 100, scan=scan)
     return learned.posterior.log_evidence + log_prior(learned.theta, objective.priors)[0]
 
 
 def best_of_grid(objective):
-    """The best end of plain searches from a fine grid of lengthscales."""
+    """The best result of plain searches from a fine grid of lengthscales."""
     ends = []
     for lengthscale in np.geomspace(0.004, 1.0, 7):
         start = objective.theta.copy()
@@ -71,7 +71,7 @@ def test_the_search_ends_at_the_best_of_a_fine_grid_of_starts(name):
     objective = problem(X, y, engine)
     value = end(objective)
     assert value > best_of_grid(objective) - NEAR
-    if name not in ("wave 2, EP", "wave 5, ScalableEP"):  # the others are problems at which a plain search fails
+    if name not in ("wave 2, EP", "wave 5, ScalableEP"):  # a plain search fails on the other problems
         assert value > end(objective, scan=False) + 10
 
 
@@ -86,7 +86,7 @@ def test_structure_that_few_rows_cannot_show_is_found_on_more_rows():
 @pytest.mark.quick_cases("5")
 @pytest.mark.parametrize("seed", [0, 5, 7, 9])
 def test_the_scan_ends_no_lower_than_the_plain_search(seed):
-    # with seeds 0 and 7 the labels look like noise to few rows, and a single lengthscale would be long
+    # with seeds 0 and 7 the labels of few rows look like noise, and a single lengthscale would be long
     rng = np.random.default_rng(seed)
     D = int(rng.integers(1, 7))
     X, W = rng.normal(size=(150, D)), rng.normal(size=(D, 3)) * rng.choice([0.3, 1.0, 5.0])
@@ -169,7 +169,7 @@ def test_a_warm_start_is_not_scanned():
         clf.fit(X, y)
     assert clf.log_evidence_ < -130  # a search from the given lengthscale, which misses the maximum
     clf.kernel = RBF(0.6, 4.0)
-    assert clf.fit(X, y).log_evidence_ > -60  # another kernel is scanned
+    assert clf.fit(X, y).log_evidence_ > -60  # a different kernel is scanned
 
 
 @pytest.mark.parametrize(

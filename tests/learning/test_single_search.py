@@ -1,4 +1,4 @@
-"""Searches that begin in single precision end where those in double precision do."""
+"""Searches that begin in single precision end at the same point as those in double precision."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from gpclass.progress import keeping_best
 
 
 def table(name):
-    """Standardised columns, labels of the likelihood, and a search on all rows: no search on fewer rows goes before it."""
+    """Standardised columns, labels of the likelihood, and settings without an initial search on fewer rows."""
     load, rows = {
         "breast cancer": (load_breast_cancer, slice(0, 300)),
         "wine": (load_wine, slice(None)),
@@ -55,7 +55,7 @@ def test_the_maximum_is_that_of_double_precision(name, monkeypatch):
     precisions = [step.precision for step in mixed.history]
     assert precisions.count("single") > 2
     assert precisions == sorted(precisions, reverse=True)  # single precision first
-    assert precisions.count("double") <= 3  # the last step, and steps after it if slopes are left
+    assert precisions.count("double") <= 3  # the last step, and more steps if slopes remain
     assert {step.precision for step in double.history} == {"double"}
     assert not mixed.best.single
     assert not mixed.problem
@@ -72,13 +72,13 @@ def test_the_posterior_of_a_search_is_that_of_its_hyperparameters_in_double_prec
 
 
 def test_an_evaluation_in_single_precision_is_never_a_result():
-    """A search that is interrupted may have nothing else: its posterior is then computed anew."""
+    """An interrupted search may have no other evaluation: its posterior is then recomputed."""
     objective = objective_for(*table("wine"), 3.0)
     found = objective.evaluate_in_single(objective.theta, tol=1e-3)
     exact = objective.fit(objective.theta)
     assert found.single
     assert_allclose(found.value, exact.value, atol=1e-3)
-    assert_allclose(found.gradient, objective.with_gradient(exact).gradient, rtol=0.01)  # as for a tol of 1e-3
+    assert_allclose(found.gradient, objective.with_gradient(exact).gradient, rtol=0.01)  # corresponds to a tol of 1e-3
     assert_allclose(objective.finish(found).log_evidence, exact.fit.log_evidence, atol=1e-8)
     assert objective.finish(found).posterior.rounding < 1e-9
 

@@ -1,4 +1,4 @@
-"""Training on minibatches and on settled sites: gradients, resumption, early stop, what is wrong with data."""
+"""Training on minibatches and on converged sites: gradients, resuming, early stopping, bad data."""
 
 import os
 import signal
@@ -138,10 +138,10 @@ train_inducing(source, RBF(1.0, 4.0), MultinomialProbit(3), ScalableEP(), traini
 """
 
 
-@pytest.mark.slow  # starts processes; the test above kills a run in this one
+@pytest.mark.slow  # starts processes; the test above interrupts a run in the test process
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGKILL")
 def test_a_run_killed_by_the_system_goes_on(tmp_path):
-    """SIGKILL twice at random moments, writing included: what is on disk is whole, and ends where nothing was killed."""
+    """SIGKILL twice at random moments, also while writing: the file is intact, and the final result is the same."""
     X, y = problem()
     np.savez(tmp_path / "data.npz", X=X, y=y)
     path, rng = tmp_path / "run.npz", np.random.default_rng(int(time.time()))
@@ -151,18 +151,18 @@ def test_a_run_killed_by_the_system_goes_on(tmp_path):
     for _ in range(2):
         child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(SLOW_RUN), tmp_path / "data.npz", path])
         written = path.stat().st_mtime_ns if path.exists() else 0
-        while (path.stat().st_mtime_ns if path.exists() else 0) == written:  # until it has begun to save
+        while (path.stat().st_mtime_ns if path.exists() else 0) == written:  # until the first save
             assert child.poll() is None
             time.sleep(0.01)
         time.sleep(rng.uniform(0.02, 0.5))
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
         run = begin_training(*args)[0].resume(path)
-        assert before < 6 * run.epoch + run.place < 240  # farther than the last time, and not at the end
+        assert before < 6 * run.epoch + run.place < 240  # further than before, and not finished
         before = 6 * run.epoch + run.place
     resumed, undisturbed = train_inducing(*args, checkpoint=path), train_inducing(*args)
     assert (resumed.epoch, resumed.place) == (40, 0)
-    # the same steps in the same order; another process may have its arrays elsewhere, and round otherwise
+    # the same steps in the same order; alignment of arrays in another process may change rounding
     assert_allclose(resumed.kernel.theta, undisturbed.kernel.theta, atol=1e-8)
     assert_allclose(resumed.Z, undisturbed.Z, atol=1e-7)
     assert_allclose(resumed.sites["own_nu"], undisturbed.sites["own_nu"], atol=1e-7)
@@ -171,7 +171,7 @@ def test_a_run_killed_by_the_system_goes_on(tmp_path):
 @pytest.mark.quick_cases("shared")
 @pytest.mark.parametrize("per_class", [False, True], ids=["shared", "of-each-class"])
 def test_threads_change_nothing_but_rounding(per_class, monkeypatch):
-    """Matrices large enough for BLAS to share them out between two threads."""
+    """Matrices are large enough for BLAS to use two threads."""
     monkeypatch.setattr("gpclass.learning.inducing.WORTH_THREADS", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 60))
@@ -180,7 +180,7 @@ def test_threads_change_nothing_but_rounding(per_class, monkeypatch):
     for threads in (1, 2):
         with threadpool_limits(threads, "blas"):
             runs.append(trained(ScalableEP(), X, y, n_inducing=120, batch_size=200, epochs=3, per_class=per_class))
-    # 6 steps; what differs in the last digit grows by the condition of K_uu with its jitter, 1e6
+    # 6 steps; rounding errors grow by the condition of K_uu with its jitter, 1e6
     assert_allclose(runs[0].kernel.theta, runs[1].kernel.theta, atol=1e-7)
     assert_allclose(runs[0].Z, runs[1].Z, atol=1e-6)
     p, q = (run.model().log_class_probabilities(X) for run in runs)
@@ -191,7 +191,7 @@ def test_the_rate_falls_over_the_passes():
     X, y = problem()
     run, source = begin_training(Arrays(X, y), RBF(), MultinomialProbit(C), ScalableEP(), settings(learning_rate=0.1))
     rates = []
-    for _ in range(8):  # two more than there are to be
+    for _ in range(8):  # two more than the total number
         rates.append(run.learning_rate)
         run.run(source, epochs=1)
     assert_allclose(rates[:6], 0.05 * (1 + np.cos(np.pi * np.arange(6) / 6)))
@@ -201,10 +201,10 @@ def test_the_rate_falls_over_the_passes():
 
 
 def test_robust_max_on_minibatches_reaches_what_sweeps_do():
-    """Steps on minibatches end about where sweeps over all rows settle."""
+    """Steps on minibatches end close to the result of sweeps over all rows."""
     X, y = problem(300)
     kernel, likelihood = RBF(1.0, 4.0), RobustMax(C)
-    # the variational sites follow what a minibatch says, and are a few nats below; EP's circle about where sweeps settle
+    # variational sites depend on the last minibatches and are a few nats lower; EP's oscillate about the result of sweeps
     for engine, near in ((SVGP(), 12), (ScalableEP(), 3)):
         run = trained(engine, X, y, likelihood, epochs=30, learning_rate=1e-14)
         objective = Objective(X, y, kernel, likelihood, replace(engine, tol=1e-2), [], InducingInputs(run.Z, np.ones(2)))
@@ -216,16 +216,16 @@ def test_robust_max_on_minibatches_reaches_what_sweeps_do():
 
 @pytest.mark.slow
 def test_robust_max_bound_is_climbed_from_where_ep_is():
-    """From knowing nothing the climb ends on a lower top: here by 8 nats, on other data with a third more errors."""
+    """From the prior the search ends at a lower local maximum: by 8 nats here, with a third more errors on other data."""
     X, y = load_digits(return_X_y=True)
     bounds = []
-    for steps in (0, 20):  # so many count as EP's first ones
+    for steps in (0, 20):  # this many passes count as the first ones by EP
         training = settings(n_inducing=30, batch_size=100, learning_rate=1e-14, epochs=15)
         args = (RBF(2.0, 4.0), RobustMax(10, epsilon=0.05), SVGP(), training)
         run, source = begin_training(Arrays(X[:600] / 16, y[:600]), *args)
         run.state = replace(run.state, seen=600 if steps else 0, steps=steps)
         run.run(source)
-        assert np.isnan(run.history[0].log_evidence) == (steps == 0)  # EP's is no bound
+        assert np.isnan(run.history[0].log_evidence) == (steps == 0)  # EP's evidence is not a bound
         bounds.append(np.mean([p.log_evidence for p in run.history[-5:]]))
     assert bounds[0] > bounds[1] + 5
 
@@ -236,7 +236,7 @@ def test_checkpoint_of_another_run_is_refused(tmp_path):
     train_inducing(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings(epochs=1), checkpoint=path)
     with pytest.raises(ValueError, match="belongs to another run"):
         train_inducing(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(rate=0.2), settings(epochs=1), checkpoint=path)
-    # more passes of the same run are no other run
+    # more passes do not make it a different run
     more = train_inducing(Arrays(X, y), RBF(), MultinomialProbit(C), SVGP(), settings(epochs=2), checkpoint=path)
     assert more.epoch == 2
 
@@ -256,7 +256,7 @@ def test_early_stop_keeps_the_best():
 
 
 def test_full_batch_inner_gradient_is_that_of_settled_sites():
-    """Adam on all rows with learning rate next to nothing: sites settle, and its evidence is that of the fit."""
+    """Adam on all rows with a tiny learning rate: sites converge, and the evidence equals that of the fit."""
     X, y = problem(60)
     run = trained(ScalableEP(), X, y, batch_size=None, epochs=150, learning_rate=1e-14)
     objective = Objective(X, y, run.kernel, run.likelihood, ScalableEP(tol=1e-9), [], InducingInputs(run.Z, np.ones(2)))
@@ -278,7 +278,7 @@ def test_objective_gradient_by_central_differences():
 
 @pytest.mark.parametrize("engine", [ScalableEP(), GFITC()], ids=str)
 def test_inner_and_outer_training_agree(engine):
-    """Both climb the same hill; GFITC can only do the second."""
+    """Both maximise the same objective; GFITC supports only outer training."""
     X, y = problem(50)
     Z = start_inputs(Arrays(X, y).look((0, 0)), settings(n_inducing=6), 50, C, np.random.default_rng(0))
     objective = Objective(X, y, RBF(1.0, 4.0), MultinomialProbit(C), engine, [], InducingInputs(Z, np.ones(2), False))
@@ -288,7 +288,7 @@ def test_inner_and_outer_training_agree(engine):
     if engine.minibatches:
         training = settings(n_inducing=6, learn_inputs=False, batch_size=None, epochs=300, learning_rate=0.05)
         run = train_inducing(Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), engine, training, Z=Z)
-        # Adam's steps of 0.05 leave it within a fraction of a nat of the top
+        # Adam's steps of 0.05 end within a fraction of a nat of the maximum
         assert_allclose(run.history[-1].log_evidence, search.best.value, atol=0.3)
     else:
         with pytest.raises(TypeError, match="takes all rows at once"):
@@ -304,7 +304,7 @@ def test_inducing_inputs_begin_at_different_rows():
         assert len(np.unique(Z)) == 10
         assert np.all(np.isin(Z, X))
         assert_allclose(Z, again)
-    # as many as there are different rows, and copies
+    # as many as there are different rows, and duplicates
     few = start_inputs(summary, settings(n_inducing=20), 60, C, np.random.default_rng(0))
     assert len(np.unique(few)) == 12
     with pytest.raises(ValueError, match="n_inducing=61 is more than the 60 rows"):
@@ -315,11 +315,11 @@ def test_constant_inputs_train():
     _, y = problem(60)
     run = trained(ScalableEP(), np.ones((60, 2)), y, epochs=10)
     p = np.exp(run.model().log_class_probabilities(np.ones((1, 2))))
-    # all there is to know are the shares of the classes; the prior pulls them towards each other
+    # the only information is in the shares of the classes, which the prior shrinks towards each other
     assert_allclose(p[0], np.bincount(y) / 60, atol=0.02)
 
 
-# 30 minibatches a pass, and 6: few enough rows to be undamped
+# 30 and 6 minibatches per pass: few enough rows for undamped steps
 @pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.slow), 15])
 def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
     X, y = problem(90)
@@ -327,7 +327,7 @@ def test_minibatches_at_fixed_hyperparameters_settle_where_sweeps_do(size):
     objective = Objective(X, y, RBF(1.0, 4.0), run.likelihood, ScalableEP(tol=1e-8), [], InducingInputs(run.Z, np.ones(2)))
     fit = objective.fit(objective.theta).fit
     assert_allclose(run.history[-1].log_evidence, fit.log_evidence, atol=1e-3)
-    # a shift of all classes alike, which no probability depends on, is slow to settle: 0.002 are left of it
+    # a common shift of all classes, which does not affect probabilities, converges slowly: 0.002 remain
     mean, settled = (model.latent(X)[0] for model in (run.model(), settled_model(objective, fit)))
     assert_allclose(mean, settled, atol=5e-3)
     assert_allclose(mean - mean.mean(1, keepdims=True), settled - settled.mean(1, keepdims=True), atol=5e-4)
@@ -340,7 +340,7 @@ def test_a_stream_that_fails_keeps_what_was_learned():
     short = Batches(lambda: [(X[:50], y[:50])], len(X), 2, buffer=10)
     with pytest.raises(ValueError, match="ended after 50 of 120 rows"):
         run.run(short, epochs=1)
-    assert (run.epoch, run.place) == (1, 1)  # the minibatch that was whole is taken in, and the pass waits for the others
+    assert (run.epoch, run.place) == (1, 1)  # the complete minibatch is used, and the pass waits for the others
     assert run.state.passed == 30
     P = run.state.P.copy()
     with pytest.raises(ValueError, match="NaN"):
@@ -364,7 +364,7 @@ def test_a_wrong_label_changes_nothing():
 
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP()], ids=str)
 def test_all_rows_at_once_do_not_circle(engine):
-    """Whole steps of all sites together circle here once the variance has grown: evidence -50 to -150 by the end."""
+    """Undamped steps of all sites oscillate here once the variance has grown: the evidence ends between -50 and -150."""
     data = datasets.load("wine")
     X = (data.X - data.X.mean(0)) / data.X.std(0)
     training = Training(n_inducing=16, batch_size=None, epochs=80, learning_rate=0.05)
@@ -372,7 +372,7 @@ def test_all_rows_at_once_do_not_circle(engine):
     run = train_inducing(source, RBF(np.full(13, 5.0), 4.0), MultinomialProbit(C), engine, training)
     values = np.array([p.log_evidence for p in run.history])
     assert values[-1] > -35
-    assert np.all(np.diff(values[20:]) > -0.5)  # nearly monotone: Adam and sites that are a step behind
+    assert np.all(np.diff(values[20:]) > -0.5)  # nearly monotone: Adam, and sites that lag one step behind
 
 
 def test_rows_that_come_later():
@@ -390,7 +390,7 @@ def test_rows_that_come_later():
 
 @pytest.mark.slow
 def test_inner_and_outer_training_reach_the_same_evidence_on_vehicle():
-    """Figure 5.1: the curves of both end at about the same place. Inducing inputs held, so that there is one hill."""
+    """Figure 5.1: both curves end at about the same value. Inducing inputs are fixed, so that there is one maximum."""
     try:
         data = datasets.load("vehicle")
     except FileNotFoundError as error:
@@ -403,14 +403,14 @@ def test_inner_and_outer_training_reach_the_same_evidence_on_vehicle():
     inner = train_inducing(Arrays(X, y), kernel, MultinomialProbit(4), ScalableEP(), training, Z=Z)
     objective = Objective(X, y, kernel, MultinomialProbit(4), ScalableEP(), [], InducingInputs(Z, np.ones(18), False))
     _, search = maximise_low_rank(objective)
-    # -229.7 and -229.0, from -280: the larger the variance the better, by less and less, and Adam's steps end on that way
+    # -229.7 and -229.0, from -280: the evidence rises slowly with the variance, and Adam's steps end before the maximum
     assert_allclose(inner.history[-1].log_evidence, search.best.value, atol=1.0)
     assert search.best.value > objective.evaluate(objective.theta).value + 10
 
 
 @pytest.mark.slow
 def test_tied_sites_predict_as_well_as_those_of_each_row_on_satimage():
-    """The thesis finds SEP's loss within 0.03 of EP's on this set (table 6.3); so it is here."""
+    """SEP's loss is within 0.03 of EP's on this set, as in the thesis (table 6.3)."""
     try:
         data = datasets.load("satimage")
     except FileNotFoundError as error:
@@ -441,20 +441,20 @@ def test_tied_sites_need_no_memory_of_rows():
 @pytest.mark.quick_cases("sep")
 @pytest.mark.parametrize("engine", [StochasticEP(), SVGP()], ids=["sep", "svgp"])
 def test_memory_of_a_pass_does_not_grow_with_rows(engine, tmp_path):
-    """A memory map: neither its rows, nor their order, nor anything of each of them is ever held at once."""
+    """For a memory map, nothing that grows with the number of rows is kept in memory."""
     rng = np.random.default_rng(0)
     X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (200_000, 2))
     y = np.lib.format.open_memmap(tmp_path / "y.npy", "w+", np.int64, (200_000,))
     X[:], y[:] = rng.normal(size=X.shape), rng.integers(C, size=len(y))
     peaks = []
-    for n in (50_000, 200_000):  # more than what starting points are looked for in
+    for n in (50_000, 200_000):  # more rows than are used to find starting points
         training = settings(n_inducing=5, batch_size=5000, epochs=1)
         run, source = begin_training(Arrays(X[:n], y[:n]), RBF(), MultinomialProbit(C), engine, training)
         tracemalloc.start()
         run.run(source)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # a number of eight bytes for each of the 150,000 rows more would be 1.2 MB
+    # eight bytes for each of the 150,000 additional rows would be 1.2 MB
     assert abs(peaks[1] - peaks[0]) < 2e5
 
 
@@ -477,7 +477,7 @@ def test_settings_are_checked():
 
 @pytest.mark.parametrize("moved", [0.0, 0.7])
 def test_what_is_left_of_the_last_pass_stays_a_sum_of_sites(moved):
-    """Sites taken out by themselves under other hyperparameters than they came in with leave what is none."""
+    """Removing single sites under other hyperparameters than those they were added with would leave an invalid remainder."""
     X, y = problem(400)
     run, source = begin_training(Arrays(X, y), RBF(1.0, 4.0), MultinomialProbit(C), ScalableEP(), settings(batch_size=20))
     for epoch in range(3):
@@ -495,7 +495,7 @@ def test_what_is_left_of_the_last_pass_stays_a_sum_of_sites(moved):
 
 
 def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
-    """Estimates that are means over their rows have the mean over all rows as their mean, a short tail included."""
+    """Estimates that are means over minibatches average to the mean over all rows, also with a shorter last minibatch."""
     X, y = problem(61)
     numbers = np.random.default_rng(0).normal(size=61)
     stepped = Trainer._stepped
@@ -513,7 +513,7 @@ def test_the_evidence_of_a_pass_weighs_minibatches_by_their_rows(monkeypatch):
 
 
 def test_parts_of_adam_steps_add_up():
-    """Under a steady gradient exactly; and the noise of a few rows' gradient does not rule the scale of steps."""
+    """Exactly under a constant gradient; and the noisy gradient of a few rows does not dominate the scale of steps."""
     training = settings()
     gradient = np.array([2.0, -0.3])
     ends, moves = [], []
@@ -531,20 +531,20 @@ def test_parts_of_adam_steps_add_up():
     scales = []
     for part in (1.0, 0.05):
         adam = Adam(np.zeros(1), np.zeros(1))
-        for number in range(4000):  # a tail after each two whole minibatches
+        for number in range(4000):  # a short minibatch after each two full ones
             size = part if number % 3 == 2 else 1.0
             adam, _ = adam.step(rng.normal(size=1) / np.sqrt(size), 0.1, training, size)
         scales.append(adam.v[0])
-    # a tail's squares are 1/part as large, and count for part: with it there are three in the time of 2 + part steps. A
-    # standard deviation of such means of some 1000 squares is 0.05. Whole steps of tails would make it (2 + 20)/3
+    # squares of a short minibatch are 1/part as large, and have weight part: three in the time of 2 + part steps. The
+    # standard deviation of means of some 1000 squares is 0.05. Full steps of short minibatches would give (2 + 20)/3
     assert_allclose(scales, [1.0, 3 / 2.05], atol=0.25)
 
 
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), SVGP()], ids=lambda engine: type(engine).__name__)
 @pytest.mark.parametrize("likelihood", [Probit(), MultinomialProbit(C)], ids=lambda x: type(x).__name__)
 def test_a_single_row_counts_for_one(engine, likelihood):
-    """The tail of a pass, or a row that comes later: one with a wrong label moves probabilities about as far as in a fit of
-    all rows, and hyperparameters by one row's part of a step."""
+    """A last row of a pass, or a later row, with a wrong label: it changes probabilities about as much as in a fit to
+    all rows, and hyperparameters by the share of one row in a step."""
     n, size = 600, 200
     X, y = problem(n + 1)
     y = y if likelihood.n_latents > 1 else y > 0
@@ -560,8 +560,8 @@ def test_a_single_row_counts_for_one(engine, likelihood):
     run, _ = begin_training(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
     run.state = fits[0].minibatch_state
     run.extend(X[n:], y[n:])
-    assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # Adam's first step, by its sign
+    assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # Adam's first step: the sign only
     run.theta, run.Z = np.concatenate([kernel.theta, likelihood.theta]), Z
     moved = np.max(np.abs(np.exp(run.current().log_class_probabilities(X)) - p[0]))
-    # the other rows' sites do not answer to it yet: up to twice as far as in the fit, measured (and 13 times, unweighted)
+    # the other rows' sites do not respond to it yet: up to twice the change in the fit was measured (13 times if unweighted)
     assert 0 < moved < 2.5 * np.max(np.abs(p[1] - p[0]))

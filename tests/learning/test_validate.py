@@ -1,4 +1,4 @@
-"""Errors about X and y that speak of what the user gave."""
+"""Errors about X and y that name the user's input."""
 
 import numpy as np
 import pytest

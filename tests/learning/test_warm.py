@@ -54,7 +54,7 @@ def test_nothing_is_extrapolated_from_one_fit_or_from_sites_without_logarithm():
     first, second = fit_with(np.ones(3), np.ones(3)), fit_with(np.array([1.0, 0.0, 2.0]), np.ones(3))
     warm.remember(np.zeros(1), first)
     assert warm.at(np.ones(1)) is first
-    warm.remember(np.zeros(1), first)  # the same θ again tells nothing of changes
+    warm.remember(np.zeros(1), first)  # the same θ again gives no information about changes
     assert warm.at(np.ones(1)) is first
     warm.remember(np.ones(1), second)
     assert warm.at(np.zeros(1)) is second
@@ -90,7 +90,7 @@ def test_extrapolated_sites_are_nearer_and_change_nothing(classes):
 
 
 def test_engines_that_begin_with_alpha_get_it():
-    """MeanFieldProbit's posterior is made of sites, but its search begins with α."""
+    """MeanFieldProbit's posterior consists of sites, but its search starts from α."""
     objective = replace(problem(classes=3), engine=MeanFieldProbit())
     search = maximise(objective, [objective.theta])
     assert len(search.history) > 3
@@ -104,19 +104,19 @@ def test_few_rows_have_all_classes_and_their_shares(monkeypatch):
     fewer = objective.of_fewer_rows()
     assert len(fewer.y) == 30
     assert_allclose(np.bincount(fewer.y) / 30, np.bincount(objective.y) / 90, atol=2 / 30)
-    assert fewer.of_fewer_rows() is None  # 90 numbers are not many
+    assert fewer.of_fewer_rows() is None  # 90 numbers are few
     monkeypatch.setattr(rows_rule, "SUBSET_FROM", 300)
     assert objective.of_fewer_rows() is None
 
 
 def test_negligible_sites_are_not_extrapolated():
-    """The mean of a site of precision 1e-39 is arbitrary; a start must not take it for that of a site of precision 1."""
+    """The mean of a site of precision 1e-39 is arbitrary; a start must not use it for a site of precision 1."""
     warm = WarmStart()
     for theta, tau, nu in ((0.0, 1e-39, 1e-7), (1.0, 0.5, 0.2)):
         warm.remember(np.array([theta]), fit_with(np.array([tau, 0.4, 0.4]), np.array([nu, 0.1, -0.2 - 0.1 * theta])))
     start = warm.at(np.array([1.2])).sites
     assert_allclose(start.nu[0] / start.tau[0], 0.4, rtol=1e-12)  # as before
-    assert_allclose(start.nu[2] / start.tau[2], -0.75 - 0.2 * 0.25, rtol=1e-12)  # the trend goes on
+    assert_allclose(start.nu[2] / start.tau[2], -0.75 - 0.2 * 0.25, rtol=1e-12)  # the trend continues
 
 
 @pytest.mark.parametrize("engine", [EP(), Laplace()])
@@ -125,7 +125,7 @@ def test_a_search_that_begins_among_fewer_rows_ends_at_the_same_maximum_sooner(e
     objective = replace(problem(n=240), engine=engine, likelihood=Logit() if isinstance(engine, Laplace) else Probit())
     plain = maximise(objective, [objective.theta])
     begun = maximise(objective, [objective.theta], fewer=objective.of_fewer_rows())
-    assert_allclose(begun.best.value, plain.best.value, atol=3e-4)  # what searches leave, see `VALUE_TOL`
+    assert_allclose(begun.best.value, plain.best.value, atol=3e-4)  # the tolerance of searches, see `VALUE_TOL`
     assert len(begun.history) < len(plain.history)
 
 

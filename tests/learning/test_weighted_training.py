@@ -62,7 +62,7 @@ def test_training_with_whole_weights_is_that_of_repeated_rows(engine, likelihood
 
 @pytest.mark.parametrize(("engine", "likelihood", "y"), RUNS, ids=lambda x: type(x).__name__)
 def test_further_rows_with_weights(engine, likelihood, y):
-    """Rows of weight two, and every row twice: all fractions of the steps are equal."""
+    """Rows of weight two equal every row twice, with the same fractions of the steps."""
     ends = []
     for copies in (1, 2):
         first, more = (np.repeat(np.arange(a, b), copies) for a, b in ((0, 16), (16, 24)))

@@ -53,7 +53,9 @@ class Contents:
             before = levels.get(text)
             levels[text] = level if before is None else Level(before.rows + level.rows, before.first)
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Contents(self.count + other.count, self.true + other.true, low, high, levels, self.problems or other.problems)
+        return Contents(
+            self.count + other.count, self.true + other.true, low, high, levels, self.problems or other.problems
+        )
 
 
 def contents(part: Part, names: Sequence[str], kinds: Sequence[str]) -> Each:

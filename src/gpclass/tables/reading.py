@@ -185,7 +185,9 @@ def _opened(path: Path) -> Any:
     return gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb")
 
 
-def _read_text(path: Path, kind: str, text: set[str], target: str | None, reading: Reading, drop: set[str]) -> pd.DataFrame:
+def _read_text(
+    path: Path, kind: str, text: set[str], target: str | None, reading: Reading, drop: set[str]
+) -> pd.DataFrame:
     with _opened(path) as stream:
         content = without_lines(_decoded(stream.read(), reading, path), reading.skip_lines)
     if not content.strip():

@@ -29,7 +29,7 @@ from gpclass.sparse import IVM
 N = 300
 rng = np.random.default_rng(3)
 X = rng.normal(size=(N, 2))
-X[200:220] = X[:20]  # equal rows in other partitions: different rows all the same
+X[200:220] = X[:20]  # equal rows in other partitions still are different rows
 SIGNAL = np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.normal(size=N)
 TWO, THREE = (SIGNAL > 0).astype(int), np.digitize(SIGNAL, [-0.8, 0.6])
 WEIGHT = np.where(rng.random(N) < 0.5, 1.0, rng.uniform(0.3, 3, N))
@@ -52,7 +52,7 @@ def objective(kernel, likelihood, engine, labels=TWO, weight=None, priors=False)
 
 
 def sample(problem):
-    """The objective as it is with divided rows: its own rows are a sample."""
+    """The objective with divided rows: its own rows are a sample."""
     y = problem.y.at(np.arange(40)) if isinstance(problem.y, Observed) else problem.y[:40]
     return replace(problem, X=X[:40], y=y)
 
@@ -108,7 +108,7 @@ def test_any_partitions_give_the_same_active_set(case):
 
 @pytest.mark.parametrize("case", ["two classes", "three classes", "weights"])
 def test_any_partitions_give_the_same_hyperparameters(case):
-    """A search passes differences on, so they are larger than those of one fit; the steps are the same ones."""
+    """A search magnifies rounding errors, so tolerances are larger than for one fit; the steps are the same."""
     kernel, likelihood, engine, labels, weight = CASES[case]
     shorter = replace(engine, active=12 if weight is None else 6, major=2 if weight is None else 1, minor=2)
     problem = objective(kernel, likelihood, shorter, labels, weight, True)
@@ -180,7 +180,7 @@ def test_shards_keep_their_share_of_candidates():
 
 
 def test_ties_are_those_of_all_rows():
-    """Scores that are equal up to TIE_TOL, drawn so that many are just within or beyond it."""
+    """Scores that are equal up to TIE_TOL; many are just within or beyond it."""
     for seed in range(50):
         draw = np.random.default_rng(seed)
         value = -2.0 + TIE_TOL * draw.integers(0, 5, size=(40, 2)) * draw.random((40, 2))
@@ -277,7 +277,7 @@ def test_the_fit_has_no_rows_and_is_restored(case):
 def test_a_fit_without_rows_is_updated_and_saved(tmp_path):
     import gpclass
 
-    # estimators merge equal rows and sort what is left: none are equal here
+    # estimators merge equal rows and sort the others; there are no equal rows here
     model, other = (GPClassifier(KERNEL, inference=IVM(active=20), optimizer=None).fit(X[:200], TWO[:200]) for _ in "12")
     problem = objective(model.kernel_, model.likelihood_, model.inference_)
     learned = learn_active(divided(X[:200], TWO[:200], [90, 110], [1, 0]), sample(problem), np.unique(TWO), [])
@@ -299,7 +299,7 @@ def test_rows_left_out_are_those_of_all_rows(case):
         warnings.simplefilter("ignore")
         expected = left_out(learn(problem, [], 0).posterior)
         found = on_crew(problem, labels, "uneven", weight=weight).left_out()
-    assert_allclose(found.log_p, expected.log_p, atol=1e-7)  # fewer rows than a sample has, so all of them
+    assert_allclose(found.log_p, expected.log_p, atol=1e-7)  # fewer rows than the size of a sample, so all are used
     assert_array_equal(found.codes, expected.codes)
     assert_array_equal(found.weights, expected.weights)
 

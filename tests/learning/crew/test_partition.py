@@ -1,4 +1,4 @@
-"""Partitions, shards and crews: rows are found again, whatever the partitions."""
+"""Partitions, shards and crews: rows are found for any partitions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Minibatch runs on rows that are divided among processes: the same runs as in one process, whatever the partitions."""
+"""Minibatch runs on rows that are divided among processes equal runs in one process, for any partitions."""
 
 import warnings
 from dataclasses import replace
@@ -96,7 +96,7 @@ def test_leave_one_out_probabilities(engine):
 @pytest.mark.parametrize("validation", [0.0, 0.2])
 @named
 def test_a_run_goes_on_elsewhere(engine, validation, tmp_path):
-    """In one process from the checkpoint of a crew, and in a crew from that of one process."""
+    """One process resumes the checkpoint of a crew, and a crew that of one process."""
     engine = replace(engine, validation=validation)
     whole = train(Arrays(X, Y), engine)
     for first, then in ((crew_of("uneven and empty"), Arrays(X, Y)), (Arrays(X, Y), crew_of("an empty shard"))):
@@ -149,7 +149,7 @@ def test_training_goes_on_when_rows_are_lost(engine, at):
 
 
 def test_lost_sites_are_made_anew_near_those_that_were_lost():
-    """With fixed hyperparameters, EP's sites are nearly those that the posterior asks for without an average factor."""
+    """With fixed hyperparameters, EP's sites are close to those matched to the posterior without an average factor."""
     engine = replace(ENGINES[0], epochs=30, warm_up=10**6, learn_inputs=False)
     rows = crew_of("uneven and empty")
     run = train(rows, engine)
@@ -188,7 +188,7 @@ def test_symmetric_matrices_are_packed():
 
 
 def test_the_sample_of_the_rows_has_their_weights():
-    """So that starts and scans of streams and collections are those of arrays."""
+    """Then starts and scans of streams and collections equal those of arrays."""
     for source in (crew_of("uneven and empty", WEIGHT), Arrays(X, Y, weight=WEIGHT)):
         summary = source.look((0, 1))
         assert_array_equal(summary.X, X)

@@ -1,4 +1,4 @@
-"""Settled sites of rows that are divided among shards: results are those of one process, whatever the partitions."""
+"""Converged sites of rows that are divided among shards: results equal those of one process, for any partitions."""
 
 import pickle
 from dataclasses import replace
@@ -30,7 +30,7 @@ N, M = 50, 5
 rng = np.random.default_rng(3)
 X = rng.normal(size=(N, 2))
 F = np.stack([X[:, 0], X[:, 1] ** 2 - 1, -X.sum(1)], axis=1) + 0.3 * rng.normal(size=(N, 3))
-NAMES = np.array(["b", "a", "c"])  # class labels in another order than sorted
+NAMES = np.array(["b", "a", "c"])  # class labels that are not in sorted order
 Z = X[None, rng.choice(N, M, replace=False)]
 UNIT = np.array([1.0, 2.0])
 WEIGHT = np.where(np.arange(N) < 20, rng.uniform(1, 2.5, N), rng.uniform(0.4, 2.5, N))  # some shards have none below one
@@ -256,8 +256,8 @@ def test_learning_takes_the_same_steps(engine, likelihood, parts, weight):
     assert_allclose([step.objective for step in found.history], [step.objective for step in search.history], atol=1e-6)
     # warm starts are the same
     assert [step.sweeps for step in found.history] == [step.sweeps for step in search.history]
-    assert type(found.posterior) is InducingFit  # nothing of the crew is left in it
-    # shards keep sites of the best fit and of the last one only
+    assert type(found.posterior) is InducingFit  # it has no reference to the crew
+    # shards keep only the sites of the best fit and of the last one
     assert all(sites_on(shard).now is None and len(sites_on(shard).kept) <= 2 for shard in crew.shards)
     assert isinstance(found.left_out(), LeftOut)  # the sites of the best fit are there
 
@@ -266,7 +266,7 @@ def test_terms_of_a_sum_compete_on_the_crew():
     kernel = RBF(1.0, 1.0) + Linear()
     one, many = objectives(Probit(), GFITC(), EVEN, None, kernel)
     start = one.theta[: one.n_hyper]
-    same_rows = replace(many, X=one.X, y=one.y)  # rivals scan over the sample
+    same_rows = replace(many, X=one.X, y=one.y)  # rivals are scanned on the sample
     found = learn_settled(many.design.rows.crew, same_rows, labels_of(Probit()), Z, UNIT, [start], 3)
     search = maximise_low_rank(one, 3, [start])[1]
     assert_allclose(found.kernel.theta, search.best.theta[: one.n_hyper], atol=1e-5)
@@ -328,7 +328,7 @@ def test_rows_lost_between_a_fit_and_its_gradient_or_after_learning():
     crew.losses = (crew.calls + 1,)
     with pytest.warns(LostRowsWarning):
         assert_same(one.with_gradient(a), many.with_gradient(b))
-    crew.losses = (crew.calls + 1, crew.calls + 5)  # in the fit that is made again, too
+    crew.losses = (crew.calls + 1, crew.calls + 5)  # also in the repeated fit
     with pytest.warns(LostRowsWarning):
         found = many.design.rows.left_out(b.fit, 0)
     assert_allclose(found.log_p, left_out(a.fit).log_p, atol=1e-8)

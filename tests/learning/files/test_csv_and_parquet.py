@@ -1,4 +1,4 @@
-"""CSV and Parquet files as sources: what a reader of tables must get right, and errors that name the line."""
+"""CSV and Parquet files as sources: difficult files are read correctly, and errors name the line."""
 
 import csv
 import re
@@ -135,7 +135,7 @@ def test_without_a_header(tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_memory_of_a_pass_does_not_grow_with_the_file(kind, tmp_path):
     peaks = []
-    for n in (1900, 2000, 20_000):  # what the first one leaves behind is no concern
+    for n in (1900, 2000, 20_000):  # files that the first run leaves behind do not matter
         X, y = np.random.default_rng(0).normal(size=(n, 2)), np.arange(n) % 2
         if kind == "csv":
             lines = [f"{a!r},{label},{b!r}" for (a, b), label in zip(X.tolist(), y, strict=True)]
@@ -178,7 +178,7 @@ WRONG = {
 @pytest.mark.parametrize("settings", [{}, SMALL], ids=["whole", "chunks"])
 def test_errors_name_the_line(wrong, at, settings, tmp_path):
     lines = table(29)
-    lines[10] = '10,"two\nlines",1'  # a row that is two lines, and one that is none
+    lines[10] = '10,"two\nlines",1'  # a row of two lines, and a blank line
     lines.insert(at, wrong)
     lines.insert(5, "")
     text = "\n".join(lines)
@@ -227,7 +227,7 @@ def test_a_file_that_changes_between_passes(tmp_path):
 
 
 def test_missing_values_are_those_of_tables(tmp_path):
-    """What `read_table` takes for empty, and nothing else."""
+    """The same cells are missing as in `read_table`, and no others."""
     from gpclass.learning.files import MISSING
 
     words = [*MISSING, "none", "Nan", "N", "-", "?", "NO", "0", "inf"]
@@ -270,7 +270,7 @@ def test_parquet_row_groups_of_any_size(groups, chunk, tmp_path):
 
 @pytest.mark.parametrize("groups", [10, 50, 300])
 def test_a_sorted_parquet_file_is_mixed(groups, tmp_path):
-    """The first third of a pass has all three labels in equal parts: up to a chunk of 4 rows of each place, and chance."""
+    """The first third of a pass has about equal numbers of all three labels, up to chunks of 4 rows and chance."""
     source = parquet_file(parquet(tmp_path / "t.parquet", row_group_size=groups), 1, chunk=4, buffer=64)
     y = np.concatenate([batch.y for batch in source.batches(10, (0, 0))])[:100]
     counts = np.unique(y, return_counts=True)[1]

@@ -1,4 +1,4 @@
-"""Sources of rows: every row once in each pass, the same order for the same seed, clear words where data are wrong."""
+"""Sources of rows: every row once in each pass, the same order for the same seed, clear errors about bad data."""
 
 import warnings
 
@@ -33,7 +33,7 @@ def chunks():
 
 def write_csv(path, X=X, Y=Y):
     lines = ["x0,label,x1,x2", *(f"{a!r},{label},{b!r},{c!r}" for (a, b, c), label in zip(X.tolist(), Y, strict=True))]
-    if not path.exists():  # a source refuses a file that was written anew
+    if not path.exists():  # a source refuses a file that was rewritten
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
@@ -90,7 +90,7 @@ def test_streams_that_fit_into_the_buffer_are_arrays(tmp_path):
 
 @pytest.mark.parametrize("size", [10, 400])
 def test_no_more_than_a_buffer_is_held(size):
-    """Rows that a stream has brought, but that have not been passed on."""
+    """Count rows that were read from the stream but not passed on yet."""
     n, buffer = 4000, 300
     brought = 0
 
@@ -109,7 +109,7 @@ def test_no_more_than_a_buffer_is_held(size):
 
 
 def test_rows_drawn_from_a_pool():
-    """Against a set: what is drawn leaves, everything else stays, whole rows at a time; and each row is as likely."""
+    """Against a set: drawn rows are removed, all others stay, and each row has the same probability."""
     rng, pool, held = np.random.default_rng(0), Pool(), set()
     source = Arrays(np.arange(500.0)[:, None], np.arange(500).astype(str))
     first = np.zeros(30)
@@ -134,11 +134,11 @@ def test_orders_that_are_spread():
     for count, held in ((1, 5), (7, 100), (100, 8), (1000, 50), (10, 1)):
         order = spread_order(count, held, np.random.default_rng(1))
         assert_array_equal(np.sort(order), np.arange(count))
-    # every 50 of them, wherever they begin, have one of each 50th of the source
+    # any 50 consecutive ones have one of each 50th of the source
     order = spread_order(1000, 50, np.random.default_rng(1)) // 20
     for i in range(950):
         assert_array_equal(np.sort(order[i : i + 50]), np.arange(50))
-    # and each chunk comes at each place as often
+    # and each chunk is equally frequent at each place
     first = np.array([spread_order(60, 10, np.random.default_rng(s))[0] for s in range(1200)])
     assert np.sum((np.bincount(first, minlength=60) - 20) ** 2 / 20) < chi2.isf(1e-4, 59)
     assert_array_equal(spread_order(99, 9, np.random.default_rng(1)), spread_order(99, 9, np.random.default_rng(1)))
@@ -162,7 +162,7 @@ def test_unevenness_is_the_likelihood_ratio_per_row():
     assert unevenness(np.array([[50, 50]])) == 0
     assert unevenness(np.array([[50, 50], [45, 55]])) == 0
     assert unevenness(np.array([[50], [40]])) == 0
-    # labels one after another: each window tells nothing but its own label, and the loss is the entropy of the labels
+    # sorted labels: each window has one label only, and the loss is the entropy of the labels
     assert_allclose(unevenness(np.diag([10**6] * 4)), np.log(4), atol=1e-5)
 
 
@@ -184,7 +184,7 @@ def test_sorted_rows_are_mixed_where_they_can_be_read_in_any_order(n_classes, tm
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warn_if_uneven(source, source.look((0, 0)))
-        # and so are the batches that training sees: places in the pass say nothing of rows, beyond chance
+        # so are the batches of training: the place in the pass is independent of the row, up to chance
         rows = np.concatenate([batch.rows for batch in source.batches(20, (0, 0))])
         for part in np.split(rows, 5):
             assert abs(part.mean() - len(y) / 2) < 5 * len(y) / np.sqrt(12 * len(part))
@@ -217,14 +217,14 @@ def test_orders_are_permutations(n):
     size = max(40, n // 9)
     assert np.array_equal(np.concatenate([order.part(i, min(i + size, n)) for i in range(0, n, size)]), whole)
     if n > 50:
-        # as in a random order, neighbours are not near each other, and places say nothing of numbers
+        # as in a random order, neighbours are not close to each other, and places are independent of numbers
         other = Order.of(n, (0, 2)).part(0, n)
-        expected, sd = n / 3, n / np.sqrt(18) / np.sqrt(n) * 2  # of the mean distance of two numbers; neighbours share one
+        expected, sd = n / 3, n / np.sqrt(18) / np.sqrt(n) * 2  # of the mean distance; neighbours share one number
         for x in (whole, other):
             assert abs(np.mean(np.abs(np.diff(x))) - expected) < 5 * sd
             assert abs(np.corrcoef(np.arange(n), x)[0, 1]) < 5 / np.sqrt(n)
         assert abs(np.corrcoef(whole, other)[0, 1]) < 5 / np.sqrt(n)
-        # every number comes at every place about as often
+        # every number is about equally frequent at every place
         first = np.array([Order.of(n, (0, s)).part(0, 1)[0] for s in range(400)])
         assert abs(first.mean() - (n - 1) / 2) < 5 * n / np.sqrt(12 * 400)
         assert len(np.unique(first)) > 0.8 * n * (1 - np.exp(-400 / n))
@@ -240,7 +240,7 @@ def test_a_look_at_all(tmp_path):
 
 
 def test_every_row_has_the_same_chance_to_be_looked_at():
-    """Rows in order, a small buffer: how often each of 60 is among 20, over 600 looks."""
+    """Sorted rows and a small buffer: how often each of 60 rows is among the 20 chosen, in 600 trials."""
     n, looks = 60, 600
     source = Batches.of(lambda: [(np.arange(n)[:, None], np.arange(n) // 30)], buffer=10)
     times = np.zeros(n)
@@ -321,7 +321,7 @@ def test_labels_of_a_stream_are_of_one_type():
     mixed = Batches.of(lambda: [(X[:3], np.array([0, 1, 0])), (X[3:5], np.array(["0", "1"]))])
     with pytest.raises(ValueError, match="texts in row 4, but numbers in others"):
         list(mixed.batches(2, (0, 0)))
-    # longer texts that come later, and objects that are all text, are kept whole
+    # longer texts that come later, and objects that are all text, are not cut
     texts = [(X[:3], np.array(["a", "b", "a"], dtype=object)), (X[3:5], np.array(["a longer one", "b"]))]
     for buffer in (2, 100):
         got = list(Batches.of(lambda: texts, buffer=buffer).batches(1, (0, 0)))

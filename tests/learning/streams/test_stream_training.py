@@ -1,4 +1,4 @@
-"""Training on streams: as good as on arrays, whatever the pieces and the order of the rows; held-out rows; resumption."""
+"""Training on streams: as good as on arrays for any pieces and any order of rows; held-out rows; resuming."""
 
 import warnings
 
@@ -25,7 +25,7 @@ N, TEST = 4000, 6000
 
 
 def two_classes(n, seed):
-    """Labels that overlap: the best loss is about 0.56."""
+    """Overlapping classes: the best possible loss is about 0.56."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
     f = 1.5 * np.sin(1.5 * X[:, 0]) + 0.5 * X[:, 1]
@@ -57,7 +57,7 @@ def loss(source, engine, seed=0):
 @pytest.mark.quick_cases("SVGP")
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP(), SVGP()], ids=lambda engine: type(engine).__name__)
 def test_neither_pieces_nor_the_order_of_labels_matter(engine, tmp_path):
-    """Within 0.005 of arrays, with a buffer of a quarter or an eighth of the rows; chance alone brings up to 0.002."""
+    """Within 0.005 of arrays, with a buffer of a quarter or an eighth of the rows; chance alone makes up to 0.002."""
     arrays = loss(Arrays(X, Y), engine)
     with warnings.catch_warnings():
         warnings.simplefilter("error", SortedStreamWarning)
@@ -86,7 +86,7 @@ def test_small_pieces_train_bit_for_bit_as_arrays():
 
 
 class Recorded:
-    """A source as a user may write it, which keeps the rows that it gave."""
+    """A source as a user may write it, which records the rows that it gave."""
 
     def __init__(self, source):
         self.source, self.given = source, []
@@ -126,7 +126,7 @@ def test_rows_are_held_out_of_any_source(kind, tmp_path):
     assert rest.n_rows == run.n_rows == 450
     recorded = Recorded(rest)
     run.run(recorded)
-    # together they are all rows; none that is held out is ever trained on
+    # together they are all rows; held-out rows are never trained on
     trained = np.unique(np.concatenate(recorded.given), axis=0)
     assert_array_equal(np.unique(np.concatenate([held, trained]), axis=0), np.unique(X[:600], axis=0))
     assert len(trained) == 450
@@ -140,7 +140,7 @@ def test_rows_are_held_out_of_any_source(kind, tmp_path):
 
 @pytest.mark.parametrize("validation", [0.0, 0.2])
 def test_a_classifier_learns_the_same_from_a_small_stream_as_from_arrays(validation):
-    """The stream's first look draws no number that training draws, and held-out rows leave the same minibatches."""
+    """The first sample of the stream uses its own random numbers, and held-out rows do not change minibatches."""
 
     def probabilities(*data):
         engine = SVGP(search="minibatches", n_inducing=8, batch_size=64, epochs=2, validation=validation)
@@ -148,7 +148,7 @@ def test_a_classifier_learns_the_same_from_a_small_stream_as_from_arrays(validat
 
     stream = Batches.of([(X[i : i + 7], Y[i : i + 7]) for i in range(0, 196, 7)])
     n = stream.n_rows
-    # starting values are of the same rows in another order; the scan of lengthscales uses all of so few rows
+    # starting values are from the same rows in another order; the scan of lengthscales uses all rows, as there are few
     assert_allclose(probabilities(stream), probabilities(X[:n], Y[:n]), atol=1e-9)
 
 
@@ -168,7 +168,7 @@ def test_the_same_rows_are_held_out_of_streams_and_arrays(tmp_path):
 
 
 def test_a_stream_stops_early():
-    """Labels without any relation to X: the first pass does best, or nearly, and later ones fit noise."""
+    """Labels without any relation to X: the first pass is best, or nearly so, and later ones fit noise."""
     rng = np.random.default_rng(0)
     stream = [(rng.normal(size=(40, 2)), rng.integers(0, 2, 40)) for _ in range(5)]
     engine = SVGP(n_inducing=30, batch_size=40, epochs=200, learning_rate=0.1, validation=0.3, patience=2)
@@ -181,7 +181,7 @@ def test_a_stream_stops_early():
 def test_too_few_rows_to_hold_some_out():
     with pytest.raises(ValueError, match="leaves no row to train on"):
         begin_training(Batches.of([(X[:2], Y[:2])]), RBF(), Probit(), SVGP(), settings(n_inducing=1, validation=0.9))
-    assert MOST_VALIDATED < 10_000  # so that what is held is bounded, whatever the stream
+    assert MOST_VALIDATED < 10_000  # so that memory is bounded for any stream
 
 
 # resumption ---------------------------------------------------------------------------------------------------------------
