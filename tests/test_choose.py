@@ -1,4 +1,4 @@
-"""Every engine with every likelihood, also of other packages: it fits, or one error names those that would serve."""
+"""Every engine with every likelihood, also of other packages: it fits, or an error lists suitable ones."""
 
 import re
 import warnings
@@ -69,7 +69,7 @@ def test_every_engine_with_every_likelihood(name, C):
         except (TypeError, ValueError) as error:
             text = str(error)
             assert "\n" not in text
-            assert "-1" not in text  # labels that nobody gave
+            assert "-1" not in text  # labels that do not occur
             assert "np." not in text
             if "; use '" in text:
                 advised.update(re.findall("'([^']+)'", text.partition("; use ")[2]))
@@ -82,7 +82,7 @@ def test_every_engine_with_every_likelihood(name, C):
 
 
 def test_the_contract_says_which_pairs_fit():
-    """A pair that is declared to go together fits, and one that is not is refused by the engine itself."""
+    """A pair that is declared to be compatible fits, and any other is refused by the engine itself."""
     K = RBF(1.0, 1.0)(X) + 0.1 * np.eye(12)
     for engine in [e for e in EVERY.values() if e != "auto" and e.design == "all rows"]:
         for C in (2, 3):
@@ -108,7 +108,7 @@ def test_likelihoods_of_other_targets_are_told_by_what_they_take(likelihood):
 
 
 def test_auto_picks_what_fits():
-    """A likelihood for an engine, an engine for a likelihood."""
+    """It picks a likelihood for an engine, or an engine for a likelihood."""
     for C in (2, 3):
         for engine in EVERY.values():
             if engine != "auto" and (C == 2 or engine.takes_several):
@@ -128,7 +128,7 @@ def test_auto_picks_what_fits():
 
 
 def test_auto_goes_by_the_cost_that_engines_declare():
-    """Dense systems of at most LARGEST_SIZE rows: n, n (C + 1)^(1/3) by C + 1 factorisations, or n (C - 1) in one piece."""
+    """Dense systems of at most LARGEST_SIZE rows: n, n (C + 1)^(1/3) for C + 1 factorisations, or n (C - 1) for one."""
     for likelihood, most, usual, large in (
         (Probit(), LARGEST_SIZE, "EP", "ScalableEP"),
         (MultinomialProbit(7), LARGEST_SIZE // 2, "NestedEP", "ScalableEP"),
@@ -212,7 +212,7 @@ class Tempered(Sigmoid):
 
 
 class Whispered(Likelihood):
-    """A likelihood that answers one question only, which no engine of gpclass asks."""
+    """A likelihood with a single method, which no engine of gpclass uses."""
 
     def check_targets(self, y):
         return likelihoods.sigmoid.check_signs(y)
@@ -226,7 +226,7 @@ class Whispered(Likelihood):
 
 @dataclass(frozen=True)
 class Listener(KL):
-    """KL for what whispers."""
+    """KL for `Whispered`."""
 
     needs: ClassVar = ("whisper",)
 
@@ -237,7 +237,7 @@ class Listener(KL):
 
 @pytest.fixture
 def others():
-    """Registered for the time of a test."""
+    """Register these classes during a test."""
     tables = gpclass.registry._classes
     before = {kind: dict(table) for kind, table in tables.items()}
     yield
@@ -270,7 +270,7 @@ def test_an_engine_from_outside_is_a_citizen(others):
     assert_allclose(clf.predict_proba(X), fit("kl", "probit", 2).predict_proba(X), atol=1e-9)
     with pytest.raises(UnsuitableLikelihood, match=r"Listener needs whisper, which Probit does not offer. .*: Whispered"):
         fit("listener", "probit", 2)
-    with pytest.raises(ValueError, match="listener"):  # named among the others
+    with pytest.raises(ValueError, match="listener"):  # listed among the others
         as_engine("nothing of the kind")
 
 

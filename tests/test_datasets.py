@@ -35,7 +35,7 @@ def folder(monkeypatch, tmp_path):
 
 @pytest.fixture
 def openml(monkeypatch, no_folder):
-    """Stands in for fetch_openml: `openml(X, y, features)` says what it gives; it returns the list of calls."""
+    """Replace fetch_openml: `openml(X, y, features)` sets its result, and returns the list of calls."""
 
     def answer(X, y, features):
         calls = []
@@ -79,7 +79,7 @@ def test_labels_are_names_of_sklearns_codes(no_folder):
 def test_uci_iris_differs_from_fishers_in_three_entries(no_folder):
     different = load("iris").X != load("iris_fisher").X
     assert_array_equal(np.argwhere(different), [[34, 3], [37, 1], [37, 2]])
-    assert_array_equal(load("iris_fisher").X, shipped.load_iris().data)  # our change did not reach scikit-learn's array
+    assert_array_equal(load("iris_fisher").X, shipped.load_iris().data)  # our change did not affect scikit-learn's array
 
 
 def test_random_split_has_papers_sizes_and_every_row_once(no_folder):

@@ -1,4 +1,4 @@
-"""Scores, decisions under costs, importances of columns, and processes."""
+"""Scores, decisions under costs, importances of columns, and parallel processes."""
 
 import numpy as np
 import pandas as pd

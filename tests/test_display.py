@@ -1,4 +1,4 @@
-"""What notebooks show of a fitted estimator: what was learned, and scikit-learn's own diagram."""
+"""The display of a fitted estimator in notebooks: learned values, and scikit-learn's own diagram."""
 
 import re
 
@@ -18,7 +18,7 @@ X, Y = make_moons(50, noise=0.25, random_state=0)
 
 
 def facts(model):
-    """The table of what was learned, by its names."""
+    """The table of learned values, by name."""
     return dict(re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td>', model._repr_html_()))
 
 

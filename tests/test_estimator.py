@@ -1,4 +1,4 @@
-"""GPClassifier as a user meets it: scikit-learn's own checks, labels, pipelines, persistence, bad input."""
+"""GPClassifier: scikit-learn's own checks, labels, pipelines, persistence, bad input."""
 
 import pickle
 import warnings
@@ -49,7 +49,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow  # below, at fixed hyperparameters, it is quick
+@pytest.mark.slow  # it is tested below at fixed hyperparameters, which is quick
 @parametrize_with_checks([GPClassifier(inference="nested-ep")])
 def test_scikit_learn_checks_with_several_classes(estimator, check):
     check(estimator)
@@ -187,7 +187,7 @@ def test_log_probabilities_reach_far_into_the_tails(moons):
     far = np.array([[0.0, 1e4], [0.0, -1e4]])
     log_p = clf.predict_log_proba(far)
     assert np.all(np.isfinite(log_p))
-    assert log_p.argmax(1).tolist() == [0, 1]  # the moon of class 0 is above the other
+    assert log_p.argmax(1).tolist() == [0, 1]  # the moon of class 0 is the upper one
 
 
 @pytest.fixture(scope="module")
@@ -270,7 +270,7 @@ def test_fixed_parameters_stay(moons):
 def test_bias_is_learned_for_unbalanced_classes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 1))
-    y = rng.uniform(size=150) < 0.05  # no structure but the base rate
+    y = rng.uniform(size=150) < 0.05  # no structure except the base rate
     clf = GPClassifier(kernel=RBF(1.0, 1e-6).fix("variance", "lengthscale"), likelihood=Probit(learn_bias=True)).fit(X, y)
     assert_allclose(clf.predict_proba([[0.0]])[0, 1], y.mean(), atol=1e-3)
 
@@ -352,13 +352,13 @@ def test_warm_start_heeds_changed_settings(moons):
     clf = GPClassifier(kernel=RBF(1.0, 4.0), likelihood=Probit(learn_bias=True), warm_start=True).fit(*moons[:2])
     kernel, bias = clf.kernel_.theta, clf.likelihood_.theta
     clf.set_params(kernel=RBF(2.0, 3.0), optimizer=None).fit(*moons[:2])
-    assert_allclose([*clf.kernel_.theta, *clf.likelihood_.theta], [np.log(2.0), np.log(3.0), *bias])  # the bias goes on
+    assert_allclose([*clf.kernel_.theta, *clf.likelihood_.theta], [np.log(2.0), np.log(3.0), *bias])  # the bias continues
     kernel = clf.set_params(optimizer="lbfgs").fit(*moons[:2]).kernel_.theta
     clf.set_params(likelihood=Logit(bias=0.5, learn_bias=True)).fit(*moons[:2])
     assert_allclose(clf.history_[0].theta, [*kernel, 0.5])
     assert isinstance(clf.likelihood_, Logit)
     kernel, bias = clf.kernel_.theta, clf.likelihood_.theta
-    clf.set_params(kernel=RBF(2.0, 3.0)).fit(*moons[:2])  # an equal kernel is no change
+    clf.set_params(kernel=RBF(2.0, 3.0)).fit(*moons[:2])  # an equal kernel does not count as a change
     assert_allclose(clf.history_[0].theta, [*kernel, *bias])
 
 
@@ -508,7 +508,7 @@ def test_wrong_width_at_prediction(fitted):
 
 
 def test_three_classes_by_one_vs_rest():
-    """What the error message recommends does work."""
+    """The recommendation of the error message works."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2)) + np.repeat([[0, 0], [4, 0], [0, 4]], 20, axis=0)
     y = np.repeat(["a", "b", "c"], 20)
@@ -548,7 +548,7 @@ def test_classes_with_one_row_are_named_in_a_warning():
     X, y = np.arange(12.0)[:, None], np.repeat(["a", "b", "c"], [6, 5, 1])
     with pytest.warns(UserWarning, match="class 'c' has only one row") as caught:
         GPClassifier("rbf", optimizer=None).fit(X, y)
-    assert [w.filename for w in caught] == [__file__]  # once, at the user's line
+    assert [w.filename for w in caught] == [__file__]  # one warning, at the user's line
     with pytest.warns(UserWarning, match=r"2 of 3 classes \('b', 'c'\) have only one row"):
         GPClassifier("rbf", optimizer=None).fit(X[[0, 1, 2, 6, 11]], y[[0, 1, 2, 6, 11]])
     with warnings.catch_warnings():

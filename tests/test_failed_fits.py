@@ -1,4 +1,4 @@
-"""A fit that fails leaves the estimator as it was, and a fit that succeeds leaves nothing of an earlier one."""
+"""A failed fit does not change the estimator, and a successful fit removes everything of an earlier one."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ G = rng.standard_normal((8, 2))
 
 @dataclass(frozen=True)
 class Stopped(EP):
-    """EP that ends as by Ctrl-C."""
+    """EP that is interrupted as by Ctrl-C."""
 
     def fit(self, K, y, likelihood, start=None):
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, whoever else writes, dies or has the disc full; permissions and links stay."""
+"""Files are written completely or not at all, also with other writers, killed processes or a full disk."""
 
 import errno
 import os
@@ -81,7 +81,7 @@ except OSError as error:
 
 @posix
 def test_the_system_refuses_more_bytes(tmp_path):
-    """A write that the kernel itself ends halfway, as on a full disc."""
+    """A write that the operating system stops halfway, as on a full disk."""
     path = tmp_path / "a"
     path.write_bytes(b"old")
     done = subprocess.run([sys.executable, "-c", LIMITED, path], capture_output=True, text=True, check=True)
@@ -194,7 +194,7 @@ def test_names_are_no_patterns(tmp_path):
 
 
 def test_ctrl_c_at_every_bytecode(tmp_path):
-    """The file is the old or the new one, and nothing else stays."""
+    """The file is the old or the new one, and no other files remain."""
     path, count = tmp_path / "a", 0
 
     def enter(frame, event, argument):
@@ -249,7 +249,7 @@ def test_leftovers_of_the_dead_are_removed_and_files_of_the_living_kept(tmp_path
             assert writer.stdout.readline() == "begun\n"
         assert len(names(tmp_path)) == 2
         write(path, b"whole")
-        assert len(names(tmp_path)) == 3  # both still write
+        assert len(names(tmp_path)) == 3  # both are still writing
         os.kill(writers[0].pid, signal.SIGKILL)
         writers[0].wait()
         write(path, b"whole")
@@ -274,7 +274,7 @@ for _ in range(15):
 
 
 def test_threads_and_processes_on_one_path(tmp_path):
-    """Every read sees a whole file of one writer, and none of the writers fails."""
+    """Every read gets a complete file of one writer, and no writer fails."""
     path = tmp_path / "a"
     write(path, b"a" * SIZE)
     failed = []
@@ -285,7 +285,7 @@ def test_threads_and_processes_on_one_path(tmp_path):
                 with replacing(path) as stream:
                     for _ in range(20):
                         stream.write(letter * 10_000)
-        except BaseException as error:  # a thread's own error is seen by nobody
+        except BaseException as error:  # an error in a thread would not be noticed
             failed.append(error)
 
     threads = [threading.Thread(target=work, args=(letter,)) for letter in (b"b", b"c", b"d")]

@@ -45,11 +45,11 @@ from gpclass.registry import registered
 from gpclass.tables import TableEncoder, TableError, read_table, split_target
 from tests import conftest
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # odd numbers make odd warnings; errors are what counts
+pytestmark = pytest.mark.filterwarnings("ignore")  # unusual numbers cause warnings; only errors matter here
 
 
 def cases(number):
-    """So many examples, the same ones each time; a quarter of them in the quick tests."""
+    """Settings for this number of examples, the same in each run; a quarter of them in the quick tests."""
     return settings(
         max_examples=number if conftest.SLOW_TOO else number // 4,
         deadline=None,
@@ -92,7 +92,7 @@ def files(room):
 
 
 def loads_or_complains(path):
-    """A file is refused with ModelFileError, or makes a model that predicts, or refuses to with a ValueError."""
+    """A file raises ModelFileError, or gives a model that predicts or raises a ValueError."""
     try:
         model = gpclass.load(path)
     except ModelFileError:
@@ -285,7 +285,7 @@ def test_bytes_as_tables(room, content, name):
 @cases(50)
 @given(data=st.data())
 def test_commands_on_malformed_tables(files, room, data):
-    """`predict` with a table of which something is wrong, or nothing: exit code 0 or 2, a line each, no traceback."""
+    """`predict` with a malformed or a good table: exit code 0 or 2, one line for each error, no traceback."""
     (room / "cli.gpclass").write_bytes(files[-1])
     rows = frame(3).to_csv(index=False).splitlines()
     for _ in range(data.draw(st.integers(0, 3))):
@@ -332,13 +332,13 @@ ENGINES, MULTICLASS_LIKELIHOODS = registered("engine"), list(likelihoods_of(3))
 LIKELIHOODS = [name for name in likelihoods_of(2) if name not in MULTICLASS_LIKELIHOODS]
 LIKELIHOOD_NAMES = [*LIKELIHOODS, *MULTICLASS_LIKELIHOODS]
 TINY = np.array([[-1.5], [-0.7], [-0.1], [0.3], [0.9], [1.6]])
-# Absolute difference of probabilities between fits that agree but for rounding and for what their sweeps leave undone
+# Absolute difference of probabilities between fits that agree up to rounding and the tolerance of their sweeps
 SAME = 1e-4
-# SVGP's expectation of log softmax has 256 points in an order of the classes; QuadratureEP's nodes begin at one class
+# SVGP's expectation of log softmax has 256 points that depend on the order of the classes, and so have QuadratureEP's nodes
 LOOSE = {("svgp", "softmax"): 0.02, ("quadrature-ep", "multinomial-probit"): 0.02}
-# and where scores of rows tie under IVM, the order of the classes decides
+# and if scores of rows are equal under IVM, the order of the classes decides
 LOOSE |= {("ivm", likelihood): 0.02 for likelihood in MULTICLASS_LIKELIHOODS}
-# IVM takes in one row after the other, by a score that ties at the start: its answer does depend on their order
+# IVM includes one row after the other, by scores that are equal at the start: its result depends on their order
 ORDERED = {"ivm"}
 
 
@@ -347,7 +347,7 @@ def classifier(engine, likelihood, kernel):
 
 
 def takes(engine, likelihood):
-    """Whether they fit together."""
+    """Whether the pair is compatible."""
     y = np.array([0, 0, 1, 1, 0, 1]) if likelihood in LIKELIHOODS else np.array([0, 0, 1, 1, 2, 2])
     try:
         classifier(engine, likelihood, RBF(1.0)).fit(TINY, y)
@@ -391,13 +391,13 @@ def random_problem(rng, likelihood):
     n, dims = int(rng.integers(C + 3, 15)), int(rng.integers(1, 4))
     X = rng.normal(size=(n, dims))
     if rng.random() < 0.3:
-        X[: n // 3] = X[-(n // 3) :]  # duplicates, their labels at odds
+        X[: n // 3] = X[-(n // 3) :]  # duplicates with different labels
     y = np.r_[np.arange(C), rng.integers(C if rng.random() < 0.7 else 1, size=n - C)]  # or classes of one member
     return X, y, rng.normal(size=(7, dims)) * 2
 
 
 def probabilities(engine, likelihood, kernel, X, y, at):
-    """Class probabilities, and whether the fit warned that it is not finished."""
+    """Class probabilities, and whether the fit warned that it did not converge."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model = classifier(engine, likelihood, kernel).fit(X, y)
@@ -406,7 +406,7 @@ def probabilities(engine, likelihood, kernel, X, y, at):
 
 
 def what_must_not_matter(engine, likelihood, seed):
-    """One random problem; gives the differences that are too large, with all that is needed to see them again."""
+    """One random problem. Return the differences that are too large, with all that is needed to reproduce them."""
     rng = np.random.default_rng([seed, *engine.encode(), *likelihood.encode()])
     X, y, at = random_problem(rng, likelihood)
     kernel, stationary = random_kernel(rng, X.shape[1])
@@ -415,10 +415,10 @@ def what_must_not_matter(engine, likelihood, seed):
     except NotPositiveDefinite:
         return []
     assert np.isfinite(p).all()
-    # memory that is aligned otherwise may change the last digit of a product
+    # other alignment of memory may change the last digit of a product
     found = {"determinism": (1e-12, probabilities(engine, likelihood, kernel, X, y, at)[1])}
     if not unfinished:
-        # moments of a row alone are rounded in another way, and some integrals are in single precision
+        # moments of a single row are rounded differently, and some integrals are in single precision
         found["batch"] = (1e-6, np.concatenate([model.predict_proba(at[i : i + 1]) for i in range(len(at))]))
     tolerance, C = LOOSE.get((engine, likelihood), SAME), p.shape[1]
     order, names = rng.permutation(len(y)), rng.permutation(C)
@@ -426,10 +426,10 @@ def what_must_not_matter(engine, likelihood, seed):
     if engine not in ORDERED:
         others["rows"] = (X[order], y[order], at)
     if stationary:
-        shift = rng.integers(-8, 9, size=X.shape[1]) / 4.0  # exact in floating point but for the last digits of X
+        shift = rng.integers(-8, 9, size=X.shape[1]) / 4.0  # exact in floating point except for the last digits of X
         others["shift"] = (X + shift, y, at + shift)
     for what, (X_other, y_other, at_other) in others.items():
-        with contextlib.suppress(NotPositiveDefinite):  # some negative sites of one order are not so of another
+        with contextlib.suppress(NotPositiveDefinite):  # some sites are negative in one order and not in another
             _, q, unfinished_other = probabilities(engine, likelihood, kernel, X_other, y_other, at_other)
             if not (unfinished or unfinished_other):
                 found[what] = (tolerance, q[:, names] if what == "labels" else q)

@@ -1,4 +1,4 @@
-"""GPClassifier on inducing points: streams, memory maps, rows that come later, checkpoints, what is refused."""
+"""GPClassifier on inducing points: streams, memory maps, later rows, checkpoints, errors."""
 
 import numpy as np
 import pytest
@@ -104,11 +104,11 @@ def test_rows_that_come_later(engine):
         clf.partial_fit(X3[:5], ["rose"] * 5)
     with pytest.raises(ValueError, match="but the first call had"):
         clf.partial_fit(X3[:5], NAMES[:5], classes=["setosa", "rose"])
-    assert clf.score(X3, NAMES) > 0.9  # errors have left it alone
+    assert clf.score(X3, NAMES) > 0.9  # errors have not changed it
 
 
 def test_rows_that_come_later_count_as_those_before():
-    """Held hyperparameters: half the rows, then the other half, is nearly EP on all of them."""
+    """With fixed hyperparameters, half of the rows and then the other half is nearly EP on all rows."""
     engine = ScalableEP(n_inducing=40, batch_size=20)
     clf = GPClassifier(**HELD, inference=engine).fit(X2[:200], y2[:200])
     half = clf.predict_proba(X2)
@@ -119,7 +119,7 @@ def test_rows_that_come_later_count_as_those_before():
 
 
 def test_rows_that_come_later_count_after_a_held_out_choice():
-    """The model that did best on held-out rows does not know them."""
+    """The model that was best on held-out rows was not trained on them."""
     engine = ScalableEP(**QUICK, search="minibatches", validation=0.2)
     clf = GPClassifier(inference=engine, random_state=0).fit(X2[:100], y2[:100])
     before = clf.predict_proba(X2)
@@ -148,7 +148,7 @@ def test_partial_fit_is_there_where_it_makes_sense():
 
 def test_a_run_is_taken_up_from_its_checkpoint(tmp_path):
     path = tmp_path / "run.npz"
-    # a rate that decays would know how many passes are to come
+    # a decaying rate would depend on the total number of passes
     settings = {"n_inducing": 15, "batch_size": 50, "search": "minibatches", "decay": False}
     whole = GPClassifier(inference=ScalableEP(**settings, epochs=6), random_state=0).fit(X2, y2)
     GPClassifier(inference=ScalableEP(**settings, epochs=3, checkpoint=path), random_state=0).fit(X2, y2)
@@ -199,7 +199,7 @@ def test_virtual_rows_of_the_active_set():
     plain = GPClassifier(**settings, inference=IVM(active=20)).fit(X, y)
     assert clf.inputs_.shape == (20, 25)
     copies = ~np.all(np.isclose(clf.inputs_, X[clf.active_indices_]), axis=1)
-    assert np.any(copies)  # some of the rows that it rests on are shifted ones
+    assert np.any(copies)  # some of its active rows are shifted ones
     assert np.all(clf.active_indices_ < 60)
     assert not np.allclose(clf.predict_proba(X), plain.predict_proba(X))
     with pytest.raises(ValueError, match="augment must turn"):

@@ -1,4 +1,4 @@
-"""Arrows point down only: which part of the package may import which."""
+"""Layers import downward only: which part of the package may import which."""
 
 import ast
 from pathlib import Path

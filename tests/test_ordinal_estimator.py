@@ -21,7 +21,7 @@ from gpclass.likelihoods import Ordinal, Probit
 from gpclass.sampling import HMC
 from gpclass.sparse import GFITC, SVGP, ScalableEP, StochasticEP
 
-NAMES = ["low", "medium", "high", "top"]  # sorted, they are in another order
+NAMES = ["low", "medium", "high", "top"]  # sorted by name they would be in another order
 
 
 def problem(n=60, seed=0, cuts=(-2.0, 0.0, 1.5)):
@@ -43,7 +43,7 @@ def test_every_way_to_give_the_order_is_the_same():
     numbers = GPClassifier(**QUICK).fit(X, CODES)
     p = numbers.predict_proba(X)
     assert numbers.classes_.tolist() == [0, 1, 2, 3]
-    every = pd.Categorical(LABELS, categories=["none", *NAMES, "more"], ordered=True)  # two of them do not occur
+    every = pd.Categorical(LABELS, categories=["none", *NAMES, "more"], ordered=True)  # two categories do not occur
     for model, y in [
         (GPClassifier(**QUICK, categories=NAMES), LABELS),
         (GPClassifier(**QUICK, categories=["none", *NAMES]), LABELS),
@@ -130,7 +130,7 @@ def test_engines_agree(inference):
         other = clone(ep).set_params(inference=inference).fit(X, CODES)
     p = other.predict_proba(X)
     assert np.abs(p - ep.predict_proba(X)).max() < 0.06  # approximations of one posterior
-    assert_allclose(p.sum(1), 1, atol=1e-9)  # each category is integrated by itself, nothing is normalised
+    assert_allclose(p.sum(1), 1, atol=1e-9)  # each category is integrated separately, without normalisation
     assert other.predict_proba_std(X).shape == (60, 4)
 
 
@@ -170,7 +170,7 @@ def test_gradient_of_the_evidence(engine):
 
 
 def test_start_of_learning():
-    """From thresholds at the class frequencies: the maximum found from even ones, or a better one, in as few evaluations."""
+    """From thresholds by class frequencies the maximum is at least as good as from even ones, with no more evaluations."""
     steps = {"ordinal": 0, "even": 0}
     for seed, cuts in enumerate([(-2.5, -2.0, -1.5, 2.5), (-3.0, -2.8, 3.0)]):
         inputs, y, _ = problem(100, seed, cuts)
@@ -195,7 +195,7 @@ def test_learned_thresholds_and_a_warm_start():
     model.fit(X, CODES)
     assert len(model.history_) < steps
     assert model.log_evidence_ > before - 0.01
-    model.fit(X, np.minimum(CODES, 2))  # fewer categories: their thresholds start anew
+    model.fit(X, np.minimum(CODES, 2))  # fewer categories: their thresholds are initialised again
     assert len(model.likelihood_.thresholds) == 2
 
 
@@ -254,7 +254,7 @@ def test_assessment_knows_the_order(tmp_path):
     text = page.read_text()
     assert "ranked probability score" in text
     assert f"{found['ranked_probability_score']:.3f}" in text
-    # a mistake by one category is judged more likely than one by two
+    # an error by one category is more probable than one by two
     p = model.predict_proba(X)
     assert np.all(p[CODES == 0, 1] > p[CODES == 0, 3])
 

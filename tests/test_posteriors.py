@@ -1,4 +1,4 @@
-"""Pickles hold what predictions follow from, and everything works after unpickling as before."""
+"""Pickles contain what predictions need, and everything works after unpickling as before."""
 
 import copy
 import pickle
@@ -51,7 +51,7 @@ def unpickled(model):
 
 
 def answers(model, X):
-    """Everything that a model answers, by name; errors count as answers."""
+    """All results of a model, by name; errors count as results."""
     asked = {
         "probabilities": lambda: model.predict_proba(X),
         "log probabilities": lambda: model.predict_log_proba(X),
@@ -97,7 +97,7 @@ def test_everything_is_the_same_after_unpickling(engine, several):
     model, X = fitted(engine, several), NEW_IRIS if several else NEW
     twin = unpickled(model)
     assert_same(model, twin, X)
-    if model.inference_.design != "active rows":  # whose updates one by one round differently
+    if model.inference_.design != "active rows":  # its sequential updates round differently
         assert_array_equal(unpickled(model).predict_proba(X), model.predict_proba(X))  # to the last bit
 
 
@@ -204,7 +204,7 @@ def test_the_posterior_is_rebuilt_once_and_when_it_is_used(monkeypatch):
 def test_copies_share_or_copy_the_posterior_without_rebuilding(monkeypatch):
     model = fitted("nested-ep", several=True)
     packed = unpickled(model)
-    monkeypatch.setattr(posteriors, "posterior_state", None)  # nothing is packed
+    monkeypatch.setattr(posteriors, "posterior_state", None)  # nothing is compressed
     assert copy.copy(model).posterior_ is model.posterior_
     twin = copy.deepcopy(model)
     assert twin.posterior_ is not model.posterior_

@@ -23,7 +23,7 @@ def test_a_class_is_known_by_its_name_or_by_that_of_the_class(table):
     assert name_of(mine) == "mine"
     other = register(type("Other", (Engine,), {}))
     assert name_of(other) == "Other"
-    assert list(registered("engine"))[-2:] == ["mine", "Other"]  # in the order in which they came
+    assert list(registered("engine"))[-2:] == ["mine", "Other"]  # in the order of registration
 
 
 def test_a_name_is_given_once(table):

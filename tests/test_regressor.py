@@ -46,7 +46,7 @@ def test_learns_function_and_noise(inference):
     new = np.linspace(-2.5, 2.5, 50)[:, None]
     mean, std = model.predict(new, return_std=True)
     assert np.sqrt(np.mean((mean - 40 - 7 * np.sin(2 * new[:, 0])) ** 2)) < 0.5
-    assert np.sqrt(model.noise_variance_) == pytest.approx(0.7, rel=0.25)  # of 150 rows; fewer have a say with IVM
+    assert np.sqrt(model.noise_variance_) == pytest.approx(0.7, rel=0.25)  # of 150 rows; IVM uses fewer
     assert np.all(std > 0.5 * np.sqrt(model.noise_variance_))
     assert model.score(X, y) > 0.95
     again = pickle.loads(pickle.dumps(model))

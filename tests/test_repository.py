@@ -1,4 +1,4 @@
-"""Files of the repository agree with the package: versions, oldest dependencies, the checks of the documentation."""
+"""Files of the repository agree with the package: versions, oldest dependencies, documentation checks."""
 
 import importlib.util
 import re

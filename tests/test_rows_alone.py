@@ -1,4 +1,4 @@
-"""A row has the same prediction alone and in any batch, bit for bit; quick paths of predictions against the slow forms."""
+"""A row has the same prediction alone and in any batch, bit by bit; fast paths of predictions against slow ones."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_predictions_of_all_classes_by_one_product_agree_with_those_class_by_cla
     assert_allclose(fast, slow, rtol=0, atol=1e-11 * kd[0])  # eps times the root of the condition of P
     assert "inverse" not in vars(system)  # freed
     again = CoupledSystem(system.K[0], system.pi)
-    for made, expected in zip(system.inverse, again.inverse, strict=True):  # and computed anew when asked for
+    for made, expected in zip(system.inverse, again.inverse, strict=True):  # and recomputed when needed
         assert_array_equal(made, expected)
 
 
@@ -68,11 +68,11 @@ def test_variances_at_training_rows_of_strong_sites_stay_positive():
 
 @pytest.mark.parametrize(("n", "q"), [(5, 301), (90, 90), (127, 316), (301, 602), (434, 3), (431, 136), (695, 96)])
 def test_products_of_blas_round_a_row_alike_in_any_batch(n, q):
-    """Shapes at which OpenBLAS changes its method with the number of rows, on one processor or another."""
+    """Shapes at which OpenBLAS uses another method depending on the number of rows, on some processors."""
     rng = np.random.default_rng(n)
     rows, A = rng.normal(size=(1030, n)), rng.normal(size=(n, q))
     factor = Factor(A @ A.T + n * np.eye(n))
-    factor.diag_inverse()  # the factor is inverted from here on
+    factor.diag_inverse()  # the factor is inverted from this number of rows on
 
     def products(some):
         strips = whole_strips(some)

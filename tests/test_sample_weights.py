@@ -27,7 +27,7 @@ NAMES = [f"{name}-{len(np.unique(y))}" for name, _, y in EVERY]
 
 
 def agree(a, b, X, tol=1e-7):
-    """Equal up to the convergence of the search, which sees the same objective up to rounding."""
+    """Equal up to the convergence of the search; the objective is the same up to rounding."""
     np.testing.assert_allclose(a.log_evidence_, b.log_evidence_, rtol=0, atol=tol)
     np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=0, atol=tol)
 

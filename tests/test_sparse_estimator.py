@@ -1,4 +1,4 @@
-"""GPClassifier with engines that rest on a few rows: against full engines, what is kept, what is refused."""
+"""GPClassifier with engines on active rows: against full engines, stored attributes, errors."""
 
 import pickle
 
@@ -36,7 +36,7 @@ def test_predictions_need_the_active_rows_only():
     assert ivm.score(X2, y2) > 0.8
     assert ivm.loo().shape == (120, 2)
     again = pickle.loads(pickle.dumps(ivm))
-    assert_allclose(again.predict_proba(X2), ivm.predict_proba(X2), rtol=1e-12)  # covariances are computed anew
+    assert_allclose(again.predict_proba(X2), ivm.predict_proba(X2), rtol=1e-12)  # covariances are recomputed
     assert_allclose(clone(ivm).fit(X2, y2).predict_proba(X2), ivm.predict_proba(X2), rtol=1e-10)
 
 
@@ -50,7 +50,7 @@ def test_variational_logit_full_and_sparse():
     assert isinstance(full.likelihood_, Softmax)
     lower, upper = full.predictive_bounds(X3)
     p = full.predict_proba(X3)
-    assert np.all(lower <= p + 1e-3)  # the quadrature of p is good to 1e-3
+    assert np.all(lower <= p + 1e-3)  # the quadrature of p is accurate to 1e-3
     assert np.all(p <= upper + 1e-3)
     whole = GPClassifier(**HELD, inference=VariationalMNL()).fit(X3, y3)
     sparse = GPClassifier(**HELD, inference=SparseVariationalMNL(inducing=60)).fit(X3, y3)

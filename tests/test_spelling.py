@@ -1,4 +1,4 @@
-"""Misspelt names: the one that was probably meant is offered, whatever it names."""
+"""Misspelt names: the most similar known name is suggested."""
 
 import pytest
 

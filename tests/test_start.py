@@ -1,4 +1,4 @@
-"""What is imported when. Modules are counted, not seconds; `benchmarks/start.py` measures the time."""
+"""Lazy imports. Modules are counted; `benchmarks/start.py` measures the time."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from gpclass.expressions import kernel_names
 
 NUMERICAL = ("numpy", "scipy", "sklearn", "pandas", "matplotlib", "jinja2", "pyarrow", "tqdm", "joblib")
 COMMAND_LINE = ("typer", "rich")
-SLOW = (  # what a classifier does not need before a fit, and most classifiers never
+SLOW = (  # modules that a classifier does not need before a fit, and most classifiers never need
     "scipy.stats",
     "scipy.optimize",
     "scipy.spatial",
@@ -30,7 +30,7 @@ SLOW = (  # what a classifier does not need before a fit, and most classifiers n
     "jinja2",
     *COMMAND_LINE,
 )
-# scikit-learn's own base imports some of SLOW. So they are taken away after it, and any use of them raises ImportError.
+# scikit-learn's own base imports some of SLOW. They are removed afterwards, so that any use of them raises ImportError.
 WITHOUT_SLOW = f"""
 import scipy.linalg, sklearn.base
 for name in {SLOW}:
@@ -41,7 +41,7 @@ for name in {SLOW}:
 
 
 def run(code):
-    """What a fresh process prints, and the names of the modules that it has imported in the end."""
+    """The output of a new process, and the names of the modules that it has imported at the end."""
     code = f"import sys\n{code}\nimport json\nprint(json.dumps([name for name, m in sys.modules.items() if m]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -50,7 +50,7 @@ def run(code):
 
 
 def beyond(code, before="pass"):
-    """How many modules some code imports in a fresh process, beyond those that `before` imports."""
+    """The number of modules that some code imports in a new process, besides those that `before` imports."""
     return len(run(f"{before}\n{code}")[1]) - len(run(before)[1])
 
 
@@ -58,7 +58,7 @@ def test_the_package_alone_imports_nothing_slow():
     _, modules = run("import gpclass; gpclass.__version__; dir(gpclass)")
     assert "gpclass" in modules
     assert not modules & {*NUMERICAL, *COMMAND_LINE, "dask", "distributed"}
-    assert sum(name.startswith("gpclass") for name in modules) == 3  # the package, its version, and what makes it lazy
+    assert sum(name.startswith("gpclass") for name in modules) == 3  # the package, its version, and the lazy loader
     assert beyond("import gpclass") < 50  # 32 with Python 3.11: modules of the standard library
 
 
@@ -71,7 +71,7 @@ def test_parts_are_imported_when_their_names_are_used(part):
 
 
 def test_a_classifier_imports_few_modules():
-    """Those of samplers, of other processes and of assessments only when they are used."""
+    """Modules of samplers, processes and assessments are imported only when they are used."""
     base = "import scipy.linalg, sklearn.base"
     _, modules = run("from gpclass import GPClassifier; GPClassifier()")
     assert not [name for name in modules if name.startswith(("gpclass.assess.", "gpclass.cli", "gpclass.persist"))]
@@ -104,14 +104,14 @@ def test_the_version_needs_no_command_line():
 
 @pytest.mark.parametrize("name", ["GPClassifier", "GPRegressor"])
 def test_estimators_are_imported_without_slow_modules(name):
-    """Not even indirectly, and also where scikit-learn's own base has imported them."""
+    """Not even indirectly, also if scikit-learn's own base has imported them."""
     printed, modules = run(f"{WITHOUT_SLOW}\nfrom gpclass import {name}\nprint({name}())")
     assert printed == f"{name}()"
     assert not modules & set(SLOW)
 
 
 def test_slow_modules_are_really_taken_away():
-    """The test above could not fail otherwise."""
+    """Otherwise the test above could not fail."""
     uses = ("from scipy import stats", "from scipy.stats import qmc", "scipy.stats.qmc", "import pandas as pd")
     tried = [f"try:\n    {use}\nexcept ImportError:\n    print('refused')\n" for use in uses]
     printed, _ = run(WITHOUT_SLOW + "".join(tried))
@@ -131,12 +131,12 @@ def test_public_names_are_found():
 
 def test_every_package_is_an_attribute():
     packages = {path.parent.name for path in Path(gpclass.__file__).parent.glob("*/__init__.py")}
-    assert packages - set(gpclass.PARTS) == {"cli"}  # which is no part of the Python interface
+    assert packages - set(gpclass.PARTS) == {"cli"}  # which is not part of the Python interface
 
 
 @pytest.mark.parametrize("first", ["choose", "sparse", "estimator"])
 def test_help_lists_all_engines_and_kernels(first):
-    """In a process of its own, where no classes of other packages are registered. What is imported first does not matter."""
+    """In a separate process, where no classes of other packages are registered; the order of imports does not matter."""
     printed, _ = run(f"import gpclass.{first}\nfrom gpclass.choose import engine_names\nprint(*engine_names())")
     assert list(names.ENGINES) == printed.split()
     assert list(names.KERNELS) == [name for name in kernel_names() if name != "precomputed"]  # tables are no matrices

@@ -39,7 +39,7 @@ def other(X):
 def agree(make, X, y, tol=SAME):
     """Fit in both units; return the probabilities."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # runs are short
+        warnings.simplefilter("ignore")  # the runs are short
         one, two = make().fit(X, y), make().fit(other(X), y)
     test, _ = problem(30, seed=9)
     p = one.predict_proba(test)
@@ -125,7 +125,7 @@ def test_an_outlier_and_a_constant_column_do_little_harm():
 
 
 def test_far_values_do_not_dominate_distances():
-    """A column of many zeros and a few large values, as pixels and counts are, must not make its rows strangers to all."""
+    """A column of many zeros and a few large values, such as pixels, must not make its rows far from all others."""
     rng = np.random.default_rng(0)
     X, y = problem(150)
     rare = (rng.random(300) < 0.05) * rng.exponential(size=300)
@@ -148,7 +148,7 @@ def test_a_second_fit_with_warm_start_uses_the_units_of_its_data():
     model = GPClassifier(warm_start=True).fit(X, y)
     p = model.predict_proba(X)
     model.fit(other(X), y)
-    assert_allclose(model.predict_proba(other(X)), p, atol=1e-3)  # the second search goes on from the first
+    assert_allclose(model.predict_proba(other(X)), p, atol=1e-3)  # the second search starts from the first result
     assert_allclose(model.kernel_.spread, column_units(other(X)).spread)
 
 
@@ -192,7 +192,7 @@ def test_ard_equals_a_vector():
     X, y = problem()
     short, long = GPClassifier(RBF(ard=True) + White(0.1)).fit(X, y), GPClassifier(RBF([1.0] * 3) + White(0.1)).fit(X, y)
     assert short.kernel_ == long.kernel_
-    assert short.kernel == RBF(ard=True) + White(0.1)  # the parameter is untouched
+    assert short.kernel == RBF(ard=True) + White(0.1)  # the parameter is unchanged
 
 
 def test_evidence_surfaces_take_text():

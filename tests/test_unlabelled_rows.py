@@ -1,4 +1,4 @@
-"""Rows without a label: the null category with EP and IVM, and how a classifier takes them."""
+"""Rows without a label: the null category with EP and IVM, and classifiers."""
 
 import pickle
 import warnings
@@ -99,7 +99,7 @@ def test_ep_is_near_the_truth_on_two_rows():
     assert_allclose(fit.log_evidence, log_z, atol=0.01)
     assert_allclose(fit.mean, mean, atol=0.05)
     alone = Probit().tilted_moments(np.ones(1), np.zeros(1), np.full(1, 2.0))
-    assert mean[1] > 1.2 * alone[1][0]  # the row without a label follows its neighbour farther from zero
+    assert mean[1] > 1.2 * alone[1][0]  # the row without a label follows its neighbour away from zero
 
 
 def test_weights_are_repeated_rows():

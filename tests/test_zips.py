@@ -1,4 +1,4 @@
-"""Arrays in zip files: read as NumPy reads them, and refused before memory is taken where sizes do not agree."""
+"""Arrays in zip files: read as by NumPy, and refused before memory is allocated if sizes do not agree."""
 
 import hashlib
 import io
@@ -69,7 +69,7 @@ def test_sizes_must_agree():
 
 
 def test_a_member_that_lies_about_its_size():
-    """The zip's directory says that 96 bytes come, the deflated data has more, or fewer."""
+    """The directory of the zip states 96 bytes, but the deflated data has more, or fewer."""
     data = npy(ARRAYS["numbers"])
     for true in (data + bytes(1 << 20), data[:-8]):
         stream = io.BytesIO()
@@ -86,7 +86,7 @@ def test_what_inflates_out_of_proportion_is_refused():
     many = zipped({f"{i}": bytes(1 << 20) for i in range(20)})
     with pytest.raises(DamagedFile, match="would inflate to 20971520"):
         check_sizes(many, 100_000)
-    check_sizes(many, 200_000)  # a hundredth, and what is always allowed
+    check_sizes(many, 200_000)  # a hundredth, plus the size that is always allowed
     with pytest.raises(DamagedFile, match="method 12"):
         check_sizes(zipped({"a": b"1"}, zipfile.ZIP_BZIP2), 1000)
     with pytest.raises(DamagedFile, match="has 1048576 bytes; at most 1000 are allowed"):

@@ -560,7 +560,7 @@ def test_a_single_row_counts_for_one(engine, likelihood):
     run, _ = begin_training(Arrays(X[:n], y[:n]), kernel, likelihood, engine, settings(batch_size=size), Z=Z)
     run.state = fits[0].minibatch_state
     run.extend(X[n:], y[n:])
-    assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # Adam's first step: the sign only
+    assert_allclose(np.abs(run.kernel.theta - kernel.theta), 0.1 * 0.05 / size, rtol=1e-6)  # the sign of Adam's first step
     run.theta, run.Z = np.concatenate([kernel.theta, likelihood.theta]), Z
     moved = np.max(np.abs(np.exp(run.current().log_class_probabilities(X)) - p[0]))
     # the other rows' sites do not respond to it yet: up to twice the change in the fit was measured (13 times if unweighted)

@@ -1,4 +1,4 @@
-"""Bounds of E[log softmax(f)_y] in Chai 2012, for any parameters: what `maximise_bound` is compared with."""
+"""Bounds of E[log softmax(f)_y] in Chai 2012, for any parameters, to compare with `maximise_bound`."""
 
 import numpy as np
 from scipy.special import logsumexp

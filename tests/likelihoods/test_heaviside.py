@@ -49,7 +49,7 @@ def test_loss_is_bounded_and_influence_vanishes(epsilon):
 
 
 def test_default_noise():
-    """Small enough for labels that are mostly right, large enough for EP: see the module."""
+    """Small enough if most labels are right, large enough for EP: see the module."""
     assert_allclose(Heaviside().predictive(np.array([50.0]), np.ones(1)), 0.95)
 
 
@@ -60,7 +60,7 @@ def test_noise_makes_sites_of_negative_precision():
 
 @pytest.mark.parametrize("z", [-10.0, -1e2, -1e3, -1e4, -1e6, -1e8])
 def test_far_left_without_noise(z):
-    """As log Φ there: slope -z, curvature just above -1 (so the tilted variance is positive), never rounding noise."""
+    """As log Φ there: slope -z, curvature just above -1 (the tilted variance is positive), without rounding noise."""
     var = np.array([4.0])
     _, d1, d2 = Heaviside(0.0).tilted_moments(-1.0, -z * np.sqrt(var), var)
     ratio = hazard(np.array([z]))

@@ -1,4 +1,4 @@
-"""Label noise: the noise-free likelihood bit for bit at ε = 0, the mixture by brute force, its limits and parameters."""
+"""Label noise: equal bit by bit to the noise-free likelihood at ε = 0; the mixture by brute force; limits, parameters."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_derivatives_of_several_classes(epsilon):
     _, tilted, curvature = likelihood.tilted_moments(Y, MEAN, VAR)
     for c, e in enumerate(h * np.eye(3)):
         up, down = (likelihood.log_prob(Y, MEAN + s * e) for s in (1, -1))
-        # differences of sums whose nodes move with f: 2e-7 of the value in its slope, see the module
+        # differences of sums whose nodes move with f: slopes have errors of 2e-7 of the value, see the module
         assert_allclose(slope[:, c], (up[0] - down[0]) / (2 * h), atol=1e-5)
         assert_allclose(hessian[:, c], (up[1] - down[1]) / (2 * h), atol=1e-4)
         up, down = (likelihood.tilted_moments(Y, MEAN + s * e, VAR) for s in (1, -1))
@@ -96,7 +96,7 @@ def test_derivatives_of_several_classes(epsilon):
 
 
 def test_limits():
-    """With ε → 0 the relative change is ε/(C Z), with Z above 1e-3 here; with ε → 1 the label says nothing."""
+    """With ε → 0 the relative change is ε/(C Z), with Z above 1e-3 here; with ε → 1 the label has no information."""
     for likelihood, at in ((Probit(0.3), (SIGNS, np.clip(M, -2, 2), V)), (MultinomialProbit(3, BIAS), (Y, MEAN, VAR))):
         tiny, full = (type(likelihood)(**{**vars(likelihood), "epsilon": e}) for e in (1e-12, 1 - 1e-12))
         for got, wanted in zip(tiny.tilted_moments(*at), likelihood.tilted_moments(*at), strict=True):

@@ -11,12 +11,12 @@ from gpclass.likelihoods import LaplaceNoise
 
 
 def digits(r, sd):
-    """The smaller part of the tilted distribution must be seen next to the larger one."""
+    """Enough digits to resolve the smaller part of the tilted distribution next to the larger one."""
     return 80 + int(0.25 * (r / sd) ** 2) if r < 41 * sd else 80
 
 
 def exact(r, sd, b):
-    """log mass, tilted mean, tilted variance and E|y - f|/b for y = 0 and mean -r, from moments in very many digits."""
+    """log mass, tilted mean, tilted variance and E|y - f|/b for y = 0 and mean -r, from moments with many digits."""
     with mp.workdps(digits(r, sd)):
         r, sd, b = mp.mpf(float(r)), mp.mpf(float(sd)), mp.mpf(float(b))
         moments = [mp.mpf(0)] * 3
@@ -60,7 +60,7 @@ def test_tilted_moments_in_extended_precision(r, sd, b):
 
 
 def test_oracle_agrees_with_quadrature():
-    """The oracle is tested too: completed squares against adaptive quadrature."""
+    """Test the oracle: completed squares against adaptive quadrature."""
     r, sd, b = 0.8, 1.3, 0.5
     p = [quad(lambda f, k=k: f**k * norm.pdf(f, -r, sd) * laplace.pdf(f, 0, b), -20, 20, points=[0])[0] for k in range(3)]
     mean = p[1] / p[0]

@@ -1,4 +1,4 @@
-"""Extreme but legal arguments: finite answers, in range, and (by pytest's settings) no RuntimeWarning."""
+"""Extreme but valid arguments: finite results, in range, and (by pytest's settings) no RuntimeWarning."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every public likelihood through the public kit of checks, and the kit against likelihoods with one slip each."""
+"""Every public likelihood passes the public checks, and the checks find one error in each of some faulty likelihoods."""
 
 import inspect
 from dataclasses import dataclass
@@ -162,7 +162,7 @@ class PoorPoint(Logit):
 
 @dataclass(frozen=True)
 class FixedTouch(Logit):
-    def bound_curvature(self, y, mean, var):  # as if the best touch did not move with the mean
+    def bound_curvature(self, y, mean, var):  # as if the best point of contact did not move with the mean
         return -self.bound(y, self.bound_point(y, mean, var))[2]
 
 

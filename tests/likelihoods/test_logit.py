@@ -74,7 +74,7 @@ def test_tilted_moments(mean, var):
         assert_allclose(got, value, rtol=1e-13, atol=2e-14)
         assert_allclose(y * got1, d1, rtol=1e-12, atol=2e-14)
         assert_allclose(got2, d2, rtol=1e-12, atol=2e-14)
-        # what an engine sees: the tilted mean in units of sd, the tilted variance as part of var
+        # relevant for engines: the tilted mean in units of sd, the tilted variance relative to var
         assert_allclose(np.sqrt(var) * y * got1, np.sqrt(var) * d1, rtol=1e-12, atol=1e-13)
         assert_allclose(1 + var * got2, 1 + var * d2, rtol=1e-12)
 
@@ -110,7 +110,7 @@ def test_closed_forms_against_default_quadrature(y, question):
     args = np.full(near.sum(), y), MEANS[near], VARS[near]
     closed, default = getattr(Logit, question)(likelihood, *args), getattr(Sigmoid, question)(likelihood, *args)
     for got, second in zip(closed, default, strict=True):
-        assert_allclose(got, second, rtol=1e-9, atol=1e-12)  # 1e-13 of mass, where a wrong label leaves 1e-4 of it
+        assert_allclose(got, second, rtol=1e-9, atol=1e-12)  # 1e-13 of the mass, which is 1e-4 for a wrong label
 
 
 def test_predictive_std_against_default_quadrature():

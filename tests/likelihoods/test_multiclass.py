@@ -121,7 +121,7 @@ def test_biases_shift_the_latent_functions(cls, more):
 def test_expected_entropy_of_two_classes_is_that_of_their_difference():
     """512 quasi-random points are accurate to 0.02."""
     mean, var = rng.normal(size=(5, 2)), np.exp(rng.normal(size=(5, 2)))
-    cov = var[:, :, None] * np.eye(2) + 0.5  # what the classes share does not matter
+    cov = var[:, :, None] * np.eye(2) + 0.5  # the common part of the classes does not matter
     want = Logit().expected_entropy(mean[:, 1] - mean[:, 0], var.sum(1))
     assert Softmax(2).expected_entropy(mean, var) == pytest.approx(want, abs=0.02)
     assert Softmax(2).expected_entropy(mean, cov) == pytest.approx(want, abs=0.02)

@@ -58,13 +58,13 @@ def test_probit_class_probabilities_by_brute_force(C, scale):
     cdf = ndtr(ahead)
     truth = [np.sum(norm.pdf(ahead[:, c]) * np.prod(np.delete(cdf, c, 1), axis=1)) * 0.02 for c in range(C)]
     p = MultinomialProbit(C, bias=bias).class_probabilities(f)
-    assert p == pytest.approx(np.array(truth), abs=1e-9)  # what the module states, with room
+    assert p == pytest.approx(np.array(truth), abs=1e-9)  # the accuracy that the module states, with a margin
 
 
 def test_small_probit_class_probabilities():
     gap = np.array([1.0, 5.0, 10.0, 15.0, 1e5])
     p = MultinomialProbit(2).class_probabilities(np.column_stack([0 * gap, -gap]))
-    assert p[:, 1] == pytest.approx(ndtr(-gap / np.sqrt(2)), rel=1e-3, abs=0)  # the rule's range ends ten below the top
+    assert p[:, 1] == pytest.approx(ndtr(-gap / np.sqrt(2)), rel=1e-3, abs=0)  # the rule ends ten below the maximum
 
 
 def test_auxiliary_variables_lie_in_their_cone():

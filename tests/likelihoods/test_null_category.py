@@ -1,4 +1,4 @@
-"""The null category noise model: its categories, powers, tails, and what rows without a label say."""
+"""The null category noise model: its categories, powers, tails, and rows without a label."""
 
 import mpmath as mp
 import numpy as np
@@ -41,7 +41,7 @@ def test_rows_without_a_label_in_extended_precision(mean, var):
             parts = [mp.erfc((h - sign * m) / scale / mp.sqrt(2)) / 2 for sign in (1, -1)]
             return mp.log(parts[0] + parts[1])
 
-        # the difference from one is what is left in the tails
+        # the difference from one is the mass of the tails
         wanted = [mp.diff(log_z, mp.mpf(mean), k) for k in range(3)]
     got = NullCategory(width=3.0).tilted_moments(np.array([0.0]), np.array([mean]), np.array([var]))
     for a, b in zip(got, wanted, strict=True):
@@ -64,7 +64,7 @@ def test_powers(power):
 @pytest.mark.parametrize("sd", [1e-8, 0.9, 1.1, 40.0, 3e3])
 @pytest.mark.parametrize("mean", [0.0, 5.0, 900.0])
 def test_quadrature_at_any_scale(sd, mean):
-    """Of a power of one, where there is a closed form, and of the class probability, whose average is a closed form."""
+    """The power one and the average of the class probability have closed forms."""
     likelihood, m, v = NullCategory(0.4, width=4.0), np.array([mean]), np.array([sd**2])
     wanted = likelihood.tilted_moments(np.zeros(1), m, v)
     for got, exact, scale in zip(likelihood._unlabelled_power(np.ones(1), m, v), wanted, (1, sd, sd**2), strict=True):

@@ -1,4 +1,4 @@
-"""OneAgainstRest is binary problems side by side."""
+"""OneAgainstRest equals separate binary problems."""
 
 import numpy as np
 from numpy.testing import assert_allclose

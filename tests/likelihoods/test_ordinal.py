@@ -18,7 +18,7 @@ def test_ordinal_is_differences_of_normal_probabilities():
     f = np.linspace(-4, 4, 9)
     cuts = np.array([-np.inf, -1.0, 0.5, 2.0, np.inf])
     for k in range(4):
-        truth = norm.cdf(cuts[k + 1] - f) - norm.cdf(cuts[k] - f)  # off by 1e-16 of one
+        truth = norm.cdf(cuts[k + 1] - f) - norm.cdf(cuts[k] - f)  # errors are 1e-16 relative to one
         assert_allclose(np.exp(likelihood.log_predictive(np.full(9, k), f, np.zeros(9))), truth, rtol=1e-12, atol=1e-15)
     p = likelihood.predictive(f, np.full(9, 2.0))
     assert_allclose(p.sum(1), 1.0, rtol=1e-13)
@@ -44,7 +44,7 @@ def test_ordinal_far_off():
 
 @pytest.mark.parametrize("far", [1e9, 1e28, -1e28, 1e80])
 def test_beyond_rounding_an_interval_still_pulls(far):
-    """Both ends round to the same number; a warm start may look there, and must find the way back."""
+    """Both ends round to the same number; a warm start may begin there, and the slope must lead back."""
     y = np.arange(3)
     value, slope, curvature = Ordinal((-1.0, 1.0)).log_prob(y, np.full(3, far))
     pulled = y != (2 if far > 0 else 0)

@@ -36,7 +36,7 @@ def rows(C, n=3, scale=1.0, seed=0):
     "likelihood", [MultinomialProbit(2), MultinomialProbit(3), MultinomialProbit(3, epsilon=0.1), Softmax(3)], ids=repr
 )
 def test_moments_by_points(likelihood, power):
-    """The stated accuracy for variances of order one: 0.03, and 6 % of the standard deviation and of the variance."""
+    """The stated accuracy for variances of order one: 0.03, 6 % of the standard deviation, and 6 % of the variance."""
     y, mean, var = rows(likelihood.n_classes)
     powers = np.full(len(y), power)
     value, slope, curvature = likelihood.tilted_power(y, powers, mean, var)
@@ -78,7 +78,7 @@ def test_slopes_are_those_of_the_value(likelihood, power):
     ids=lambda x: type(x).__name__,
 )
 def test_exact_powers(likelihood, power):
-    """Derivatives by central differences with step 1e-5; the grid sees steps of robust-max to a cell, 0.3 deviations."""
+    """Derivatives by central differences with step 1e-5; the grid resolves steps of robust-max to a cell, 0.3 deviations."""
     y, mean, var = rows(3)
     powers, step = np.full(len(y), power), 1e-5
     value, slope, curvature = likelihood.tilted_power(y, powers, mean, var)

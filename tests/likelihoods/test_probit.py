@@ -40,7 +40,7 @@ def test_tails(z):
         assert_allclose(y * slope, truth[1], rtol=1e-12, atol=1e-300)  # exp(-z²/2) at z = 40: 800 eps
         assert_allclose(curvature, truth[2], rtol=5e-12)  # h (z + h) cancels like z² eps = 2e-12, at worst at z = -100
         third = y * Probit().log_prob_third(y, np.array([y * z]))
-        # cancels like |z|³ eps where the series does not serve; far out it must not be rounding noise of z
+        # cancels like |z|³ eps where the series is not used; far out it must not be rounding noise of z
         assert_allclose(third, truth[3], rtol=1e-6, atol=1e-12)
 
 
@@ -66,7 +66,7 @@ def dense_expectation(mean, var, nodes=200_001, reach=10.0):
 
 @pytest.mark.parametrize("var", [1e-6, 0.3, 1.0, 1.43, 1.45, 4.0, 100.0, 1e3])
 def test_expected_log_prob_against_dense_quadrature(var):
-    # means up to nine standard deviations off: the sigmoid in the middle, in the flank and in the tail of the Gaussian
+    # means up to nine standard deviations away: the sigmoid in the middle, on the side and in the tail of the Gaussian
     sd = np.sqrt(var)
     mean = np.array([0, 0.5, -0.5, 2, -2, 4, -4, 4.9, -4.9, 5.1, -5.1, 6, -6, 7.5, -7.5, 9, -9]) * sd
     truth = np.array([dense_expectation(m, var) for m in mean]).T
@@ -92,11 +92,11 @@ MEANS, VARS = (a.ravel() for a in np.meshgrid(np.linspace(-8, 8, 13), [0.0, 1e-4
 @pytest.mark.parametrize("question", ["tilted_moments", "expected_log_prob"])
 def test_closed_forms_against_default_quadrature(y, question):
     likelihood = Probit(bias=0.3)
-    near = np.abs(MEANS + 0.3) <= 3 * np.sqrt(VARS) + 3  # the default knows a tail's mass to absolute accuracy only
+    near = np.abs(MEANS + 0.3) <= 3 * np.sqrt(VARS) + 3  # the default has only absolute accuracy for the mass of a tail
     args = np.full(near.sum(), y), MEANS[near], VARS[near]
     closed, default = getattr(Probit, question)(likelihood, *args), getattr(Sigmoid, question)(likelihood, *args)
     for got, second in zip(closed, default, strict=True):
-        assert_allclose(got, second, rtol=1e-9, atol=1e-12)  # 1e-13 of mass, where a wrong label leaves 1e-4 of it
+        assert_allclose(got, second, rtol=1e-9, atol=1e-12)  # 1e-13 of the mass, which is 1e-4 for a wrong label
 
 
 def test_predictive_against_default_quadrature():

@@ -38,7 +38,7 @@ def test_diagonal_and_dense_covariances_agree():
     exact = likelihood.predictive(MEAN, diagonal)
     assert_allclose(exact, likelihood.predictive(MEAN, VAR), atol=1e-14)
     assert_allclose(exact.sum(1), 1, atol=1e-12)
-    shared = diagonal + 2.0  # what all latent values share decides nothing
+    shared = diagonal + 2.0  # the common part of all latent values has no effect
     assert_allclose(likelihood.predictive(MEAN, shared), exact, atol=3e-3)  # 512 quasi-random points
 
 

@@ -17,7 +17,7 @@ def test_softmax_value():
 
 
 def test_softmax_integral_against_gauss_hermite():
-    """The quasi-random rule is off by 1e-3 at most for spreads up to 3, here against a product rule."""
+    """The quasi-random rule has errors of at most 1e-3 for standard deviations up to 3, compared with a product rule."""
     x, w = np.polynomial.hermite_e.hermegauss(40)
     nodes = np.stack([a.ravel() for a in np.meshgrid(x, x, x, indexing="ij")], axis=1)
     weights = np.einsum("i,j,k->ijk", w, w, w).ravel() / w.sum() ** 3
@@ -31,7 +31,7 @@ def test_softmax_integral_against_gauss_hermite():
 
 
 def test_expected_log_prob_has_the_derivatives_of_its_sum():
-    """Slopes in the means; the curvature is twice the slope in the variances. Optimisers need both of the sum itself."""
+    """Slopes in the means; the curvature is twice the slope in the variances. Optimisers need derivatives of the sum."""
     likelihood, mean, var, h = Softmax(4, bias=(0.0, 0.5, -0.3, 0.2)), F[:4] / 4, np.exp(rng.normal(size=(4, 4))), 1e-5
     _, slope, curvature = likelihood.expected_log_prob(Y[:4], mean, var)
     for c, e in enumerate(h * np.eye(4)):

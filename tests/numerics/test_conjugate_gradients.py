@@ -14,7 +14,7 @@ def system(n=12, seed=0):
 
 
 class Counted:
-    """A matrix product that counts its calls."""
+    """Matrix product with a counter of calls."""
 
     def __init__(self, A):
         self.A, self.calls = A, 0

@@ -44,7 +44,7 @@ def test_in_single_precision_rows_are_equal_as_numpy_rounds_them():
     X = np.random.default_rng(2).standard_normal((200, 2)) * np.logspace(-30, 30, 200)[:, None]
     single = single_precision_fingerprints(X)
     np.testing.assert_array_equal(single, row_fingerprints(X.astype(np.float32)))
-    np.testing.assert_array_equal(single, single_precision_fingerprints(X * (1 + 1e-12)))  # X lies on no border here
+    np.testing.assert_array_equal(single, single_precision_fingerprints(X * (1 + 1e-12)))  # no entry is at a rounding border
     assert not np.any(single == single_precision_fingerprints(X * (1 + 1e-6)))
     wide = np.array([[1e200, -np.inf], [2e200, np.nan], [0.0, 5e-324]])  # beyond the range of single precision
     assert len(set(single_precision_fingerprints(wide).tolist())) == 3

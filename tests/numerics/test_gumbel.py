@@ -9,7 +9,7 @@ from gpclass.numerics.gumbel import MIXTURES, WIDE_SD
 
 @pytest.mark.parametrize("mixture", MIXTURES, ids=lambda mixture: f"from {mixture.least}")
 def test_value_plus_noise_has_the_stated_distribution(mixture):
-    """P(f + g ≤ x) for f of the least standard deviation, and of twice that, by the trapezoid rule over g."""
+    """P(f + g ≤ x) for f with the smallest standard deviation, and with twice that, by the trapezoid rule over g."""
     g = np.linspace(-5.0, 45.0, 20001)
     density = np.exp(-g - np.exp(-g)) * (g[1] - g[0])
     wide = mixture.least == WIDE_SD

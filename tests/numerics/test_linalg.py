@@ -20,7 +20,7 @@ def spd(n, seed=0):
 
 
 def lower_with_garbage(A):
-    """A's lower triangle, and above it what must never be read."""
+    """The lower triangle of A, with garbage above it that must never be read."""
     return np.where(np.tri(len(A), dtype=bool), A, np.nan)
 
 
@@ -56,7 +56,7 @@ def test_inverse_and_diagonal_in_any_order(n):
             got = getattr(factor, question)()
             truth = np.diag(inverse) if question == "diag_inverse" else inverse
             if question == "inverse_lower":
-                got = mirror_lower(got)  # writing to the answer must not reach the factor
+                got = mirror_lower(got)  # writing to the result must not change the factor
                 got_again = mirror_lower(factor.inverse_lower())
                 assert_array_equal(got, got_again)
             assert_allclose(got, truth, rtol=TOL, atol=TOL)

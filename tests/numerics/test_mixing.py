@@ -22,17 +22,17 @@ def run(residual, x, steps, depth, part=1.0, unit=1.0):
 @pytest.mark.parametrize("d", [1, 3, 6])
 def test_linear_iterations_end_after_dimension_plus_one_steps(d, part):
     rng = np.random.default_rng(d)
-    A = np.eye(d) - rng.normal(size=(d, d)) / np.sqrt(d)  # far from a contraction: plain steps do not converge
+    A = np.eye(d) - rng.normal(size=(d, d)) / np.sqrt(d)  # not a contraction: plain steps do not converge
     b = rng.normal(size=d)
     points, sizes = run(lambda x: b - A @ x, np.zeros(d), d + 1, d, part)
     # the least squares problem has a condition of some 1e4 at most here, and normal equations square it
     assert_allclose(points[-1], np.linalg.solve(A, b), rtol=1e-6, atol=1e-7)
     assert sizes[-1] < 1e-7 * sizes[0]
-    assert sizes[d - 1] > 1e-3 * sizes[0]  # not before
+    assert sizes[d - 1] > 1e-3 * sizes[0]  # not earlier
 
 
 def test_residuals_cancel_in_the_units_given():
-    """Without a step the next point is the combination itself; of a linear iteration its residual is the least in units."""
+    """Without a step the next point is the combination, which minimises the residual of a linear iteration in the units."""
     rng = np.random.default_rng(5)
     A, b = np.eye(4) + 0.5 * rng.normal(size=(4, 4)), rng.normal(size=4)
     unit = np.array([1.0, 1e2, 1e-2, 1.0])
@@ -46,7 +46,7 @@ def test_residuals_cancel_in_the_units_given():
 def test_nonlinear_iteration_is_faster_than_plain():
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.normal(size=(20, 20)))[0]
-    W = Q @ np.diag(0.97 * 0.8 ** np.arange(20)) @ Q.T  # tanh has slope one at most: a contraction by 0.97
+    W = Q @ np.diag(0.97 * 0.8 ** np.arange(20)) @ Q.T  # the slope of tanh is at most one: a contraction by 0.97
     b = 0.1 * rng.normal(size=20)
     plain = run(lambda x: np.tanh(W @ x) + b - x, np.zeros(20), 25, 0)[1]
     mixed = run(lambda x: np.tanh(W @ x) + b - x, np.zeros(20), 25, 5)[1]
@@ -69,7 +69,7 @@ def test_one_point_gives_the_damped_step():
 def test_within_reach():
     point, residual = np.zeros(4), np.array([1.0, 0.1, 0.0, -0.1])
     mixed = np.array([9.0, 9.0, 9.0, -0.2])
-    # four own steps, and a hundredth of the largest step for all; the last is near enough
+    # at most four own steps, and at least a hundredth of the largest step; the last is close enough
     assert_allclose(within_reach(mixed, point, residual, 1.0, 0.01), [4.01, 0.41, 0.01, -0.2])
     assert_allclose(within_reach(mixed, point, residual, 1.0, 0.01, most=1.0), [2.01, 0.41, 0.01, -0.2])
     assert_allclose(within_reach(mixed, point, residual, np.array([1.0, 1.0, 0.1, 1.0]), 0.01)[2], 0.1)

@@ -26,7 +26,7 @@ def latent_values(C, rows, correlation, seed=0):
 
 
 def by_many_points(mean, cov):
-    """Contrasts drawn in turn at 8192 points, none of them left out; the error is some 5e-5."""
+    """Contrasts drawn in turn at 8192 points, without leaving out any; the error is about 5e-5."""
     mu, L, drawn = orthants.drawing_order(*orthants.class_contrasts(mean, cov))
     first, orthants.FIRST_POINTS = orthants.FIRST_POINTS, 1 << 13
     try:
@@ -95,7 +95,7 @@ def test_derivatives_in_covariances_are_mixed_ones_in_means(noise, monkeypatch):
 
 
 def test_a_common_factor_where_covariances_are_larger():
-    """Values that share b t: the plain series is in doubt, given t they are independent."""
+    """Values with a common term b t: the plain series is inaccurate, but given t they are independent."""
     rng = np.random.default_rng(2)
     b, var = rng.uniform(0.8, 1.2, (10, 6)) * [1, 1, 1, 0, 0, 0], rng.uniform(1.5, 2.5, (10, 6))
     mean, cov = in_order(0.5 * rng.normal(size=(10, 6)), b[:, :, None] * b[:, None] + var[:, :, None] * np.eye(6))
@@ -114,11 +114,11 @@ def test_rows_that_the_rule_cannot_serve_are_in_doubt(noise):
     cov = np.stack([narrow, A @ A.T + 0.01 * np.eye(5), np.zeros((5, 5))])
     doubt = nearly_independent(np.zeros((3, 5)), cov, noise)[1]
     assert doubt[:2].all()
-    assert doubt[2].all() == (noise is NO_NOISE)  # noise alone is a sharp but simple case
+    assert doubt[2].all() == (noise is NO_NOISE)  # noise alone is a narrow but simple case
 
 
 def test_the_series_and_points_serve_rows_side_by_side():
-    """Rows of nearly independent and of strongly correlated values, and rare classes: alone as together, bit for bit."""
+    """Rows of nearly independent and of strongly correlated values, and rare classes: the same alone and together."""
     rng = np.random.default_rng(3)
     C = 6
     mean, cov = latent_values(C, 40, 0.2)

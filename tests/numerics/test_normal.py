@@ -60,7 +60,7 @@ def test_log_ndtr_and_hazard():
 
 @pytest.mark.parametrize("z", [-1e8, 1e8])
 def test_far_out(z):
-    """No warning, and limits that hold to rounding."""
+    """No warnings, and limits that hold up to rounding."""
     ratio = hazard(z)
     assert_allclose(ratio, max(-z, 0.0), rtol=1e-15)
     assert_allclose(hazard_curvature(z, ratio), float(z < 0), atol=1e-15)

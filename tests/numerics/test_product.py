@@ -49,5 +49,5 @@ def test_softmax_with_many_classes_is_refused():
 def test_softmax_certain_values():
     value, slope, curvature = Softmax(3).tilted_moments(np.array([1]), np.array([[0.0, 1.0, 2.0]]), np.zeros((1, 3)))
     assert value[0] == pytest.approx(1 - np.logaddexp.reduce([0.0, 1.0, 2.0]))
-    assert np.all(slope == 0)  # nothing is known of their derivatives, and nothing is needed: such values do not move
+    assert np.all(slope == 0)  # their derivatives are undefined and not needed: such values do not change
     assert np.all(curvature == 0)

@@ -28,8 +28,8 @@ def test_a_rough_solver_is_refined():
     problem = Problem(1e-3)
     got, found = refined(problem.b, problem.solve, problem.check)
     assert found == "found"
-    assert_allclose(got, problem.x, rtol=1e-8)  # residuals stop at 1e-9 of the right side
-    assert 2 <= problem.calls <= 4  # each correction takes three digits or so
+    assert_allclose(got, problem.x, rtol=1e-8)  # residuals stop at 1e-9 of the right-hand side
+    assert 2 <= problem.calls <= 4  # each correction gains about three digits
 
 
 def test_an_exact_solver_is_called_once():

@@ -50,7 +50,7 @@ def orthant(mean, cov, c):
 def test_the_largest_by_orthant_probabilities(C, scale):
     mean, cov = problems(C, scale, 4 if C < 10 else 2)
     truth = [[orthant(m, V, c) for c in range(C)] for m, V in zip(mean, cov, strict=True)]
-    # closed forms up to three classes, where scipy's own error is left; the stated accuracy beyond
+    # up to three classes closed forms, with only scipy's error; otherwise the stated accuracy
     assert_allclose(winner_probabilities(mean, cov), truth, rtol=0, atol=1e-4 if C <= 3 else 1e-3)
 
 
@@ -61,7 +61,7 @@ def test_softmax_by_plain_averages(C, scale):
     truth = np.array([plain_softmax(m, V, 1 << (15 if C < 10 else 18)) for m, V in zip(mean, cov, strict=True)])
     p = expected_softmax(mean, cov)
     assert_allclose(p, truth, rtol=0, atol=1.2e-3)  # the stated 1e-3, and the truth's error
-    # 5 %, and the truth's error; under a wide Gaussian the truth says nothing of small probabilities
+    # 5 %, and the truth's error; under a wide Gaussian the truth is too inaccurate for small probabilities
     seen = truth > (1e-5 if scale < 4 else 1e-2)
     assert_allclose(p[seen], truth[seen], rtol=0.06, atol=0)
 
@@ -108,7 +108,7 @@ def test_two_orthants_and_their_limits():
 
 
 def test_small_probabilities_keep_their_digits():
-    """Far behind, the chance of class 0 is that of beating the one class ahead, whatever the classes between."""
+    """Class 0 is far behind: its probability is that of exceeding the leading class, whatever the other classes are."""
     gap = np.array([5.0, 10.0, 20.0])
     for C in (3, 4, 7):
         mean = np.full((3, C), -200.0)
@@ -130,7 +130,7 @@ def test_nothing_depends_on_labels_or_on_other_rows(shares, C):
     order = np.random.default_rng(C).permutation(C)
     assert_allclose(shares(mean[:, order], cov[:, order][:, :, order]), p[:, order], rtol=0, atol=1e-12)
     assert_allclose(p[:4], 1 / C, atol=1e-15)
-    # what all classes share does not matter, beyond the rounding of contrasts
+    # the common part of all classes does not matter, except for the rounding of contrasts
     assert_allclose(shares(mean + 7.0, cov + 3.0), p, rtol=0, atol=2e-4)
 
 
@@ -154,7 +154,7 @@ def test_extreme_and_singular_covariances(shares):
 
 @pytest.mark.parametrize("C", [3, 6])
 def test_softmax_of_independent_classes_of_different_widths(C):
-    """Some variances zero or far apart, and what does not change differences of the values."""
+    """Some variances are zero or very different; terms that do not change differences of values are added."""
     rng = np.random.default_rng(4)
     mean, var = 3 * rng.normal(size=(12, C)), np.exp(2 * rng.normal(size=(12, C))) * (rng.random((12, C)) < 0.8)
     a = rng.normal(size=(12, C))
@@ -172,7 +172,7 @@ def test_roots_of_covariances():
     permuted = covariance_roots(mean[:, order], cov[:, order][:, :, order])
     assert_allclose(permuted[rest], R[rest][:, order], atol=1e-12)
     nudged = covariance_roots(mean, cov + 1e-12 * np.ones((5, 5)))
-    assert np.abs(nudged - R)[3].max() < 1e-10  # equal eigenvalues do no harm
+    assert np.abs(nudged - R)[3].max() < 1e-10  # equal eigenvalues are harmless
 
 
 @pytest.mark.parametrize("n_classes", [3, 4])
@@ -197,7 +197,7 @@ def test_softmax_of_contrasts_of_which_some_are_much_wider_than_others(wide, nar
 
 @pytest.mark.parametrize("sd", [5.5, 6.5, 22.0, 26.0])
 def test_softmax_of_wide_contrasts_as_the_choice_of_the_largest(sd):
-    """Against independent latent values' own integral; on either side of where there are fewer normals, down to one."""
+    """Against the integral for independent latent values; on both sides of each reduction of the number of normals."""
     rng = np.random.default_rng(0)
     mean, var = sd * rng.normal(size=(5, 3)) * 1.5, sd**2 * rng.uniform(1.0, 2.0, size=(5, 3))
     found = expected_softmax(mean, var[:, :, None] * np.eye(3))
@@ -243,7 +243,7 @@ def test_classes_that_only_look_alike_are_not_averaged():
 
 @pytest.mark.parametrize("C", [4, 8])
 def test_softmax_where_only_triples_of_classes_are_wide(C):
-    """All contrasts are wide, one direction of all classes is not: still the choice of the largest, as points confirm."""
+    """All contrasts are wide but one direction is not: still the choice of the largest, as averages over points show."""
     rng = np.random.default_rng(C)
     A = 80 * rng.normal(size=(C, C - 2))
     mean, cov = 40 * rng.normal(size=C), A @ A.T + np.eye(C)

@@ -17,7 +17,7 @@ def threads():
 
 
 def in_a_new_process(function):
-    """Call a function where no thread of an earlier test is still inside a context."""
+    """Call a function in a new process, where no thread of an earlier test is inside a context."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         pool.submit(function).result()
 
@@ -43,7 +43,7 @@ def two_threads():
             entered.wait()
             with one_thread():
                 pass
-            assert threads() == {1}  # the outer context holds
+            assert threads() == {1}  # the outer context applies
         leave.set()
         worker.join()
         assert threads() == before

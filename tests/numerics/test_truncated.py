@@ -41,7 +41,7 @@ def test_log_concave_has_the_distribution(name, nodes):
 def test_log_concave_refuses_what_is_not():
     bimodal = lambda x, rows: (np.logaddexp(-0.5 * (x - 40) ** 2, -0.5 * (x + 40) ** 2), -x + 40 * np.tanh(40 * x))  # noqa: E731
     nodes = np.array([[-41.0, -39.0, 39.0, 41.0]])
-    drawn = draw_log_concave(bimodal, nodes, np.random.default_rng(0))  # tangents still cover it: that is a proper envelope
+    drawn = draw_log_concave(bimodal, nodes, np.random.default_rng(0))  # tangents still cover it: a valid envelope
     assert abs(abs(drawn[0]) - 40) < 6
     rising = lambda x, rows: (np.full_like(x, -1e3), np.where(x < 0, 1.0, -1.0))  # noqa: E731  far below its own tangents
     high = np.array([[-1.0, 1.0]])

@@ -1,4 +1,4 @@
-"""A model file that tests damage."""
+"""A model file to be damaged by tests."""
 
 import pytest
 

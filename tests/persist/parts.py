@@ -41,7 +41,7 @@ def same(a, b):
 
 
 def close(a, b):
-    """The same but for rounding: K and sites are the same to the last bit, and one factorisation of them moves answers by
+    """Equal up to rounding: K and sites are equal bit by bit, and one factorisation of them changes results by
     eps × condition of B, here at most some 1e3."""
     if isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
@@ -54,7 +54,7 @@ def members_of(data):
 
 
 def packed(members, path, checksums=True):
-    """A zip of these members, with the checksums that they have now."""
+    """A zip of these members, with new checksums."""
     if checksums:
         manifest = json.loads(members["manifest.json"])
         manifest["members"] = {n: hashlib.sha256(d).hexdigest() for n, d in members.items() if n != "manifest.json"}

@@ -1,4 +1,4 @@
-"""Files that are damaged, of another format, or made to take memory are refused."""
+"""Files that are damaged, of another format, or designed to exhaust memory are refused."""
 
 import hashlib
 import io
@@ -37,7 +37,7 @@ def test_altered_members_are_refused(whole, tmp_path):
         if name.endswith(".npy"):
             members[name] = members[name][:-80] + np.full(10, 7.0).tobytes()
     with pytest.raises(ModelFileError, match="differ from the stored ones"):
-        gpclass.load(packed(members, tmp_path / "a"))  # new checksums: latent values tell
+        gpclass.load(packed(members, tmp_path / "a"))  # with new checksums, stored latent values reveal it
 
 
 def test_other_members_are_refused(whole, tmp_path):
@@ -131,7 +131,7 @@ def test_headers_of_arrays_are_not_evaluated(whole, header, tmp_path):
 
 
 def test_arrays_that_compress_too_well_are_stored_as_they_are(tmp_path):
-    """Readers refuse what inflates a hundredfold, so writers must not make it."""
+    """Readers refuse members that inflate a hundredfold, so writers must not create them."""
     zeros = np.zeros(2_000_000)
     document = {"model": {"array": 0}}
     archive.write(tmp_path / "zeros", document, [zeros])
@@ -161,7 +161,7 @@ print(json.dumps(told))
 
 
 def loaded_in_little_memory(whole, paths, tmp_path):
-    """What each file is refused with (empty if it loads) by a process that may take another 64 MB."""
+    """The error of each file (empty if it loads) in a process that may use another 64 MB."""
     good = tmp_path / "good"
     good.write_bytes(whole)
     done = subprocess.run(
@@ -229,12 +229,12 @@ def test_bombs_are_refused_before_they_take_memory(whole, tmp_path):
     assert all(path.stat().st_size < 2 << 20 for path in files.values())
     for name, told in zip(files, loaded_in_little_memory(whole, list(files.values()), tmp_path), strict=True):
         assert told, name
-        assert "Memory" not in told, name  # that would be the system's refusal
+        assert "Memory" not in told, name  # that would be an error of the system
 
 
 @linux
 def test_mutated_files_load_or_are_refused_in_little_memory(whole, tmp_path):
-    """Bytes changed anywhere in the zip, and values changed anywhere in the document, with checksums made anew."""
+    """Change bytes anywhere in the zip, and values anywhere in the document with new checksums."""
     rng = np.random.default_rng(0)
     members = members_of(whole)
     paths = []
@@ -263,7 +263,7 @@ def test_mutated_files_load_or_are_refused_in_little_memory(whole, tmp_path):
 
 
 def mutate(document, rng):
-    """Replace one value somewhere by another one."""
+    """Replace a random value by another one."""
     others = [None, -1, 0, 10**9, 10**30, 1e308, "", "x" * 100, "<U16000", [], {}, {"array": 0}, {"kernel": "RBF"}]
     others += [{"estimator": "GPClassifier", "with": {}}, {"engine": "svgp", "with": {"checkpoint": "/tmp/x"}}]
     node = document

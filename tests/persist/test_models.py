@@ -1,4 +1,4 @@
-"""Models on disk: everything comes back but for rounding."""
+"""Models on disk: everything is restored up to rounding."""
 
 import inspect
 import json
@@ -37,7 +37,7 @@ from .parts import NEW, RNG, F, X, altered, close, entries, fitted, labels, memb
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few iterations must do
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
-QUICK = {  # by name they would train for seconds
+QUICK = {  # given by name they would train for seconds
     "svgp": SVGP(n_inducing=9, epochs=2),
     "stochastic-ep": StochasticEP(n_inducing=9, epochs=2),
     "scalable-ep": ScalableEP(n_inducing=9, epochs=2),
@@ -75,7 +75,7 @@ def test_every_engine_comes_back(engine, n_classes, tmp_path):
 
 @pytest.mark.parametrize("engine", registered("engine"))
 def test_every_likelihood_comes_back(engine, tmp_path):
-    """With each engine that takes it."""
+    """With each engine that supports it."""
     one, taken = OneAgainstRest(3, binary=Logit()), 0
     several = [RobustMax(3, epsilon=0.02), Softmax(3, bias=(0.1, 0.0, -0.2)), MultinomialProbit(3), one]
     noisy = Probit(epsilon=0.1), MultinomialProbit(3, epsilon=0.1)
@@ -83,7 +83,7 @@ def test_every_likelihood_comes_back(engine, tmp_path):
         settings = {"likelihood": likelihood, "inference": QUICK.get(engine, engine), "optimizer": None}
         try:
             model = fitted(max(2, likelihood.n_latents), kernel=RBF(1.5, 2.0), **settings)
-        except (TypeError, ValueError, AttributeError):  # what the engine cannot do with
+        except (TypeError, ValueError, AttributeError):  # the engine does not support it
             continue
         assert_same_answers(model, round_trip(model, tmp_path))
         taken += 1
@@ -185,7 +185,7 @@ def test_a_loaded_model_goes_on_working(tmp_path):
 
 
 def test_rows_that_come_later(tmp_path):
-    """IVM goes on where it was; runs on minibatches have lost their place, and say so."""
+    """IVM continues; runs on minibatches have lost their state, and raise an error."""
     model = fitted(inference=QUICK["ivm"])
     loaded = round_trip(model, tmp_path)
     more = np.array([0, 1] * 5), NEW[:10]
@@ -249,7 +249,7 @@ def test_pipelines_of_frames_come_back(tmp_path):
         loaded = round_trip(model, tmp_path)
         new = frame.iloc[::-3].assign(colour="green")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # green was not there
+            warnings.simplefilter("ignore")  # green is an unseen level
             assert close(model.predict_proba(new), loaded.predict_proba(new))
         assert loaded.predict(frame).tolist() == model.predict(frame).tolist()
 
@@ -263,7 +263,7 @@ def test_text_labels_and_names_come_back(tmp_path):
 
 
 def test_files_grow_with_rows_not_with_their_square(tmp_path):
-    """40 numbers of 8 bytes for each row are more than labels, inputs, sites, moments and fingerprints take."""
+    """Labels, inputs, sites, moments and fingerprints take less than 40 numbers of 8 bytes per row."""
     sizes = []
     for n in (100, 400):
         rows = RNG.normal(size=(n, 3))
@@ -340,7 +340,7 @@ def test_small_arrays_come_back(array):
 
 
 def test_places_of_this_machine_are_neither_saved_nor_loaded(tmp_path):
-    """What a file says of paths decides nothing here: joblib would unpickle what it finds in Pipeline.memory."""
+    """Paths in a file are not used: joblib would unpickle the contents of Pipeline.memory."""
     engine = SVGP(n_inducing=7, epochs=1, search="minibatches", checkpoint=tmp_path / "run.npz", resume="never")
     steps = make_pipeline(StandardScaler(), memory=str(tmp_path / "inner"))
     model = make_pipeline(steps, GPClassifier(inference=engine), memory=str(tmp_path / "outer")).fit(X, labels(2))
@@ -364,11 +364,11 @@ def test_places_of_this_machine_are_neither_saved_nor_loaded(tmp_path):
         assert close(model.predict_proba(NEW), loaded.predict_proba(NEW))
         loaded.fit(X, labels(2))
     assert not any((tmp_path / name).exists() for name in ("elsewhere", "run.npz", "other.npz"))
-    assert model.memory == str(tmp_path / "outer")  # the model that was saved keeps its own
+    assert model.memory == str(tmp_path / "outer")  # the saved model keeps its own
 
 
 def test_every_setting_that_names_a_place_is_known():
-    """Names of settings that sound like places must be among those that are left out."""
+    """Settings whose names suggest a path must be among those that are left out."""
     place = re.compile(r"(^|_)(path|file|folder|dir|directory|checkpoint|cache|memory|url)($|_)")
     found = set()
     for cls in registry.classes():
@@ -381,7 +381,7 @@ def test_every_setting_that_names_a_place_is_known():
 
 
 def test_threads_that_save_to_one_path(tmp_path):
-    """Readers always find a whole model, of one of the writers."""
+    """Readers always find a complete model of one of the writers."""
     models = [fitted(optimizer=None, inference="laplace", kernel=RBF(scale)) for scale in (0.5, 1.0, 2.0)]
     answers = [model.predict_proba(NEW) for model in models]
     path = tmp_path / "model.gpclass"
@@ -411,5 +411,5 @@ def test_files_of_version_2_keep_loading(name):
     expected = json.loads((FIXTURES / "v2_expected.json").read_text())[name]
     model = gpclass.load(FIXTURES / f"v2_{name}.gpclass")
     inputs = table()[0] if name == "table" else problem()[0]
-    # other machines have another BLAS, which may round otherwise
+    # other machines have another BLAS, which may round differently
     np.testing.assert_allclose(latent(model, inputs), expected, rtol=1e-8, atol=1e-10)

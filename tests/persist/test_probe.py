@@ -22,7 +22,7 @@ def test_a_changed_number_is_noticed(whole, tmp_path):
 
 
 def test_probes_do_not_depend_on_integrals(whole, tmp_path, monkeypatch):
-    """A version whose class probabilities are more accurate reads older files all the same."""
+    """A later version with more accurate class probabilities can still read older files."""
     monkeypatch.setattr(Probit, "log_predictive", lambda self, y, mean, var: np.log(0.5) + 0.0 * mean)
     (tmp_path / "a").write_bytes(whole)
     assert np.all(gpclass.load(tmp_path / "a").predict_proba(NEW) == 0.5)

@@ -21,7 +21,7 @@ from .parts import NEW, close, fitted, members_of, round_trip
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few iterations must do
 
 def test_files_name_public_names_only(tmp_path):
-    """Kinds and names; of gpclass no module, no private class, no private attribute."""
+    """Kinds and public names only: no modules, private classes or private attributes of gpclass."""
     model = fitted(3, kernel=RBF([1.0, 2.0, 3.0]) + RBF(2.0).fix("variance"))
     gpclass.save(model, tmp_path / "model.gpclass")
     document = json.loads(members_of((tmp_path / "model.gpclass").read_bytes())["model.json"])
@@ -48,7 +48,7 @@ class OwnKernel(RBF):
 
 @pytest.fixture
 def clean_registry():
-    """Names that a test registers are gone after it."""
+    """Remove the names that a test registers."""
     before = {kind: dict(table) for kind, table in _classes.items()}
     yield
     _classes.update(before)
@@ -56,7 +56,7 @@ def clean_registry():
 
 @dataclasses.dataclass(frozen=True)
 class OwnEngine(Engine):
-    """An engine of K × scalar sites: it needs nothing for files but a name."""
+    """An engine of K × scalar sites: for files it needs only a name."""
 
     tol: float = 1e-7
     needs: ClassVar = KL.needs

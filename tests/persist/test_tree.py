@@ -1,4 +1,4 @@
-"""Documents of models: only known classes are made, with parameters that they accept; nothing is executed."""
+"""Documents of models: only known classes are created, with parameters that they accept; nothing is executed."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_settings_that_came_later_get_their_defaults(whole, tmp_path):
 
 
 def test_covariances_that_do_not_fit_are_not_taken(whole, tmp_path, monkeypatch):
-    """Files are as long as the rows are many, covariances as their square."""
+    """The size of files grows with the number of rows, that of covariances with its square."""
     monkeypatch.setattr("gpclass.persist.models.limits", lambda: [Limit(10**4, 10**4, "this machine has")])
     (tmp_path / "a").write_bytes(whole)
     with pytest.raises(ModelFileError, match=r"uses 45 rows, .* this machine has"):

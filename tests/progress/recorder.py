@@ -1,10 +1,10 @@
-"""A listener that keeps what it hears."""
+"""A listener that records all events."""
 
 from gpclass.progress import Listener, listening
 
 
 class Recorder(Listener):
-    """Keeps all that it hears: paths of names, and figures."""
+    """Record all events: paths of names, and figures."""
 
     def __init__(self):
         super().__init__()

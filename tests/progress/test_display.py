@@ -1,4 +1,4 @@
-"""What is shown of progress, and when, with a clock of our own."""
+"""What is shown of the progress, and when, with a simulated clock."""
 
 import io
 import re
@@ -113,7 +113,7 @@ def test_verbose_shows_and_a_listener_goes_before(capsys):
 
 
 def test_the_time_moves_while_nothing_is_told():
-    """With the thread that a display has in earnest."""
+    """With the real thread of a display."""
     code = (
         "import time\nfrom gpclass.progress import begin, display, shown\ndisplay.TICK, display.SELDOM = 0.02, 0.1\n"
         "with shown(1):\n    begin('evaluation')\n    end = time.monotonic() + 0.6\n    while time.monotonic() < end: pass\n"

@@ -1,4 +1,4 @@
-"""Ctrl-C keeps what was learned, if the caller asks for it."""
+"""Ctrl-C keeps the learned hyperparameters, if the caller asks for it."""
 
 import numpy as np
 import pytest

@@ -24,7 +24,7 @@ with shown(1), phase("counting"):
 
 
 class Bar:
-    """What is asked of tqdm's widget, which needs a front end."""
+    """The methods of tqdm's widget that are used, without a front end."""
 
     def __init__(self, total, bar_format):
         self.total, self.n, self.texts, self.closed = total, 0, [], False
@@ -69,7 +69,7 @@ def test_a_bar_follows_the_phases():
 
 
 def test_a_notebook_with_ipywidgets_shows_widgets():
-    """In a real kernel, whose output is what the page shows."""
+    """In a real Jupyter kernel, whose output the page would show."""
     pytest.importorskip("ipywidgets")
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
@@ -81,4 +81,4 @@ def test_a_notebook_with_ipywidgets_shows_widgets():
     outputs = book.cells[0].outputs
     shown = [one for one in outputs if one.output_type == "display_data"]
     assert any("application/vnd.jupyter.widget-view+json" in one.data for one in shown)
-    assert not [one for one in outputs if one.output_type == "stream"]  # no lines besides, and no warnings
+    assert not [one for one in outputs if one.output_type == "stream"]  # no other lines and no warnings

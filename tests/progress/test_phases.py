@@ -45,7 +45,7 @@ def test_minibatches_tell_an_estimate_as_soon_as_there_is_one():
     figures = [text for _, text in recorder.heard if "passes" in text]
     assert len(figures) == 15
     assert not any("nan" in text or "left" in text for text in figures)
-    assert "log evidence" not in figures[4]  # sites of rows that were not seen before give no estimate
+    assert "log evidence" not in figures[4]  # sites of unseen rows give no estimate
     assert "log evidence (estimate from minibatches) -" in figures[5]
     assert figures[-1].startswith("3.0 of 3 passes, ")
 

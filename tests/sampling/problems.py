@@ -1,4 +1,4 @@
-"""Small problems with truth by brute force: no sampler made it."""
+"""Small problems with exact results by brute force, without a sampler."""
 
 import numpy as np
 

@@ -56,12 +56,12 @@ def test_annealing_from_anywhere_agrees():
 
 
 def test_annealing_steps_are_even(monkeypatch):
-    """In what they do to the weights: as many equal strides of temperature lose nats more on the way."""
+    """The effect on the weights is even: the same number of equal temperature steps loses more nats."""
     K, y = two_class_problem(n=40, variance=25.0)
     even = annealed_importance(K, y, Probit(), n_temperatures=100, random_state=0)
     steps = np.diff(even.temperatures)
     assert np.all(steps >= 0)
-    assert steps[0] < 0.05 * steps[-1]  # far from the prior's sharp likelihood the path may stride
+    assert steps[0] < 0.05 * steps[-1]  # away from the sharp likelihood at the prior the steps may be longer
     pilot = annealing._pilot
 
     def equal_strides(path, runs, n):
@@ -93,7 +93,7 @@ def test_annealing_says_when_it_rests_on_few_runs():
 
 
 def test_annealing_says_when_log_weights_are_spread_out():
-    # 7 of 16 runs carry this one: too many to say so for their number alone
+    # 7 of 16 runs have all of the weight here: too many for a warning by their number alone
     with pytest.warns(UserWarning, match="runs are effective"):
         annealed_importance(1e8 * np.eye(12), np.arange(12) % 3, Softmax(3), n_runs=16, n_temperatures=50, random_state=4)
 

@@ -1,4 +1,4 @@
-"""The audit: good approximations pass, bad ones do not, and what it says is what the parts say."""
+"""The audit: good approximations pass, bad ones do not, and its figures equal those of its parts."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_expectation_propagation_passes(of_ep):
 
 def test_divergence_is_smallest_for_kl(of_ep):
     of_kl = audit(KL().fit(K, Y, Probit()), sampler=QUICK)
-    assert of_kl.kl_divergence < of_ep.kl_divergence  # it is what KL minimises
+    assert of_kl.kl_divergence < of_ep.kl_divergence  # KL minimises it
     assert of_kl.log_evidence == pytest.approx(of_kl.bound, abs=1e-6)
 
 
@@ -82,7 +82,7 @@ def test_several_classes(inference):
     report = audit(clf, X[1::10], sampler=HMC(n_draws=400, n_warmup=200, random_state=0), n_temperatures=200)
     assert report.evidence_method == ("orthant probability" if inference == "nested-ep" else "annealed from the prior")
     assert report.probability_error_max < (0.05 if inference == "nested-ep" else 0.4)
-    assert report.evidence_error < 0.1  # neither is known to be too high
+    assert report.evidence_error < 0.1  # neither is significantly too high
     assert report.bound is None
     assert "Audit of" in repr(report)
 
@@ -106,7 +106,7 @@ def test_it_reads_well(of_ep):
 
 
 def test_points_without_variance():
-    x = np.array([[0.0], [1.0], [-1.0], [0.5], [2.0]])  # a linear kernel says nothing at the origin
+    x = np.array([[0.0], [1.0], [-1.0], [0.5], [2.0]])  # a linear kernel has zero variance at the origin
     fit = EP().fit(x @ x.T, np.array([1.0, 1, -1, 1, 1]), Probit())
     assert all(np.isfinite(value) for _, value, _, _ in audit(fit, sampler=QUICK).rows())
 

@@ -1,4 +1,4 @@
-"""The loop around the samplers: repeatable, resumable, interruptible, and loud when draws are bad."""
+"""The loop around the samplers: reproducible, can be resumed and interrupted, and warns if draws are bad."""
 
 import warnings
 
@@ -43,7 +43,7 @@ def test_a_resumed_chain_is_the_longer_one(sampler):
     resumed = sampler(**{**SHORT, "n_draws": 30}).fit(K, y, Probit(), start=part)
     assert np.array_equal(resumed.latent, whole.latent)
     assert np.array_equal(resumed.log_likelihood, whole.log_likelihood, equal_nan=True)
-    assert part.n_draws == 40  # left as it was
+    assert part.n_draws == 40  # unchanged
     again = sampler(**{**SHORT, "n_draws": 30}).fit(K, y, Probit(), start=part)
     assert np.array_equal(again.latent, whole.latent)
 
@@ -65,7 +65,7 @@ def test_starting_from_a_fit():
     K, y = two_class_problem(n=30, variance=25.0)
     fit = EP().fit(K, y, Probit())
     warm = EllipticalSlice(n_draws=1, n_warmup=0, n_chains=2000, random_state=0).fit(K, y, Probit(), start=fit)
-    # one step from EP's posterior: still about there, which the prior (mean zero) is not
+    # one step from EP's posterior stays close to it, unlike the prior (mean zero)
     assert np.abs(warm.mean - fit.mean).max() < 0.5 * np.abs(fit.mean).max()
     with pytest.raises(TypeError, match="start"):
         HMC(**SHORT).fit(K, y, Probit(), start="prior")
@@ -133,12 +133,12 @@ def test_a_chain_that_never_moves_warns():
         Stuck(**SHORT).fit(K, y, Probit())
 
 
-    with pytest.warns(ConvergenceWarning, match="never moved"):  # alone it has nobody to disagree with
+    with pytest.warns(ConvergenceWarning, match="never moved"):  # a single chain cannot disagree with others
         Stuck(**{**SHORT, "n_chains": 1}).fit(K, y, Probit())
 
 
 def test_a_latent_value_without_variance_is_no_stuck_chain():
-    x = np.array([[0.0], [1.0], [-1.0], [0.5]])  # a linear kernel says nothing at the origin
+    x = np.array([[0.0], [1.0], [-1.0], [0.5]])  # a linear kernel has zero variance at the origin
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draws = Gibbs(n_draws=500, random_state=0).fit(x @ x.T, np.array([1.0, 1, -1, 1]), Probit())
@@ -184,18 +184,18 @@ def test_predictions_do_not_depend_on_the_batch():
     kd = np.diagonal(K)
     whole = draws.log_class_probabilities(K, kd)
     parts = np.concatenate([draws.log_class_probabilities(K[:, i : i + 1], kd[i : i + 1]) for i in range(len(y))])
-    assert whole == pytest.approx(parts, abs=1e-8)  # roots of variances left at training points, which are rounding
+    assert whole == pytest.approx(parts, abs=1e-8)  # roots of variances at training points, which are rounding errors
 
 
 def test_leave_one_out_against_exact_evidence():
-    # p(y_i | y_-i) = Z / Z_-i. Row 0 is all but refuted by its neighbours: weights there have a heavy tail
+    # p(y_i | y_-i) = Z / Z_-i. Row 0 nearly contradicts its neighbours: its weights have a heavy tail
     K, y = two_class_problem(n=10)
     got = np.exp(HMC(n_draws=3000, random_state=0).fit(K, y, Probit()).loo())
     whole = orthant_evidence(K, y, Probit()).log_evidence
     for i in (0, 4, 9):
         rest = np.arange(10) != i
         without = orthant_evidence(K[np.ix_(rest, rest)], y[rest], Probit()).log_evidence
-        assert got[i] == pytest.approx(np.exp(whole - without), abs=0.03)  # six seeds are off by 0.023 at most
+        assert got[i] == pytest.approx(np.exp(whole - without), abs=0.03)  # the error is at most 0.023 for six seeds
 
 
 def test_errors_are_clear():

@@ -22,7 +22,7 @@ def autoregressive(a, shape):
 def test_effective_size_of_autoregressions(a):
     x = autoregressive(a, (4, 4000, 8))
     want = 16000 * (1 - a) / (1 + a)
-    assert effective_size(x).mean() == pytest.approx(want, rel=0.15)  # single ones scatter by a tenth
+    assert effective_size(x).mean() == pytest.approx(want, rel=0.15)  # single estimates vary by a tenth
     assert r_hat(x).max() < 1.03
 
 
@@ -32,7 +32,7 @@ def test_broken_chains_are_caught(break_it):
     if break_it == "shifted":
         x[0] += 1
     elif break_it == "wider":
-        x[0] *= 4  # only the folded R-hat sees this
+        x[0] *= 4  # only the folded R-hat detects this
     elif break_it == "drifting":
         x += np.linspace(0, 3, 1000)[:, None]
     else:
@@ -41,7 +41,7 @@ def test_broken_chains_are_caught(break_it):
 
 
 def test_good_chains_are_let_through():
-    assert r_hat(rng.standard_cauchy(size=(4, 1000, 5))).max() < 1.02  # ranks do not mind heavy tails
+    assert r_hat(rng.standard_cauchy(size=(4, 1000, 5))).max() < 1.02  # ranks are robust to heavy tails
 
 
 def test_too_few_draws_and_constants_are_nan():
@@ -54,7 +54,7 @@ def test_too_few_draws_and_constants_are_nan():
 @pytest.mark.parametrize("k", [0.1, 0.5, 0.9, 1.5])
 def test_pareto_shape(k):
     x = stats.genpareto.rvs(k, size=50_000, random_state=rng)
-    # 670 tail values: errors of (1 + k)/√670, and a pull of 10/680 towards ½
+    # 670 tail values: errors of (1 + k)/√670, and a bias of 10/680 towards ½
     assert pareto_k(np.log(x)) == pytest.approx(k, abs=4 * (1 + k) / np.sqrt(670) + 0.02)
 
 

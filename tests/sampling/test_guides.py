@@ -56,11 +56,11 @@ def test_sites_are_close_to_those_of_ep():
         assert_allclose(guide.sites(theta, target(theta)).tau, exact.tau, rtol=0.1 * (1 + spread), atol=0.02)
     exact = EP().fit(target(thetas[0]).prior.covariance[0], Y, Probit()).sites
     after = guide.sites(thetas[0], target(thetas[0]))
-    assert np.abs(after.nu - exact.nu).max() < 0.5 * np.abs(before.nu - exact.nu).max()  # it has learned
+    assert np.abs(after.nu - exact.nu).max() < 0.5 * np.abs(before.nu - exact.nu).max()  # the guide has learned
 
 
 def test_after_the_warm_up_sites_are_a_function_of_theta():
-    """The moves leave the posterior invariant only then."""
+    """Only then do the moves leave the posterior invariant."""
     theta = np.array([0.1, 1.0])
     guide = RegressionGuide(2, target(theta), n_chains=1)
     for _ in range(30):

@@ -73,7 +73,7 @@ def test_hyperparameters_have_their_posterior(likelihood, sampler):
     error = sd / np.sqrt(effective_size(draws.theta))
     assert np.abs((theta.mean(0) - mean) / error).max() < 4
     assert theta.std(0) == pytest.approx(sd, rel=0.3)
-    assert norm(1, 0.7).std() > sd[1]  # the data say something
+    assert norm(1, 0.7).std() > sd[1]  # the data are informative
 
 
 @pytest.mark.usefixtures("_short_chains")
@@ -89,7 +89,7 @@ def test_draws_are_repeatable_and_shaped():
     assert np.log([kernel.lengthscale, kernel.variance]) == pytest.approx(first.theta[-1, -1])
     X = objective.X
     p = np.exp(member.log_class_probabilities(kernel(X), kernel.diag(X)))
-    assert p == pytest.approx(Softmax(3).class_probabilities(first.latent[-1, -1]), abs=1e-3)  # at its own points
+    assert p == pytest.approx(Softmax(3).class_probabilities(first.latent[-1, -1]), abs=1e-3)  # at the points of the model
 
 
 @pytest.mark.usefixtures("_short_chains")

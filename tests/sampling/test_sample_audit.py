@@ -1,4 +1,4 @@
-"""Audits on a sample: nothing to complain about if all rows are inducing inputs, much if there are three."""
+"""Audits on a sample: good if all rows are inducing inputs, bad if there are three."""
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ def held(engine, X, y, **settings):
 def test_with_all_rows_as_inducing_inputs_the_engine_is_ep(engine):
     X, y = rows(120)
     found = audit(held(engine(n_inducing=120, learn_inputs=False), X, y), data=(X, y))
-    assert found.probability_error_max < 1e-4  # the jitter of K_uu, 1e-6 or so
+    assert found.probability_error_max < 1e-4  # the jitter of K_uu, about 1e-6
     assert "can be trusted" in found.verdict
     assert "EP on all rows of the sample" in found.verdict
 
@@ -52,7 +52,7 @@ def test_three_inducing_inputs_are_not_enough(engine):
 
 
 def test_the_figures_are_those_of_separate_fits():
-    """Of both engines on the same rows with the same hyperparameters, computed from what users have."""
+    """Separate fits of both engines to the same rows with the same hyperparameters, by the public interface."""
     X, y = rows(90)
     new = rows(40, seed=1)[0]
     clf = held(ScalableEP(n_inducing=5, learn_inputs=False), X, y, calibrate=None)

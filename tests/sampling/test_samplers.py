@@ -1,4 +1,4 @@
-"""Every sampler against integrals that no sampler made. Bounds are four standard errors of the sampler's own estimate."""
+"""Every sampler against numerical integrals. Bounds are four standard errors of the sampler's own estimate."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def mean_error(draws):
 
 
 def gaps(draws, mean, var):
-    """Errors of mean and variance in their standard errors; that of a variance is the one of the mean squared deviation."""
+    """Errors of mean and variance in standard errors; for a variance, that of the mean squared deviation."""
     squares = (draws.latent - draws.mean) ** 2
     sizes = effective_size(squares)
     spread = squares.reshape(-1, *squares.shape[2:]).std(0) / np.sqrt(sizes)
@@ -138,7 +138,7 @@ def test_gaussian_noise_is_exact_regression():
 
 
 def test_singular_covariance():
-    K = np.full((6, 6), 3.0)  # all points are one
+    K = np.full((6, 6), 3.0)  # all points are equal
     y = np.array([1.0, 1, 1, 1, -1, 1])
     for sampler in (HMC(n_draws=500, random_state=0), Gibbs(n_draws=500, random_state=0)):
         draws = sampler.fit(K, y, Probit())

@@ -111,12 +111,12 @@ def test_orthants_need_copies():
 
 @pytest.mark.parametrize("sampler", [HMC, EllipticalSlice, ScaledMetropolis, Gibbs])
 def test_samplers_agree_with_ep(sampler):
-    """Means within a fifth of a standard deviation: the error of EP is some percent, that of the draws 1/√200."""
+    """Means within a fifth of a standard deviation: the error of EP is a few percent, that of the draws 1/√200."""
     observed = Observed(SIGNS, COUNTS, PLACE)
     fit = EP().fit(K, observed, Probit())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        thin = 20 if sampler is ScaledMetropolis else 1  # it moves by small steps
+        thin = 20 if sampler is ScaledMetropolis else 1  # this sampler moves by small steps
         draws = sampler(n_draws=1500, n_warmup=300, thin=thin, random_state=0).fit(K, observed, Probit(), start=fit)
     assert draws.latent.shape == (4, 1500, 5)
     assert np.max(np.abs(draws.mean - fit.mean) / np.sqrt(fit.var)) < 0.2
@@ -150,7 +150,7 @@ def test_audit_of_a_weighted_fit():
 
 @several
 def test_guides_of_whole_weights_are_those_of_copies(likelihood, y):
-    """The jitter of the copies' covariance matrix is 1e-8 or so of the variance."""
+    """The jitter of the copies' covariance matrix is about 1e-8 of the variance."""
     weighted = Target.of(K, Observed(y, COUNTS, PLACE), likelihood, Prior.cholesky)
     copied = Target.of(K[np.ix_(ROWS, ROWS)], y[COPIES], likelihood, Prior.cholesky)
     first, theta = np.searchsorted(ROWS, np.arange(5)), np.zeros(2)

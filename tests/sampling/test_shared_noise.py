@@ -1,4 +1,4 @@
-"""The target that samples multinomial probit's shared noise, and classes as contrasts: the same posterior as without."""
+"""Targets with multinomial probit's shared noise and with contrasts of classes: the same posterior as the plain one."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_the_noise_integrates_to_the_likelihood(likelihood, per_class):
     target = smooth_target(np.stack([K, 2 * K, 0.5 * K]) if per_class else K, y, likelihood)
     F = states(target)
     x, w = np.polynomial.hermite_e.hermegauss(60)
-    for i in range(3):  # one datum at a time: its own noise varies, and the others cancel
+    for i in range(3):  # one datum at a time: its noise varies, and the other terms cancel
         noise = np.repeat(F[:, :, :1], len(x), axis=2)
         noise[-1, i] = x
         factors = target._factor.log_prob_value(1.0, target._lead(noise))[i].sum(0)
@@ -76,7 +76,7 @@ def test_which_likelihoods_have_shared_noise():
 
 @pytest.mark.filterwarnings("ignore")
 def test_sampled_hyperparameters_keep_the_prior_of_each_class():
-    # labels only narrow a Gaussian under a log-concave likelihood: each class's variance is below its own prior's
+    # under a log-concave likelihood labels reduce variances: each class's variance is below its prior's
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(8, 1)), np.array([0, 1, 2, 0, 1, 2, 0, 1])
     kernel = PerClass(*(RBF(0.8, v, bounds={"variance": (0.99 * v, v)}).fix("lengthscale") for v in (0.1, 1.0, 25.0)))

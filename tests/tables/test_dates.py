@@ -1,4 +1,4 @@
-"""Dates and units: columns of numbers by hand, remembered by model files, refused where they differ."""
+"""Dates and units: encoded columns by hand, model files, and later data in another form."""
 
 import datetime
 import math

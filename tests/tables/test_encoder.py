@@ -1,4 +1,4 @@
-"""Columns of every kind become numbers; what cannot be used is refused by row, column and remedy."""
+"""Columns of every kind become numbers; errors name the row, the column and the remedy."""
 
 import warnings
 
@@ -91,7 +91,7 @@ def test_empty_cells_may_have_columns_of_their_own():
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # dose was empty in the training data too
         encoder.transform(train.assign(dose=np.nan))
-        TableEncoder(impute="median").fit(train).transform(train.assign(age=np.nan))  # there is no column for it to miss
+        TableEncoder(impute="median").fit(train).transform(train.assign(age=np.nan))  # there is no indicator column
     with pytest.warns(UnseenLevelWarning, match="'age' is empty in 6 of 6 rows, but in none of the training .*; 40.5"):
         assert np.all(encoder.transform(train.assign(age=np.nan))[:, 2] == 40.5)
 
@@ -127,7 +127,7 @@ def test_names_are_no_categories():
 
 @pytest.mark.parametrize(("levels", "rows", "names"), [(51, 100, True), (51, 102, False), (21, 21, True), (20, 20, False)])
 def test_how_many_texts_are_names(levels, rows, names):
-    """More than 50 that are more than half of the rows, or more than 20 that are all different."""
+    """More than 50 that are more than half as many as rows, or more than 20 that are all different."""
     frame = pd.DataFrame({"name": [f"somebody {i % levels}" for i in range(rows)], "x": range(rows)})
     if names:
         with pytest.raises(TableError, match=f"{levels} different texts in {rows} rows"):

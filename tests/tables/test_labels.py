@@ -103,6 +103,6 @@ def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):
     path.write_text("a,y\n1,01\n2,1\n3,2\n", encoding="utf-8")
     with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
         read_table(path, target="y")
-    assert read_table(path)["y"].tolist() == [1, 1, 2]  # as a number, they are
+    assert read_table(path)["y"].tolist() == [1, 1, 2]  # as numbers they are equal
     path.write_text("a,y\n01,01\n1,02\n3, 02\n", encoding="utf-8")
     assert read_table(path, target="y")["y"].tolist() == [1, 2, 2]

@@ -1,4 +1,4 @@
-"""Medians of columns by counting over parts of a table, which need not fit into memory."""
+"""Medians of columns by counting over the parts of a table, which may be larger than memory."""
 
 import pickle
 

@@ -74,6 +74,6 @@ def test_canonical_numbers():
 
 
 def test_a_few_levels_with_a_unit_are_categories():
-    """Three sizes of a package are no measurements that anybody must declare."""
+    """Three sizes of a package are categories, not measurements."""
     frame = pd.DataFrame({"x": X, "size": ["5 kg", "10 kg", "20 kg"] * (N // 3)})
     assert TableEncoder().fit(frame).columns_[1].levels == ("10 kg", "20 kg", "5 kg")

@@ -1,4 +1,4 @@
-"""Data files as tables: every format comes back, broken files are refused, rows have their numbers."""
+"""Files as tables: every format is read back, broken files are refused, rows are numbered."""
 
 import gzip
 
@@ -155,7 +155,7 @@ def test_names_of_columns_without_reading_the_rows(tmp_path, monkeypatch):
 
 
 def test_rows_are_numbered_as_a_spreadsheet_numbers_them(tmp_path):
-    """By the place of their line, the header's place being 0; blank lines have places, too."""
+    """By line; the header is line 0, and blank lines count."""
     for end in ("\n", "\r\n"):
         for before, between in (("", ""), ("", end), (end, end + end), ("", "  " + end)):
             text = before + "x,y" + end + "1,a" + end + between + "2,b" + end + end
@@ -168,7 +168,7 @@ def test_rows_are_numbered_as_a_spreadsheet_numbers_them(tmp_path):
 
 
 def test_every_complaint_names_the_row_of_the_file(tmp_path):
-    """A bad cell is put into each row in turn; the complaint must lead to it."""
+    """A bad cell is put into each row in turn; the message must name its row."""
     good = ["1.5,red,true,a", "2.5,blue,false,b", "3.5,red,true,a", "4.5,blue,false,b"]
     bad = {"x": "much,red,true,a", "colour": "1.5,,true,a", "flag": "1.5,red,often,a", "y": "1.5,red,true,"}
     encoder = TableEncoder(target="y").fit(read_table(written(tmp_path, "x,colour,flag,y\n" + "\n".join(good))))

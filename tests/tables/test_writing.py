@@ -1,4 +1,4 @@
-"""Written tables: no cell is a formula, columns of others stay."""
+"""Written tables: no cell is a formula, and columns written by other programs are unchanged."""
 
 import csv
 import sys
@@ -32,7 +32,7 @@ LABELS = [*RISKY, "-1", "+1.5e3", "-.5", "plain", "'quoted", "'=1", "''=1", "'-1
 
 
 def runs_in_a_spreadsheet(cell):
-    """As the Open Worldwide Application Security Project lists it; numbers are numbers."""
+    """By the list of the Open Worldwide Application Security Project; numbers are harmless."""
     if cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
         return False
     try:
@@ -50,7 +50,7 @@ def test_no_cell_is_a_formula_and_all_come_back(tmp_path):
         with open(tmp_path / name, newline="", encoding="utf-8") as stream:
             cells = [cell for row in csv.reader(stream, delimiter=separator) for cell in row]
         assert not any(runs_in_a_spreadsheet(cell) for cell in cells)
-        assert "-1" in cells  # a number stays one
+        assert "-1" in cells  # numbers are unchanged
         back = read_table(tmp_path / name)
         assert back.columns.tolist() == frame.columns.tolist()
         assert back["=name"].tolist() == LABELS
@@ -99,7 +99,7 @@ def test_paths_are_checked_without_writing(tmp_path, monkeypatch):
 
 
 def test_columns_that_others_wrote_are_left_alone(tmp_path):
-    """Where a formula stands as it is, an apostrophe before another is part of the text."""
+    """If one formula has no apostrophe, apostrophes before others are part of the text."""
     texts = ["=a", "'=a", "b"]
     assert unguarded(texts) == texts
     assert read_table(written(tmp_path, "y,x\n=a,1\n'=a,2\n"))["y"].tolist() == ["=a", "'=a"]

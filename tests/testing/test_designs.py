@@ -1,4 +1,4 @@
-"""Problems by design: what a change of order or of names does to all their parts."""
+"""Problems by design: the effect of another order or other names on all their parts."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ ORDER = np.array([3, 0, 4, 1, 2])
 def test_rows_in_another_order(design):
     turned = problem_of(design, K, Y, 3).reordered(ORDER)
     whole = K[:, ORDER[:, None], ORDER]
-    at = np.argsort(ORDER)[[0, 2, 4]]  # where the inducing rows went
+    at = np.argsort(ORDER)[[0, 2, 4]]  # the new places of the inducing rows
     wanted = {
         "K": whole,
         "K_uu": whole[:, at[:, None], at],

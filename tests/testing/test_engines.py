@@ -1,4 +1,4 @@
-"""Every registered engine with every likelihood that it serves through the kit of checks, and the kit against slips."""
+"""Every registered engine with every likelihood that it supports passes the checks, and the checks find faults."""
 
 import dataclasses
 import re
@@ -63,31 +63,31 @@ MORE = {  # by design
     "inducing inputs": [MultinomialProbit(3, bias=(0.0, 0.2, -0.3), learn_bias=True)],
 }
 
-# inner EP is low by 0.0018 a datum where three classes are equally probable
+# inner EP is too low by 0.0018 per datum if three classes are equally probable
 INNER_EP = {"small_prior": 0.002}
 NOISY = MultinomialProbit(3, learn_bias=True, epsilon=0.1)
-TWO = QuadratureEP(), MultinomialProbit(2)  # one contrast: nothing is left to quadrature
-# what each engine is good for; see check_engine
+TWO = QuadratureEP(), MultinomialProbit(2)  # one contrast: no quadrature is needed
+# the claims of each engine; see check_engine
 CLAIMS = {
     Laplace(): {},
     EP(): {"independent": True},
     EP(schedule="sequential"): {"independent": True},
     EP(power=0.5): {},
     TAP(): {"independent": True},
-    # its free energy keeps the prior's variances in the cavities: the posterior of a regression is right, its evidence not
+    # its free energy keeps the prior's variances in the cavities: for regression the posterior is exact, the evidence is not
     TAPNaive(): {"independent": True, "regression": "posterior"},
     KL(): {"bound": True},
     VB(): {"bound": True},
     VB(objective="jensen"): {"bound": True},
     # a product of one-dimensional factors never tends to a correlated prior, however small, nor to that of equal rows
     FV(): {"independent": True, "bound": True, "small_prior": False, "regression": "nothing", "weights": "nothing"},
-    # its evidence is that of real-valued labels under its own noise; a search for that knows no start
+    # its evidence is that of real-valued labels with its own noise; the search for this noise has no warm start
     LabelRegression(): {"small_prior": False, "regression": "nothing", "warm_start": False},
     LabelRegression(noise=0.7): {"small_prior": False, "regression": "nothing"},
     NestedEP(): INNER_EP,
     NestedEP(power=0.5): {"small_prior": 0.003},  # low by 0.0027 there
     IndependentEP(): INNER_EP,
-    # a diagonal precision of more than two classes is not stationary, and ten nodes know an order of the contrasts
+    # a diagonal precision of more than two classes is not stationary, and ten nodes depend on the order of the contrasts
     QuadratureEP(): {"gradient": 0.02, "class_order": 2e-3, "small_prior": 1e-4},
     QuadratureEP(precision="full"): {"gradient": 2e-3, "class_order": 2e-3, "small_prior": 1e-4},
     QuadratureEP(coupled=False): {"independent": True},
@@ -96,27 +96,27 @@ CLAIMS = {
     SparseVariationalMNL(): {"bound": True, "dense": VariationalMNL()},
     # a row has one site, whatever its weight
     IVM(active=6): {"regression": "nothing", "weights": "powers"},
-    # a start gives the rows; their sites are set anew
+    # a start gives the rows; their sites are recomputed
     IVM(active=30, sweeps=200): {"warm_start": False, "weights": "powers"},
     ScalableEP(): {},
     ScalableEP("joint"): {},
     ScalableEP(power=0.5): {},
     CoupledScalableEP(): {},
-    # the derivative in K_uu takes tied sites for stationary ones; see test_stochastic_ep.py
+    # the derivative in K_uu treats tied sites as stationary; see test_stochastic_ep.py
     StochasticEP(): {"gradient": np.inf, "regression": "nothing"},
     SVGP(): {"bound": True},
     GFITC(): {},
 }
-# the engine on all rows that ends at the same place
+# the engine on all rows with the same fixed point
 ONE_EP, SEVERAL_EP = {"dense": EP()}, {"dense": QuadratureEP(coupled=False)}
 DENSE = {IVM(active=30, sweeps=200): ONE_EP, ScalableEP(): ONE_EP, GFITC(): ONE_EP, SVGP(): {"dense": KL()}}
 DENSE[CoupledScalableEP()] = ONE_EP
 DENSE[ScalableEP(power=0.5)] = {"dense": EP(power=0.5)}
-# the product of pairwise probabilities is less than what it stands for; so is SVGP's bound of multinomial probit
+# the product of pairwise probabilities is below the probability; so is SVGP's bound of multinomial probit
 PAIRWISE = {"small_prior": False}
 PAIRS_OF_CLAIMS = {
     (ScalableEP(), MultinomialProbit): PAIRWISE,
-    # at a training point all of its own factors stand for its part of the tied sites
+    # at a training point its own factors replace its part of the tied sites
     (StochasticEP(), MultinomialProbit): {**PAIRWISE, "marginals": False},
     (SVGP(), MultinomialProbit): PAIRWISE,
     (GFITC(), MultinomialProbit): {**INNER_EP, "dense": IndependentEP()},
@@ -129,7 +129,7 @@ PAIRS_OF_CLAIMS = {
     (StochasticEP(), NOISY): {},
     (GFITC(), NOISY): SEVERAL_EP,
     TWO: {"gradient": 1e-6, "class_order": 1e-6, "small_prior": True, "dense": NestedEP()},
-    # quasi-random points know an order of the classes
+    # quasi-random points depend on the order of the classes
     (SVGP(), Softmax): {"class_order": 0.02},
 }
 WIDE = {IVM(active=30, sweeps=200): (Probit, Heaviside, Gaussian), ScalableEP("joint"): (MultinomialProbit,)}  # quick ones
@@ -177,7 +177,7 @@ def test_kit(engine, likelihood):
 
 
 def test_every_engine_meets_every_likelihood_that_can_serve_it():
-    """Of those that are registered; there are engines of all designs among them."""
+    """All registered engines and likelihoods; there are engines of all designs among them."""
     met = {(type(e), type(l)) for e, l in PAIRS}
     engines = [cls() for cls in registered("engine").values() if cls.__module__.startswith("gpclass.")]
     likelihoods = [cls for cls in registered("likelihood").values() if cls.__module__.startswith("gpclass.")]
@@ -257,7 +257,7 @@ class DeclaresNoWeights(Laplace):
 
 
 class CountsRowsOnly(SVGP):
-    """Takes a minibatch for itself, not for all rows."""
+    """An engine that treats a minibatch as all rows."""
 
     def absorb(self, broadcast, sums):
         own = {"P": sums.P / broadcast.share, "h": sums.h / broadcast.share}

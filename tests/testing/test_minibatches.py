@@ -1,4 +1,4 @@
-"""The checks of minibatches against slips."""
+"""The checks of minibatches find faulty engines."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from gpclass.testing.minibatches import check_minibatches
 
 
 class Drifts(ScalableEP):
-    """New sites are a little too strong."""
+    """An engine whose new sites are slightly too strong."""
 
     def moved_sites(self, broadcast, message, sites):
         new = super().moved_sites(broadcast, message, sites)
@@ -21,7 +21,7 @@ class Drifts(ScalableEP):
 
 
 class KnowsItsNumber(SVGP):
-    """A part of a minibatch counts for more than its rows."""
+    """An engine in which a part of a minibatch has too much weight."""
 
     def rule(self, likelihood, n_total, loose=False):
         rule = super().rule(likelihood, n_total, loose)

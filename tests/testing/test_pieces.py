@@ -1,4 +1,4 @@
-"""Comparisons of the kits: what they let pass, and what they say."""
+"""Comparisons of the checks: what they accept, and their messages."""
 
 import numpy as np
 import pytest

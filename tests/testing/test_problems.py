@@ -1,4 +1,4 @@
-"""The shared problems and the truth about them, against closed forms, other rules and each other."""
+"""The shared problems and their exact results, against closed forms, other rules and each other."""
 
 from itertools import product
 
@@ -46,7 +46,7 @@ def test_problems_are_read_only_and_their_targets_fit_the_likelihood(likelihood)
 
 
 def test_no_row_is_known_from_the_others():
-    """Conditional variances are above the nugget, so that differences can be taken in any direction."""
+    """Conditional variances are above the nugget, so that differences are possible in any direction."""
     for K in (ordinary_problem(Probit())[0], *class_covariances(3)):
         assert np.min(1 / np.diagonal(np.linalg.inv(K))) > NUGGET
     assert len({K.tobytes() for K in class_covariances(3)}) == 3
@@ -112,7 +112,7 @@ def test_three_classes_of_multinomial_probit_are_an_orthant():
 
 
 def test_one_against_rest_falls_apart():
-    """Into binary problems, one for each class."""
+    """It equals separate binary problems, one for each class."""
     log_z, mean, cov = several_truth(OWN, [0, 2], OneAgainstRest(3))
     parts = [grid_truth(OWN[c], np.where(np.array([0, 2]) == c, 1.0, -1.0), Probit()) for c in range(3)]
     assert_allclose(log_z, sum(part[0] for part in parts), atol=1e-10)
