@@ -100,7 +100,7 @@ def test_the_contract_says_which_pairs_fit():
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(), LaplaceNoise(), Poisson()])
-def test_likelihoods_of_other_targets_are_told_by_what_they_take(likelihood):
+def test_likelihoods_of_other_targets_are_refused(likelihood):
     for C in (2, 3):
         for inference in ("auto", "laplace", HMC(**QUICK)):
             with pytest.raises(TypeError, match=f"for class labels, but .* is for {likelihood.targets}; use '"):

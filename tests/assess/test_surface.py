@@ -117,7 +117,7 @@ def test_a_bad_warm_start_gives_way_to_a_cold_one(how):
     assert_allclose(found.log_evidence, evidence_surface(X, Y, **GRID).log_evidence, atol=1e-6)
 
 
-def test_failures_are_marked_and_told_once():
+def test_failures_are_marked_and_reported_once():
     wanted = evidence_surface(X, Y, **GRID, X_test=X_TEST, y_test=Y_TEST)
     engine = Moody(lambda K, start: np.isclose(K[0, 0], np.exp(2.0)))  # the second row
     complaint = "Moody failed .* at 3 of 12 .*ln ℓ = -0.5, ln σ_f = 1: .*K is moody"

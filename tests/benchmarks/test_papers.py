@@ -97,7 +97,7 @@ def test_verdicts_need_two_standard_errors(ours, better, said):
     assert verdict(ours, 1.0, 0.1, better) == said
 
 
-def test_reasons_are_told_only_of_differences():
+def test_reasons_are_given_only_for_differences():
     row = Row("chai-4", "iris", "errors", 3.0, 1.0, 0.1, "lower", why="another split")
     assert row.verdict == "differs: 2.0 above, 20.0 standard errors; another split"
     assert replace(row, ours=1.0).verdict == "reproduced"
@@ -169,7 +169,7 @@ def test_wide_tables_put_ours_beside_theirs():
 # the command -----------------------------------------------------------------------------------------------------------
 
 
-def test_tables_without_data_are_left_out_and_failures_told(monkeypatch, tmp_path, capsys):
+def test_tables_without_data_are_left_out_and_failures_reported(monkeypatch, tmp_path, capsys):
     def broken(keep, full):
         raise ValueError("what now")
 

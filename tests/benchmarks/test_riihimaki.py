@@ -169,7 +169,7 @@ def test_accuracy_interval_is_that_of_a_dirichlet(paper):
     assert same[0] < 0 < same[1]
 
 
-def test_a_method_above_ep_is_told(paper, capsys):
+def test_a_method_above_ep_is_reported(paper, capsys):
     rng = np.random.default_rng(0)
     base, right = rng.normal(-0.5, 0.2, 100), np.ones(100, bool)
     levels = {"EP": 0.0, "IEP": -0.02, "MF": -0.3, "LA": -0.2, "LA-TKP": -0.001}

@@ -593,7 +593,7 @@ def test_holes_are_filled_only_when_asked(mixed, tmp_path):
     assert np.mean(out["prediction"] == y) > 0.85
 
 
-def test_unseen_levels_are_told_and_survived(mixed, tmp_path):
+def test_unseen_levels_are_reported(mixed, tmp_path):
     read_table(mixed / "mixed.csv").assign(shape="square").to_csv(tmp_path / "new.csv", index=False)
     result = run("predict", mixed / "m.gpclass", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
     assert "warning: column 'shape' has 'square' in 60 of 60 rows" in result.stderr

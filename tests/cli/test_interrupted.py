@@ -55,7 +55,7 @@ def ended(process):
     return out, err.strip().splitlines()
 
 
-def test_reading_is_told_before_the_imports():
+def test_reading_is_shown_before_the_imports():
     """A line appears before pandas and scikit-learn are imported, which may take seconds."""
     code = (
         "import sys\nfrom gpclass.progress import Listener, listening\nfrom gpclass.cli import app\n"

@@ -195,7 +195,7 @@ def test_a_file_without_a_header(tmp_path):
     run(["fit", years, "-t", "y", *QUICK, "-o", tmp_path / "m"])  # years are names of columns
 
 
-def test_problems_without_a_remedy_are_told_with_the_others(tmp_path):
+def test_problems_without_a_remedy_are_reported_with_the_others(tmp_path):
     path = written(tmp_path, lines("x,when,y", lambda i: f"{X[i]},2021-01-{i % 28 + 1:02d},{Z[i]}"))
     result = run(["fit", path, "-t", "y", "-o", tmp_path / "m"], code=2)
     assert "has measurements, not labels: row 1 has" in result.stderr
@@ -306,7 +306,7 @@ def test_lines_before_the_header_are_looked_for_in_the_beginning_of_a_file(tmp_p
     assert len(read_table(path, reading=Reading(skip_lines=1))) == N
 
 
-def test_lines_before_the_header_and_other_problems_are_told_together(tmp_path):
+def test_lines_before_the_header_and_other_problems_are_reported_together(tmp_path):
     path = written(tmp_path, "Messung\n" + lines("x;z;y", lambda i: f"{comma(X[i])};{comma(Z[i])};{LABELS[i]}"))
     told, command, _ = remedied(path)
     assert {"--skip-lines", "--decimal"} <= set(command)
@@ -382,7 +382,7 @@ def warned(path):
     return run(["fit", path, "-t", "y", *QUICK, "-o", path.parent / "m", "--force"]).stderr
 
 
-def test_copies_of_rows_are_told(tmp_path):
+def test_copies_of_rows_are_reported(tmp_path):
     once = lines("x,z,w,y", lambda i: f"{X[i]},{Z[i]},{i % 3},{LABELS[i]}")
     rows = "".join(once.splitlines(keepends=True)[1:])
     assert "are copies" not in warned(written(tmp_path, once))
@@ -398,7 +398,7 @@ def test_rows_that_are_equal_by_chance_are_no_copies(cells, tmp_path):
     assert "are copies" not in warned(written(tmp_path, lines("x,z,w,y", cells)))
 
 
-def test_numbers_and_labels_that_mean_missing_values_are_told(tmp_path):
+def test_numbers_and_labels_that_mean_missing_values_are_reported(tmp_path):
     def cells(i):
         return f"{-999 if i % 9 == 0 else X[i]},{99 if i % 9 == 1 else i % 5},{'?' if i % 8 == 0 else LABELS[i]}"
 

@@ -104,7 +104,7 @@ def test_the_page_may_load_nothing_from_elsewhere(client):
 # messages ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_told_everything_at_first(page, session):
+def test_a_page_gets_everything_at_first(page, session):
     about = answer(page, "hello")
     assert (about["rows"], about["classes"], about["columns"]) == (60, ["0", "1"], ["left", "up"])
     assert answer(page, "sliders")["setting"]["kernel"] == "rbf"

@@ -303,6 +303,6 @@ def test_previews_use_as_many_rows_as_the_time_allows():
     assert Pace(30).rows("ep") == 30
 
 
-def test_sampled_rows_are_told():
+def test_sampled_rows_are_reported():
     table = replace(moons(), total=5000, title="moons.csv")
     assert data_of.described(Session(table))["total"] == 5000

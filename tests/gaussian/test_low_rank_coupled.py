@@ -158,7 +158,7 @@ def test_more_variables_of_which_nothing_is_known_change_nothing():
     assert_allclose(longer.divergence, q.divergence, atol=1e-10)
 
 
-def test_all_pairs_as_inducing_variables_leave_nothing_untold():
+def test_all_pairs_as_inducing_variables_leave_no_residual_variance():
     rng = np.random.default_rng(6)
     X = rng.normal(size=(n, 2))
     k = RBF(0.8, 2.0)

@@ -318,7 +318,7 @@ def test_other_files_are_not_overwritten(tmp_path):
     assert path.read_text() == "a,b\n1,2\n"
 
 
-def test_places_that_cannot_be_written_are_told_before_the_work(tmp_path, monkeypatch):
+def test_paths_that_cannot_be_written_are_reported_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(begin, "begin_training", None)  # no step was made
     with pytest.raises(FileNotFoundError, match="no such folder"):
         train(tmp_path / "none" / "run.npz")
@@ -377,7 +377,7 @@ def zipped(arrays, save=np.savez):
     return stream.getvalue()
 
 
-def test_damaged_checkpoints_are_told_in_one_line(tmp_path):
+def test_damaged_checkpoints_are_reported_in_one_line(tmp_path):
     path = tmp_path / "run.npz"
     run = train(path)
     whole, rng = path.read_bytes(), np.random.default_rng(1)

@@ -102,7 +102,7 @@ def test_restarts_stand_in_for_a_start_that_fails(objective):
     assert search.problem == ""
 
 
-def test_the_iteration_limit_is_told(objective):
+def test_the_iteration_limit_is_reported(objective):
     search = maximise(objective, [objective.theta], max_iter=2)
     assert search.n_iter == 2
     assert "limit of 2 iterations" in search.problem
@@ -129,7 +129,7 @@ class Liar:
         return Evaluation(theta.copy(), value, np.array([self.slope]), fit, None, None, None, None)
 
 
-def test_a_line_search_that_fails_is_told_unless_the_slope_is_tiny():
+def test_a_line_search_that_fails_is_reported_unless_the_slope_is_tiny():
     steep, level = (maximise(Liar(slope), [np.zeros(1)]) for slope in (1.0, 0.01))
     assert "ABNORMAL" in steep.message
     assert "slope is still 1" in steep.problem

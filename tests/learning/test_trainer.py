@@ -363,7 +363,7 @@ def test_a_wrong_label_changes_nothing():
 
 
 @pytest.mark.parametrize("engine", [ScalableEP(), StochasticEP()], ids=str)
-def test_all_rows_at_once_do_not_circle(engine):
+def test_all_rows_at_once_do_not_oscillate(engine):
     """Undamped steps of all sites oscillate here once the variance has grown: the evidence ends between -50 and -150."""
     data = datasets.load("wine")
     X = (data.X - data.X.mean(0)) / data.X.std(0)

@@ -98,7 +98,7 @@ def test_classes_of_ones_own_come_back(tmp_path, clean_registry):
         gpclass.load(tmp_path / "model.gpclass")
 
 
-def test_constructors_that_hide_their_parameters_are_told(tmp_path, clean_registry):
+def test_constructors_that_hide_their_parameters_are_named(tmp_path, clean_registry):
     @register
     class Hidden(EP):
         def __init__(self, strength=1.0):

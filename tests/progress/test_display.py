@@ -112,7 +112,7 @@ def test_verbose_shows_and_a_listener_goes_before(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_time_moves_while_nothing_is_told():
+def test_the_time_moves_between_events():
     """With the real thread of a display."""
     code = (
         "import time\nfrom gpclass.progress import begin, display, shown\ndisplay.TICK, display.SELDOM = 0.02, 0.1\n"

@@ -45,7 +45,7 @@ def test_categories_of_pandas_are_text():
     assert TableEncoder().fit(frame).columns_[0].levels == ("1", "2")
 
 
-def test_levels_that_were_not_there_are_zeros_and_told():
+def test_unseen_levels_are_zeros_with_a_warning():
     encoder = TableEncoder(target="class").fit(FRAME)
     new = FRAME.assign(colour=["red", "pink", "red", "violet", "pink", "blue"])
     with pytest.warns(UnseenLevelWarning, match=r"'colour' has 'pink', 'violet' in 3 of 6 rows; .* 'blue', 'green', 'red'"):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from gpclass.tables import (
+    Reading,
     TableError,
     labels_as_trained,
     read_table,
@@ -73,7 +74,7 @@ def test_labels_of_another_table_keep_the_type_of_the_classes():
     assert labels_as_trained(np.array(["B", "b"]), np.array(["B", "b"]), "y").tolist() == ["B", "b"]
 
 
-def test_a_target_that_is_not_there_is_told():
+def test_a_target_that_is_not_there():
     with pytest.raises(TableError, match=r"no column 'clas' \(did you mean 'class'\?\); there are 'age', 'dose'"):
         split_target(FRAME, "clas")
     with pytest.raises(TableError, match="the only column"):
@@ -104,5 +105,16 @@ def test_labels_that_are_one_number_but_two_texts_are_refused(tmp_path):
     with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
         read_table(path, target="y")
     assert read_table(path)["y"].tolist() == [1, 1, 2]  # as numbers they are equal
+    for cells in (["?", "01", "1"], ["1.0", "?", "1"], ["2", "2.0", "1"]):  # with an empty cell they are floats
+        path.write_text("\n".join(["a;y", *(f"0;{cell}" for cell in cells)]), encoding="utf-8")
+        with pytest.raises(TableError, match="of the target 'y' are the same number"):
+            read_table(path, target="y", reading=Reading(missing_values=["?"]))
+    path.write_text("a;y\n1;?\n2;01\n3;1\n", encoding="utf-8")
+    with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
+        read_table(path, target="y", reading=Reading(missing_values=["?"]))
     path.write_text("a,y\n01,01\n1,02\n3, 02\n", encoding="utf-8")
     assert read_table(path, target="y")["y"].tolist() == [1, 2, 2]
+    path.write_text("a,y\n1,1.0\n2,\n3,2.0\n4,1.0\n", encoding="utf-8")
+    assert split_target(read_table(path, target="y"), "y", skip_unlabelled=True)[1].tolist() == [1, 2, 1]
+    path.write_text("a,y\n1,0.5\n2,0.50\n", encoding="utf-8")
+    assert read_table(path, target="y")["y"].tolist() == [0.5, 0.5]  # measurements, not labels

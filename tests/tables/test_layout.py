@@ -119,6 +119,26 @@ def test_columns_without_a_header_are_numbered_from_1(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "target", "refused"),
+    [
+        ("5.1,3.5\n4.9,3.0\n", None, True),
+        ("red,3.5,a\nblue,3.0,b\n", "y", True),  # no name is similar to the target
+        ("red,3.5,y\nblue,3.0,b\n", "y", False),
+        ("red,3.5,a\nblue,3.0,b\n", None, False),
+    ],
+)
+def test_files_without_a_header(text, target, refused, tmp_path):
+    path = written(tmp_path, text)
+    if not refused:
+        assert len(read_table(path, target=target)) == 1
+        return
+    with pytest.raises(TableError, match="has numbers where the names of columns should be") as caught:
+        read_table(path, target=target)
+    assert caught.value.problems[0].options == (("--no-header", "", ""),)
+    assert len(read_table(path, reading=Reading(header=False))) == 2
+
+
+@pytest.mark.parametrize(
     ("cells", "data"),
     [
         (["5.1", "3.5", "setosa"], True),  # one label among numbers

@@ -29,13 +29,14 @@ X = RNG.normal(size=N)
         ("21 °C", "21", "°C"),
         ("1e5", "1e5", ""),
         ("-2", "-2", ""),
+        ("\u22125 cm", "\u22125", "cm"),  # a minus sign instead of a hyphen
     ],
 )
 def test_numbers_with_units(text, number, unit):
     assert measure(text) == (number, unit)
 
 
-@pytest.mark.parametrize("text", ["cm", "A1", "twelve", "$5 kg", "2020-01-01", ""])
+@pytest.mark.parametrize("text", ["cm", "A1", "twelve", "$5 kg", "2020-01-01", "", "-$-5", "+-5"])
 def test_texts_that_are_no_numbers(text):
     assert measure(text) is None
 
@@ -69,6 +70,7 @@ def test_canonical_numbers():
     assert canonical(["1,5", "2,25 cm", "3,5 cm"], COMMA, with_units_only=True) == ["1,5", "2.25 cm", "3.5 cm"]
     assert canonical(["1,5", "a", "b"], COMMA) is None
     assert canonical(["1,5", "a", 3], COMMA) is None
+    assert canonical(["\u22121,5", "-2,5 cm"], COMMA) == ["-1.5", "-2.5 cm"]
     assert canonical(["1,5", "2,5", "a"], COMMA) == ["1.5", "2.5", "a"]
     assert canonical([1, 2.0], COMMA) is None
 

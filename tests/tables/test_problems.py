@@ -37,6 +37,7 @@ def test_four_problems_of_a_kind_are_one(count):
     assert problem.text == f"{count} columns have the same problem: {shown}. The first: column 'a' is bad"
     assert problem.columns == names
     assert problem.options == tuple(Option("--units", name) for name in names)
+    assert problem.python == "repair('a')"
 
 
 def test_problems_of_no_kind_are_never_put_together():

@@ -130,10 +130,21 @@ def test_several_files_are_one_table(tmp_path):
     written(tmp_path, "x,y\n1,01\n", "2.csv")
     with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
         read_tables([one, two], target="y")
+    written(tmp_path, "x,y\n1,01\n2,\n", "2.csv")
+    with pytest.raises(TableError, match="labels '01' and '1' of the target 'y' are the same number"):
+        read_tables([one, two], target="y")
     assert read_tables([one, two], drop=["x"]).columns.tolist() == ["y"]
     written(tmp_path, "x,z\n1,3\n", "2.csv")
     with pytest.raises(TableError, match=r"2.csv has no column 'y', but .*1.csv has"):
         read_tables([one, two], target="y")
+
+
+def test_labels_of_parquet_files_keep_their_type(tmp_path):
+    pytest.importorskip("pyarrow")
+    paths = [tmp_path / "1.parquet", tmp_path / "2.parquet"]
+    for path, label in zip(paths, ("01", "1"), strict=True):
+        write_table(pd.DataFrame({"x": [1.5], "y": [label]}), path)
+    assert read_tables(paths, target="y")["y"].tolist() == ["01", "1"]
 
 
 # names of columns -------------------------------------------------------------------------------------------------------
@@ -147,6 +158,9 @@ def test_names_of_columns_without_reading_the_rows(tmp_path, monkeypatch):
         assert csv_columns(path, reading) == ["=a", "größe"]
         assert csv_columns(path, reading, unnamed=True) == ["Unnamed: 0", "=a", "größe"]
     assert csv_columns(path, Reading(skip_lines=2, header=False)) == ["1", "2", "3"]
+    assert csv_columns(written(tmp_path, "title\na,b"), reading) == ["a", "b"]  # no line end
+    with pytest.warns(FileRemark, match="row names"):
+        assert csv_columns(written(tmp_path, "x,y\n1,5,a\n2,6,b\n")) == ["x", "y"]
     with pytest.raises(TableError, match="is empty"):
         csv_columns(written(tmp_path, "\n\n"))
 

@@ -137,7 +137,7 @@ def _typed(texts: pd.Series, path: Path) -> pd.Series:
     content = texts.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\n")
     settings: Any = {"skipinitialspace": True, "low_memory": False, **EXACT}
     cells = pd.read_csv(io.StringIO(content, newline=""), **settings).iloc[:, 0]
-    if types.is_integer_dtype(cells.dtype):
+    if _are_whole_numbers(cells):
         _refuse_merged(cells.rename(texts.name), texts.reset_index(drop=True).str.strip(), path)
     return cells.set_axis(texts.index)
 
@@ -205,7 +205,7 @@ def _read_text(
     settings: Any = {"sep": separator, "header": 0 if reading.header else None, "names": names, "index_col": False}
     settings |= {"skipinitialspace": True, "decimal": reading.decimal, "na_values": list(reading.missing_values), **EXACT}
     content, frame, lines = _parsed(content, separator, names, settings, {n: str for n in names if n in text}, reading, path)
-    if target in names and types.is_integer_dtype(frame[target].dtype):
+    if target in names and _are_whole_numbers(frame[target]):
         texts = pd.read_csv(io.StringIO(content, newline=""), usecols=[names.index(target)], dtype=str, **settings)[target]
         _refuse_merged(frame[target], texts.str.strip(), path)
     frame = with_texts(frame, unguarded).set_axis(lines, axis=0)
@@ -292,9 +292,17 @@ def _ragged(long: Sequence[tuple[int, int]], n: int, separator: str, path: Path)
     return Problem("ragged", text, (), advice, (Option("--skip-ragged"),), code)
 
 
+def _are_whole_numbers(labels: pd.Series) -> bool:
+    """Return whether labels are whole numbers; with empty cells among them their type is float."""
+    if types.is_bool_dtype(labels.dtype) or not types.is_numeric_dtype(labels.dtype):
+        return False
+    present = labels.dropna()
+    return bool((present == present.round()).all())
+
+
 def _refuse_merged(labels: pd.Series, texts: pd.Series, path: Path) -> None:
     """Raise TableError if two different texts are the same label."""
-    different = pd.DataFrame({"label": labels, "text": texts}).drop_duplicates()
+    different = pd.DataFrame({"label": labels, "text": texts}).dropna().drop_duplicates()
     twice = different[different["label"].duplicated(keep=False)].sort_values(["label", "text"])["text"].tolist()
     if twice:
         raise TableError(

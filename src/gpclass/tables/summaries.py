@@ -23,9 +23,9 @@ from .suspects import has_decimal_commas, problem_of_texts
 def learned_columns(
     total: Total,
     scan: Scan,
-    indicators: bool = False,
-    names: Sequence[str] | None = None,
-    declared: Mapping[str, Declared] | None = None,
+    indicators: bool,
+    names: Sequence[str],
+    declared: Mapping[str, Declared],
 ) -> tuple[tuple[Column, ...], list[Problem]]:
     """Return the descriptions of the columns of a table, and the problems of those that cannot be inputs.
 
@@ -35,11 +35,11 @@ def learned_columns(
         `total(function, *arguments)` returns the sum of function(part, *arguments) over all parts, in their order.
     scan : Scan
         total(scanned).
-    indicators : bool, default=False
+    indicators : bool
         Whether columns with empty cells get an indicator.
-    names : sequence of str, optional
-        The columns to describe. By default all.
-    declared : mapping of str to Declared, optional
+    names : sequence of str
+        The columns to describe.
+    declared : mapping of str to Declared
         The forms of dates and of numbers with units, which are plain numbers in the parts.
 
     Returns
@@ -47,7 +47,7 @@ def learned_columns(
     tuple of Column, list of Problem
         The former is empty if there are problems.
     """
-    which = [j for j, name in enumerate(scan.names) if names is None or name in names]
+    which = [j for j, name in enumerate(scan.names) if name in names]
     names = tuple(scan.names[j] for j in which)
     kinds = tuple(kind_of(scan.columns[j]) for j in which)
     found: tuple[Contents, ...] = total(contents, names, kinds).results
@@ -58,7 +58,7 @@ def learned_columns(
     columns = []
     for name, kind, cells, empty in zip(names, kinds, found, scan.empty[which], strict=True):
         column = _column(name, kind, cells, middle.get(name, 0.0))
-        if declared and name in declared:
+        if name in declared:
             form = declared[name]
             column = replace(column, kind=form.kind, unit=form.unit, form=form.form, clock=form.clock)
             column = replace(column, first=cells.low) if form.kind == "date" else column

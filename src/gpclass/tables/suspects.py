@@ -41,8 +41,8 @@ def problem_of_texts(levels: Levels, name: str, comma: bool = False) -> Problem 
 
 def has_decimal_commas(levels: Levels) -> bool:
     """Return whether texts are numbers with decimal commas, and not with thousands separators."""
-    convention, share, doubtful = best_convention(_numbers(levels))
-    return share > 0.5 and convention.decimal == "," and not doubtful
+    convention, share, _ = best_convention(_numbers(levels))
+    return share > 0.5 and convention.decimal == ","
 
 
 def _numbers(levels: Levels) -> dict[str, int]:

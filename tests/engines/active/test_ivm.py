@@ -262,7 +262,7 @@ def test_evidence_means_the_same_with_and_without_a_bound(large):
     assert not np.array_equal(another.active, bounded.active)  # another random subset
 
 
-def test_too_little_memory_is_told(large):
+def test_too_little_memory_is_reported(large):
     X, y, k = large
     from gpclass.learning import KernelColumns
 

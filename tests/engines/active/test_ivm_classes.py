@@ -89,7 +89,7 @@ def test_all_pairs_active_and_swept_is_class_independent_ep(problem):
     assert_allclose(got, want, atol=1e-5)
 
 
-def test_second_visits_that_do_not_settle_are_told(problem):
+def test_second_visits_that_do_not_converge_are_reported(problem):
     """With sites for only one class of a row, few sites and large functions do not converge."""
     K, y, _ = problem
     with pytest.warns(ConvergenceWarning, match="use sweeps=0"):
