@@ -123,10 +123,43 @@ def test_typed_dates_are_to_be_declared(cells):
 def test_the_format_fits_the_rows_of_all_parts():
     """The first row may be 3 April or 4 March, the second one only 13 June."""
     frame = pd.DataFrame({"c": ["03/04/2021", "13/06/2021", None, "05/07/2021"]})
-    for sizes in ([4], [1, 3], [2, 1, 1], [1, 1, 1, 1]):
+    for sizes in ([4], [1, 3], [1, 1, 1, 1]):
         encoder = TableEncoder(dates=["c"], impute="median").fit_parts(divided(sizes, frame))
         assert encoder.columns_[0].form == "%d/%m/%Y"
         assert not encoder.columns_[0].clock
+
+
+@pytest.mark.parametrize(
+    ("cells", "form"),
+    [
+        (["05/05/2021", "13/06/2021"], "%d/%m/%Y"),  # the first part alone may be of both formats, with the same dates
+        (["13/06/2021", "05/05/2021"], "%d/%m/%Y"),
+        (["05/05/2021", "06/06/2021"], "%m/%d/%Y"),  # the same dates in all parts
+    ],
+)
+def test_formats_that_differ_only_in_other_parts(cells, form):
+    frame = pd.DataFrame({"c": cells})
+    for sizes in ([2], [1, 1]):
+        assert TableEncoder(dates=["c"]).fit_parts(divided(sizes, frame)).columns_[0].form == form
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (["?", "2020-01-01", "2020-01-02"], "column 'c' has dates, but also '?'"),
+        (["?", "2020-01-01", "-", "!"], "column 'c' has dates, but also '?', '-', '!'"),
+        (["?", "2020-01-01", "-", "!", "#"], "column 'c' has no dates in one format: '2020-01-01'"),
+        (["a", "b"], "column 'c' has no dates in one format: 'a'"),
+        (["05/05/2021", "03/04/2021"], "may be %m/%d/%Y or %d/%m/%Y"),
+    ],
+)
+def test_messages_about_dates_do_not_depend_on_the_parts(cells, told):
+    frame = pd.DataFrame({"c": cells})
+    for sizes in ([len(cells)], [1, len(cells) - 1]):
+        with pytest.raises(TableError) as caught:
+            TableEncoder(dates=["c"]).fit_parts(divided(sizes, frame))
+        (problem,) = caught.value.problems
+        assert told in problem.text
 
 
 def test_times_in_one_part_are_times_of_the_column():

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from .dates import DATE, SPAN, TYPED, cell_days, fitting_formats, is_time, parsed
+from .dates import DATE, SPAN, TYPED, Formats, cell_days, is_time, parsed
 from .numerals import PLAIN, best_convention, is_written, measure, plain
 from .problems import Option, Problem, TableError
 from .words import FEW_MARKS, cut, listed
@@ -78,19 +78,31 @@ def _other_unit(name: str, unit: str, cell: str, row: str) -> Problem:
 
 @dataclass(frozen=True)
 class DateForms:
-    """Formats in which the dates of some rows may be written; those of several parts are intersected."""
+    """Formats in which the dates of some rows may be written."""
 
-    able: tuple[str, ...] | None = None  # None if there are no cells
-    clock: bool = False
-    example: str = ""
-    odd: tuple[str, ...] = ()  # a few cells that are no dates
+    dates: Formats | None = None  # of the cells that look like dates; None if there are none
+    others: Formats | None = None  # of the other cells
+    example: str = ""  # the first cell that looks like a date
+    odd: tuple[str, ...] = ()  # the first other cells, one more than marks of missing values may be
 
     def __add__(self, other: DateForms) -> DateForms:
-        if self.able is None or other.able is None:
-            return other if self.able is None else self
-        able = tuple(form for form in self.able if form in other.able)
-        odd = tuple(dict.fromkeys([*self.odd, *other.odd]))
-        return DateForms(able, self.clock or other.clock, self.example or other.example, odd)
+        odd = tuple(dict.fromkeys([*self.odd, *other.odd]))[: FEW_MARKS + 1]
+        dates, others = _both(self.dates, other.dates), _both(self.others, other.others)
+        return DateForms(dates, others, self.example or other.example, odd)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """A few cells that are not dates, in a column of dates."""
+        return self.odd if self.dates is not None and len(self.odd) <= FEW_MARKS else ()
+
+    @property
+    def formats(self) -> Formats | None:
+        """The formats of all cells except the marks; None if there are no cells."""
+        return self.dates if self.marks else _both(self.dates, self.others)
+
+
+def _both(one: Formats | None, other: Formats | None) -> Formats | None:
+    return other if one is None else one if other is None else one + other
 
 
 @dataclass(frozen=True)
@@ -132,16 +144,17 @@ def _date_forms(values: pd.Series, given: str | None) -> DateForms:
     if not len(present):
         return DateForms()
     if types.is_timedelta64_dtype(values.dtype):
-        return DateForms((SPAN,))
+        return DateForms(Formats((SPAN,)))
     if types.is_datetime64_any_dtype(values.dtype):
-        return DateForms((TYPED,), bool(np.any(cell_days(present, "", TYPED) % 1)))
+        return DateForms(Formats((TYPED,), clock=bool(np.any(cell_days(present, "", TYPED) % 1))))
     texts = list(dict.fromkeys(str(value) for value in present.tolist()))
-    odd = [text for text in texts if not DATE.fullmatch(text)] if given is None else []
-    odd = odd if len(odd) <= FEW_MARKS and len(odd) < len(texts) else []
-    texts = [text for text in texts if text not in odd]
-    able = fitting_formats(texts) if given is None else [given]
-    clock = any(not is_time(form) and bool(np.nansum(parsed(texts, form) % 1)) for form in able)
-    return DateForms(tuple(able), clock, texts[0], tuple(odd))
+    if given is not None:
+        clock = not is_time(given) and bool(np.nansum(parsed(texts, given) % 1))
+        return DateForms(Formats((given,), clock=clock), example=texts[0])
+    dates = [text for text in texts if DATE.fullmatch(text)]
+    odd = [text for text in texts if not DATE.fullmatch(text)]
+    found, others = (Formats.of(some) if some else None for some in (dates, odd))
+    return DateForms(found, others, dates[0] if dates else "", tuple(odd[: FEW_MARKS + 1]))
 
 
 def _unit_forms(part: Part, values: pd.Series) -> UnitForms:
@@ -160,16 +173,17 @@ def declared_forms(forms: Forms) -> tuple[dict[str, Declared], list[Problem]]:
     found: dict[str, Declared] = {}
     problems: list[Problem] = []
     for name, some in forms.dates.items():
-        able = some.able if some.able is not None else ("",)
-        if some.odd:
-            marks = tuple(Option("--missing-values", cell) for cell in some.odd)
-            text = f"column {name!r} has dates, but also {listed(some.odd)}"
-            advice = f"; if that means a missing value, use --missing-values {','.join(some.odd)!r}"
+        formats = some.formats or Formats(("",))
+        able = formats.different
+        if some.marks:
+            marks = tuple(Option("--missing-values", cell) for cell in some.marks)
+            text = f"column {name!r} has dates, but also {listed(some.marks)}"
+            advice = f"; if that means a missing value, use --missing-values {','.join(some.marks)!r}"
             problems.append(Problem("dates", text, (name,), advice, marks))
         if len(able) == 1:
-            found[name] = Declared(name, "date", form=able[0], clock=some.clock)
+            found[name] = Declared(name, "date", form=able[0], clock=formats.clock)
         else:
-            problems.append(_no_format(name, able, some.example))
+            problems.append(_no_format(name, able, some.example or some.odd[0]))
     for name, have in forms.units.items():
         unit = max(have.units, key=lambda u: have.units[u][0], default="")
         if unit:

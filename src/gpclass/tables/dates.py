@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -50,16 +52,42 @@ def days(moments: pd.Series, origin: str = "1970-01-01") -> np.ndarray:
     return ((moments - pd.Timestamp(origin)) / pd.Timedelta(days=1)).to_numpy(dtype=float)
 
 
+@dataclass(frozen=True)
+class Formats:
+    """Formats in which all of some texts are dates; those of more texts are their sum."""
+
+    able: tuple[str, ...]
+    same: frozenset[tuple[str, str]] = frozenset()  # pairs that give the same dates
+    clock: bool = False  # whether there are times besides dates
+
+    @staticmethod
+    def of(texts: Sequence[str]) -> Formats:
+        """Return the formats in which all texts are dates."""
+        few = list(texts[:FEW])
+        able: dict[str, np.ndarray] = {}
+        for form in FORMATS:
+            if np.all(np.isfinite(parsed(few, form))) and np.all(np.isfinite(found := parsed(texts, form))):
+                able[form] = found
+        same = frozenset((a, b) for a, b in combinations(able, 2) if np.array_equal(able[a], able[b]))
+        return Formats(tuple(able), same, any(not is_time(form) and bool(np.any(d % 1)) for form, d in able.items()))
+
+    def __add__(self, other: Formats) -> Formats:
+        able = tuple(form for form in self.able if form in other.able)
+        return Formats(able, self.same & other.same, self.clock or other.clock)
+
+    @property
+    def different(self) -> list[str]:
+        """The formats, without those that give the same dates as an earlier one."""
+        found: list[str] = []
+        for form in self.able:
+            if not any((other, form) in self.same for other in found):
+                found.append(form)
+        return found
+
+
 def fitting_formats(texts: Sequence[str]) -> list[str]:
     """Return the formats in which all texts are dates. Formats that give the same dates are not repeated."""
-    few = list(texts[:FEW])
-    able: list[tuple[str, np.ndarray]] = []
-    for form in FORMATS:
-        if np.all(np.isfinite(parsed(few, form))):
-            found = parsed(texts, form)
-            if np.all(np.isfinite(found)) and not any(np.array_equal(found, other) for _, other in able):
-                able.append((form, found))
-    return [form for form, _ in able]
+    return Formats.of(texts).different
 
 
 def cell_days(values: pd.Series, name: str, form: str) -> np.ndarray:
