@@ -102,6 +102,12 @@ def test_marks_among_dates(marks, told):
         assert problems[0].options == (("--drop", "c", ""),)
 
 
+def test_dates_of_two_formats_are_asked_for():
+    (problem,) = problems_of(["03/04/2021", "05/07/2021"], dates=["c"])
+    assert problem.options == (("--dates", "c=%m/%d/%Y", ""),)
+    assert problem.python == "TableEncoder(dates={'c': '%m/%d/%Y'})"
+
+
 def test_dates_in_two_formats_are_refused():
     (problem,) = problems_of(["2020-01-01", "01.02.2020"], dates=["c"])
     assert problem.text == "column 'c' has no dates in one format: '2020-01-01'"
@@ -160,6 +166,18 @@ def test_messages_about_dates_do_not_depend_on_the_parts(cells, told):
             TableEncoder(dates=["c"]).fit_parts(divided(sizes, frame))
         (problem,) = caught.value.problems
         assert told in problem.text
+
+
+@pytest.mark.parametrize(
+    ("cells", "form", "columns"),
+    [
+        (["01/02/2020", "03/02/2020"], "%d/%m/%Y", 5),
+        (["01/02/2020 00:00", "03/02/2020 06:00"], "%d/%m/%Y %H:%M", 7),
+        (["06:00", "12:30"], "%H:%M", 3),
+    ],
+)
+def test_given_formats_have_times_if_there_are_some(cells, form, columns):
+    assert encoded(cells, dates={"c": form}).shape == (2, columns)
 
 
 def test_times_in_one_part_are_times_of_the_column():

@@ -109,6 +109,7 @@ def test_targets_and_columns_of_text_keep_their_cells(tmp_path):
         (["1.25", "2.5", "x"], COMMA, ("--drop", "a"), "decimal points, such as '1.25'"),
         (["1.200", "2.300"], Reading(decimal=",", thousands=" "), ("--drop", "a"), "decimal points"),
         (["inf", "inf", "x"], COMMA, None, ""),
+        (["01.02.2020", "02.02.2020"], COMMA, None, ""),
         (["1.25", "x"], COMMA, None, ""),  # at most half of the cells
         (["1.25", "2.5"], Reading(), None, ""),
     ],
