@@ -39,7 +39,7 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     _takes                       what rows it takes: "numbers" (the default), "any" if values do not depend on them,
                                  "covariances" (`Precomputed`), "objects" (`FunctionKernel`)
     lengthscale_of_distance      whether lengthscales divide distances, so that k(x, x) does not depend on them; searches
-                                 then scan them; default: False
+                                 then scan them; default: False, or that of `_similarity`
     standardizable               whether columns may be centred and scaled; default: True
     compressible                 whether outlying values may be moved towards the others without changing what the kernel
                                  means; default: True
@@ -191,8 +191,12 @@ class Kernel(ABC):
     compressible: ClassVar[bool] = True  # of a leaf: whether outlying values may be moved towards the others
     takes_sparse: ClassVar[bool] = False  # of a leaf: whether `unit_values` and `unit_diagonal` take sparse matrices
     lengthscale_has_units: ClassVar[bool] = True  # whether lengthscales have the units of the inputs
-    lengthscale_of_distance: ClassVar[bool] = False  # of a leaf: whether k(x, x) does not depend on its lengthscales
     lengthscale: Any = None  # a number, a vector with one value per input column, or None if there is none
+
+    @property
+    def lengthscale_of_distance(self) -> bool:
+        """Whether k(x, x) does not depend on the lengthscales of a leaf."""
+        return False
 
     @property
     def takes(self) -> str:

@@ -31,8 +31,11 @@ class Categorical(LengthscaleAndVariance):
     """
 
     lengthscale_has_units = False
-    lengthscale_of_distance = True
     standardizable = False
+
+    @property
+    def lengthscale_of_distance(self) -> bool:
+        return True
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:
         self._check_columns(X)

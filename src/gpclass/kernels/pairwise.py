@@ -52,6 +52,10 @@ class Pairwise(WithLengthscale):
         """Return dL/dX from dL/dF."""
         return dF / self.lengthscale
 
+    @property
+    def lengthscale_of_distance(self) -> bool:
+        return self._similarity.shift_invariant
+
     # -- values --------------------------------------------------------------------------------------------------------
 
     def _matrix(self, X: Array, Z: Array | None) -> Array:

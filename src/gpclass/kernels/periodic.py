@@ -35,7 +35,6 @@ class Periodic(Pairwise):
     """
 
     _similarity = Distance
-    lengthscale_of_distance = True
     _slope_is_shape = True
     _has_feature_parameters = True
     lengthscale_has_units = False  # the period has them

@@ -17,7 +17,6 @@ class Radial(LengthscaleAndVariance, Pairwise):
     """A kernel variance * h(r), r² = Σ_d (x_d - z_d)² / lengthscale_d², without other parameters."""
 
     _similarity = Distance
-    lengthscale_of_distance = True
 
 
 class RBF(Radial):

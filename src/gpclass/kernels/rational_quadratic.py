@@ -33,7 +33,6 @@ class RationalQuadratic(Pairwise):
     """
 
     _similarity = Distance
-    lengthscale_of_distance = True
     alpha = Positive()
 
     def __init__(
