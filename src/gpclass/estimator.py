@@ -42,7 +42,9 @@ class GPClassifier(Answers, Decisions, ClassifierMixin, GPEstimator):
         factors and may replace the starting point.
 
         Text and the default measure each column in units of its own spread (`gpclass.kernels.Standardized`), so that
-        rescaling or shifting a column changes nothing. A kernel object is used as it is: its lengthscales are in the units
+        rescaling or shifting a column changes nothing. If more than 100 columns share a lengthscale, they may have one unit
+        in common instead, as pixels do: the evidence decides on a few hundred rows. With inducing points the evidence also
+        decides between the default and an RBF kernel. A kernel object is used as it is: its lengthscales are in the units
         of the columns. `RBF(ard=True)` has one lengthscale per column. Settings of a kernel object are parameters of the
         estimator: `kernel__lengthscale`, or in a sum `kernel__rbf__lengthscale`.
 

@@ -27,13 +27,14 @@ from .learning import (
     warn_if_too_large,
 )
 from .learning.rows import checked_weights, observations
+from .learning.scan import best_objective
 from .likelihoods import Gaussian, LaplaceNoise
 from .numerics.threads import threads_for
 from .progress import shown
 from .regressor_answers import RegressorAnswers
 from .sparse import IVM
 from .spelling import did_you_mean
-from .units import start_kernel
+from .units import start_kernels
 
 ENGINES: dict[str, Any] = {"exact": EP, "ep": EP, "ivm": IVM}  # with Gaussian noise EP is exact
 NOISES: dict[str, Any] = {"gaussian": Gaussian, "laplace": LaplaceNoise.of_variance}  # the likelihood of a noise variance
@@ -274,14 +275,19 @@ class GPRegressor(RegressorAnswers, RegressorMixin, GPEstimator):
 
     def _objective(self, X, y, engine):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        kernel, distance = start_kernel(starting_point(self, 1.0), X, rng, variance=1.0)
-        spread = column_spread(X, kernel.seen)
+        starts = start_kernels(starting_point(self, 1.0), X, rng, variance=1.0, choices=self.optimizer is not None)
         likelihood = self._likelihood()
-        priors = resolve_priors(self.priors, [*kernel.names, *likelihood.names], spread=spread)
-        objective = Objective(X, y, kernel, likelihood, engine, priors)
+        objectives = []
+        for start in starts:
+            names = [*start.kernel.names, *likelihood.names]
+            priors = resolve_priors(self.priors, names, spread=column_spread(X, start.kernel.seen))
+            objectives.append(Objective(X, y, start.kernel, likelihood, engine, priors))
+        best = best_objective(objectives, [start.margin for start in starts])
+        objective = objectives[best]
         if self.optimizer is None:
             return objective, []
-        restarts = [random_start(objective, distance, spread, rng) for _ in range(self.n_restarts)]
+        spread = column_spread(X, objective.kernel.seen)
+        restarts = [random_start(objective, starts[best].distance, spread, rng) for _ in range(self.n_restarts)]
         return objective, [objective.theta, *restarts]
 
     def _conclude(self):

@@ -22,8 +22,8 @@ from ..learning.streams import codes, declared_order, of_one_type
 from ..learning.validate import TRAINING
 from ..numerics.threads import threads_for
 from ..progress import interrupted, phase
-from ..units import start_kernel
-from .problem import auto_engine, check_averaging, check_settings, generator, given_engine, objective_of, set_classes
+from ..units import Start, start_kernels
+from .problem import auto_engine, best_start, check_averaging, check_settings, generator, given_engine, set_classes
 from .search import calibrate, conclude, search
 
 AUTO_KERNELS = (None, "rbf", "rbf + linear")  # fitted and stacked by kernel="auto"; None is the default kernel
@@ -42,9 +42,11 @@ def fit_arrays(model: Any, X: Any, y: Any, sample_weight: Any = None, classes: A
         warn_if_too_large(len(data.X), C)
     if is_auto(model.kernel) or model.hyper != "mode":
         check_averaging(model, engine)
-    start = None if is_auto(model.kernel) else start_kernel(starting_point(model, VARIANCE), data.X, rng)
     with threads_for(engine.size(len(data.X), C)):
-        return _fit_stack(model, data, engine, rng) if start is None else _fit_kernel(model, data, engine, rng, *start)
+        if is_auto(model.kernel):
+            return _fit_stack(model, data, engine, rng)
+        starts = start_kernels(starting_point(model, VARIANCE), data.X, rng, smooth=engine.design == "inducing inputs")
+        return _fit_kernel(model, data, engine, rng, starts)
 
 
 def _rows(model: Any, X: Any, y: Any, sample_weight: Any, classes: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
@@ -113,8 +115,8 @@ def _observations(model: Any, X: Any, votes: np.ndarray, weight: np.ndarray | No
     return engine, data if engine.minibatches else replace(data, X=np.asarray(data.X, np.float64))
 
 
-def _fit_kernel(model: Any, data: TrainingRows, engine: Engine, rng, kernel: Any, distance: float) -> Learned:
-    objective = objective_of(model, data, engine, kernel, rng)
+def _fit_kernel(model: Any, data: TrainingRows, engine: Engine, rng, starts: list[Start]) -> Learned:
+    objective, distance = best_start(model, data, engine, starts, rng)
     learned = search(model, objective, distance, rng)
     mixture = None
     if model.hyper != "mode" and model.optimizer is not None and not interrupted():
@@ -142,6 +144,5 @@ def _one_of_stack(model: Any, number: int, data: TrainingRows, engine: Engine, s
     """Return the fit with one of several kernels, and the engine."""
     rng, text = np.random.default_rng(seed), AUTO_KERNELS[number]
     with phase(f"kernel {number + 1} of {len(AUTO_KERNELS)}, {text or 'the default'}"):
-        kernel, distance = start_kernel(text, data.X, rng)
-        objective = objective_of(model, data, engine, kernel, rng)
+        objective, distance = best_start(model, data, engine, start_kernels(text, data.X, rng), rng)
         return search(model, objective, distance, rng), objective.engine

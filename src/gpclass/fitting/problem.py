@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,9 @@ from ..engines import Engine, UnsuitableLikelihood
 from ..engines.contract import correlated_classes
 from ..kernels import Kernel
 from ..learning import Objective, TrainingRows, column_spread, resolve_priors
+from ..learning.scan import best_objective
 from ..learning.streams import check_ordered, in_order
+from ..units import Start
 
 CALIBRATIONS = ("loo", "held-out", None)
 HYPERS = ("mode", "integrate")
@@ -154,6 +157,30 @@ def objective_of(model: Any, data: TrainingRows, engine: Any, kernel: Kernel, rn
     names = [*kernel.names, *likelihood.names]
     priors = resolve_priors(model.priors, names, spread=column_spread(data.X, kernel.seen))
     return Objective(data.X, y, kernel, likelihood, engine, priors)
+
+
+def best_start(
+    model: Any, data: TrainingRows, engine: Any, starts: Sequence[Start], rng: np.random.Generator
+) -> tuple[Objective, float]:
+    """Return the objective with the best of the kernels that learning may start from, and the typical distance of its rows.
+
+    Without a search, and for one that continues, the units are those of the first kernel or of the previous fit. Other
+    arguments are those of `objective_of`.
+    """
+    if continues(model):
+        starts = [start for start in starts if _continued(model, start.kernel)] or starts
+    elif model.optimizer is None:
+        starts = starts[:1]
+    objectives = [objective_of(model, data, engine, start.kernel, rng) for start in starts]
+    best = best_objective(objectives, [start.margin for start in starts])
+    return objectives[best], starts[best].distance
+
+
+def _continued(model: Any, kernel: Kernel) -> bool:
+    """Return whether a kernel has the form and the units of that of the previous fit."""
+    before = model.kernel_
+    shapes = [[type(leaf) for leaf in each.leaves] for each in (kernel, before)]
+    return shapes[0] == shapes[1] and kernel.common_units == before.common_units
 
 
 def continues(model: Any) -> bool:

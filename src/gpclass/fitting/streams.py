@@ -17,8 +17,8 @@ from ..learning.crew import weighted_by_class
 from ..learning.rows import class_factors
 from ..learning.streams import ClassWeighted, Fingerprinted, Source, Summary, codes
 from ..progress import phase
-from ..units import start_kernel
-from .problem import auto_engine, check_averaging, check_settings, generator, given_engine, objective_of, set_classes
+from ..units import start_kernels
+from .problem import auto_engine, best_start, check_averaging, check_settings, generator, given_engine, set_classes
 from .search import calibrate, conclude, search
 
 MINIBATCHES = "'scalable-ep', 'coupled-scalable-ep', 'stochastic-ep', 'svgp'"  # engines for both kinds of rows
@@ -132,8 +132,8 @@ def _fit_rows(model: Any, rows: Rows, order: Any = None) -> Learned:
     else:
         engine = given_engine(model)
     _check(model, engine, rows)
-    kernel, distance = start_kernel(model.kernel, summary.X, rng)
-    objective = objective_of(model, sample, engine, kernel, rng)
+    starts = start_kernels(model.kernel, summary.X, rng, smooth=engine.design == "inducing inputs")
+    objective, distance = best_start(model, sample, engine, starts, rng)
     learned = search(model, objective, distance, rng, (rows.source, model.classes_))
     conclude(model, learned, objective.engine)
     calibrate(model, learned.left_out)

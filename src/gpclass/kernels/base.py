@@ -33,6 +33,7 @@ Optional, with defaults in `Kernel` or `MatrixKernel`:
     separated                    the kernel on the inputs and the covariance of classes, or None (the default) for the latter
     seen(X), own_units           the inputs in the units of the lengthscales, and whether these units are the columns'
                                  spreads; default: X itself, False
+    common_units                 whether these spreads are the same for all columns; default: False
     settings(), with_settings()  constructor arguments by name, for grid searches; default: none
     for_columns(n_columns)       the kernel with one lengthscale per column where `ard=True` asks for it; default: itself
     _evaluator(X)                covariances of other inputs with the rows of X on demand; the default calls `_matrix`
@@ -229,6 +230,11 @@ class Kernel(ABC):
     @property
     def own_units(self) -> bool:
         """Whether lengthscales are in units of the columns' spreads instead of the units of the inputs."""
+        return False
+
+    @property
+    def common_units(self) -> bool:
+        """Whether `own_units` is true, and all columns have the same spread there."""
         return False
 
     @property

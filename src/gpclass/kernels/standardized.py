@@ -72,6 +72,10 @@ class Standardized(MatrixKernel):
     def own_units(self) -> bool:
         return True
 
+    @property
+    def common_units(self) -> bool:
+        return bool(np.all(self.spread == self.spread[0]))
+
     def _scaled(self, X: Array) -> Array:
         if X.shape[1] != len(self.centre):
             raise ValueError(f"the kernel is for inputs with {len(self.centre)} columns; got {X.shape[1]}.")

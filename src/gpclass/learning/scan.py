@@ -10,10 +10,13 @@ Few rows cannot show structure that is shorter than the distance between them. I
 better than that of guessing, the scan is repeated on more rows. If that does not help, the given start remains a candidate.
 
 The scan uses an engine for all rows, whatever the design of the objective is, so it is the same for all designs.
+
+Objectives whose kernels differ, in their units or in their shape, are compared in the same way (`best_objective`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +25,7 @@ from .. import inference  # noqa: F401  (registers the engines)
 from ..engines.observations import Observed
 from ..kernels import Kernel
 from ..numerics.columns import column_spread, lengthscale_span
+from ..progress import phase
 from ..registry import registered
 from .doubts import guessing_evidence
 from .objective import FAILURES, Evaluation, Objective
@@ -75,8 +79,7 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     moves = varying_lengthscales(objective.kernel)
     if not moves.any():
         return [start]
-    size = max(LEAST_SCANNED_ROWS, SCANNED_VALUES // objective.likelihood.n_latents)
-    few, wide = on_few_rows(objective, size), on_few_rows(objective, WIDER_FACTOR * size)
+    few, wide = _samples(objective)
     line = _scan(few, start, moves)
     if len(wide.X) > len(few.X) and line.evidence < guessing_evidence(few) + STRUCTURE_GAIN:
         few, line = wide, _scan(wide, start, moves)
@@ -88,6 +91,40 @@ def scanned(objective: Objective, start: np.ndarray) -> list[np.ndarray]:
     if line.evidence < guessing_evidence(few) + STRUCTURE_GAIN and line.given not in tops:
         tops.append(line.given)  # the scan does not justify another start
     return [line.thetas[tops[0]]] if len(tops) == 1 else _compared(few, wide, [line.thetas[i] for i in tops])
+
+
+def best_objective(objectives: Sequence[Objective], margins: Sequence[float]) -> int:
+    """Return the index of the objective whose kernel has the largest evidence on few rows.
+
+    Parameters
+    ----------
+    objectives : sequence of Objective
+        Objectives of the same rows with different kernels.
+    margins : sequence of float
+        Nats that are subtracted from each evidence: by so much it must exceed that of an objective without margin.
+
+    Returns
+    -------
+    int
+    """
+    if len(objectives) == 1:
+        return 0
+    with phase("comparison of kernels on few rows"):
+        return int(np.argmax([_evidence(each) - margin for each, margin in zip(objectives, margins, strict=True)]))
+
+
+def _evidence(objective: Objective) -> float:
+    """Return the log evidence of some rows after a short search on fewer; minus infinity if it fails."""
+    few, wide = _samples(objective)
+    start = improved(wide, few, scanned(objective, objective.theta)[0], POLISH_ITERATIONS)[0]
+    found = _value(wide, start)
+    return -np.inf if found is None else found.fit.log_evidence
+
+
+def _samples(objective: Objective) -> tuple[Objective, Objective]:
+    """Return the objective on the rows of the first scan, and on those of the second."""
+    size = max(LEAST_SCANNED_ROWS, SCANNED_VALUES // objective.likelihood.n_latents)
+    return on_few_rows(objective, size), on_few_rows(objective, WIDER_FACTOR * size)
 
 
 def varying_lengthscales(kernel: Kernel) -> np.ndarray:

@@ -45,6 +45,15 @@ def column_units(X: np.ndarray) -> Units:
     return Units(centre, np.where(spread > 0, spread, 1.0))
 
 
+def common_units(units: Units, X: np.ndarray) -> Units:
+    """Return the same centres, with one spread for all columns: the root mean square of those that are not constant."""
+    spread = column_spread(X)
+    varying = spread[spread > 0]
+    largest = np.max(varying, initial=0.0) or 1.0  # avoids overflow and underflow of squares
+    common = largest * float(np.sqrt(np.mean((varying / largest) ** 2))) if len(varying) else 1.0
+    return Units(units.centre, np.full_like(units.spread, common))
+
+
 def column_spread(X: np.ndarray, seen: Seen | None = None) -> np.ndarray:
     """Return the spread of each column as in `column_units`, but 0 for constant columns.
 

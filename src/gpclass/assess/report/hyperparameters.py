@@ -110,7 +110,8 @@ def _in_words(kernel, parts) -> str:
     if not single:
         return "The kernel has no lengthscales, so it does not rank the inputs."
     text = " and ".join(f"{value:.3g}" for value in single)
-    units = "units of each input's spread" if kernel.own_units else "units of the inputs as the model sees them"
+    spread = "the inputs' common spread" if kernel.common_units else "each input's spread"
+    units = f"units of {spread}" if kernel.own_units else "units of the inputs as the model sees them"
     return (
         f"The kernel has one lengthscale for all inputs ({text}, in {units}), so it does "
         "not rank the inputs. Two rows that differ by much less than this in all inputs get nearly the same prediction."
