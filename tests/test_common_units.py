@@ -1,4 +1,4 @@
-"""Many columns with one lengthscale: units of each column's spread, or one unit for all, whichever has the larger evidence."""
+"""Many columns with one lengthscale: units of each column, or one unit for all, whichever has the larger evidence."""
 
 import numpy as np
 import pytest
